@@ -1,0 +1,73 @@
+# Everything a contributor or CI does, one target each. Only python3 (3.11 or newer, with venv) and make are needed.
+
+PYTHON ?= python3
+UV ?= uv
+SEEDS ?= 300
+FROM ?= 0
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
+# Two at a time, as on the smallest machine we promise to be quick on; a test's xdist_group stays together.
+PYTEST_QUICK := $(BIN)/pytest -n 2 --dist loadgroup -m "not process"
+# One at a time: these tests measure real time, and would disturb each other.
+PYTEST_PROCESS := $(BIN)/pytest -m process --verbose --durations 10
+LOCK := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-config \
+        --custom-compile-command "make lock" $(LOCK_OPTS)
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo dev test check verify sim bench lock clean
+
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.runtime ## watch real jobs run on an embedded store; Ctrl-C ends it
+	@$(BIN)/tickwork demo
+
+dev: $(VENV)/.dev ## make .venv with everything needed to work on Tickwork
+
+test: dev ## the quick suite, on SQLite and on a PostgreSQL of its own
+	$(PYTEST_QUICK)
+
+check: dev ## lint, format, types and the direction of imports
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+verify: dev ## the long tests: real processes, killed at bad moments
+	$(PYTEST_PROCESS)
+
+sim: dev ## simulate from seeds: make sim SEEDS=300 FROM=0
+	$(BIN)/python -m sim --seeds $(SEEDS) --from $(FROM)
+
+bench: dev ## measure, and print a table and JSON
+	$(BIN)/python -m bench
+
+lock: ## pin dependencies anew (needs uv); newest versions: make lock LOCK_OPTS=--upgrade
+	$(LOCK) --group build --output-file requirements/build.lock
+	$(LOCK) pyproject.toml --extra postgres --output-file requirements/runtime.lock
+	$(LOCK) pyproject.toml --extra postgres --group dev --constraint requirements/build.lock \
+	        --constraint requirements/runtime.lock --output-file requirements/dev.lock
+
+clean: ## remove .venv and everything else that was made here
+	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Stamps instead of the files themselves: an installation that was interrupted is done again.
+$(VENV)/.made:
+	@$(PYTHON) -c 'import sys; sys.exit("Tickwork needs Python 3.11 or newer: make PYTHON=..." if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv --clear $(VENV)
+	@touch $@
+
+$(VENV)/.runtime: $(VENV)/.made requirements/build.lock requirements/runtime.lock pyproject.toml
+	@echo "Installing Tickwork into $(VENV) ..."
+	@$(PIP) install --require-hashes -r requirements/build.lock -r requirements/runtime.lock
+	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.runtime requirements/dev.lock
+	@echo "Installing the tools for development into $(VENV) ..."
+	@$(PIP) install --require-hashes -r requirements/dev.lock
+	@touch $@

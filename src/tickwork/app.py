@@ -1,0 +1,326 @@
+"""Tickwork: the object that users hold. The only file that picks a store and wires the parts."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict, replace
+from functools import cached_property
+from random import Random
+from typing import Any
+
+import msgspec
+
+from tickwork.client import Client, Job, Page
+from tickwork.clock import SystemClock
+from tickwork.config import Settings, load_settings, sqlite_path
+from tickwork.core import payload
+from tickwork.core.duration import parse_duration
+from tickwork.core.ids import JobId
+from tickwork.core.job import JobFilter, JobState, TaskDefinition
+from tickwork.core.options import Options
+from tickwork.errors import InvalidArguments, InvalidInput, UnknownTask
+from tickwork.store.base import LEASE, Store
+from tickwork.task import Enqueues, Task, TaskRegistry
+from tickwork.twins import twin
+from tickwork.version import VERSION
+from tickwork.worker.capture import captured
+from tickwork.worker.child import hello
+from tickwork.worker.children import Children
+from tickwork.worker.heartbeat import Lease
+from tickwork.worker.local import LocalPool
+from tickwork.worker.pools import LocalPools
+from tickwork.worker.supervisor import GRACE, SLOTS, WorkerParts
+from tickwork.worker.worker import WorkerOptions
+
+
+def open_store(settings: Settings, *, upgrade: bool = False) -> Store:
+    """Open the store that the settings name."""
+    path = sqlite_path(settings.url)
+    if path is not None:
+        from tickwork.store.sqlite import SqliteStore
+
+        return SqliteStore(path, driver=settings.driver, adopt=upgrade)
+    if settings.url.startswith(("postgresql:", "postgres:")):
+        try:
+            from tickwork.store.postgres import PostgresStore
+        except ImportError as error:
+            raise InvalidInput('PostgreSQL needs its driver: pip install "tickwork[postgres]"') from error
+        return PostgresStore(settings.url, schema=settings.schema, listen_url=settings.listen_url, upgrade=upgrade)
+    raise InvalidInput(
+        f"TICKWORK_URL is {settings.url.partition('@')[0]!r}, which names no store. Write sqlite:///tickwork.db or "
+        f"postgresql://user@host/database."
+    )
+
+
+class Tickwork(TaskRegistry):
+    """An app: its tasks, and the store that their jobs are in.
+
+    `Tickwork()` uses TICKWORK_URL, or tickwork.toml, or an embedded SQLite file in the current folder. The store is
+    opened when it is first needed, so that importing an app touches nothing. `upgrade=True` applies migrations.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        driver: str | None = None,
+        schema: str | None = None,
+        listen_url: str | None = None,
+        upgrade: bool = False,
+    ) -> None:
+        super().__init__()
+        given = {"url": url, "driver": driver, "schema": schema, "listen_url": listen_url}
+        self.settings = load_settings(given)
+        self._upgrade = upgrade
+        self._opening = threading.Lock()
+        self._store: Store | None = None
+
+    @property
+    def url(self) -> str:
+        """Where the store is."""
+        return self.settings.url
+
+    @property
+    def store(self) -> Store:
+        """The store, opened when it is first asked for."""
+        with self._opening:
+            if self._store is None:
+                self._store = open_store(self.settings, upgrade=self._upgrade)
+            return self._store
+
+    @cached_property
+    def client(self) -> Client:  # type: ignore[override]
+        return Client(self.store, self.decode_result)
+
+    def close(self) -> None:
+        """Let go of the store. It is opened again when it is needed."""
+        with self._opening:
+            if self._store is not None:
+                self._store.close()
+            self._store = None
+            self.__dict__.pop("client", None)
+
+    # -- jobs
+
+    def enqueue(self, task: str | Task[Any, Any], /, *args: Any, **kwargs: Any) -> Job:
+        """Enqueue a task by name, for code that does not import it. Its stored definition gives the defaults."""
+        return self.named(task).enqueue(*args, **kwargs)
+
+    async def enqueue_async(self, task: str | Task[Any, Any], /, *args: Any, **kwargs: Any) -> Job:
+        """The asyncio twin of `enqueue`."""
+        return await self.named(task).enqueue_async(*args, **kwargs)
+
+    def named(self, task: str | Task[Any, Any]) -> Enqueues[Any, Any]:
+        """A task by name, ready for `.options(...)` and `.enqueue(...)`, imported here or not."""
+        name = _name(task)
+        known = self.tasks.get(name)
+        return known if known is not None else _by_name(self, name, self.store.task_definition(name))
+
+    def job(self, id: str | Job | None = None, *, key: str | None = None) -> Job | None:
+        """The job with this id, or the one that holds (else last held) this key; None when there is none."""
+        return self.client.job(None if id is None else _job_id(id), key=key)
+
+    def jobs(self, *, limit: int = 100, cursor: str | None = None, **which: Any) -> Page:
+        """One page of jobs, the newest first: state=, task=, queue=, key=, collection=, label=, parent=.
+
+        `next_cursor` of the page leads to the next one.
+        """
+        return self.client.jobs(_filter(which), limit, cursor)
+
+    def cancel(self, job: str | Job | None = None, /, **which: Any) -> int:
+        """Cancel one job, or all that match and have not ended; return how many."""
+        return self.client.cancel(_some(job, which))
+
+    def redrive(self, job: str | Job | None = None, /, *, rate: str | None = None, **which: Any) -> int:
+        """Queue failed jobs again, all dead letters or those that match; `rate="50/s"` spreads them out."""
+        return self.client.redrive(replace(_filter(_with_id(job, which)), dead=True), rate)
+
+    def discard(self, job: str | Job | None = None, /, **which: Any) -> int:
+        """Take failed jobs out of the dead letters; return how many."""
+        return self.client.discard(replace(_some(job, which), dead=True))
+
+    def connection(self) -> AbstractContextManager[Any]:
+        """A transaction of your own on the store: pass it as `tx=`; it commits when the block ends well."""
+        return self.store.connection()
+
+    job_async = twin(job)
+    jobs_async = twin(jobs)
+    cancel_async = twin(cancel)
+    redrive_async = twin(redrive)
+    discard_async = twin(discard)
+
+    # -- workers
+
+    @contextmanager
+    def worker(
+        self,
+        *,
+        concurrency: int = SLOTS,
+        queues: str | list[str] | None = None,
+        lease: str | Any = LEASE,
+        grace: str | Any = GRACE,
+    ) -> Iterator[None]:
+        """Run a worker inside this process while the block runs; at its end running jobs may finish.
+
+        For development, tests and small use: handlers run on threads. Only `tickwork worker` can end a handler that
+        does not let itself be interrupted.
+        """
+        if concurrency < 1:
+            raise InvalidInput(f"concurrency must be at least 1, not {concurrency}.")
+        served = parse_queues([queues] if isinstance(queues, str) else queues or [])
+        clock, rng = SystemClock(), Random(secrets.randbits(64))
+        solo = frozenset(name for name, task in self.tasks.items() if task.pool == "process")
+        local = LocalPool(self.tasks, lambda: self.store, concurrency, clock)
+        children = Children(self._target_of, lambda task: True, [], concurrency, os.cpu_count() or 1, clock)
+        pools = LocalPools(local, children, solo)
+        serving = WorkerOptions(served, concurrency, socket.gethostname(), os.getpid(), VERSION)
+        parts = WorkerParts(self.store, Lease(parse_duration(lease, what="lease")), clock, rng)
+        with captured():
+            loop, runner = parts.assemble(pools, hello(self), solo, serving, parse_duration(grace, what="grace"))
+            thread = threading.Thread(target=loop.run, name="tickwork-worker", daemon=True)
+            thread.start()
+            try:
+                yield
+            finally:
+                loop.stop()
+                thread.join()
+                runner.stop()
+                local.stop()
+                children.stop()
+                loop.close()
+
+    def work(self, **options: Any) -> None:
+        """Run a worker inside this process until Ctrl-C."""
+        with self.worker(**options):
+            try:
+                threading.Event().wait()
+            except KeyboardInterrupt:
+                return
+
+    def _target_of(self, task: str) -> str:
+        """The file or module that a child process imports to find a task."""
+        module = self.tasks[task].function.__module__
+        if module != "__main__":
+            return module
+        file = getattr(sys.modules["__main__"], "__file__", None)
+        if file is None:
+            raise InvalidInput(f"task {task!r} runs in a process of its own, which cannot import it from here. Put it in a file.")
+        return str(os.path.abspath(file))
+
+
+def parse_queues(texts: list[str]) -> tuple[tuple[str, float], ...]:
+    """Read `mail`, `mail:3` and the like; without any, the queue `default` is served."""
+    queues = []
+    for text in texts or ["default"]:
+        name, _, weight = text.partition(":")
+        try:
+            share = float(weight) if weight else 1.0
+        except ValueError:
+            share = 0.0
+        if not name or not 0 < share < 1e6:
+            raise InvalidInput(f"{text!r} is not a queue. Write NAME or NAME:WEIGHT, like mail:3.")
+        queues.append((name, share))
+    return tuple(queues)
+
+
+def _by_name(app: Tickwork, name: str, definition: TaskDefinition | None) -> Enqueues[Any, Any]:
+    options = Options()
+    if definition is not None:
+        retry, policy = definition.policy.retry, definition.policy
+        options = Options(
+            queue=definition.queue,
+            priority=definition.priority,
+            retries=retry.retries,
+            backoff=retry.base,
+            retry_on=policy.retry_on or None,
+            give_up_on=policy.give_up_on or None,
+            on_lost=policy.on_lost,
+            timeout=policy.timeout,
+            expires=policy.expires,
+            key_for=policy.key_for,
+        )
+    return Enqueues(app, name, StoredSignature(definition), options)
+
+
+class StoredSignature:
+    """The arguments of a task that is not imported: by name, or by position where a worker has told their names.
+
+    They are checked by the worker that knows the task.
+    """
+
+    def __init__(self, definition: TaskDefinition | None) -> None:
+        self._names: list[str] | None = None
+        if definition is not None:
+            schema = msgspec.json.decode(definition.schema)
+            self._names = list(_properties(schema))
+
+    def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], task: str) -> bytes:
+        """The arguments as JSON, checked as far as they can be here."""
+        if args and self._names is None:
+            raise InvalidArguments(
+                f"no worker has told what the arguments of task {task!r} are called: pass them by name. Nothing was stored."
+            )
+        names = self._names or []
+        if len(args) > len(names) and args:
+            raise InvalidArguments(f"task {task!r} takes {len(names)} arguments, not {len(args)}. Nothing was stored.")
+        given = {**dict(zip(names, args, strict=False)), **kwargs}
+        return payload.encode(given, what=f"the arguments of task {task!r}", limit_bytes=payload.PAYLOAD_LIMIT)
+
+
+def _properties(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    reference = schema.get("$ref")
+    if reference:
+        schema = schema["$defs"][reference.rpartition("/")[2]]
+    found: Mapping[str, Any] = schema.get("properties", {})
+    return found
+
+
+def _name(task: str | Task[Any, Any]) -> str:
+    return task if isinstance(task, str) else task.name
+
+
+def _job_id(job: str | Job) -> str:
+    return job.id if isinstance(job, Job) else job
+
+
+def _with_id(job: str | Job | None, which: dict[str, Any]) -> dict[str, Any]:
+    return which if job is None else {**which, "id": _job_id(job)}
+
+
+def _some(job: str | Job | None, which: dict[str, Any]) -> JobFilter:
+    which = _with_id(job, which)
+    if not which:
+        raise InvalidInput("say which jobs: an id, key=, task=, queue=, collection=, label=, parent= or state=.")
+    return _filter(which)
+
+
+_FILTERS = ("id", "ids", "state", "task", "queue", "key", "collection", "label", "parent")
+
+
+def _filter(which: dict[str, Any]) -> JobFilter:
+    unknown = [name for name in which if name not in _FILTERS]
+    if unknown:
+        raise InvalidInput(f"jobs cannot be chosen by {unknown[0]!r}; they can by {', '.join(_FILTERS)}.")
+    chosen = dict(which)
+    if "id" in chosen:
+        chosen["ids"] = [chosen.pop("id")]
+    if chosen.get("ids") is not None:
+        chosen["ids"] = tuple(JobId(_job_id(one)) for one in chosen["ids"])
+    if chosen.get("task") is not None:
+        chosen["task"] = _name(chosen["task"])
+    if chosen.get("state") is not None:
+        chosen["state"] = _state(chosen["state"])
+    return JobFilter(**chosen)
+
+
+def _state(name: str) -> JobState:
+    try:
+        return JobState(name)
+    except ValueError:
+        raise InvalidInput(f"there is no state {name!r}; the states are {', '.join(JobState)}.") from None

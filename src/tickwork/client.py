@@ -1,0 +1,281 @@
+"""Everything that a caller may do to jobs: enqueue, find, wait, cancel, retry, redrive, discard."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Any, NoReturn
+
+from tickwork import errors
+from tickwork.context import LazyTransaction, current_or_none
+from tickwork.core import why
+from tickwork.core.duration import parse_duration, parse_rate
+from tickwork.core.ids import JobId
+from tickwork.core.job import AttemptView, JobFilter, JobState, JobView, LogChunk, NewJob, QueueView, WorkerView
+from tickwork.store.base import Store
+from tickwork.twins import twin
+
+PAGE = 1000  # how many jobs one statement of a bulk change touches
+ENQUEUE_LIMIT = 100_000
+_FIRST_LOOK_S, _LAST_LOOK_S = 0.002, 0.1  # how often a wait looks: at first often, then ten times a second
+
+DecodeResult = Callable[[str, bytes], Any]
+
+
+class Client:
+    """The calls of `Tickwork` that concern jobs, on a store."""
+
+    def __init__(self, store: Store, decode_result: DecodeResult) -> None:
+        self.store = store
+        self.decode_result = decode_result
+
+    def enqueue(self, jobs: Sequence[NewJob], tx: Any = None) -> list[Job]:
+        """Store jobs, all or none. Inside a handler the attempt that asks must still be the current one."""
+        _check_count(jobs)
+        by = _asking()
+        if isinstance(tx, LazyTransaction):
+            tx = tx.begun()
+        try:
+            ids = self.store.insert_jobs(jobs, tx, by)
+        except errors.StoreUnreachable:
+            if tx is not None:
+                raise
+            ids = self.store.insert_jobs(jobs, None, by)  # the ids are ours, so a second time adds nothing
+        return [Job(self, id) for id in ids]
+
+    async def enqueue_async(self, jobs: Sequence[NewJob], tx: Any = None) -> list[Job]:
+        """The asyncio twin of `enqueue`. An asynchronous `tx` is used on the caller's own event loop."""
+        insert = getattr(self.store, "insert_jobs_async", None)
+        if tx is None or insert is None or not _is_async(tx):
+            return await asyncio.to_thread(self.enqueue, jobs, tx)
+        _check_count(jobs)
+        return [Job(self, id) for id in await insert(jobs, tx, _asking())]
+
+    def job(self, id: str | None = None, *, key: str | None = None) -> Job | None:
+        """The job with this id, or the one that holds (else last held) this key; None when there is none."""
+        if (id is None) == (key is None):
+            raise errors.InvalidInput("say which job: an id or a key, and only one of them.")
+        found = JobId(id) if id is not None else self.store.find_key(str(key))
+        view = self.store.get_jobs([found]).get(found) if found else None
+        return Job(self, view.id, view) if view else None
+
+    def jobs(self, which: JobFilter, limit: int = 100, cursor: str | None = None) -> Page:
+        """One page of matching jobs, the newest first; `next_cursor` leads to the next one."""
+        if not 1 <= limit <= PAGE:
+            raise errors.InvalidInput(f"limit must be from 1 to {PAGE}, not {limit!r}. Follow next_cursor for more.")
+        views = self.store.list_jobs(which, limit, JobId(cursor) if cursor else None)
+        return Page([Job(self, view.id, view) for view in views], views[-1].id if len(views) == limit else None)
+
+    def cancel(self, which: JobFilter) -> int:
+        """Cancel every matching job that has not ended; return how many."""
+        live = (JobState.QUEUED, JobState.RUNNING)
+        return sum(len(self.store.cancel_jobs(ids)) for ids in self._pages(which, lambda view: view.state in live))
+
+    def redrive(self, which: JobFilter, rate: str | None = None) -> int:
+        """Queue matching dead letters again, at most `rate` ("50/s") of them due at a time; return how many."""
+        spacing = timedelta(0) if rate is None else timedelta(seconds=1 / parse_rate(rate))
+        count = 0
+        for ids in self._pages(which, _is_dead):
+            count += len(self.store.retry_jobs(ids, spacing, spacing * count))
+        return count
+
+    def discard(self, which: JobFilter) -> int:
+        """Take matching jobs out of the dead letters; return how many. They stay readable until they are pruned."""
+        return sum(len(self.store.discard_jobs(ids)) for ids in self._pages(which, _is_dead))
+
+    def queues(self) -> list[QueueView]:
+        return self.store.queues()
+
+    def workers(self) -> list[WorkerView]:
+        return self.store.workers()
+
+    def _pages(self, which: JobFilter, wanted: Callable[[JobView], bool]) -> Iterator[list[JobId]]:
+        """The ids of matching jobs, a page at a time, from the newest to the oldest."""
+        before: JobId | None = None
+        while views := self.store.list_jobs(which, PAGE, before):
+            before = views[-1].id
+            ids = [view.id for view in views if wanted(view)]
+            if ids:
+                yield ids
+
+
+class Page(list["Job"]):
+    """Some jobs, and where to go on: pass `next_cursor` as `cursor` to get the ones after them."""
+
+    def __init__(self, jobs: Sequence[Job], next_cursor: str | None) -> None:
+        super().__init__(jobs)
+        self.next_cursor = next_cursor
+
+
+class Job:
+    """A job in the store. Its properties are read from there when asked for; an ended job is read once."""
+
+    def __init__(self, client: Client, id: JobId, view: JobView | None = None) -> None:
+        self._client = client
+        self.id = id
+        self._view = view
+
+    def __repr__(self) -> str:
+        return f"<Job {self.id}>"
+
+    @property
+    def view(self) -> JobView:
+        """Everything about the job, as it stands now. Raises JobNotFound when it is gone."""
+        if self._view is None or not self._view.state.ended:
+            found = self._client.store.get_jobs([self.id]).get(self.id)
+            if found is None:
+                raise errors.JobNotFound(f"job {self.id} is not in this store: it was never committed, or it was pruned.")
+            self._view = found
+        return self._view
+
+    @property
+    def state(self) -> str:
+        return self.view.state.value
+
+    @property
+    def task(self) -> str:
+        return (self._view or self.view).task
+
+    @property
+    def key(self) -> str | None:
+        return (self._view or self.view).key
+
+    @property
+    def attempt(self) -> int:
+        """The number of the current or last attempt; 0 before the first."""
+        return self.view.attempt
+
+    @property
+    def run_at(self) -> datetime:
+        return self.view.run_at
+
+    @property
+    def progress(self) -> float | None:
+        return self.view.progress
+
+    @property
+    def error(self) -> str | None:
+        """Why the last attempt failed, while the job is ended."""
+        return self.view.error
+
+    def wait(self, timeout: float | str | timedelta | None = None) -> str:
+        """Wait until the job ended, however it did; return its state. Raises WaitTimeout, and the job goes on."""
+        waits = _Waits(self, timeout)
+        while not self.view.state.ended:
+            time.sleep(waits.next())
+        return self.state
+
+    async def wait_async(self, timeout: float | str | timedelta | None = None) -> str:
+        """The asyncio twin of `wait`; it holds no thread while it waits."""
+        waits = _Waits(self, timeout)
+        while not (await asyncio.to_thread(lambda: self.view)).state.ended:
+            await asyncio.sleep(waits.next())
+        return self.state
+
+    def result(self, timeout: float | str | timedelta | None = None) -> Any:
+        """Wait for the end and return the result; raise JobFailed, JobCancelled, JobExpired or JobDropped otherwise."""
+        self.wait(timeout)
+        return self._outcome()
+
+    async def result_async(self, timeout: float | str | timedelta | None = None) -> Any:
+        """The asyncio twin of `result`."""
+        await self.wait_async(timeout)
+        return self._outcome()
+
+    def _outcome(self) -> Any:
+        view = self.view
+        if view.state is not JobState.SUCCEEDED:
+            _raise_ended(view)
+        errors.check(view.result is not None, f"Job {self.id} succeeded without a result.")
+        return self._client.decode_result(view.task, view.result or b"null")
+
+    def cancel(self) -> bool:
+        """Cancel it, or ask it to stop when it runs; False when it had ended."""
+        return bool(self._client.store.cancel_jobs([self.id]))
+
+    def retry(self) -> bool:
+        """Queue it again: an ended job (not a succeeded one) with a fresh count of failures, a delayed one now.
+
+        False when it succeeded, runs, is due already, or its key belongs to another live job.
+        """
+        retried = bool(self._client.store.retry_jobs([self.id]))
+        if retried:
+            self._view = None
+        return retried
+
+    def attempts(self) -> list[AttemptView]:
+        """Every try so far, the first one first."""
+        return self._client.store.attempts(self.id)
+
+    def logs(self, after: tuple[int, int] = (0, -1), limit: int = 1000) -> list[LogChunk]:
+        """What its handlers wrote, from just after (attempt, seq) on; also while it runs."""
+        return self._client.store.logs(self.id, after, limit)
+
+    def why(self) -> str:
+        """One sentence: what it is waiting for, where it runs, or how it ended."""
+        store = self._client.store
+        return why.explain(self.view, store.workers(), store.now())
+
+    cancel_async = twin(cancel)
+    retry_async = twin(retry)
+    attempts_async = twin(attempts)
+    logs_async = twin(logs)
+    why_async = twin(why)
+
+
+class _Waits:
+    """How long to wait between looks at a job: 2 ms, then longer and longer up to a tenth of a second."""
+
+    def __init__(self, job: Job, timeout: float | str | timedelta | None) -> None:
+        self._job = job
+        self._next = _FIRST_LOOK_S
+        self._timeout_s = _seconds(timeout)
+        self._until = None if self._timeout_s is None else time.monotonic() + self._timeout_s
+
+    def next(self) -> float:
+        left = None if self._until is None else self._until - time.monotonic()
+        if left is not None and left <= 0:
+            raise errors.WaitTimeout(
+                f"job {self._job.id} had not ended after {self._timeout_s:g} s ({self._job.why()}). It goes on."
+            )
+        wait, self._next = self._next, min(self._next * 1.5, _LAST_LOOK_S)
+        return wait if left is None else min(wait, left)
+
+
+def _seconds(timeout: float | str | timedelta | None) -> float | None:
+    if timeout is None or isinstance(timeout, int | float):
+        return timeout
+    return parse_duration(timeout, what="timeout").total_seconds()
+
+
+def _asking() -> tuple[JobId, int] | None:
+    job = current_or_none()
+    return None if job is None else (job.id, job.attempt)
+
+
+def _is_async(tx: Any) -> bool:
+    return asyncio.iscoroutinefunction(getattr(tx, "execute", None))
+
+
+def _check_count(jobs: Sequence[NewJob]) -> None:
+    if len(jobs) > ENQUEUE_LIMIT:
+        raise errors.InvalidInput(
+            f"{len(jobs):,} jobs in one transaction are too many (the cap is {ENQUEUE_LIMIT:,}). Nothing was stored. "
+            f"Enqueue them in parts."
+        )
+
+
+def _is_dead(view: JobView) -> bool:
+    return view.state is JobState.FAILED and not view.discarded
+
+
+def _raise_ended(view: JobView) -> NoReturn:
+    kinds: dict[JobState, type[errors.JobEnded]] = {
+        JobState.CANCELLED: errors.JobCancelled,
+        JobState.EXPIRED: errors.JobExpired,
+        JobState.DROPPED: errors.JobDropped,
+    }
+    kind = kinds.get(view.state, errors.JobFailed)
+    raise kind(view.id, f"job {view.id} ({view.task}): {why.explain(view, (), view.created_at)}", view.error)

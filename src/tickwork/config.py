@@ -1,0 +1,89 @@
+"""Settings: arguments over environment over tickwork.toml (or [tool.tickwork] of pyproject.toml) over defaults."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from tickwork.errors import InvalidInput
+
+DEFAULT_URL = "sqlite:///tickwork.db"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Where the store is and how to reach it."""
+
+    url: str = DEFAULT_URL
+    driver: str = "apsw"
+    schema: str = "tickwork"
+    listen_url: str | None = None
+
+
+def load_settings(given: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> Settings:
+    """Read the settings; a name that is unknown in a file, or a value that is not a text, is refused."""
+    environ = os.environ if environ is None else environ
+    values: dict[str, Any] = _from_file(Path.cwd())
+    for field in fields(Settings):
+        value = _from_environment(f"TICKWORK_{field.name.upper()}", environ)
+        if value is not None:
+            values[field.name] = value
+    values.update({name: value for name, value in given.items() if value is not None})
+    settings = Settings(**values)
+    if settings.driver not in {"apsw", "sqlite3"}:
+        raise InvalidInput(f"driver must be 'apsw' or 'sqlite3', not {settings.driver!r}.")
+    return settings
+
+
+def sqlite_path(url: str) -> str | None:
+    """The file of a sqlite:/// URL (three slashes: relative, four: absolute); None when it is not one."""
+    prefix = "sqlite:///"
+    if not url.startswith("sqlite:"):
+        return None
+    if not url.startswith(prefix) or len(url) == len(prefix):
+        raise InvalidInput(f"{url!r} names no file. Write sqlite:///tickwork.db, or sqlite:////var/lib/tickwork.db.")
+    return url.removeprefix(prefix)
+
+
+def _from_environment(name: str, environ: Mapping[str, str]) -> str | None:
+    if environ.get(name):
+        return environ[name]
+    file = environ.get(f"{name}_FILE")  # secrets are often mounted as files
+    if not file:
+        return None
+    try:
+        return Path(file).read_text().strip()
+    except OSError as error:
+        raise InvalidInput(f"{name}_FILE names {file}, which cannot be read: {error.strerror}.") from error
+
+
+def _from_file(start: Path) -> dict[str, Any]:
+    """The settings of the nearest file, here or in a folder above."""
+    for folder in (start, *start.parents):
+        for name, table in (("tickwork.toml", ()), ("pyproject.toml", ("tool", "tickwork"))):
+            found = _table(folder / name, table)
+            if found is not None:
+                return found
+    return {}
+
+
+def _table(path: Path, names: tuple[str, ...]) -> dict[str, Any] | None:
+    if not path.is_file():
+        return None
+    try:
+        table: Any = tomllib.loads(path.read_text())
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise InvalidInput(f"{path} cannot be read: {error}.") from error
+    for name in names:
+        table = table.get(name)
+        if table is None:
+            return None
+    known = {field.name for field in fields(Settings)}
+    for name, value in table.items():
+        if name not in known or not isinstance(value, str):
+            raise InvalidInput(f"{path}: {name!r} is not a setting with a text value. The settings are {', '.join(sorted(known))}.")
+    return dict(table)

@@ -1,0 +1,116 @@
+"""What a handler knows of its own job, and may say of it while it runs."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+from tickwork.core import payload
+from tickwork.core.ids import JobId
+from tickwork.errors import InvalidInput, NoCurrentJob
+
+
+class Link(Protocol):
+    """How a running attempt reaches its worker."""
+
+    def progress(self, fraction: float, note: str | None) -> None: ...
+
+    def save(self, state: bytes) -> None:
+        """Return when the state is stored; LeaseLost when this attempt was superseded."""
+
+    def saved(self) -> bytes | None: ...
+
+    def cancelled(self) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentJob:
+    """The job that this handler is running for, and this attempt of it."""
+
+    id: JobId
+    attempt: int
+    task: str
+    queue: str
+    scheduled_for: datetime
+    late_by: timedelta
+    link: Link
+    logger: logging.Logger
+
+    @property
+    def token(self) -> str:
+        """Names this try: hand it to outside systems so that they can tell a superseded try. `id` names the effect."""
+        return f"{self.id}:{self.attempt}"
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether this handler should stop: the job was cancelled, or the worker is losing its lease."""
+        return self.link.cancelled()
+
+    def progress(self, fraction: float, note: str | None = None) -> None:
+        """Say how far the work is, from 0 to 1. Shown while it runs; cheap enough to call in a loop."""
+        if not 0 <= fraction <= 1:
+            raise InvalidInput(f"progress goes from 0 to 1, not {fraction!r}.")
+        self.link.progress(float(fraction), note)
+
+    def save(self, state: Any) -> None:
+        """Store where the work stands; a later attempt finds it in `saved`. Returns when it is on disk.
+
+        Raises LeaseLost when this attempt was superseded, so that it stops before it does more harm.
+        """
+        what = f"the state saved by job {self.id}"
+        self.link.save(payload.encode(state, what=what, limit_bytes=payload.RESULT_LIMIT))
+
+    @property
+    def saved(self) -> Any:
+        """What an earlier attempt saved, or None."""
+        stored = self.link.saved()
+        return None if stored is None else payload.decode(stored)
+
+
+class LazyTransaction:
+    """What a transactional handler holds: a connection whose transaction begins with the first use of it.
+
+    `begin` is called at most once and returns the store's own connection. Everything else is that connection's.
+    """
+
+    def __init__(self, begin: Callable[[], Any]) -> None:
+        self._begin = begin
+        self._connection: Any = None
+
+    def begun(self) -> Any:
+        """The connection, inside its transaction."""
+        if self._connection is None:
+            self._connection = self._begin()
+        return self._connection
+
+    def execute(self, sql: str, values: Any = ()) -> Any:
+        """Run a statement in the transaction that ends with this job."""
+        return self.begun().execute(sql, values)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.begun(), name)
+
+
+_current: ContextVar[CurrentJob | None] = ContextVar("tickwork_current_job", default=None)
+
+
+def current_job() -> CurrentJob:
+    """The job that the calling handler runs for. Raises NoCurrentJob elsewhere."""
+    job = _current.get()
+    if job is None:
+        raise NoCurrentJob("current_job() works inside a handler that a worker runs; this code was called directly.")
+    return job
+
+
+def current_or_none() -> CurrentJob | None:
+    """The current job, or None outside of a handler."""
+    return _current.get()
+
+
+def set_current(job: CurrentJob | None) -> None:
+    """Make a job the current one of this thread or coroutine. For executors."""
+    _current.set(job)

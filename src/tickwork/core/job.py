@@ -1,0 +1,215 @@
+"""What a job is: its states, what a caller asks for, and what the stores give back.
+
+A job moves `queued -> running -> (queued again | an end)`. There is one road to an ending: an attempt ends, `outcome.decide`
+says what becomes of the job, and the store applies it while that attempt is still the current one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from tickwork.core.ids import JobId
+from tickwork.core.retry import RetryPolicy
+
+PRIORITIES = {"high": 2, "normal": 5, "low": 8}
+LOWEST_PRIORITY = 9
+
+
+class JobState(StrEnum):
+    WAITING = "waiting"
+    QUEUED = "queued"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    DROPPED = "dropped"
+    EXPIRED = "expired"
+
+    @property
+    def ended(self) -> bool:
+        return self in ENDED
+
+
+ENDED = frozenset(
+    {JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED, JobState.DROPPED, JobState.EXPIRED},
+)
+
+
+class AttemptState(StrEnum):
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    TIMED_OUT = "timed_out"
+    LOST = "lost"
+    CANCELLED = "cancelled"
+    RELEASED = "released"
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The rules that a job carries with it: they hold even if the task's defaults change later."""
+
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
+    timeout: timedelta | None = None
+    expires: timedelta | None = None
+    key_for: timedelta | None = None
+    retry_on: tuple[str, ...] = ()
+    give_up_on: tuple[str, ...] = ()
+    on_lost: str = "retry"
+
+
+@dataclass(frozen=True, slots=True)
+class NewJob:
+    """A request to run a task, checked and ready to be stored.
+
+    It is due `delay` after the store's now, or at `at`, whichever is given; `expires_at` is absolute, `policy.expires`
+    counts from the moment it is due.
+    """
+
+    id: JobId
+    task: str
+    args: bytes
+    queue: str = "default"
+    priority: int = PRIORITIES["normal"]
+    delay: timedelta | None = None
+    at: datetime | None = None
+    expires_at: datetime | None = None
+    policy: Policy = field(default_factory=Policy)
+    key: str | None = None
+    replace: bool = False
+    collection: str | None = None
+    labels: tuple[str, ...] = ()
+    parent: str | None = None
+    trace: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A job that this worker now holds, with the number of the attempt that it may make."""
+
+    job_id: JobId
+    attempt: int
+    task: str
+    queue: str
+    priority: int
+    args: bytes
+    policy: Policy
+    run_at: datetime
+    claimed_at: datetime
+    failures: int
+    crashes: int
+    alone: bool
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """A job as it stood when the store was read."""
+
+    id: JobId
+    task: str
+    queue: str
+    priority: int
+    state: JobState
+    args: bytes
+    policy: Policy
+    key: str | None
+    collection: str | None
+    labels: tuple[str, ...]
+    parent: str | None
+    trace: str | None
+    created_at: datetime
+    run_at: datetime
+    expires_at: datetime | None
+    attempt: int
+    failures: int
+    crashes: int
+    alone: bool
+    worker: str | None
+    started_at: datetime | None
+    ended_at: datetime | None
+    cancel_requested: bool
+    progress: float | None
+    progress_note: str | None
+    result: bytes | None
+    error: str | None
+    discarded: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptView:
+    """One try of a job, as it stood when the store was read."""
+
+    job_id: JobId
+    number: int
+    state: AttemptState
+    worker: str | None
+    started_at: datetime
+    ended_at: datetime | None
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LogChunk:
+    """Some lines that a handler wrote, in the order that it wrote them."""
+
+    job_id: JobId
+    attempt: int
+    seq: int
+    at: datetime
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerView:
+    """A worker process that registered itself, and until when it is believed to live."""
+
+    id: str
+    host: str
+    pid: int
+    version: str
+    queues: tuple[str, ...]
+    tasks: tuple[str, ...]
+    slots: int
+    state: str
+    started_at: datetime
+    lease_until: datetime
+    running: int
+
+
+@dataclass(frozen=True, slots=True)
+class QueueView:
+    """How much stands in a queue."""
+
+    name: str
+    due: int
+    later: int
+    running: int
+    oldest_due_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskDefinition:
+    """What workers tell the store of a task, so that callers who do not import it can use it."""
+
+    name: str
+    queue: str
+    priority: int
+    policy: Policy
+    schema: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class JobFilter:
+    """Which jobs are meant. Empty fields do not restrict; `dead` means failed and not discarded."""
+
+    ids: tuple[JobId, ...] | None = None
+    state: JobState | None = None
+    task: str | None = None
+    queue: str | None = None
+    key: str | None = None
+    collection: str | None = None
+    label: str | None = None
+    parent: str | None = None
+    dead: bool = False

@@ -1,0 +1,225 @@
+"""The options of a job: what they are called, what they may be, and what they become.
+
+A task's decorator gives defaults and `.options(...)` overrides them; both are read here, so both refuse the same things
+with the same words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from datetime import datetime, timedelta
+from difflib import get_close_matches
+from typing import Any
+
+from tickwork.core.duration import parse_duration
+from tickwork.core.ids import JobId
+from tickwork.core.job import LOWEST_PRIORITY, PRIORITIES, NewJob, Policy
+from tickwork.core.retry import RetryPolicy
+from tickwork.errors import InvalidOption
+
+_NAME_LIMIT = 200
+_LABELS_LIMIT = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a caller may say of a job besides its arguments. None: not said."""
+
+    queue: str | None = None
+    priority: int | None = None
+    delay: timedelta | None = None
+    at: datetime | None = None
+    key: str | None = None
+    key_for: timedelta | None = None
+    replace: bool | None = None
+    retries: int | None = None
+    backoff: timedelta | None = None
+    retry_on: tuple[str, ...] | None = None
+    give_up_on: tuple[str, ...] | None = None
+    on_lost: str | None = None
+    timeout: timedelta | None = None
+    expires: timedelta | datetime | None = None
+    collection: str | None = None
+    labels: tuple[str, ...] | None = None
+    parent: str | None = None
+    trace: str | None = None
+    tx: Any = None
+
+    def updated(self, given: Mapping[str, Any]) -> Options:
+        """These options, with what is given checked and put over them."""
+        read = {name: read_option(name, value) for name, value in given.items()}
+        if "delay" in read and "at" in read:
+            raise InvalidOption("delay and at both say when: give one of them.")
+        if "delay" in read:
+            read["at"] = None
+        if "at" in read:
+            read["delay"] = None
+        changed = replace(self, **read)
+        if changed.key is None and (changed.replace or changed.key_for is not None):
+            raise InvalidOption("replace and key_for are about a key: give key= as well.")
+        return changed
+
+    def new_job(self, id: JobId, task: str, args: bytes) -> NewJob:
+        """A job of this task with these options."""
+        return NewJob(
+            id=id,
+            task=task,
+            args=args,
+            queue=self.queue or "default",
+            priority=PRIORITIES["normal"] if self.priority is None else self.priority,
+            delay=self.delay,
+            at=self.at,
+            expires_at=self.expires if isinstance(self.expires, datetime) else None,
+            policy=self.policy(),
+            key=self.key,
+            replace=bool(self.replace),
+            collection=self.collection,
+            labels=self.labels or (),
+            parent=self.parent,
+            trace=self.trace,
+        )
+
+    def policy(self) -> Policy:
+        """The rules that go with the job."""
+        standard = RetryPolicy()
+        return Policy(
+            retry=RetryPolicy(
+                retries=standard.retries if self.retries is None else self.retries,
+                base=standard.base if self.backoff is None else self.backoff,
+            ),
+            timeout=self.timeout,
+            expires=self.expires if isinstance(self.expires, timedelta) else None,
+            key_for=self.key_for,
+            retry_on=self.retry_on or (),
+            give_up_on=self.give_up_on or (),
+            on_lost=self.on_lost or "retry",
+        )
+
+
+def read_option(name: str, value: Any) -> Any:
+    """Check one option and return it in its stored form; None unsets it."""
+    reader = _READERS.get(name)
+    if reader is None:
+        nearest = get_close_matches(name, _READERS, n=1)
+        hint = f"did you mean {nearest[0]!r}?" if nearest else f"the options are {', '.join(_READERS)}."
+        raise InvalidOption(f"there is no option {name!r}; {hint}")
+    return None if value is None else reader(name, value)
+
+
+def exception_names(name: str, value: Any) -> tuple[str, ...]:
+    """Exception types by name, so that they can be stored with the job."""
+    types = value if isinstance(value, Iterable) else (value,)
+    names = []
+    for one in types:
+        if not (isinstance(one, type) and issubclass(one, BaseException)):
+            raise InvalidOption(f"{name} takes exception types, like ConnectionError; it was given {one!r}.")
+        names.append(type_name(one))
+    return tuple(names)
+
+
+def type_name(one: type) -> str:
+    """A type's name as it is stored; a script's own types go without their module, which differs in a worker."""
+    return one.__qualname__ if one.__module__ == "__main__" else f"{one.__module__}.{one.__qualname__}"
+
+
+def matches(error: BaseException, names: tuple[str, ...]) -> bool:
+    """Whether an exception is of one of the types."""
+    kinds = {name for one in type(error).__mro__ for name in (type_name(one), one.__qualname__)}
+    return not kinds.isdisjoint(names)
+
+
+def _text(name: str, value: Any) -> str:
+    if not isinstance(value, str) or not value or len(value) > _NAME_LIMIT or not value.isprintable():
+        raise InvalidOption(f"{name} must be a printable text of 1 to {_NAME_LIMIT} characters, not {_shown(value)}.")
+    return value
+
+
+def _priority(name: str, value: Any) -> int:
+    if isinstance(value, str) and value in PRIORITIES:
+        return PRIORITIES[value]
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LOWEST_PRIORITY:
+        return value
+    names = ", ".join(repr(known) for known in PRIORITIES)
+    raise InvalidOption(f"priority must be one of {names} or a number from 0 (most urgent) to 9, not {_shown(value)}.")
+
+
+def _duration(name: str, value: Any) -> timedelta:
+    return parse_duration(value, what=name)
+
+
+def _instant(name: str, value: Any) -> datetime:
+    if not isinstance(value, datetime):
+        raise InvalidOption(f"{name} must be a datetime with a zone, not {_shown(value)}.")
+    if value.tzinfo is None or value.utcoffset() is None:
+        raise InvalidOption(f"{name} is {value.isoformat()} without a zone. Say which: datetime(..., tzinfo=timezone.utc).")
+    return value
+
+
+def _count(name: str, value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= 1_000_000:
+        raise InvalidOption(f"{name} must be a whole number from 0 to 1,000,000, not {_shown(value)}.")
+    return value
+
+
+def _flag(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidOption(f"{name} must be True or False, not {_shown(value)}.")
+    return value
+
+
+def _expires(name: str, value: Any) -> timedelta | datetime:
+    return _instant(name, value) if isinstance(value, datetime) else parse_duration(value, what=name)
+
+
+def _labels(name: str, value: Any) -> tuple[str, ...]:
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise InvalidOption(f"labels must be a list of texts, not {_shown(value)}.")
+    labels = tuple(_text(name, label) for label in value)
+    if len(labels) > _LABELS_LIMIT:
+        raise InvalidOption(f"a job may have {_LABELS_LIMIT} labels, not {len(labels)}.")
+    return labels
+
+
+def _parent(name: str, value: Any) -> str:
+    return _text(name, getattr(value, "id", value))
+
+
+def _on_lost(name: str, value: Any) -> str:
+    if value not in {"retry", "fail"}:
+        raise InvalidOption(f"on_lost must be 'retry' or 'fail', not {_shown(value)}.")
+    return str(value)
+
+
+def _as_given(name: str, value: Any) -> Any:
+    return value
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+_READERS = {
+    "queue": _text,
+    "priority": _priority,
+    "delay": _duration,
+    "at": _instant,
+    "key": _text,
+    "key_for": _duration,
+    "replace": _flag,
+    "retries": _count,
+    "backoff": _duration,
+    "retry_on": exception_names,
+    "give_up_on": exception_names,
+    "on_lost": _on_lost,
+    "timeout": _duration,
+    "expires": _expires,
+    "collection": _text,
+    "labels": _labels,
+    "parent": _parent,
+    "trace": _text,
+    "tx": _as_given,
+}
+if set(_READERS) != {field.name for field in fields(Options)}:
+    raise TypeError("every option needs a reader, and every reader an option")

@@ -1,0 +1,162 @@
+"""What becomes of a job when one of its attempts ends: the only place that decides it.
+
+`retries` bounds failures (failed, timed out). Attempts that were released, snoozed or lost are free of it; so is a crash,
+which has a budget of its own: after a child died its jobs rerun alone, only dying alone counts, and the third crash ends
+the job.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from random import Random
+from typing import assert_never
+
+from tickwork.core.job import AttemptState, JobState, Policy
+
+CRASH_BUDGET = 3
+ERROR_LIMIT = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Succeeded:
+    """The handler returned; `result` is its encoded result."""
+
+    result: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The handler raised. `fatal` means that no retry can help; `after` is the wait that it asked for."""
+
+    error: str
+    fatal: bool = False
+    after: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TimedOut:
+    """The handler was ended because its time was up."""
+
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Snoozed:
+    """The handler asked to be called later; nothing is charged."""
+
+    after: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """The handler ended because it was cancelled, or cancelled itself."""
+
+    error: str = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """A draining worker gave the job back; nothing is charged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Crashed:
+    """The process that ran it died. `alone`: nothing else ran there, so this job is to blame."""
+
+    error: str
+    alone: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Abandoned:
+    """The worker fell silent, and its lease ran out."""
+
+    error: str = "its worker went silent and the lease ran out"
+
+
+Ending = Succeeded | Failed | TimedOut | Snoozed | Cancelled | Released | Crashed | Abandoned
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """What to write: how the attempt ended, and where the job goes. `delay` is set when it is queued again."""
+
+    attempt: AttemptState
+    job: JobState
+    failures: int
+    crashes: int
+    delay: timedelta | None = None
+    alone: bool = False
+    result: bytes | None = None
+    error: str | None = None
+
+
+def decide(policy: Policy, failures: int, crashes: int, alone: bool, ending: Ending, rng: Random) -> Transition:
+    """Say what becomes of a job with so many failures and crashes behind it, now that its attempt ended so."""
+
+    def again(attempt: AttemptState, delay: timedelta, error: str | None = None, *, apart: bool = alone) -> Transition:
+        return Transition(attempt, JobState.QUEUED, failures, crashes, delay, apart, error=error)
+
+    match ending:
+        case Succeeded(result):
+            return Transition(AttemptState.SUCCEEDED, JobState.SUCCEEDED, failures, crashes, result=result)
+        case Failed(error, fatal, after):
+            return _failed(policy, failures, crashes, alone, AttemptState.FAILED, error, fatal, after, rng)
+        case TimedOut(error):
+            return _failed(policy, failures, crashes, alone, AttemptState.TIMED_OUT, error, False, None, rng)
+        case Snoozed(after):
+            return again(AttemptState.RELEASED, after)
+        case Cancelled(error):
+            return Transition(AttemptState.CANCELLED, JobState.CANCELLED, failures, crashes, error=error)
+        case Released():
+            return again(AttemptState.RELEASED, timedelta(0))
+        case Crashed(error, True):
+            return _crashed(policy, failures, crashes + 1, error)
+        case Crashed(error, False):
+            return _lost(policy, failures, crashes, error, alone=True)
+        case Abandoned(error):
+            return _lost(policy, failures, crashes, error, alone=alone)
+        case _:
+            assert_never(ending)
+
+
+def _failed(
+    policy: Policy,
+    failures: int,
+    crashes: int,
+    alone: bool,
+    attempt: AttemptState,
+    error: str,
+    fatal: bool,
+    after: timedelta | None,
+    rng: Random,
+) -> Transition:
+    error = _clip(error)
+    failures += 1
+    delay = None if fatal else policy.retry.delay(failures, rng)
+    if delay is None:
+        return Transition(attempt, JobState.FAILED, failures, crashes, error=error)
+    wait = delay if after is None else after
+    return Transition(attempt, JobState.QUEUED, failures, crashes, wait, alone, error=error)
+
+
+def _crashed(policy: Policy, failures: int, crashes: int, error: str) -> Transition:
+    if crashes >= CRASH_BUDGET or policy.on_lost == "fail":
+        error = f"crashed: {_clip(error)} (crash {crashes} of {CRASH_BUDGET} while running alone)"
+        return Transition(AttemptState.LOST, JobState.FAILED, failures, crashes, error=error)
+    return Transition(AttemptState.LOST, JobState.QUEUED, failures, crashes, timedelta(0), True, error=_clip(error))
+
+
+def _lost(policy: Policy, failures: int, crashes: int, error: str, *, alone: bool) -> Transition:
+    if policy.on_lost == "fail":
+        return Transition(AttemptState.LOST, JobState.FAILED, failures, crashes, error=_clip(error))
+    return Transition(AttemptState.LOST, JobState.QUEUED, failures, crashes, timedelta(0), alone, error=_clip(error))
+
+
+def _clip(error: str) -> str:
+    """Keep both ends of an error that is too long to store: the cause is at the bottom, the way there at the top."""
+    if len(error) <= ERROR_LIMIT:
+        return error
+    half = ERROR_LIMIT // 2
+    return f"{error[:half]}\n... {len(error) - ERROR_LIMIT} characters left out ...\n{error[-half:]}"

@@ -1,0 +1,170 @@
+"""Every exception that Tickwork raises.
+
+    TickworkError
+    ├── InvalidInput (also ValueError)       refused before anything was stored
+    │   ├── InvalidArguments                 a task's arguments do not fit its signature or its type hints
+    │   ├── InvalidPayload                   a value that JSON, or one of the stores, cannot hold, or that is too large
+    │   └── InvalidOption                    an unknown option, or a value that it cannot take
+    ├── UnknownTask                          no task of that name in this app
+    ├── JobNotFound                          no such job in this store
+    ├── JobEnded                             the job ended, and not well
+    │   ├── JobFailed                        its last attempt failed, and no retry is left
+    │   ├── JobCancelled                     somebody cancelled it
+    │   ├── JobExpired                       it was not started before its deadline
+    │   └── JobDropped                       a gate dropped it
+    ├── WaitTimeout (also TimeoutError)      the job had not ended in the time that the caller would wait
+    ├── LeaseLost                            this attempt was superseded; nothing it writes is accepted any more
+    ├── NoCurrentJob                         current_job() was asked for outside of a handler
+    ├── WorkerError                          a worker could not start, or its children keep dying
+    └── StoreError                           the database said no
+        ├── StoreUnreachable                 it does not answer
+        ├── StoreNotOurs                     a file or schema that is not Tickwork's, or cannot be one
+        ├── SchemaMismatch                   its schema is newer or older than this version of Tickwork
+        ├── StoreReadOnly                    it cannot be written
+        ├── StoreFull                        no room is left
+        └── MixedDrivers                     two SQLite libraries on one file in one process
+
+    InvariantBroken                          a promise of ours was about to be broken; the transaction was refused
+
+Handlers steer their own job by raising one of Retry, Fatal, Snooze and Cancel. A handler that is being ended from
+outside sees Interrupted, which is a BaseException so that `except Exception` does not swallow it.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+
+class TickworkError(Exception):
+    """The base of everything that Tickwork raises to its callers."""
+
+
+class InvalidInput(TickworkError, ValueError):
+    """Refused before anything was stored."""
+
+
+class InvalidArguments(InvalidInput):
+    """A task's arguments do not fit its signature or its type hints."""
+
+
+class InvalidPayload(InvalidInput):
+    """A value that JSON or one of the stores cannot hold, or that is larger than the cap."""
+
+
+class InvalidOption(InvalidInput):
+    """An unknown option, or a value that it cannot take."""
+
+
+class UnknownTask(TickworkError):
+    """No task of that name is registered in this app."""
+
+
+class JobNotFound(TickworkError):
+    """No such job is in this store (or it was pruned)."""
+
+
+class JobEnded(TickworkError):
+    """A job ended without a result. `job_id` names it and `error` says how."""
+
+    def __init__(self, job_id: str, message: str, error: str | None = None) -> None:
+        super().__init__(message)
+        self.job_id = job_id
+        self.error = error
+
+
+class JobFailed(JobEnded):
+    """The last attempt failed and no retry is left."""
+
+
+class JobCancelled(JobEnded):
+    """Somebody cancelled the job."""
+
+
+class JobExpired(JobEnded):
+    """The job was not started before its deadline."""
+
+
+class JobDropped(JobEnded):
+    """A gate dropped the job."""
+
+
+class WaitTimeout(TickworkError, TimeoutError):
+    """The job had not ended in the time that the caller was willing to wait. It goes on."""
+
+
+class LeaseLost(TickworkError):
+    """This attempt was superseded or reclaimed; nothing it writes is accepted any more."""
+
+
+class NoCurrentJob(TickworkError):
+    """There is no current job: this code does not run inside a handler."""
+
+
+class WorkerError(TickworkError):
+    """A worker could not start, or its children keep dying."""
+
+
+class StoreError(TickworkError):
+    """The database said no."""
+
+
+class StoreUnreachable(StoreError):
+    """The database does not answer. What was asked for may or may not have happened."""
+
+
+class StoreNotOurs(StoreError):
+    """A file or schema that is not Tickwork's, or that cannot become one."""
+
+
+class SchemaMismatch(StoreError):
+    """The store's schema is newer or older than this version of Tickwork."""
+
+
+class StoreReadOnly(StoreError):
+    """The store cannot be written."""
+
+
+class StoreFull(StoreError):
+    """No room is left on the store's disk."""
+
+
+class MixedDrivers(StoreError):
+    """Two SQLite libraries would open one file in one process, which can corrupt it."""
+
+
+class InvariantBroken(TickworkError):
+    """A promise was about to be broken. The transaction was refused; please report this."""
+
+
+class Retry(Exception):
+    """Raised by a handler: try this job again, after `after` (a duration), charged as a failure."""
+
+    def __init__(self, message: str = "the handler asked for a retry", *, after: str | timedelta | None = None) -> None:
+        super().__init__(message)
+        self.after = after
+
+
+class Fatal(Exception):
+    """Raised by a handler: no retry can help; the job fails at once and waits among the dead letters."""
+
+
+class Snooze(Exception):
+    """Raised by a handler: not now, try again in `after`; not charged as a failure."""
+
+    def __init__(self, after: str | timedelta) -> None:
+        super().__init__(f"snoozed for {after}")
+        self.after = after
+
+
+class Cancel(Exception):
+    """Raised by a handler: end this job as cancelled."""
+
+
+class Interrupted(BaseException):
+    """Raised inside a handler that is being ended from outside: its time is up, or it was cancelled."""
+
+
+def check(holds: object, broken: str) -> None:
+    """Refuse to go on when an invariant does not hold. Unlike `assert`, it stays on under -O."""
+    if not holds:
+        raise InvariantBroken(f"{broken} This is a bug in Tickwork: nothing was written. Please report it.")

@@ -1,0 +1,81 @@
+"""Calls ticks on threads; the only file that sleeps.
+
+A tick that raises is tried again, after longer and longer waits: a database that is down for ten minutes must not end a
+process, and must not be hammered when it comes back. Every sleep is capped, so a clock that steps cannot stop a loop.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from random import Random
+from typing import Protocol
+
+from tickwork.clock import Clock
+from tickwork.errors import StoreError
+
+_log = logging.getLogger("tickwork.services")
+LONGEST_S = 60.0
+FIRST_BACKOFF_S, LAST_BACKOFF_S = 0.1, 5.0
+
+
+class Service(Protocol):
+    """A loop: it is told the monotonic time, and says how many seconds to wait."""
+
+    def tick(self, now: float) -> float: ...
+
+
+class Backoff:
+    """How long to wait after failures in a row; says what went wrong once, not at every try."""
+
+    def __init__(self, name: str, rng: Random) -> None:
+        self._name = name
+        self._rng = rng
+        self._failures = 0
+
+    def failed(self, error: Exception) -> float:
+        self._failures += 1
+        if self._failures == 1 and isinstance(error, StoreError):
+            _log.warning("%s: %s Trying again until it works.", self._name, error)
+        elif self._failures == 1:
+            _log.error("%s failed and goes on.", self._name, exc_info=error)
+        longest = min(FIRST_BACKOFF_S * 2 ** min(self._failures, 16), LAST_BACKOFF_S)
+        return longest * (0.5 + self._rng.random() / 2)
+
+    def worked(self) -> None:
+        if self._failures:
+            _log.warning("%s works again, after %d failed tries.", self._name, self._failures)
+            self._failures = 0
+
+
+class Runner:
+    """Runs services, each on a thread of its own, until it is stopped."""
+
+    def __init__(self, clock: Clock, rng: Random) -> None:
+        self._clock = clock
+        self._rng = rng
+        self._stopped = threading.Event()
+        self._threads: list[threading.Thread] = []
+
+    def start(self, service: Service) -> None:
+        """Tick a service from now on."""
+        name = type(service).__name__.lower()
+        thread = threading.Thread(target=self._run, args=(service, name), name=f"tickwork-{name}", daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def stop(self) -> None:
+        """Let every loop end after its current tick."""
+        self._stopped.set()
+        for thread in self._threads:
+            thread.join(timeout=LAST_BACKOFF_S)
+
+    def _run(self, service: Service, name: str) -> None:
+        backoff = Backoff(name, Random(self._rng.random()))
+        while not self._stopped.is_set():
+            try:
+                wait = service.tick(self._clock.monotonic())
+                backoff.worked()
+            except Exception as error:
+                wait = backoff.failed(error)
+            self._stopped.wait(min(wait, LONGEST_S))

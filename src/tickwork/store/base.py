@@ -1,0 +1,268 @@
+"""What a store promises. `tests/store/` is the definition; both stores pass it.
+
+Verbs are synchronous, short, and plural wherever work comes in batches. Every write names what it expects to find, and
+finding otherwise is an answer. Every verb is one transaction and safe to run twice. All times are the store's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+from tickwork.core.ids import JobId, WorkerId
+from tickwork.core.job import (
+    AttemptView,
+    Claimed,
+    JobFilter,
+    JobView,
+    LogChunk,
+    NewJob,
+    Policy,
+    QueueView,
+    TaskDefinition,
+    WorkerView,
+)
+from tickwork.core.outcome import Transition
+
+LEASE = timedelta(seconds=30)
+AHEAD_LIMIT = timedelta(milliseconds=250)  # a claim may precede its job's time by so much, never a start
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """A worker instance as it registers itself. Its id is random for each start."""
+
+    id: WorkerId
+    host: str
+    pid: int
+    version: str
+    queues: tuple[str, ...]
+    tasks: tuple[str, ...]
+    slots: int
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """What a claim brought. `next_due_s`: seconds until the next job of these queues is due, None if none is known."""
+
+    jobs: list[Claimed]
+    next_due_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """One attempt's end, as decided. `waited` is the time from its claim to the handler's first line."""
+
+    job_id: JobId
+    attempt: int
+    transition: Transition
+    waited: timedelta = timedelta(0)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenAttempt:
+    """An attempt that is not ended, with what `decide` needs to end it."""
+
+    job_id: JobId
+    attempt: int
+    worker: WorkerId
+    policy: Policy
+    failures: int
+    crashes: int
+    alone: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NewLog:
+    """Some lines that an attempt wrote. `seq` rises by one for each chunk of an attempt."""
+
+    job_id: JobId
+    attempt: int
+    seq: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far an attempt says it is, from 0 to 1."""
+
+    job_id: JobId
+    attempt: int
+    fraction: float
+    note: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How long ended jobs are kept."""
+
+    ended: timedelta = timedelta(days=7)
+    failed: timedelta = timedelta(days=30)
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """What `tickwork doctor` says of a store: facts, and what is wrong with what to do about it."""
+
+    facts: dict[str, str] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+
+
+class Waiter(Protocol):
+    """Wakes a worker when there may be something to do. A hint: polling alone must be right."""
+
+    def fileno(self) -> int:
+        """A descriptor that is readable when somebody called; -1 when this store can only be polled."""
+
+    def clear(self) -> None:
+        """Forget the calls so far."""
+
+    def close(self) -> None: ...
+
+
+class Store(Protocol):
+    """The verbs. Nothing above this line knows which database it talks to."""
+
+    url: str
+
+    # -- callers
+
+    def insert_jobs(
+        self, jobs: Sequence[NewJob], tx: Any = None, by: tuple[JobId, int] | None = None
+    ) -> list[JobId]:
+        """Store jobs, all or none; return for each the job that stands for it now.
+
+        That is another one than asked for where a live job holds the same key. Inserting an id a second time changes
+        nothing, so an insert whose reply was lost can simply be repeated. With `tx` it happens in that transaction.
+        `by` is the attempt whose handler asks: when it is not the current one, LeaseLost, and nothing is stored.
+        """
+
+    def get_jobs(self, ids: Sequence[JobId]) -> dict[JobId, JobView]:
+        """Return those of the jobs that exist."""
+
+    def list_jobs(self, which: JobFilter, limit: int, before: JobId | None = None) -> list[JobView]:
+        """Return matching jobs, the newest first, from just below `before` on."""
+
+    def find_key(self, key: str) -> JobId | None:
+        """Return the job that holds the key, else the newest one that had it."""
+
+    def cancel_jobs(self, ids: Sequence[JobId]) -> list[JobId]:
+        """End jobs that are not running as cancelled and ask running ones to stop; return both.
+
+        From here on no new attempt of them starts, and whatever a running one returns, it ends as cancelled.
+        """
+
+    def retry_jobs(
+        self, ids: Sequence[JobId], spacing: timedelta = timedelta(0), first: timedelta = timedelta(0)
+    ) -> list[JobId]:
+        """Queue ended jobs again (not succeeded ones), with a fresh count of failures; return those that were queued.
+
+        The first is due `first` from now, the others one `spacing` after the other. A job whose key is held by another live job stays as it is.
+        A queued job whose time has not come becomes due now.
+        """
+
+    def discard_jobs(self, ids: Sequence[JobId]) -> list[JobId]:
+        """Take failed jobs out of the dead letters; return those that were there."""
+
+    def attempts(self, job_id: JobId) -> list[AttemptView]:
+        """Return all tries of a job, the first one first."""
+
+    def logs(self, job_id: JobId, after: tuple[int, int] = (0, -1), limit: int = 1000) -> list[LogChunk]:
+        """Return what handlers of the job wrote, from just after (attempt, seq) on."""
+
+    def queues(self) -> list[QueueView]:
+        """Return each queue that has jobs standing or running in it."""
+
+    def workers(self) -> list[WorkerView]:
+        """Return the workers that live, and those that were lost lately."""
+
+    def task_definition(self, name: str) -> TaskDefinition | None:
+        """Return what workers last said of a task."""
+
+    def connection(self) -> AbstractContextManager[Any]:
+        """A transaction of the caller's own on this store: commits at the end of the block, or rolls back."""
+
+    # -- workers
+
+    def register_worker(self, worker: Worker, definitions: Sequence[TaskDefinition], lease: timedelta) -> None:
+        """Make a worker known, with a lease and the tasks that it can run."""
+
+    def renew_lease(self, worker: WorkerId, lease: timedelta) -> bool:
+        """Extend a worker's lease; False when it is not known any more (it must register anew and drop its work)."""
+
+    def drain_worker(self, worker: WorkerId) -> None:
+        """Announce that a worker takes no more jobs."""
+
+    def end_worker(self, worker: WorkerId) -> None:
+        """Forget a worker that gave back or ended everything it held."""
+
+    def claim_jobs(
+        self,
+        worker: WorkerId,
+        queues: Sequence[str],
+        tasks: Sequence[str],
+        limit: int,
+        ahead: timedelta = timedelta(0),
+    ) -> Claims:
+        """Lease up to `limit` due jobs, the most urgent of the first queue first, each with its attempt number.
+
+        Jobs that become due within `ahead` are taken when too few are due now. A worker whose lease ran out, or that
+        is not known, gets LeaseLost: nothing is claimed that could be reclaimed at once.
+        """
+
+    def due_tasks(self, queues: Sequence[str]) -> set[str]:
+        """Return the names of tasks whose jobs are due in these queues, looking at the first thousand jobs of each."""
+
+    def finish_attempts(self, endings: Sequence[Finish], logs: Sequence[NewLog] = (), tx: Any = None) -> set[JobId]:
+        """Close attempts and move their jobs in one transaction; return the jobs whose attempt was closed.
+
+        An attempt is closed only while it is its job's current one. One missing from the answer was reclaimed
+        meanwhile: the caller drops its result. A late result that nobody reclaimed is kept. A job whose cancellation
+        was asked for ends as cancelled, whatever the transition says.
+        """
+
+    def cancel_requests(self, worker: WorkerId) -> list[tuple[JobId, int]]:
+        """Return the open attempts of a worker whose job somebody wants to stop."""
+
+    def append_logs(self, logs: Sequence[NewLog]) -> None:
+        """Store lines of attempts that are current; lines of others are dropped."""
+
+    def set_progress(self, progress: Sequence[Progress]) -> None:
+        """Store how far current attempts are; that of others is dropped."""
+
+    def save_state(self, job_id: JobId, attempt: int, state: bytes) -> bool:
+        """Store what a later attempt resumes from; False when this attempt is not the current one."""
+
+    def saved_state(self, job_id: JobId) -> bytes | None:
+        """Return what an earlier attempt saved."""
+
+    # -- services
+
+    def expired_attempts(self, limit: int) -> list[OpenAttempt]:
+        """Return open attempts whose worker's lease ran out."""
+
+    def reclaim_attempts(self, endings: Sequence[Finish]) -> set[JobId]:
+        """Like finish_attempts, but only where the lease is still expired: a renewal in between wins."""
+
+    def expire_jobs(self, limit: int) -> int:
+        """End queued jobs whose deadline passed before they were started; return how many."""
+
+    def prune(self, retention: Retention, limit: int) -> int:
+        """Delete ended jobs that are old enough, and lost workers and free keys that nobody needs; return how many jobs."""
+
+    # -- the store itself
+
+    def now(self) -> datetime:
+        """The store's clock."""
+
+    def waiter(self) -> Waiter:
+        """Something to wait on, woken when jobs or cancellations come in."""
+
+    def health(self) -> Health:
+        """What an operator should know of this store."""
+
+    def close(self) -> None:
+        """Let go of every connection."""

@@ -1,0 +1,158 @@
+"""Rows <-> core values; shared by both stores.
+
+A store selects the columns of a job under the names of `JobView`'s fields; what is in the database's own form (instants,
+text for bytes) is turned here, with the store's own `instant` function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from tickwork.core.ids import JobId
+from tickwork.core.job import Claimed, JobFilter, JobState, JobView, NewJob, Policy
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def to_us(instant: datetime) -> int:
+    """An aware instant as microseconds since the epoch, exactly."""
+    return (instant - _EPOCH) // _MICROSECOND
+
+
+def from_us(us: int) -> datetime:
+    """The instant so many microseconds after the epoch."""
+    return _EPOCH + timedelta(microseconds=us)
+
+
+def duration_us(duration: timedelta) -> int:
+    """A duration in microseconds, exactly."""
+    return duration // _MICROSECOND
+
+
+@lru_cache(maxsize=1024)
+def encode_policy(policy: Policy) -> str:
+    """A policy as JSON. Jobs of one task share theirs, so each is encoded once."""
+    return msgspec.json.encode(policy).decode()
+
+
+@lru_cache(maxsize=1024)
+def decode_policy(text: str) -> Policy:
+    """The policy that `encode_policy` wrote."""
+    return msgspec.json.decode(text, type=Policy)
+
+
+def encode_labels(labels: Sequence[str]) -> str:
+    return msgspec.json.encode(list(labels)).decode()
+
+
+def decode_labels(text: str) -> tuple[str, ...]:
+    return tuple(msgspec.json.decode(text, type=list[str]))
+
+
+def due_us(job: NewJob, now: int) -> tuple[int, int, int | None]:
+    """When a new job was asked for, when it may be claimed, and when it expires.
+
+    A time in the past is kept as the job's own, but stands in the queue as of now: claims may remember how far they
+    have read and need not look further back.
+    """
+    asked = to_us(job.at) if job.at is not None else now + duration_us(job.delay or timedelta(0))
+    run_at = max(asked, now)
+    if job.expires_at is not None:
+        return asked, run_at, to_us(job.expires_at)
+    expires = None if job.policy.expires is None else asked + duration_us(job.policy.expires)
+    return asked, run_at, expires
+
+
+def job_view(row: Mapping[str, Any], instant: Callable[[Any], datetime]) -> JobView:
+    """A job from a row of the `job_columns` select."""
+
+    def at(name: str) -> datetime | None:
+        return None if row[name] is None else instant(row[name])
+
+    return JobView(
+        id=JobId(str(row["id"])),
+        task=row["task"],
+        queue=row["queue"],
+        priority=row["priority"],
+        state=JobState(row["state"]),
+        args=row["args"].encode(),
+        policy=decode_policy(row["policy"]),
+        key=row["key"],
+        collection=row["collection"],
+        labels=decode_labels(row["labels"]),
+        parent=row["parent"],
+        trace=row["trace"],
+        created_at=instant(row["created_at"]),
+        run_at=instant(row["run_at"]),
+        expires_at=at("expires_at"),
+        attempt=row["attempt"],
+        failures=row["failures"],
+        crashes=row["crashes"],
+        alone=bool(row["alone"]),
+        worker=row["worker"],
+        started_at=at("started_at"),
+        ended_at=at("ended_at"),
+        cancel_requested=bool(row["cancel_requested"]),
+        progress=row["progress"],
+        progress_note=row["progress_note"],
+        result=None if row["result"] is None else row["result"].encode(),
+        error=row["error"],
+        discarded=bool(row["discarded"]),
+    )
+
+
+def claimed(row: Mapping[str, Any], claimed_at: datetime, instant: Callable[[Any], datetime]) -> Claimed:
+    """A claimed job from a row of the claim."""
+    return Claimed(
+        job_id=JobId(str(row["job_id"])),
+        attempt=row["attempt"],
+        task=row["task"],
+        queue=row["queue"],
+        priority=row["priority"],
+        args=row["args"].encode(),
+        policy=decode_policy(row["policy"]),
+        run_at=instant(row["run_at"]),
+        claimed_at=claimed_at,
+        failures=row["failures"],
+        crashes=row["crashes"],
+        alone=bool(row["alone"]),
+    )
+
+
+def conditions(which: JobFilter) -> tuple[list[str], dict[str, Any]]:
+    """A filter as SQL conditions on j(obs), q(ueue), r(unning) and f(inished), with `{name}` where a value goes."""
+    found: list[str] = []
+    values: dict[str, Any] = {}
+    for name, sql in _PLAIN.items():
+        value = getattr(which, name)
+        if value is not None:
+            found.append(sql)
+            values[name] = value
+    if which.dead:
+        found.append("f.state = 'failed' AND f.discarded_at IS NULL")
+    match which.state:
+        case None:
+            pass
+        case JobState.QUEUED:
+            found.append("q.job_id IS NOT NULL")
+        case JobState.RUNNING:
+            found.append("r.job_id IS NOT NULL")
+        case _:
+            found.append("f.state = {state}")
+            values["state"] = which.state.value
+    return found, values
+
+
+_PLAIN = {
+    "task": "j.task = {task}",
+    "queue": "j.queue = {queue}",
+    "key": "j.key = {key}",
+    "collection": "j.collection = {collection}",
+    "parent": "j.parent = {parent}",
+}

@@ -1,0 +1,53 @@
+"""Forward-only, numbered migrations: which there are, and which a store still lacks.
+
+A store records what it has applied with a checksum, so a file that was edited after its release is noticed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+
+from tickwork.errors import SchemaMismatch
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One step of the schema, from version `number - 1` to `number`."""
+
+    number: int
+    name: str
+    sql: str
+
+    @property
+    def checksum(self) -> str:
+        return hashlib.sha256(self.sql.encode()).hexdigest()[:16]
+
+
+def migrations(package: str) -> list[Migration]:
+    """Every migration of a store, in order."""
+    found = []
+    for file in files(package).joinpath("migrations").iterdir():
+        if file.name.endswith(".sql"):
+            number, _, name = file.name.removesuffix(".sql").partition("_")
+            found.append(Migration(int(number), name, file.read_text()))
+    return sorted(found, key=lambda migration: migration.number)
+
+
+def pending(known: list[Migration], applied: Mapping[int, str], where: str) -> list[Migration]:
+    """Return what is still to be applied; raise SchemaMismatch where the store is newer or was changed."""
+    newest = known[-1].number
+    if applied and max(applied) > newest:
+        raise SchemaMismatch(
+            f"{where} has schema version {max(applied)}, and this version of Tickwork knows versions up to {newest}. "
+            f"Nothing was touched. Upgrade Tickwork on this machine to the version that the others run."
+        )
+    for migration in known:
+        if applied.get(migration.number, migration.checksum) != migration.checksum:
+            raise SchemaMismatch(
+                f"{where} applied another text of migration {migration.number} ({migration.name}) than this version of "
+                f"Tickwork ships. Nothing was touched. Was it made by a development version?"
+            )
+    return [migration for migration in known if migration.number not in applied]

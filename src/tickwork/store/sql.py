@@ -1,0 +1,27 @@
+"""SQL lives in files beside its store, one for each verb; here they are read.
+
+A file holds one statement, known by the file's name, or several, each under a line `-- :name`.
+"""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+
+_SECTION = re.compile(r"^-- :(\w+)\s*$", re.MULTILINE)
+
+
+def load_statements(package: str) -> dict[str, str]:
+    """Read every statement under `package`/sql, by name."""
+    statements: dict[str, str] = {}
+    for file in files(package).joinpath("sql").iterdir():
+        if file.name.endswith(".sql"):
+            statements.update(_split(file.name.removesuffix(".sql"), file.read_text()))
+    return statements
+
+
+def _split(verb: str, text: str) -> dict[str, str]:
+    head, *rest = _SECTION.split(text)
+    if not rest:
+        return {verb: text}
+    return dict(zip(rest[::2], rest[1::2], strict=True))

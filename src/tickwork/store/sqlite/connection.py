@@ -1,0 +1,247 @@
+"""Opening a SQLite file safely, through apsw or the standard library, behind one small face.
+
+One SQLite library per process and file: POSIX locks of a process vanish when either copy of the library closes the file, so
+a second driver on the same file is refused. A library with the WAL-reset defect is used only behind a lock file that
+lets one process write at a time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import apsw
+
+from tickwork.errors import MixedDrivers, StoreError, StoreFull, StoreNotOurs, StoreReadOnly, StoreUnreachable
+
+BUSY_S = 5.0
+_BUSY_NAP_S = 0.0005
+_PRAGMAS = "PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON; PRAGMA journal_size_limit=67108864"
+_NETWORK = frozenset(
+    "nfs nfs4 cifs smb3 smbfs fuse.sshfs afs ceph fuse.ceph glusterfs fuse.glusterfs lustre gpfs beegfs 9p".split()
+)
+_drivers: dict[tuple[int, int], str] = {}  # which library has which file open in this process
+_drivers_lock = threading.Lock()
+
+Values = Sequence[Any] | dict[str, Any]
+
+
+class Connection(Protocol):
+    """What the store asks of a SQLite connection, whichever library is behind it."""
+
+    raw: Any
+
+    def run(self, sql: str, values: Values = ()) -> list[Any]:
+        """Run one statement and return all its rows as tuples."""
+
+    def rows(self, sql: str, values: Values = ()) -> list[dict[str, Any]]:
+        """Run one statement and return all its rows by column name."""
+
+    def script(self, sql: str) -> None:
+        """Run several statements."""
+
+    def changes(self) -> int:
+        """How many rows the last statement changed."""
+
+    def close(self) -> None: ...
+
+
+class ApswConnection:
+    """A connection of apsw, which brings its own, current SQLite."""
+
+    def __init__(self, raw: apsw.Connection) -> None:
+        self.raw = raw
+
+    def run(self, sql: str, values: Values = ()) -> list[Any]:
+        return self.raw.execute(sql, values).fetchall()
+
+    def rows(self, sql: str, values: Values = ()) -> list[dict[str, Any]]:
+        cursor = self.raw.execute(sql, values)
+        try:
+            names = [column[0] for column in cursor.description]
+        except apsw.ExecutionCompleteError:  # a statement without rows is already over
+            return []
+        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+    def script(self, sql: str) -> None:
+        self.raw.execute(sql)
+
+    def changes(self) -> int:
+        return self.raw.changes()
+
+    def close(self) -> None:
+        self.raw.close()
+
+
+class SqliteConnection:
+    """A connection of the standard library, for a file that the user's own sqlite3 code shares."""
+
+    def __init__(self, raw: sqlite3.Connection) -> None:
+        self.raw = raw
+
+    def run(self, sql: str, values: Values = ()) -> list[Any]:
+        return self.raw.execute(sql, values).fetchall()
+
+    def rows(self, sql: str, values: Values = ()) -> list[dict[str, Any]]:
+        cursor = self.raw.execute(sql, values)
+        names = [column[0] for column in cursor.description]
+        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+    def script(self, sql: str) -> None:
+        for statement in _statements(sql):
+            self.raw.execute(statement)
+
+    def changes(self) -> int:
+        return int(self.raw.execute("SELECT changes()").fetchone()[0])
+
+    def close(self) -> None:
+        self.raw.close()
+
+
+def open_connection(path: str, driver: str) -> Connection:
+    """Open the file for reading and writing, as durable as SQLite can be."""
+    connection: Connection = ApswConnection(_open_apsw(path)) if driver == "apsw" else SqliteConnection(_open_sqlite(path))
+    connection.script(_PRAGMAS)
+    return connection
+
+
+def _open_apsw(path: str) -> apsw.Connection:
+    raw = apsw.Connection(path)
+    raw.set_busy_handler(_busy_handler())
+    return raw
+
+
+def _open_sqlite(path: str) -> sqlite3.Connection:
+    return sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+
+
+def _busy_handler() -> Any:
+    """Try again every half millisecond: SQLite's own handler naps for up to 100 ms, which a claim can feel."""
+    began = 0.0
+
+    def nap(tries: int) -> bool:
+        nonlocal began
+        if tries == 0:
+            began = time.monotonic()
+        time.sleep(_BUSY_NAP_S)
+        return time.monotonic() - began < BUSY_S
+
+    return nap
+
+
+def library_version(driver: str) -> str:
+    return apsw.sqlite_lib_version() if driver == "apsw" else sqlite3.sqlite_version
+
+
+def has_wal_defect(version: str) -> bool:
+    """True for the libraries that can corrupt a WAL file when one connection checkpoints while another commits."""
+    numbers = tuple(int(part) for part in version.split("."))
+    return numbers < (3, 51, 3) and not ((3, 50, 7) <= numbers < (3, 51)) and not ((3, 44, 6) <= numbers < (3, 45))
+
+
+def remember_driver(path: Path, driver: str) -> None:
+    """Note which library opens the file in this process; refuse a second one."""
+    status = path.stat()
+    with _drivers_lock:
+        known = _drivers.setdefault((status.st_dev, status.st_ino), driver)
+    if known != driver:
+        raise MixedDrivers(
+            f"{path} is open in this process through {known}; opening it through {driver} as well can corrupt it. "
+            f"Use one of them: Tickwork(url, driver={known!r})."
+        )
+
+
+def refuse_network_file_system(path: Path) -> None:
+    """SQLite's locks do not hold across a network; refuse before the first write is lost."""
+    try:
+        mounts = Path("/proc/mounts").read_text().splitlines()
+    except OSError:
+        return  # not Linux: there is no telling
+    parent = str(path.parent.resolve())
+    found = ("", "")
+    for line in mounts:
+        _, mount, kind, *_ = line.split(" ")
+        inside = parent == mount or parent.startswith(mount.rstrip("/") + "/")
+        if inside and len(mount) >= len(found[0]):
+            found = (mount, kind)
+    if found[1] in _NETWORK:
+        raise StoreNotOurs(
+            f"{path} is on a network file system ({found[1]} at {found[0]}), where SQLite's locks do not hold. "
+            f"Nothing was touched. Use a local disk, or PostgreSQL: TICKWORK_URL=postgresql://..."
+        )
+
+
+class WriteLock:
+    """One writer at a time: among the threads of this process and, with `path`, among processes too."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._threads = threading.RLock()
+        self._file = None if path is None else os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+
+    @contextlib.contextmanager
+    def __call__(self) -> Iterator[None]:
+        with self._threads:
+            if self._file is not None:
+                fcntl.flock(self._file, fcntl.LOCK_EX)
+            try:
+                yield
+            finally:
+                if self._file is not None:
+                    fcntl.flock(self._file, fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+
+@contextlib.contextmanager
+def translated(path: str) -> Iterator[None]:
+    """Turn what SQLite raises into what Tickwork raises, whichever library raised it."""
+    try:
+        yield
+    except (apsw.Error, sqlite3.Error) as error:
+        raise _translate(path, error) from error
+
+
+def _translate(path: str, error: Exception) -> StoreError:
+    match _primary_code(error):
+        case 5 | 6:
+            return StoreUnreachable(
+                f"{path} stayed locked by another writer for {BUSY_S:.0f} s. Nothing was written. Is a transaction of "
+                f"app.connection() held open, or another program writing to the file?"
+            )
+        case 8:
+            return StoreReadOnly(f"{path} cannot be written (read-only file, folder or disk). Nothing was written.")
+        case 13:
+            return StoreFull(f"the disk of {path} is full. Nothing was written. Free some room; work goes on by itself.")
+        case 14:
+            return StoreUnreachable(f"{path} cannot be opened. Does its folder exist, and may this user write there?")
+        case 11 | 26:
+            return StoreNotOurs(f"{path} is not a SQLite database ({error}). Nothing was touched.")
+        case _:
+            return StoreError(f"SQLite refused on {path}: {error}")
+
+
+def _primary_code(error: Exception) -> int:
+    code = getattr(error, "sqlite_errorcode", None) or getattr(error, "extendedresult", None) or getattr(error, "result", 0)
+    return int(code or 0) & 0xFF
+
+
+def _statements(script: str) -> Iterator[str]:
+    """Split a script at the semicolons that end a statement."""
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
+    if statement.strip():
+        yield statement

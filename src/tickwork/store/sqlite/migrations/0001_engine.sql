@@ -1,0 +1,152 @@
+-- The engine: jobs, where they stand, their attempts, and the workers that run them.
+-- A job is in exactly one of tickwork_queue, tickwork_running and tickwork_finished; what was asked for stays in
+-- tickwork_jobs and is not rewritten as it moves. Instants are microseconds since the epoch by the store's clock.
+
+CREATE TABLE tickwork_jobs (
+    id          TEXT PRIMARY KEY,
+    task        TEXT NOT NULL,
+    queue       TEXT NOT NULL,
+    priority    INTEGER NOT NULL CHECK (priority BETWEEN 0 AND 9),
+    args        TEXT NOT NULL,
+    policy      TEXT NOT NULL,
+    key         TEXT,
+    collection  TEXT,
+    labels      TEXT NOT NULL,
+    parent      TEXT,
+    trace       TEXT,
+    created_at  INTEGER NOT NULL,
+    due_at      INTEGER NOT NULL,
+    expires_at  INTEGER
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX tickwork_jobs_task ON tickwork_jobs (task, id);
+CREATE INDEX tickwork_jobs_key ON tickwork_jobs (key, id) WHERE key IS NOT NULL;
+CREATE INDEX tickwork_jobs_collection ON tickwork_jobs (collection, id) WHERE collection IS NOT NULL;
+CREATE INDEX tickwork_jobs_parent ON tickwork_jobs (parent, id) WHERE parent IS NOT NULL;
+
+-- Stored in the order of claims: the most urgent due job of a queue is its first row.
+CREATE TABLE tickwork_queue (
+    queue       TEXT NOT NULL,
+    priority    INTEGER NOT NULL,
+    run_at      INTEGER NOT NULL,
+    job_id      TEXT NOT NULL,
+    task        TEXT NOT NULL,
+    attempt     INTEGER NOT NULL,
+    failures    INTEGER NOT NULL,
+    crashes     INTEGER NOT NULL,
+    alone       INTEGER NOT NULL,
+    keyed       INTEGER NOT NULL,
+    expires_at  INTEGER,
+    PRIMARY KEY (queue, priority, run_at, job_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE UNIQUE INDEX tickwork_queue_job ON tickwork_queue (job_id);
+CREATE INDEX tickwork_queue_expiry ON tickwork_queue (expires_at) WHERE expires_at IS NOT NULL;
+
+CREATE TABLE tickwork_running (
+    job_id        TEXT PRIMARY KEY,
+    attempt       INTEGER NOT NULL,
+    worker        TEXT NOT NULL,
+    queue         TEXT NOT NULL,
+    priority      INTEGER NOT NULL,
+    task          TEXT NOT NULL,
+    run_at        INTEGER NOT NULL,
+    claimed_at    INTEGER NOT NULL,
+    failures      INTEGER NOT NULL,
+    crashes       INTEGER NOT NULL,
+    alone         INTEGER NOT NULL,
+    keyed         INTEGER NOT NULL,
+    expires_at    INTEGER,
+    cancel_at     INTEGER,
+    progress      REAL,
+    progress_note TEXT
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX tickwork_running_worker ON tickwork_running (worker);
+
+-- The last attempt of an ended job is in its row here; earlier ones are in tickwork_attempts.
+CREATE TABLE tickwork_finished (
+    job_id        TEXT PRIMARY KEY,
+    state         TEXT NOT NULL,
+    ended_at      INTEGER NOT NULL,
+    run_at        INTEGER NOT NULL,
+    attempt       INTEGER NOT NULL,
+    attempt_state TEXT,
+    worker        TEXT,
+    started_at    INTEGER,
+    failures      INTEGER NOT NULL,
+    crashes       INTEGER NOT NULL,
+    result        TEXT,
+    error         TEXT,
+    discarded_at  INTEGER
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX tickwork_finished_end ON tickwork_finished (ended_at);
+CREATE INDEX tickwork_finished_state ON tickwork_finished (state, job_id) WHERE state <> 'succeeded';
+
+CREATE TABLE tickwork_attempts (
+    job_id      TEXT NOT NULL,
+    attempt     INTEGER NOT NULL,
+    state       TEXT NOT NULL,
+    worker      TEXT,
+    started_at  INTEGER NOT NULL,
+    ended_at    INTEGER NOT NULL,
+    error       TEXT,
+    PRIMARY KEY (job_id, attempt)
+) STRICT, WITHOUT ROWID;
+
+-- Who holds a key. `until` is set when its job ended and the key stays taken for a while.
+CREATE TABLE tickwork_keys (
+    key     TEXT PRIMARY KEY,
+    job_id  TEXT NOT NULL,
+    until   INTEGER
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX tickwork_keys_job ON tickwork_keys (job_id);
+CREATE INDEX tickwork_keys_until ON tickwork_keys (until) WHERE until IS NOT NULL;
+
+CREATE TABLE tickwork_logs (
+    job_id   TEXT NOT NULL,
+    attempt  INTEGER NOT NULL,
+    seq      INTEGER NOT NULL,
+    at       INTEGER NOT NULL,
+    text     TEXT NOT NULL,
+    PRIMARY KEY (job_id, attempt, seq)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE tickwork_saved (
+    job_id  TEXT PRIMARY KEY,
+    state   TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- One lease for each worker instance; its open attempts live as long as it does.
+CREATE TABLE tickwork_workers (
+    id           TEXT PRIMARY KEY,
+    host         TEXT NOT NULL,
+    pid          INTEGER NOT NULL,
+    version      TEXT NOT NULL,
+    queues       TEXT NOT NULL,
+    tasks        TEXT NOT NULL,
+    slots        INTEGER NOT NULL,
+    state        TEXT NOT NULL,
+    started_at   INTEGER NOT NULL,
+    lease_until  INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX tickwork_workers_lease ON tickwork_workers (lease_until);
+
+CREATE TABLE tickwork_tasks (
+    name      TEXT PRIMARY KEY,
+    queue     TEXT NOT NULL,
+    priority  INTEGER NOT NULL,
+    policy    TEXT NOT NULL,
+    schema    TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- The store's clock: `wall` was the time when the steady clock of `boot` stood at `steady`.
+CREATE TABLE tickwork_clock (
+    one     INTEGER PRIMARY KEY CHECK (one = 1),
+    wall    INTEGER NOT NULL,
+    steady  INTEGER NOT NULL,
+    boot    TEXT NOT NULL
+) STRICT;

@@ -1,0 +1,48 @@
+-- finish_attempts: close an attempt that is still its job's current one. No row back means it was reclaimed.
+
+-- :leave_running
+DELETE FROM tickwork_running WHERE job_id = ? AND attempt = ?
+RETURNING queue, priority, task, run_at, claimed_at, worker, keyed, expires_at, cancel_at
+
+-- :leave_running_expired
+-- The reaper's way: only while the worker's lease is past.
+DELETE FROM tickwork_running AS r WHERE r.job_id = ? AND r.attempt = ?
+AND EXISTS (SELECT 1 FROM tickwork_workers w WHERE w.id = r.worker AND w.lease_until < ?)
+RETURNING queue, priority, task, run_at, claimed_at, worker, keyed, expires_at, cancel_at
+
+-- :enter_finished
+INSERT INTO tickwork_finished (job_id, state, ended_at, run_at, attempt, attempt_state, worker, started_at, failures, crashes, result, error)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- :enter_queue
+INSERT INTO tickwork_queue (queue, priority, run_at, job_id, task, attempt, failures, crashes, alone, keyed, expires_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- :enter_attempts
+INSERT INTO tickwork_attempts (job_id, attempt, state, worker, started_at, ended_at, error) VALUES (?, ?, ?, ?, ?, ?, ?)
+
+-- :release_key
+-- A key that is to stay unique for a while after the end is kept until then.
+UPDATE tickwork_keys SET until = :until WHERE job_id = :job_id
+
+-- :free_key
+DELETE FROM tickwork_keys WHERE job_id = ?
+
+-- :append_log
+INSERT INTO tickwork_logs (job_id, attempt, seq, at, text)
+SELECT :job_id, :attempt, :seq, :at, :text
+WHERE EXISTS (SELECT 1 FROM tickwork_running WHERE job_id = :job_id AND attempt = :attempt)
+ON CONFLICT DO NOTHING
+
+-- :set_progress
+UPDATE tickwork_running SET progress = :fraction, progress_note = :note WHERE job_id = :job_id AND attempt = :attempt
+
+-- :save_state
+INSERT INTO tickwork_saved (job_id, state)
+SELECT :job_id, :state
+WHERE EXISTS (SELECT 1 FROM tickwork_running WHERE job_id = :job_id AND attempt = :attempt)
+ON CONFLICT (job_id) DO UPDATE SET state = excluded.state
+RETURNING job_id
+
+-- :saved_state
+SELECT state FROM tickwork_saved WHERE job_id = ?

@@ -1,0 +1,33 @@
+-- insert_jobs: a job row and its place in the queue; an id that is there already changes nothing.
+
+-- :is_current
+SELECT 1 FROM tickwork_running WHERE job_id = ? AND attempt = ?
+
+-- :insert_job
+INSERT INTO tickwork_jobs (id, task, queue, priority, args, policy, key, collection, labels, parent, trace, created_at, due_at, expires_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (id) DO NOTHING
+RETURNING id
+
+-- :insert_queue
+INSERT INTO tickwork_queue (queue, priority, run_at, job_id, task, attempt, failures, crashes, alone, keyed, expires_at)
+VALUES (?, ?, ?, ?, ?, 0, 0, 0, 0, ?, ?)
+
+-- :key_holder
+SELECT job_id FROM tickwork_keys WHERE key = ? AND (until IS NULL OR until > ?)
+
+-- :take_key
+INSERT INTO tickwork_keys (key, job_id, until) VALUES (?, ?, NULL)
+ON CONFLICT (key) DO UPDATE SET job_id = excluded.job_id, until = NULL
+
+-- :replace_queue
+-- Only a job that is still waiting can be changed; a running one goes on as it is.
+UPDATE tickwork_queue SET queue = :queue, priority = :priority, run_at = :run_at, task = :task, expires_at = :expires_at
+WHERE job_id = :job_id
+RETURNING job_id
+
+-- :replace_job
+UPDATE tickwork_jobs
+SET task = :task, queue = :queue, priority = :priority, args = :args, policy = :policy, due_at = :due_at, expires_at = :expires_at,
+    collection = :collection, labels = :labels
+WHERE id = :job_id

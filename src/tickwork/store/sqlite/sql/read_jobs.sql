@@ -1,0 +1,55 @@
+-- Reading: jobs wherever they stand, their attempts and logs, and what is around them.
+
+-- :job_columns
+SELECT j.id, j.task, j.queue, j.priority, j.args, j.policy, j.key, j.collection, j.labels, j.parent, j.trace, j.created_at,
+       CASE WHEN q.job_id IS NOT NULL THEN 'queued' WHEN r.job_id IS NOT NULL THEN 'running' ELSE f.state END AS state,
+       coalesce(q.run_at, r.run_at, f.run_at, j.due_at) AS run_at, j.due_at, j.expires_at,
+       coalesce(q.attempt, r.attempt, f.attempt) AS attempt,
+       coalesce(q.failures, r.failures, f.failures) AS failures,
+       coalesce(q.crashes, r.crashes, f.crashes) AS crashes,
+       coalesce(q.alone, r.alone, 0) AS alone,
+       coalesce(r.worker, f.worker) AS worker,
+       coalesce(r.claimed_at, f.started_at) AS started_at,
+       f.ended_at, r.cancel_at IS NOT NULL AS cancel_requested, r.progress, r.progress_note, f.result, f.error,
+       f.discarded_at IS NOT NULL AS discarded
+FROM   tickwork_jobs j
+LEFT   JOIN tickwork_queue q ON q.job_id = j.id
+LEFT   JOIN tickwork_running r ON r.job_id = j.id
+LEFT   JOIN tickwork_finished f ON f.job_id = j.id
+
+-- :holder_of_key
+SELECT job_id FROM tickwork_keys WHERE key = ?
+
+-- :newest_of_key
+SELECT id FROM tickwork_jobs WHERE key = ? ORDER BY id DESC LIMIT 1
+
+-- :attempts
+SELECT job_id, attempt, state, worker, started_at, ended_at, error FROM tickwork_attempts WHERE job_id = :job_id
+UNION ALL
+SELECT job_id, attempt, attempt_state, worker, started_at, ended_at, error FROM tickwork_finished
+WHERE job_id = :job_id AND attempt_state IS NOT NULL
+UNION ALL
+SELECT job_id, attempt, 'running', worker, claimed_at, NULL, NULL FROM tickwork_running WHERE job_id = :job_id
+ORDER BY attempt
+
+-- :logs
+SELECT job_id, attempt, seq, at, text FROM tickwork_logs
+WHERE job_id = :job_id AND (attempt, seq) > (:attempt, :seq)
+ORDER BY attempt, seq LIMIT :limit
+
+-- :queues
+SELECT name, sum(due) AS due, sum(later) AS later, sum(running) AS running, min(oldest) AS oldest FROM (
+    SELECT queue AS name, run_at <= :now AS due, run_at > :now AS later, 0 AS running,
+           CASE WHEN run_at <= :now THEN run_at END AS oldest FROM tickwork_queue
+    UNION ALL
+    SELECT queue, 0, 0, 1, NULL FROM tickwork_running
+) GROUP BY name ORDER BY name
+
+-- :workers
+SELECT w.id, w.host, w.pid, w.version, w.queues, w.tasks, w.slots,
+       CASE WHEN w.lease_until < :now THEN 'lost' ELSE w.state END AS state, w.started_at, w.lease_until,
+       (SELECT count(*) FROM tickwork_running r WHERE r.worker = w.id) AS running
+FROM   tickwork_workers w WHERE w.state <> 'ended' ORDER BY w.started_at
+
+-- :task_definition
+SELECT name, queue, priority, policy, schema FROM tickwork_tasks WHERE name = ?

@@ -1,0 +1,29 @@
+-- Workers: one lease for each instance.
+
+-- :register_worker
+INSERT INTO tickwork_workers (id, host, pid, version, queues, tasks, slots, state, started_at, lease_until)
+VALUES (?, ?, ?, ?, ?, ?, ?, 'running', ?, ?)
+ON CONFLICT (id) DO UPDATE SET queues = excluded.queues, tasks = excluded.tasks, slots = excluded.slots, lease_until = excluded.lease_until
+
+-- :define_task
+INSERT INTO tickwork_tasks (name, queue, priority, policy, schema) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (name) DO UPDATE SET queue = excluded.queue, priority = excluded.priority, policy = excluded.policy, schema = excluded.schema
+
+-- :renew_lease
+UPDATE tickwork_workers SET lease_until = ? WHERE id = ? RETURNING id
+
+-- :drain_worker
+UPDATE tickwork_workers SET state = 'draining' WHERE id = ?
+
+-- :end_worker
+-- The row stays until the pruner finds nothing that points at it; whatever was left open is reclaimed at once.
+UPDATE tickwork_workers SET state = 'ended', lease_until = min(lease_until, :now - 1) WHERE id = :id
+
+-- :cancel_requests
+SELECT job_id, attempt FROM tickwork_running WHERE worker = ? AND cancel_at IS NOT NULL
+
+-- :expired_attempts
+SELECT r.job_id, r.attempt, r.worker, j.policy, r.failures, r.crashes, r.alone
+FROM   tickwork_workers w JOIN tickwork_running r ON r.worker = w.id JOIN tickwork_jobs j ON j.id = r.job_id
+WHERE  w.lease_until < :now
+LIMIT  :limit

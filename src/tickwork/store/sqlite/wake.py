@@ -1,0 +1,91 @@
+"""Wakes other processes that use the same SQLite file, without polling a table.
+
+Each waiter binds a datagram socket in a folder beside the file; whoever commits new work sends an empty datagram to all of
+them. It is only a hint: a datagram that is lost costs one poll interval. A socket whose owner died is removed by the
+first sender that finds nobody behind it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import socket
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+_numbers = count()
+_PATH_LIMIT = 100  # a socket's path must fit into 108 bytes
+
+
+class SocketWaiter:
+    """A socket of our own in the folder; readable when somebody called."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(mode=0o777, exist_ok=True)
+        self._path = folder / f"{os.getpid()}-{next(_numbers)}"
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.setblocking(False)
+        with _short(folder) as short:
+            self._socket.bind(f"{short}/{self._path.name}")
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def clear(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                self._socket.recv(1)
+
+    def close(self) -> None:
+        self._socket.close()
+        with contextlib.suppress(OSError):
+            self._path.unlink()
+            self._path.parent.rmdir()  # only when we were the last
+
+
+class PollOnlyWaiter:
+    """For a store that lives in memory, or a folder where no socket can be made."""
+
+    def fileno(self) -> int:
+        return -1
+
+    def clear(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def wake_all(folder: Path) -> None:
+    """Call every waiter of the folder. Never fails and never blocks."""
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return
+    if names:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender, _short(folder) as short:
+            sender.setblocking(False)
+            for name in names:
+                _call(sender, f"{short}/{name}")
+
+
+def _call(sender: socket.socket, path: str) -> None:
+    try:
+        sender.sendto(b"", path)
+    except OSError as error:
+        if error.errno == errno.ECONNREFUSED:
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+
+
+@contextlib.contextmanager
+def _short(folder: Path) -> Iterator[str]:
+    """The folder under a name that is short enough for a socket's address."""
+    if len(os.fsencode(folder)) + 20 <= _PATH_LIMIT:
+        yield str(folder)
+        return
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{descriptor}"
+    finally:
+        os.close(descriptor)

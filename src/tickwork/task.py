@@ -1,0 +1,181 @@
+"""Tasks: functions that are known by name, with their options, and the ways to enqueue them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import update_wrapper
+from typing import Any, Generic, ParamSpec, TypeVar, overload
+
+import msgspec
+
+from tickwork.client import Client, Job
+from tickwork.context import current_or_none
+from tickwork.core import payload
+from tickwork.core.ids import JobId, new_ids
+from tickwork.core.job import NewJob, TaskDefinition
+from tickwork.core.options import Options
+from tickwork.core.signature import Signature
+from tickwork.errors import InvalidArguments, InvalidOption
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+POOLS = ("thread", "async", "process")
+
+
+class Enqueues(Generic[Arguments, Result]):
+    """A task with options, ready to be enqueued."""
+
+    def __init__(self, registry: TaskRegistry, name: str, signature: Signature, options: Options) -> None:
+        self._registry = registry
+        self.name = name
+        self.signature = signature
+        self.defaults = options
+
+    def options(self, **options: Any) -> Enqueues[Arguments, Result]:
+        """The same task with other options: `send.options(delay="5m", key="x").enqueue(...)`."""
+        return Enqueues(self._registry, self.name, self.signature, self.defaults.updated(options))
+
+    def enqueue(self, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Job:
+        """Store a job; return when it is durable (or, with tx=, part of that transaction)."""
+        return self._registry.client.enqueue([self._job(args, kwargs)], self.defaults.tx)[0]
+
+    async def enqueue_async(self, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Job:
+        """The asyncio twin of `enqueue`."""
+        return (await self._registry.client.enqueue_async([self._job(args, kwargs)], self.defaults.tx))[0]
+
+    def enqueue_many(self, rows: Iterable[Sequence[Any] | Mapping[str, Any]]) -> list[Job]:
+        """Store many jobs in one transaction. A row is a tuple of positional or a dict of named arguments."""
+        return self._registry.client.enqueue(self._jobs(rows), self.defaults.tx)
+
+    async def enqueue_many_async(self, rows: Iterable[Sequence[Any] | Mapping[str, Any]]) -> list[Job]:
+        """The asyncio twin of `enqueue_many`."""
+        return await self._registry.client.enqueue_async(self._jobs(rows), self.defaults.tx)
+
+    def _job(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> NewJob:
+        encoded = self.signature.encode(args, kwargs, self.name)
+        return self._registry.new_jobs(self.name, [encoded], self.defaults)[0]
+
+    def _jobs(self, rows: Iterable[Sequence[Any] | Mapping[str, Any]]) -> list[NewJob]:
+        if self.defaults.key is not None:
+            raise InvalidOption("many jobs cannot share one key: there is one live job per key. Enqueue them one by one.")
+        return self._registry.new_jobs(self.name, [self._row(row) for row in rows], self.defaults)
+
+    def _row(self, row: Sequence[Any] | Mapping[str, Any]) -> bytes:
+        if isinstance(row, Mapping):
+            return self.signature.encode((), row, self.name)
+        if isinstance(row, tuple | list):
+            return self.signature.encode(tuple(row), {}, self.name)
+        raise InvalidArguments(
+            f"each row for task {self.name!r} is a tuple of positional or a dict of named arguments, not {row!r}. "
+            f"Nothing was stored."
+        )
+
+
+class Task(Enqueues[Arguments, Result]):
+    """A function that jobs can run. Called directly, it is just that function."""
+
+    def __init__(
+        self,
+        registry: TaskRegistry,
+        function: Callable[Arguments, Result],
+        name: str,
+        options: Options,
+        pool: str,
+        transactional: bool,
+    ) -> None:
+        super().__init__(registry, name, Signature.of(function, skip_first=transactional), options)
+        update_wrapper(self, function)  # type: ignore[arg-type]
+        self.function = function
+        self.pool = pool
+        self.transactional = transactional
+
+    def __call__(self, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        return self.function(*args, **kwargs)
+
+    def definition(self) -> TaskDefinition:
+        """What a worker tells the store of this task."""
+        job = self.defaults.new_job(JobId(""), self.name, b"")
+        return TaskDefinition(self.name, job.queue, job.priority, job.policy, msgspec.json.encode(self.signature.schema()))
+
+
+class TaskRegistry:
+    """The tasks of an app, by name. What an app adds to it is a store."""
+
+    client: Client
+
+    def __init__(self) -> None:
+        self.tasks: dict[str, Task[Any, Any]] = {}
+
+    @overload
+    def task(self, function: Callable[Arguments, Result], /) -> Task[Arguments, Result]: ...
+
+    @overload
+    def task(
+        self, *, name: str | None = None, pool: str | None = None, transactional: bool = False, **options: Any
+    ) -> Callable[[Callable[Arguments, Result]], Task[Arguments, Result]]: ...
+
+    def task(
+        self,
+        function: Callable[..., Any] | None = None,
+        /,
+        *,
+        name: str | None = None,
+        pool: str | None = None,
+        transactional: bool = False,
+        **options: Any,
+    ) -> Any:
+        """Make a function a task: `@app.task` or `@app.task(retries=5, queue="mail")`.
+
+        `pool` is where it runs: "thread" (the default of plain functions), "async" (that of async ones) or "process"
+        (CPU-bound: a process of its own). `transactional` gives it a connection as its first argument, whose writes
+        commit together with the job's end.
+        """
+
+        def register(function: Callable[..., Any]) -> Task[Any, Any]:
+            given = Options().updated(options)
+            made = Task(self, function, name or function.__name__, given, _pool(function, pool, transactional), transactional)
+            return self._add(made)
+
+        return register if function is None else register(function)
+
+    def _add(self, task: Task[Any, Any]) -> Task[Any, Any]:
+        known = self.tasks.get(task.name)
+        if known is not None and _origin(known.function) != _origin(task.function):
+            raise InvalidOption(
+                f"two tasks are named {task.name!r}: {_origin(known.function)} and {_origin(task.function)}. "
+                f'Give one of them another: @app.task(name="...").'
+            )
+        self.tasks[task.name] = task
+        return task
+
+    def new_jobs(self, name: str, encoded: Sequence[bytes], options: Options) -> list[NewJob]:
+        """Jobs of one task, with ids of their own; inside a handler they are children of its job."""
+        asking = current_or_none()
+        if options.parent is None and asking is not None:
+            options = replace(options, parent=asking.id)
+        ids = new_ids(len(encoded))
+        return [options.new_job(id, name, args) for id, args in zip(ids, encoded, strict=True)]
+
+    def decode_result(self, name: str, data: bytes) -> Any:
+        """A stored result as what it was, where the task is known here; else as its plain JSON."""
+        task = self.tasks.get(name)
+        return task.signature.decode_result(data) if task else payload.decode(data)
+
+
+def _pool(function: Callable[..., Any], pool: str | None, transactional: bool) -> str:
+    is_async = inspect.iscoroutinefunction(function)
+    if pool is None:
+        return "async" if is_async else "thread"
+    if pool not in POOLS:
+        raise InvalidOption(f"pool must be one of {', '.join(POOLS)}, not {pool!r}.")
+    if is_async != (pool == "async"):
+        kind = "an async function" if is_async else "a plain function"
+        raise InvalidOption(f"{function.__qualname__} is {kind}, which cannot run in the pool {pool!r}.")
+    return pool
+
+
+def _origin(function: Callable[..., Any]) -> str:
+    code = inspect.unwrap(function).__code__
+    return f"{code.co_filename}:{code.co_firstlineno}"

@@ -1,0 +1,30 @@
+"""The asyncio twins of synchronous methods: one place, one way.
+
+The store's verbs are synchronous and short, so a twin runs its method on a thread. What waits for long does not belong
+here: it would hold that thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeVar
+
+Self = TypeVar("Self")
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+
+def twin(
+    method: Callable[Concatenate[Self, Arguments], Result],
+) -> Callable[Concatenate[Self, Arguments], Awaitable[Result]]:
+    """Return the method as a coroutine that does not block the event loop."""
+
+    @wraps(method)
+    async def awaited(self: Self, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        return await asyncio.to_thread(method, self, *args, **kwargs)
+
+    awaited.__doc__ = f"The asyncio twin of `{method.__name__}`."
+    awaited.__name__ = f"{method.__name__}_async"
+    return awaited

@@ -1,0 +1,1 @@
+"""Running jobs: a supervisor that claims, renews, settles and kills, and executors that run handlers."""

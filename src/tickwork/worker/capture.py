@@ -1,0 +1,121 @@
+"""Catches what a handler prints and logs, and keeps it apart by attempt.
+
+sys.stdout, sys.stderr and the root logger are shared by everything in a process, so each write looks up whose it is in a
+context variable. What is caught still goes where it went before: a print is still a print.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TextIO
+
+LOG_LIMIT = 10 * 1024 * 1024  # of an attempt, in characters
+CHUNK = 4096  # more than this is passed on at once, less within a moment
+
+
+class Sink:
+    """Collects one attempt's text and passes it on in chunks, in order."""
+
+    def __init__(self, passed_on: Callable[[int, str], None], stirred: Callable[[Sink], None]) -> None:
+        self._passed_on = passed_on
+        self._stirred = stirred
+        self._lock = threading.Lock()
+        self._parts: list[str] = []
+        self._size = 0
+        self._seq = 0
+        self._total = 0
+
+    def write(self, text: str) -> None:
+        with self._lock:
+            text = self._within_limit(text)
+            if not text:
+                return
+            self._parts.append(text)
+            self._size += len(text)
+            full, first = self._size >= CHUNK, len(self._parts) == 1
+        if full:
+            self.flush()
+        elif first:
+            self._stirred(self)
+
+    def _within_limit(self, text: str) -> str:
+        room = LOG_LIMIT - self._total
+        self._total += len(text)
+        if room <= 0:
+            return ""
+        return text if len(text) <= room else f"{text[:room]}\n... more than {LOG_LIMIT:,} characters: the rest is not kept\n"
+
+    def flush(self) -> None:
+        """Pass on what is there."""
+        with self._lock:
+            if self._parts:
+                # NUL cannot be stored by PostgreSQL, and a lone surrogate cannot be encoded at all.
+                text = "".join(self._parts).replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()
+                self._passed_on(self._seq, text)
+                self._parts, self._size, self._seq = [], 0, self._seq + 1
+
+
+_sink: ContextVar[Sink | None] = ContextVar("tickwork_sink", default=None)
+
+
+def set_sink(sink: Sink | None) -> None:
+    """Say where the output of this thread or coroutine goes, besides where it goes anyway."""
+    _sink.set(sink)
+
+
+class _Tee(io.TextIOBase):
+    """Stands in for sys.stdout or sys.stderr."""
+
+    def __init__(self, original: TextIO) -> None:
+        self.original = original
+
+    def write(self, text: str) -> int:
+        sink = _sink.get()
+        if sink is not None:
+            sink.write(text)
+        return self.original.write(text)
+
+    def flush(self) -> None:
+        self.original.flush()
+
+    def fileno(self) -> int:
+        return self.original.fileno()
+
+    def isatty(self) -> bool:
+        return self.original.isatty()
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return self.original.encoding
+
+
+class _LogHandler(logging.Handler):
+    """Writes records of a handler's code to its sink."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        sink = _sink.get()
+        if sink is not None:
+            sink.write(self.format(record) + "\n")
+        if len(logging.root.handlers) == 1 and record.levelno >= logging.WARNING and sys.__stderr__ is not None:
+            print(record.getMessage(), file=sys.__stderr__)  # being there must not silence what would have been shown
+
+
+@contextmanager
+def captured() -> Iterator[None]:
+    """Catch output while the block runs."""
+    handler = _LogHandler()
+    handler.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
+    stdout, stderr = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = _Tee(stdout), _Tee(stderr)
+    logging.root.addHandler(handler)
+    try:
+        yield
+    finally:
+        logging.root.removeHandler(handler)
+        sys.stdout, sys.stderr = stdout, stderr

@@ -1,0 +1,142 @@
+"""A child process of a worker: loads the user's code, runs attempts, and says how they end.
+
+Started as `python -m tickwork.worker.child FD TARGET SLOTS MEMORY_MB`, with a socket to its supervisor as file
+descriptor FD. It leads a process group of its own, so that it can be killed together with whatever its handlers start.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import os
+import resource
+import signal
+import socket
+import sys
+import threading
+from contextlib import suppress
+from dataclasses import asdict
+from typing import Any
+
+from tickwork.clock import SystemClock
+from tickwork.errors import WorkerError
+from tickwork.task import TaskRegistry
+from tickwork.worker import messages
+from tickwork.worker.capture import captured
+from tickwork.worker.executor import Executor
+from tickwork.worker.load import load_app
+from tickwork.worker.messages import End, Ended, Frames, FromExecutor, Hello, Returned, Trouble, encode, to_executor
+
+BATCH = 64  # so many ends travel in one frame at most
+MOMENT_S = 0.001  # an end waits so long for others while more work is at hand
+_PR_SET_PDEATHSIG = 1
+
+
+class Outbox:
+    """Sends to the supervisor; ends are gathered for a moment while more work is at hand, and sent at once otherwise."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._lock = threading.Lock()
+        self._ends: list[End] = []
+        self._stirred = threading.Event()
+
+    def send(self, message: FromExecutor) -> None:
+        """Send a message, after the ends that came before it."""
+        with self._lock:
+            self._send_ends()
+            self._connection.sendall(encode(message))
+
+    def ended(self, end: End, idle: bool) -> None:
+        with self._lock:
+            self._ends.append(end)
+            if idle or len(self._ends) >= BATCH:
+                self._send_ends()
+                return
+        self._stirred.set()
+
+    def stir(self, _: object) -> None:
+        self._stirred.set()
+
+    def keep_flushing(self, executor: Executor) -> None:
+        """Send what was gathered, a moment after the first of it came."""
+        while True:
+            self._stirred.wait()
+            self._stirred.clear()
+            threading.Event().wait(MOMENT_S)
+            executor.flush()
+            with self._lock:
+                self._send_ends()
+
+    def _send_ends(self) -> None:
+        if self._ends:
+            ends, self._ends = self._ends, []
+            self._connection.sendall(encode(Ended(ends)))
+
+
+def main(arguments: list[str]) -> None:
+    """Load the code, say hello, and serve until the supervisor goes."""
+    descriptor, target, slots, memory_mb = int(arguments[0]), arguments[1], int(arguments[2]), int(arguments[3])
+    _die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the supervisor's to handle
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    faulthandler.enable()
+    if memory_mb:
+        resource.setrlimit(resource.RLIMIT_DATA, (memory_mb << 20, memory_mb << 20))
+    connection = socket.socket(fileno=descriptor)
+    outbox = Outbox(connection)
+    try:
+        app = load_app(target)
+    except WorkerError as error:
+        outbox.send(Trouble(str(error)))
+        return
+    with captured():
+        _serve(app, connection, outbox, slots)
+
+
+def _serve(app: Any, connection: socket.socket, outbox: Outbox, slots: int) -> None:
+    clock = SystemClock()
+    executor = Executor(
+        app.tasks, lambda: app.store, slots, outbox.send, outbox.ended, clock, outbox.stir, replaces_threads=False
+    )
+    threading.Thread(target=outbox.keep_flushing, args=(executor,), name="tickwork-outbox", daemon=True).start()
+    outbox.send(hello(app))
+    frames = Frames()
+    with suppress(OSError):
+        while data := connection.recv(1 << 18):
+            for frame in frames.feed(data):
+                if not _obey(executor, outbox, to_executor.decode(frame)):
+                    return
+    os.killpg(0, signal.SIGKILL)  # the supervisor is gone: nothing that we do would be accepted
+
+
+def _obey(executor: Executor, outbox: Outbox, message: messages.ToExecutor) -> bool:
+    """Do what the supervisor says; False when it says to leave."""
+    match message:
+        case messages.Run(jobs):
+            executor.run(jobs)
+        case messages.Interrupt(job_id, attempt, reason):
+            executor.interrupt(job_id, attempt, reason)
+        case messages.Answer():
+            executor.answer(message)
+        case messages.Recall():
+            outbox.send(Returned(executor.recall()))
+        case messages.Quit():
+            return False
+    return True
+
+
+def hello(app: TaskRegistry) -> Hello:
+    """What a worker needs to know of an app."""
+    pools = {name: task.pool for name, task in app.tasks.items()}
+    return Hello(asdict(app.settings), [task.definition() for task in app.tasks.values()], pools)
+
+
+def _die_with_parent() -> None:
+    """Ask the kernel to kill us when the supervisor dies, where it can (Linux)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

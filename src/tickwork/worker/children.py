@@ -1,0 +1,354 @@
+"""The supervisor's side of its child processes: who runs what, who died, whom to kill.
+
+General children run several attempts at a time. A solo child runs one: CPU-bound tasks, and jobs that may have killed a
+child before and are now tried alone.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from tickwork.clock import Clock
+from tickwork.errors import WorkerError
+from tickwork.worker.guard import Guard
+from tickwork.worker.messages import (
+    Assignment,
+    Died,
+    Ended,
+    Frames,
+    FromExecutor,
+    Hello,
+    Interrupt,
+    Quit,
+    Recall,
+    Returned,
+    Run,
+    ToExecutor,
+    Trouble,
+    encode,
+    from_executor,
+    socket_pair,
+)
+
+_log = logging.getLogger("tickwork.worker")
+LOAD_LIMIT_S = 60.0  # the user's code may take so long to import
+STALLED_S = 0.2  # a child that ended nothing for so long gives back what it has not begun
+MEMORY_LOOK_S = 1.0
+QUIT_S = 2.0
+_PAGE_SIZE = os.sysconf("SC_PAGE_SIZE")
+
+
+@dataclass(frozen=True, slots=True)
+class ChildLimits:
+    """What a child may use before it is replaced. `memory_mb` is a hard cap, the others take effect between jobs."""
+
+    max_jobs: int | None = None
+    recycle_mb: int | None = None
+    memory_mb: int | None = None
+
+
+@dataclass(eq=False)
+class Child:
+    """One child process and what it holds."""
+
+    process: subprocess.Popen[bytes]
+    connection: socket.socket
+    solo: bool
+    target: str
+    frames: Frames = field(default_factory=Frames)
+    held: dict[str, Assignment] = field(default_factory=dict)
+    unsent: bytearray = field(default_factory=bytearray)
+    hello: Hello | None = None
+    done: int = 0
+    retiring: bool = False
+    leaving: bool = False
+    moved_at: float = 0.0
+    recalled: bool = False
+
+    def send(self, message: ToExecutor) -> None:
+        """Queue a message and send what the socket takes; a child that does not read must not stop its supervisor."""
+        self.unsent += encode(message)
+        self.flush()
+
+    def flush(self) -> None:
+        with suppress(BlockingIOError, BrokenPipeError, ConnectionResetError):
+            while self.unsent:
+                sent = self.connection.send(self.unsent)
+                del self.unsent[:sent]
+
+    def kill(self) -> None:
+        """Kill it with everything that its handlers started."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+
+
+class Children:
+    """A pool of child processes. All calls come from the one thread that ticks the worker."""
+
+    def __init__(
+        self,
+        target_of: Callable[[str], str],
+        is_solo: Callable[[str], bool],
+        general: list[str],
+        slots: int,
+        solo_limit: int,
+        clock: Clock,
+        limits: ChildLimits = ChildLimits(),
+    ) -> None:
+        self._target_of = target_of
+        self._is_solo = is_solo
+        self._general = general  # the target of each general child
+        self._slots = max(1, -(-slots // max(1, len(general))))
+        self._solo_limit = solo_limit
+        self._clock = clock
+        self._limits = limits
+        self._guard: Guard | None = None
+        self._children: list[Child] = []
+        self._waiting: deque[Assignment] = deque()  # for a solo child
+        self._looked_at = 0.0
+
+    # -- starting and ending
+
+    def start(self) -> Hello | None:
+        """Start the general children and wait until they have loaded the user's code; return what the first one said."""
+        children = [self._spawn(target, solo=False) for target in self._general]
+        until = self._clock.monotonic() + LOAD_LIMIT_S
+        while any(child.hello is None for child in children):
+            left = until - self._clock.monotonic()
+            if left <= 0:
+                raise WorkerError(f"{self._general[0]} took more than {LOAD_LIMIT_S:.0f} s to import.")
+            select.select([child.connection for child in children], [], [], min(left, 1.0))
+            for _, message in self.poll():
+                if isinstance(message, Trouble):
+                    raise WorkerError(message.error)
+                if isinstance(message, Died):
+                    raise WorkerError(f"a child process ended while it loaded {self._general[0]}: {message.error}.")
+        return children[0].hello if children else None
+
+    def _spawn(self, target: str, *, solo: bool) -> Child:
+        ours, theirs = socket_pair()
+        slots = 1 if solo else self._slots
+        memory = self._limits.memory_mb or 0
+        arguments = [str(theirs.fileno()), target, str(slots), str(memory)]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tickwork.worker.child", *arguments],
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        theirs.close()
+        ours.setblocking(False)
+        if self._guard is None:
+            self._guard = Guard()
+        self._guard.add(process.pid)
+        child = Child(process, ours, solo, target, moved_at=self._clock.monotonic())
+        self._children.append(child)
+        return child
+
+    def stop(self) -> None:
+        """End every child, and everything that its handlers left running."""
+        for child in self._children:
+            child.send(Quit())
+        until = self._clock.monotonic() + QUIT_S
+        for child in self._children:
+            with suppress(subprocess.TimeoutExpired):
+                child.process.wait(max(0.0, until - self._clock.monotonic()))
+        self.kill_all()
+        if self._guard is not None:
+            self._guard.close()
+
+    def kill_all(self) -> None:
+        """Kill every child now."""
+        for child in list(self._children):
+            child.kill()
+            child.process.wait()
+            self._forget(child)
+
+    def _forget(self, child: Child) -> None:
+        child.connection.close()
+        self._children.remove(child)
+        if self._guard is not None:
+            self._guard.remove(child.process.pid)
+
+    # -- work
+
+    def submit(self, assignments: Iterable[Assignment], alone: bool = False) -> None:
+        """Hand out attempts: to a child of their own where they need one, else to the least busy children."""
+        general: dict[Child, list[Assignment]] = {}
+        for assignment in assignments:
+            if alone or self._is_solo(assignment.task) or not self._general:
+                self._waiting.append(assignment)
+                continue
+            child = min(self._serving(), key=lambda one: len(one.held))
+            child.held[assignment.job_id] = assignment
+            general.setdefault(child, []).append(assignment)
+        for child, batch in general.items():
+            self._hand(child, batch)
+        self._start_waiting()
+
+    def _serving(self) -> Iterator[Child]:
+        for child in self._children:
+            if not child.solo and not child.retiring:
+                yield child
+
+    def _hand(self, child: Child, batch: list[Assignment]) -> None:
+        if len(child.held) == len(batch):
+            child.moved_at = self._clock.monotonic()
+        child.send(Run(batch))
+
+    def _start_waiting(self) -> None:
+        """Give waiting attempts a solo child each, as far as there may be some."""
+        while self._waiting:
+            target = self._target_of(self._waiting[0].task)
+            child = self._idle_solo(target)
+            if child is None:
+                return
+            assignment = self._waiting.popleft()
+            child.held[assignment.job_id] = assignment
+            self._hand(child, [assignment])
+
+    def _idle_solo(self, target: str) -> Child | None:
+        solos = [child for child in self._children if child.solo]
+        for child in solos:
+            if not child.held and not child.retiring and child.target == target:
+                return child
+        return self._spawn(target, solo=True) if len(solos) < self._solo_limit else None
+
+    def solo_room(self) -> int:
+        """How many more attempts could run in a child of their own right now."""
+        busy = sum(1 for child in self._children if child.solo and child.held)
+        return max(0, self._solo_limit - busy - len(self._waiting))
+
+    def interrupt(self, job_id: str, attempt: int, reason: str) -> None:
+        child = self._holder(job_id)
+        if child is not None:
+            child.send(Interrupt(job_id, attempt, "stop" if reason == "stop" else "cancel"))
+        else:
+            self._waiting = deque(one for one in self._waiting if one.job_id != job_id)
+
+    def kill_holder(self, job_id: str) -> list[str]:
+        """Kill the child that runs a job; return the other jobs that it held."""
+        child = self._holder(job_id)
+        if child is None:
+            return []
+        child.kill()
+        child.process.wait()
+        others = [held for held in child.held if held != job_id]
+        self._forget(child)
+        self._replace(child)
+        return others
+
+    def _holder(self, job_id: str) -> Child | None:
+        return next((child for child in self._children if job_id in child.held), None)
+
+    # -- news
+
+    def filenos(self) -> list[int]:
+        return [child.connection.fileno() for child in self._children]
+
+    def unsent(self) -> bool:
+        """Whether a child has not yet read everything that was said to it."""
+        return any(child.unsent for child in self._children)
+
+    def poll(self) -> list[tuple[Child, FromExecutor | Died]]:
+        """What the children said since the last time, and which of them died."""
+        news: list[tuple[Child, FromExecutor | Died]] = []
+        for child in list(self._children):
+            child.flush()
+            news += [(child, message) for message in self._received(child)]
+            if child.process.poll() is not None:
+                news += [(child, message) for message in self._received(child)]  # its last words
+                news.append((child, self._died(child)))
+        self._start_waiting()
+        return news
+
+    def _received(self, child: Child) -> Iterator[FromExecutor]:
+        while True:
+            try:
+                data = child.connection.recv(1 << 18)
+            except (BlockingIOError, ConnectionResetError):
+                return
+            if not data:
+                return
+            child.moved_at, child.recalled = self._clock.monotonic(), False
+            for frame in child.frames.feed(data):
+                message = from_executor.decode(frame)
+                self._note(child, message)
+                yield message
+
+    def _note(self, child: Child, message: FromExecutor) -> None:
+        match message:
+            case Hello():
+                child.hello = message
+            case Ended(ends):
+                for end in ends:
+                    child.held.pop(end.job_id, None)
+                child.done += len(ends)
+            case Returned(job_ids):
+                for job_id in job_ids:
+                    child.held.pop(job_id, None)
+            case _:
+                pass
+
+    def _died(self, child: Child) -> Died:
+        code = child.process.returncode
+        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
+        child.kill()  # what its handlers started must not outlive it
+        self._forget(child)
+        if not child.retiring:
+            self._replace(child)
+        return Died(list(child.held), f"the process that ran it {how}", len(child.held) == 1)
+
+    def _replace(self, child: Child) -> None:
+        if not child.solo and child.hello is not None:
+            self._spawn(child.target, solo=False)
+
+    # -- housekeeping
+
+    def tend(self, now: float) -> None:
+        """Recall what stands behind slow work, and retire children that have done or grown enough."""
+        look = now - self._looked_at > MEMORY_LOOK_S
+        if look:
+            self._looked_at = now
+        for child in list(self._children):
+            stalled = now - child.moved_at > STALLED_S and not child.recalled
+            if stalled and not child.solo and len(child.held) > self._slots:
+                child.recalled = True
+                child.send(Recall())
+            self._retire_if_due(child, look)
+
+    def stalled(self) -> bool:
+        """Whether a child was asked to give back work and has ended nothing since."""
+        return any(child.recalled for child in self._children)
+
+    def _retire_if_due(self, child: Child, look: bool) -> None:
+        if not child.retiring and self._used_up(child, look):
+            child.retiring = True
+            self._replace(child)
+        if child.retiring and not child.held and not child.leaving:
+            child.leaving = True
+            child.send(Quit())
+
+    def _used_up(self, child: Child, look: bool) -> bool:
+        jobs, megabytes = self._limits.max_jobs, self._limits.recycle_mb
+        if jobs is not None and child.done >= jobs:
+            return True
+        return look and megabytes is not None and _memory_mb(child.process.pid) > megabytes
+
+
+def _memory_mb(pid: int) -> float:
+    try:
+        with open(f"/proc/{pid}/statm") as file:
+            return int(file.read().split()[1]) * _PAGE_SIZE / (1 << 20)
+    except (OSError, ValueError, IndexError):
+        return 0.0

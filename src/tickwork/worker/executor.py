@@ -1,0 +1,432 @@
+"""Runs attempts: plain handlers on threads, async ones on an event loop. It lives in a child process, or in the user's own.
+
+It ends what runs too long or was cancelled as far as that is possible from inside a process: async handlers are
+cancelled, plain ones get an exception in their thread. What does not end then is reported as stuck; the supervisor kills
+the whole process, and inside a user's process the thread is given up and replaced.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import logging
+import threading
+import traceback
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from datetime import timedelta
+from itertools import count
+from queue import Empty, SimpleQueue
+from typing import Any, Literal
+
+import msgspec
+
+from tickwork import errors
+from tickwork.clock import Clock
+from tickwork.context import CurrentJob, LazyTransaction, set_current
+from tickwork.core.duration import parse_duration
+from tickwork.core.ids import JobId
+from tickwork.core.job import Policy
+from tickwork.core.options import matches
+from tickwork.core.outcome import Succeeded, decide
+from tickwork.store.base import LEASE, Finish, Store
+from tickwork.store.codec import from_us
+from tickwork.task import Task
+from tickwork.worker.capture import Sink, set_sink
+from tickwork.worker.messages import Answer, Ask, Assignment, End, FromExecutor, Progressed, Started, Stuck, Wrote
+from tickwork.worker.timekeeper import Call, Timekeeper
+
+CANCEL_GRACE_S = 5.0  # a plain handler may notice by itself that it was cancelled, before it is interrupted
+STUCK_GRACE_S = 0.5  # an interrupted handler may clean up for so long
+TRANSACTION_LIMIT = LEASE / 3  # a transaction of a handler stops every other writer of a SQLite file
+
+Emit = Callable[[FromExecutor], None]
+EndKind = Literal["timed_out", "cancelled", "released"]
+
+
+class Attempt:
+    """One attempt that this executor holds: what it is, and how far it is."""
+
+    def __init__(self, assignment: Assignment, task: Task[Any, Any] | None) -> None:
+        self.assignment = assignment
+        self.task = task
+        self.key = (assignment.job_id, assignment.attempt)
+        self.lock = threading.Lock()
+        self.began = 0.0
+        self.thread: int | None = None
+        self.future: asyncio.Task[None] | None = None
+        self.cancelled = False
+        self.reminders: list[Call] = []
+        self.ending: tuple[EndKind, str] | None = None  # why it is being ended from outside
+        self.sealed = False  # it has ended, or was given up: nothing more is said of it
+
+    def end(self, kind: Any, **more: Any) -> End:
+        return End(self.assignment.job_id, self.assignment.attempt, kind, self.began, **more)
+
+    def interrupted(self) -> End:
+        kind, error = self.ending or ("failed", "the handler raised Interrupted by itself")
+        return self.end(kind, error=error)
+
+
+class Executor:
+    """Holds up to as many attempts as it is given; runs `slots` plain ones at a time and async ones all at once."""
+
+    def __init__(
+        self,
+        tasks: Mapping[str, Task[Any, Any]],
+        store: Callable[[], Store],
+        slots: int,
+        emit: Emit,
+        ended: Callable[[End, bool], None],
+        clock: Clock,
+        stirred: Callable[[Sink], None],
+        *,
+        replaces_threads: bool,
+    ) -> None:
+        self._tasks = tasks
+        self._store = store
+        self._slots = slots
+        self._emit = emit
+        self._ended = ended
+        self._clock = clock
+        self._replaces_threads = replaces_threads
+        self._ready: SimpleQueue[Attempt | None] = SimpleQueue()
+        self._attempts: dict[tuple[str, int], Attempt] = {}
+        self._threads = 0
+        self._idle = 0
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._asked: dict[int, tuple[threading.Event, list[Answer]]] = {}
+        self._requests = count(1)
+        self._timekeeper = Timekeeper(clock)
+        self._dirty: SimpleQueue[Sink] = SimpleQueue()
+        self._stirred = stirred
+
+    # -- what the worker tells us
+
+    def run(self, assignments: list[Assignment]) -> None:
+        """Take on some attempts."""
+        on_loop: list[Attempt] = []
+        for assignment in assignments:
+            attempt = Attempt(assignment, self._tasks.get(assignment.task))
+            self._attempts[attempt.key] = attempt
+            if attempt.task is not None and attempt.task.pool == "async":
+                on_loop.append(attempt)
+            else:
+                self._ready.put(attempt)
+                self._want_thread()
+        if on_loop:
+            loop = self._event_loop()
+            loop.call_soon_threadsafe(self._create_tasks, loop, on_loop)
+
+    def recall(self) -> list[str]:
+        """Take back the plain attempts that no thread has begun."""
+        back: list[str] = []
+        try:
+            while True:
+                attempt = self._ready.get_nowait()
+                if attempt is not None:
+                    self._attempts.pop(attempt.key, None)
+                    back.append(attempt.assignment.job_id)
+        except Empty:
+            return back
+
+    def interrupt(self, job_id: str, number: int, reason: str) -> None:
+        """End an attempt: a cancelled plain handler is asked first, and interrupted when it does not listen."""
+        attempt = self._attempts.get((job_id, number))
+        if attempt is None:
+            return
+        attempt.cancelled = True
+        if reason == "stop":
+            self._insist(attempt, "released", "its worker had to let go of it")
+        elif attempt.future is not None:
+            self._insist(attempt, "cancelled", "cancelled while it ran")
+        else:
+            self._remind(attempt, CANCEL_GRACE_S, lambda: self._insist(attempt, "cancelled", "cancelled while it ran"))
+
+    def answer(self, answer: Answer) -> None:
+        """Give a handler what it asked for."""
+        waiting = self._asked.pop(answer.request, None)
+        if waiting is not None:
+            event, slot = waiting
+            slot.append(answer)
+            event.set()
+
+    def busy(self) -> bool:
+        """Whether any attempt is here that has not ended."""
+        return bool(self._attempts)
+
+    def _stir(self, sink: Sink) -> None:
+        self._dirty.put(sink)
+        self._stirred(sink)
+
+    def flush(self) -> None:
+        """Pass on output that handlers have written so far."""
+        try:
+            while True:
+                self._dirty.get_nowait().flush()
+        except Empty:
+            return
+
+    def stop(self) -> None:
+        """Let the threads and the loop end when nothing runs any more."""
+        for _ in range(self._threads):
+            self._ready.put(None)
+        self._timekeeper.stop()
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+
+    # -- plain handlers, on threads
+
+    def _want_thread(self) -> None:
+        with self._lock:
+            if self._threads < self._slots and self._idle < self._ready.qsize():
+                self._threads += 1
+                number = self._threads
+            else:
+                return
+        threading.Thread(target=self._work, name=f"tickwork-slot-{number}", daemon=True).start()
+
+    def _work(self) -> None:
+        while True:
+            with self._lock:
+                self._idle += 1
+            attempt = self._ready.get()
+            with self._lock:
+                self._idle -= 1
+            if attempt is None or not self._run(attempt):
+                return
+
+    def _run(self, attempt: Attempt) -> bool:
+        """Run one plain attempt; False when it was given up meanwhile, and this thread with it."""
+        attempt.thread = threading.get_ident()
+        sink = self._begin(attempt)
+        end: End | None = None
+        while True:
+            try:
+                if end is None:
+                    end = self._call(attempt)
+                with attempt.lock:
+                    given_up, attempt.sealed = attempt.sealed, True
+                    _raise_in(attempt.thread, None)  # an interruption that came too late must not hit the next one
+                break
+            except errors.Interrupted:
+                end = attempt.interrupted()
+        self._finish(attempt, sink, None if given_up else end)
+        return not given_up
+
+    def _call(self, attempt: Attempt) -> End:
+        try:
+            task = self._task(attempt)
+            args, kwargs = task.signature.decode(attempt.assignment.args)
+            if task.transactional:
+                return self._call_in_transaction(attempt, task, args, kwargs)
+            result = task.function(*args, **kwargs)
+            return attempt.end("succeeded", result=task.signature.encode_result(result, task.name))
+        except errors.Interrupted:
+            return attempt.interrupted()
+        except BaseException as error:  # also SystemExit: it ends the handler, not the worker
+            return _failure(attempt, error)
+
+    def _call_in_transaction(self, attempt: Attempt, task: Task[Any, Any], args: Any, kwargs: Any) -> End:
+        """Call a handler whose writes commit together with the job's end, or not at all."""
+        store = self._store()
+        with ExitStack() as stack:
+            transaction = LazyTransaction(lambda: self._begin_transaction(attempt, store, stack))
+            result = task.signature.encode_result(task.function(transaction, *args, **kwargs), task.name)
+            outcome = decide(Policy(), 0, 0, False, Succeeded(result), _NO_CHANCE)
+            finish = Finish(JobId(attempt.assignment.job_id), attempt.assignment.attempt, outcome, self._waited(attempt))
+            if not store.finish_attempts([finish], tx=transaction.begun()):
+                raise errors.LeaseLost("this attempt was superseded; what its transaction wrote was rolled back.")
+        return attempt.end("succeeded", result=result, settled=True)
+
+    def _begin_transaction(self, attempt: Attempt, store: Store, stack: ExitStack) -> Any:
+        if store.url.startswith("sqlite"):
+            limit_s = TRANSACTION_LIMIT.total_seconds()
+            error = f"its transaction was open for more than {limit_s:g} s, which stops every other writer of the file"
+            self._remind(attempt, limit_s, lambda: self._insist(attempt, "timed_out", error))
+        return stack.enter_context(store.connection())
+
+    def _waited(self, attempt: Attempt) -> timedelta:
+        return timedelta(seconds=max(0.0, attempt.began - attempt.assignment.claimed_mono))
+
+    # -- async handlers, on a loop
+
+    def _event_loop(self) -> asyncio.AbstractEventLoop:
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            threading.Thread(target=self._loop.run_forever, name="tickwork-loop", daemon=True).start()
+        return self._loop
+
+    def _create_tasks(self, loop: asyncio.AbstractEventLoop, attempts: list[Attempt]) -> None:
+        for attempt in attempts:
+            attempt.future = loop.create_task(self._run_async(attempt))
+
+    async def _run_async(self, attempt: Attempt) -> None:
+        sink = self._begin(attempt)
+        try:
+            task = self._task(attempt)
+            args, kwargs = task.signature.decode(attempt.assignment.args)
+            result = await task.function(*args, **kwargs)
+            end = attempt.end("succeeded", result=task.signature.encode_result(result, task.name))
+        except asyncio.CancelledError:
+            end = attempt.interrupted()
+        except BaseException as error:  # also SystemExit: it ends the handler, not the worker
+            end = _failure(attempt, error)
+        with attempt.lock:
+            given_up, attempt.sealed = attempt.sealed, True
+        self._finish(attempt, sink, None if given_up else end)
+
+    # -- the beginning and the end of both
+
+    def _task(self, attempt: Attempt) -> Task[Any, Any]:
+        if attempt.task is None:
+            raise errors.UnknownTask(f"this worker has no task named {attempt.assignment.task!r}.")
+        return attempt.task
+
+    def _begin(self, attempt: Attempt) -> Sink:
+        attempt.began = self._clock.monotonic()
+        given = attempt.assignment
+        sink = Sink(lambda seq, text: self._emit(Wrote(given.job_id, given.attempt, seq, text)), self._stir)
+        set_sink(sink)
+        set_current(self._current(attempt))
+        if given.timeout_s is not None:
+            self._emit(Started(given.job_id, given.attempt, attempt.began))
+            error = f"it ran for more than its timeout of {given.timeout_s:g} s"
+            self._remind(attempt, given.timeout_s, lambda: self._insist(attempt, "timed_out", error))
+        return sink
+
+    def _current(self, attempt: Attempt) -> CurrentJob:
+        given = attempt.assignment
+        scheduled_for = from_us(given.run_at_us)
+        late = from_us(given.claimed_at_us) + self._waited(attempt) - scheduled_for
+        link = _Link(self, attempt)
+        logger = logging.getLogger(f"tickwork.task.{given.task}")
+        return CurrentJob(
+            JobId(given.job_id), given.attempt, given.task, given.queue, scheduled_for, max(late, timedelta(0)), link, logger
+        )
+
+    def _finish(self, attempt: Attempt, sink: Sink, end: End | None) -> None:
+        set_current(None)
+        set_sink(None)
+        self._attempts.pop(attempt.key, None)
+        for reminder in attempt.reminders:
+            self._timekeeper.cancel(reminder)
+        if end is not None:
+            sink.flush()
+            took = self._clock.monotonic() - attempt.began
+            self._ended(msgspec.structs.replace(end, took=took), self._ready.empty())
+
+    # -- ending from outside
+
+    def _remind(self, attempt: Attempt, seconds: float, make: Callable[[], None]) -> None:
+        attempt.reminders.append(self._timekeeper.after(seconds, make))
+
+    def _insist(self, attempt: Attempt, kind: EndKind, error: str) -> None:
+        """Interrupt an attempt that has not ended, and see to it that it ends soon."""
+        with attempt.lock:
+            if attempt.sealed or attempt.ending is not None:
+                return
+            attempt.ending = (kind, error)
+            attempt.cancelled = True
+            if attempt.future is not None and self._loop is not None:
+                self._loop.call_soon_threadsafe(attempt.future.cancel)
+            elif attempt.thread is not None:
+                _raise_in(attempt.thread, errors.Interrupted)
+        self._remind(attempt, STUCK_GRACE_S, lambda: self._give_up(attempt, kind, error))
+
+    def _give_up(self, attempt: Attempt, kind: EndKind, error: str) -> None:
+        with attempt.lock:
+            if attempt.sealed:
+                return
+            attempt.sealed = self._replaces_threads
+        given = attempt.assignment
+        if not self._replaces_threads:
+            self._emit(Stuck(given.job_id, given.attempt, kind, error, attempt.began))
+            return
+        self._attempts.pop(attempt.key, None)
+        with self._lock:
+            if attempt.future is None:
+                self._threads -= 1  # its thread is given up; another takes its place when it is needed
+            else:
+                self._loop = None  # its loop is blocked; the next async attempt gets another
+        self._ended(attempt.interrupted(), True)
+        self._want_thread()
+
+    # -- what handlers ask for
+
+    def ask(self, attempt: Attempt, state: bytes | None) -> Answer:
+        """Ask the worker to store or give a state, and wait for its answer."""
+        request, event, slot = next(self._requests), threading.Event(), list[Answer]()
+        self._asked[request] = (event, slot)
+        self._emit(Ask(request, attempt.assignment.job_id, attempt.assignment.attempt, state))
+        event.wait()
+        return slot[0]
+
+    def progress(self, attempt: Attempt, fraction: float, note: str | None) -> None:
+        self._emit(Progressed(attempt.assignment.job_id, attempt.assignment.attempt, fraction, note))
+
+
+class _Link:
+    """How a handler's `current_job()` reaches this executor."""
+
+    def __init__(self, executor: Executor, attempt: Attempt) -> None:
+        self._executor = executor
+        self._attempt = attempt
+
+    def progress(self, fraction: float, note: str | None) -> None:
+        self._executor.progress(self._attempt, fraction, note)
+
+    def save(self, state: bytes) -> None:
+        if not self._executor.ask(self._attempt, state).accepted:
+            raise errors.LeaseLost("this attempt was superseded; what it saves is not stored.")
+
+    def saved(self) -> bytes | None:
+        return self._executor.ask(self._attempt, None).state
+
+    def cancelled(self) -> bool:
+        return self._attempt.cancelled
+
+
+class _NoChance:
+    """Stands where `decide` wants randomness and a success needs none."""
+
+    def random(self) -> float:
+        raise errors.InvariantBroken("a success was about to be retried.")
+
+
+_NO_CHANCE: Any = _NoChance()
+
+
+def _failure(attempt: Attempt, error: BaseException) -> End:
+    """What an exception of a handler, or on the way to it, means for the attempt."""
+    given = attempt.assignment
+    match error:
+        case errors.Snooze(after=after):
+            return attempt.end("snoozed", after_s=_seconds(after))
+        case errors.Cancel():
+            return attempt.end("cancelled", error=str(error) or "the handler cancelled its own job")
+        case errors.Retry(after=after):
+            return attempt.end("failed", error=_told(error), after_s=None if after is None else _seconds(after))
+        case errors.Fatal() | errors.InvalidInput():
+            return attempt.end("failed", error=_told(error), fatal=True)
+    gives_up = matches(error, given.give_up_on) or bool(given.retry_on and not matches(error, given.retry_on))
+    return attempt.end("failed", error=_told(error), fatal=gives_up)
+
+
+def _seconds(after: str | timedelta) -> float:
+    return parse_duration(after, what="after").total_seconds()
+
+
+def _told(error: BaseException) -> str:
+    """The traceback, from the handler's own frame on."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_globals.get("__name__") == __name__:
+        trace = trace.tb_next
+    return "".join(traceback.format_exception(type(error), error, trace)).rstrip()
+
+
+def _raise_in(thread: int, exception: type[BaseException] | None) -> None:
+    """Raise an exception in another thread as soon as it runs Python code; None takes back one that is pending."""
+    target = None if exception is None else ctypes.py_object(exception)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), target)

@@ -1,0 +1,46 @@
+"""Kills what is left when a supervisor is killed: its children's process groups, grandchildren included.
+
+A child asks the kernel to die with its supervisor, but what its handlers started does not. So a tiny shell waits at the
+end of a pipe that only the supervisor holds; when that end closes, however the supervisor ended, it kills the groups.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from contextlib import suppress
+
+_SCRIPT = """
+trap '' INT TERM HUP
+while read -r sign group; do
+    if [ "$sign" = + ]; then groups="$groups $group "; else groups="${groups%% $group *} ${groups#* $group }"; fi
+done
+for group in $groups; do kill -9 -- "-$group" 2>/dev/null; done
+"""
+
+
+class Guard:
+    """Watches over process groups until it is closed."""
+
+    def __init__(self) -> None:
+        self._shell = subprocess.Popen(
+            ["/bin/sh", "-c", _SCRIPT], stdin=subprocess.PIPE, start_new_session=True, text=True
+        )
+
+    def add(self, group: int) -> None:
+        self._say(f"+ {group}\n")
+
+    def remove(self, group: int) -> None:
+        self._say(f"- {group}\n")
+
+    def _say(self, line: str) -> None:
+        with suppress(OSError):
+            if self._shell.stdin is not None:
+                self._shell.stdin.write(line)
+                self._shell.stdin.flush()
+
+    def close(self) -> None:
+        """Let it kill whatever group was not removed, and end."""
+        with suppress(OSError):
+            if self._shell.stdin is not None:
+                self._shell.stdin.close()
+        self._shell.wait()

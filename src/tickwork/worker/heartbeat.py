@@ -1,0 +1,50 @@
+"""Keeps a worker's lease alive, from a thread of its own.
+
+One row is renewed for each worker, however many jobs it runs. The worker counts its lease from the moment that the request
+was sent, so that it stops before the store would let another one begin.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from tickwork.core.ids import WorkerId
+from tickwork.store.base import Store
+
+
+class Lease:
+    """Until when a worker may believe that its attempts are its own, on its monotonic clock."""
+
+    def __init__(self, duration: timedelta) -> None:
+        self.duration = duration
+        self.worker: WorkerId | None = None
+        self.until = 0.0
+        self.lost = False
+
+    def begin(self, worker: WorkerId, sent: float) -> None:
+        """A new lease was granted to a newly registered worker."""
+        self.worker, self.until, self.lost = worker, sent + self.duration.total_seconds(), False
+
+    def left(self, now: float) -> float:
+        """Seconds until it ends, less a margin for whatever takes long on the way."""
+        return self.until - self.duration.total_seconds() / 10 - now
+
+
+class Heartbeat:
+    """Renews the lease three times in its length."""
+
+    def __init__(self, store: Store, lease: Lease) -> None:
+        self._store = store
+        self._lease = lease
+
+    def tick(self, now: float) -> float:
+        interval = self._lease.duration.total_seconds() / 3
+        worker = self._lease.worker
+        if worker is None:
+            return interval / 10
+        if self._store.renew_lease(worker, self._lease.duration):
+            if self._lease.worker == worker:
+                self._lease.until = now + self._lease.duration.total_seconds()
+        else:
+            self._lease.lost = True
+        return interval

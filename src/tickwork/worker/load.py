@@ -1,0 +1,71 @@
+"""Finding the user's app in a module or a file."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
+
+from tickwork.errors import WorkerError
+from tickwork.task import TaskRegistry
+
+
+def load_app(target: str) -> TaskRegistry:
+    """Import `shop.tasks`, `shop.tasks:app` or `shop.py` and return the app in it.
+
+    Raises WorkerError with one sentence, or the user's own traceback, when there is none.
+    """
+    where, _, attribute = target.partition(":")
+    module = _load(where)
+    if attribute:
+        found = getattr(module, attribute, None)
+        if not isinstance(found, TaskRegistry):
+            raise WorkerError(f"{where} has no Tickwork app named {attribute!r}.")
+        return found
+    apps = {id(value): value for value in vars(module).values() if isinstance(value, TaskRegistry)}
+    if len(apps) != 1:
+        what = "no Tickwork app" if not apps else f"{len(apps)} Tickwork apps"
+        raise WorkerError(f"{where} has {what}. Say which object it is: tickwork worker {where}:app")
+    return next(iter(apps.values()))
+
+
+def _load(where: str) -> ModuleType:
+    try:
+        return _load_file(Path(where)) if where.endswith(".py") else _load_module(where)
+    except WorkerError:
+        raise
+    except BaseException as error:
+        trace = error.__traceback__
+        while trace is not None and "importlib" in trace.tb_frame.f_code.co_filename or (
+            trace is not None and trace.tb_frame.f_globals.get("__name__") == __name__
+        ):
+            trace = trace.tb_next
+        told = "".join(traceback.format_exception(type(error), error, trace)).rstrip()
+        raise WorkerError(f"{where} could not be imported:\n{told}") from error
+
+
+def _load_module(name: str) -> ModuleType:
+    if "" not in sys.path and str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not (name == error.name or name.startswith(f"{error.name}.")):
+            raise  # the module is there, and something that it imports is not
+        raise WorkerError(f"there is no module {name!r} in {Path.cwd()} or on PYTHONPATH. Is it a file? Say {name}.py") from None
+
+
+def _load_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise WorkerError(f"there is no file {path}.")
+    sys.path.insert(0, str(path.parent.resolve()))
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise WorkerError(f"{path} is not a Python file.")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module

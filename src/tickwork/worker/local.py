@@ -1,0 +1,70 @@
+"""Runs handlers on threads of the user's own process, for `app.worker()`: development, tests and small use."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from tickwork.clock import Clock
+from tickwork.store.base import Store
+from tickwork.task import Task
+from tickwork.worker.executor import Executor
+from tickwork.worker.messages import Answer, Assignment, Ended, FromExecutor
+
+
+class LocalPool:
+    """An executor in this process, and a pipe that is readable when it has something to say."""
+
+    def __init__(self, tasks: Mapping[str, Task[Any, Any]], store: Callable[[], Store], slots: int, clock: Clock) -> None:
+        self._news: deque[FromExecutor] = deque()
+        self._readable, self._writable = os.pipe()
+        os.set_blocking(self._readable, False)
+        os.set_blocking(self._writable, False)
+        self._executor = Executor(
+            tasks,
+            store,
+            slots,
+            self._emit,
+            lambda end, idle: self._emit(Ended([end])),
+            clock,
+            lambda sink: self._call(),
+            replaces_threads=True,
+        )
+
+    def _emit(self, message: FromExecutor) -> None:
+        self._news.append(message)
+        self._call()
+
+    def _call(self) -> None:
+        with suppress(BlockingIOError):
+            os.write(self._writable, b"!")
+
+    def submit(self, assignments: Iterable[Assignment]) -> None:
+        self._executor.run(list(assignments))
+
+    def send(self, message: Answer) -> None:
+        """Answer what a handler asked."""
+        self._executor.answer(message)
+
+    def interrupt(self, job_id: str, attempt: int, reason: str) -> None:
+        self._executor.interrupt(job_id, attempt, reason)
+
+    def fileno(self) -> int:
+        return self._readable
+
+    def poll(self) -> list[FromExecutor]:
+        """What handlers did since the last time."""
+        with suppress(BlockingIOError):
+            while os.read(self._readable, 4096):
+                pass
+        self._executor.flush()
+        news = []
+        while self._news:
+            news.append(self._news.popleft())
+        return news
+
+    def stop(self) -> None:
+        self._executor.stop()

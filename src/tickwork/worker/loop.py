@@ -1,0 +1,109 @@
+"""Ticks a worker: waits until there may be something to do, and sees it through its end.
+
+It is called by the store (somebody enqueued), by handlers (one ended), by signals and by `stop`. None of these calls is
+relied on: a wait never lasts longer than the worker said.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+from collections.abc import Callable
+from contextlib import suppress
+from random import Random
+
+from tickwork.clock import Clock
+from tickwork.services.runner import Backoff
+from tickwork.store.base import Waiter
+from tickwork.worker.worker import Worker
+
+_log = logging.getLogger("tickwork.worker")
+LONGEST_S = 5.0
+LAST_TRIES_S = 5.0  # when leaving, the store is tried for so long
+
+
+class WorkerLoop:
+    """Runs on one thread until it is stopped; `stop` may be called from anywhere, also from a signal handler."""
+
+    def __init__(
+        self, worker: Worker, waiter: Waiter, filenos: Callable[[], list[int]], clock: Clock, rng: Random, grace_s: float
+    ) -> None:
+        self._worker = worker
+        self._waiter = waiter
+        self._filenos = filenos
+        self._clock = clock
+        self._backoff = Backoff("worker", rng)
+        self._grace_s = grace_s
+        self._give_up_at: float | None = None
+        self._draining = False
+        self._readable, self._writable = os.pipe()
+        os.set_blocking(self._readable, False)
+        os.set_blocking(self._writable, False)
+
+    def stop(self, *, now: bool = False) -> None:
+        """Take no more jobs, let those that run finish within the grace, give back the rest, and end."""
+        until = self._clock.monotonic() + (0.0 if now else self._grace_s)
+        self._give_up_at = until if self._give_up_at is None else min(self._give_up_at, until)
+        self.call()
+
+    def call(self) -> None:
+        """Have the worker look around."""
+        with suppress(BlockingIOError):
+            os.write(self._writable, b"!")
+
+    def run(self) -> None:
+        """Tick until stopped. Errors of the store are waited out."""
+        while not self._over():
+            self._wait(self._tick())
+        self._leave()
+
+    def _tick(self) -> float:
+        try:
+            if self._give_up_at is not None and not self._draining:
+                self._draining = True
+                self._worker.drain()
+            wait = self._worker.tick(self._clock.monotonic())
+            self._backoff.worked()
+            return wait
+        except Exception as error:
+            return self._backoff.failed(error)
+
+    def _over(self) -> bool:
+        if self._give_up_at is None:
+            return False
+        return self._clock.monotonic() >= self._give_up_at or (self._draining and not self._worker.busy)
+
+    def _wait(self, seconds: float) -> None:
+        if self._give_up_at is not None:
+            seconds = min(seconds, max(0.0, self._give_up_at - self._clock.monotonic()))
+        poll = select.poll()
+        for descriptor in (self._readable, self._waiter.fileno(), *self._filenos()):
+            if descriptor >= 0:
+                poll.register(descriptor, select.POLLIN)
+        ready = {descriptor for descriptor, _ in poll.poll(min(seconds, LONGEST_S) * 1000)}
+        if self._waiter.fileno() in ready:
+            self._waiter.clear()
+            self._worker.called = True
+        with suppress(BlockingIOError):
+            while os.read(self._readable, 4096):
+                pass
+
+    def _leave(self) -> None:
+        """Give back what still runs. If the store does not answer, its jobs are reclaimed when the lease runs out."""
+        until = self._clock.monotonic() + LAST_TRIES_S
+        while True:
+            try:
+                self._worker.release()
+                return
+            except Exception as error:
+                wait = self._backoff.failed(error)
+                if self._clock.monotonic() + wait > until:
+                    _log.error("Leaving without having told the store: %s Its jobs start again when the lease ran out.", error)
+                    return
+                self._wait(wait)
+
+    def close(self) -> None:
+        self._waiter.close()
+        os.close(self._readable)
+        os.close(self._writable)

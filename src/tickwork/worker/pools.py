@@ -1,0 +1,78 @@
+"""The two ways to run handlers, behind the one face that a worker knows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tickwork.worker.children import Children
+from tickwork.worker.local import LocalPool
+from tickwork.worker.messages import Assignment, Died, Ended, FromExecutor, Returned
+from tickwork.worker.worker import Source
+
+
+class ChildPools:
+    """For `tickwork worker`: everything runs in child processes, and can be killed."""
+
+    def __init__(self, children: Children) -> None:
+        self._children = children
+        self.submit = children.submit
+        self.poll = children.poll
+        self.interrupt = children.interrupt
+        self.kill_holder = children.kill_holder
+        self.kill_all = children.kill_all
+        self.solo_room = children.solo_room
+        self.tend = children.tend
+        self.stalled = children.stalled
+        self.filenos = children.filenos
+
+
+class LocalPools:
+    """For `app.worker()`: threads of this process, and child processes for CPU-bound tasks."""
+
+    def __init__(self, local: LocalPool, children: Children, solo_tasks: frozenset[str]) -> None:
+        self._local = local
+        self._children = children
+        self._solo_tasks = solo_tasks
+        self._here: dict[str, int] = {}  # the jobs on our threads, with their attempt
+
+    def submit(self, assignments: Sequence[Assignment], alone: bool) -> None:
+        apart = [one for one in assignments if one.task in self._solo_tasks]
+        here = [one for one in assignments if one.task not in self._solo_tasks]
+        self._here.update((one.job_id, one.attempt) for one in here)
+        self._local.submit(here)
+        if apart:
+            self._children.submit(apart, alone)
+
+    def poll(self) -> list[tuple[Source, FromExecutor | Died]]:
+        news: list[tuple[Source, FromExecutor | Died]] = []
+        for message in self._local.poll():
+            if isinstance(message, Ended):
+                for end in message.ends:
+                    self._here.pop(end.job_id, None)
+            news.append((self._local, message))
+        return news + list(self._children.poll())
+
+    def interrupt(self, job_id: str, attempt: int, reason: str) -> None:
+        self._local.interrupt(job_id, attempt, reason)
+        self._children.interrupt(job_id, attempt, reason)
+
+    def kill_holder(self, job_id: str) -> list[str]:
+        """Only a child can be killed; a thread is given up by its executor, which says so itself."""
+        return self._children.kill_holder(job_id)
+
+    def kill_all(self) -> None:
+        for job_id, attempt in self._here.items():
+            self._local.interrupt(job_id, attempt, "stop")
+        self._children.kill_all()
+
+    def solo_room(self) -> int:
+        return self._children.solo_room()
+
+    def tend(self, now: float) -> None:
+        self._children.tend(now)
+
+    def stalled(self) -> bool:
+        return self._children.stalled()
+
+    def filenos(self) -> list[int]:
+        return [self._local.fileno(), *self._children.filenos()]

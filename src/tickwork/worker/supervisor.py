@@ -1,0 +1,126 @@
+"""`tickwork worker`: one supervisor, which never runs user code, and children that do.
+
+The children are started first: they load the user's code and say which tasks are in it and which store it is meant for.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import signal
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from random import Random
+
+from tickwork.clock import Clock, SystemClock
+from tickwork.services.pruner import Pruner
+from tickwork.services.reaper import Expirer, Reaper
+from tickwork.services.runner import Runner
+from tickwork.store.base import LEASE, Retention, Store
+from tickwork.version import VERSION
+from tickwork.worker.children import ChildLimits, Children
+from tickwork.worker.heartbeat import Heartbeat, Lease
+from tickwork.worker.loop import WorkerLoop
+from tickwork.worker.messages import Hello
+from tickwork.worker.pools import ChildPools
+from tickwork.worker.worker import POLL_ONLY_S, POLL_S, Pools, Worker, WorkerOptions
+
+_log = logging.getLogger("tickwork.worker")
+GRACE = timedelta(seconds=20)
+SLOTS = 10
+
+OpenStore = Callable[[dict[str, str | None]], Store]
+
+
+@dataclass(frozen=True, slots=True)
+class SupervisorOptions:
+    """What `tickwork worker` was asked for."""
+
+    target: str
+    queues: tuple[tuple[str, float], ...] = (("default", 1.0),)
+    slots: int = SLOTS
+    processes: int = field(default_factory=lambda: os.cpu_count() or 1)
+    grace: timedelta = GRACE
+    lease: timedelta = LEASE
+    limits: ChildLimits = ChildLimits()
+
+
+def supervise(options: SupervisorOptions, open_store: OpenStore, started: Callable[[Hello, Store], None]) -> None:
+    """Run a worker until it is told to stop: the first SIGTERM or SIGINT drains it, the second stops it now."""
+    clock = SystemClock()
+    pools: dict[str, str] = {}
+    children = Children(
+        target_of=lambda task: options.target,
+        is_solo=lambda task: pools.get(task) == "process",
+        general=[options.target] * options.processes,
+        slots=options.slots,
+        solo_limit=max(1, options.processes),
+        clock=clock,
+        limits=options.limits,
+    )
+    try:
+        hello = children.start()
+        if hello is None:
+            return
+        pools.update(hello.pools)
+        store = open_store(hello.settings)
+        started(hello, store)
+        solo = frozenset(name for name, pool in hello.pools.items() if pool == "process")
+        lease = Lease(options.lease)
+        serving = WorkerOptions(options.queues, options.slots, socket.gethostname(), os.getpid(), VERSION)
+        parts = WorkerParts(store, lease, clock, Random(secrets.randbits(64)))
+        loop, runner = parts.assemble(ChildPools(children), hello, solo, serving, options.grace)
+        _obey_signals(loop)
+        try:
+            loop.run()
+        finally:
+            runner.stop()
+            loop.close()
+            store.close()
+    finally:
+        children.stop()
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerParts:
+    """What the loops of a worker share; they are put together here, for a process of its own and for the user's."""
+
+    store: Store
+    lease: Lease
+    clock: Clock
+    rng: Random
+
+    def assemble(
+        self, pools: Pools, hello: Hello, solo: frozenset[str], serving: WorkerOptions, grace: timedelta
+    ) -> tuple[WorkerLoop, Runner]:
+        """Make the worker's loop, and start the services that every worker runs beside it."""
+        waiter = self.store.waiter()
+        poll_s = POLL_S if waiter.fileno() >= 0 else POLL_ONLY_S
+        new_id = lambda: secrets.token_hex(16)  # noqa: E731
+        worker = Worker(
+            self.store, pools, hello.tasks, solo, serving, self.lease, new_id, self.clock, self.rng, poll_s
+        )
+        loop = WorkerLoop(worker, waiter, pools.filenos, self.clock, self.rng, grace.total_seconds())
+        runner = Runner(self.clock, self.rng)
+        runner.start(Heartbeat(self.store, self.lease))
+        runner.start(Reaper(self.store, self.rng))
+        runner.start(Expirer(self.store))
+        runner.start(Pruner(self.store, Retention()))
+        return loop, runner
+
+
+def _obey_signals(loop: WorkerLoop) -> None:
+    asked = 0
+
+    def stop(number: int, frame: object) -> None:
+        nonlocal asked
+        asked += 1
+        if asked == 1:
+            _log.warning("%s: finishing what runs; once more to stop now.", signal.Signals(number).name)
+        loop.stop(now=asked > 1)
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)

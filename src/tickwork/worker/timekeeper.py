@@ -1,0 +1,75 @@
+"""Calls functions at their time, on one thread that is started when it is first needed."""
+
+from __future__ import annotations
+
+import heapq
+import threading
+from collections.abc import Callable
+from itertools import count
+
+from tickwork.clock import Clock
+
+
+class Call:
+    """A call that is to be made, unless it is cancelled before."""
+
+    __slots__ = ("make",)
+
+    def __init__(self, make: Callable[[], None]) -> None:
+        self.make: Callable[[], None] | None = make
+
+
+class Timekeeper:
+    """A list of calls to make. A call must be short; an executor uses it to end what runs too long."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._calls: list[tuple[float, int, Call]] = []
+        self._cancelled = 0
+        self._order = count()
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._stopped = False
+
+    def after(self, seconds: float, make: Callable[[], None]) -> Call:
+        """Make the call so many seconds from now."""
+        call = Call(make)
+        with self._changed:
+            heapq.heappush(self._calls, (self._clock.monotonic() + seconds, next(self._order), call))
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._keep, name="tickwork-timekeeper", daemon=True)
+                self._thread.start()
+            self._changed.notify()
+        return call
+
+    def cancel(self, call: Call) -> None:
+        """Do not make the call, and hold on to nothing of it."""
+        with self._changed:
+            if call.make is not None:
+                call.make = None
+                self._cancelled += 1
+            if self._cancelled * 2 > len(self._calls) + 64:  # long timeouts of short jobs would pile up
+                self._calls = [entry for entry in self._calls if entry[2].make is not None]
+                heapq.heapify(self._calls)
+                self._cancelled = 0
+
+    def stop(self) -> None:
+        """Make no more calls."""
+        with self._changed:
+            self._stopped = True
+            self._changed.notify()
+
+    def _keep(self) -> None:
+        while (call := self._next()) is not None:
+            if call.make is not None:
+                call.make()
+
+    def _next(self) -> Call | None:
+        """Wait for the next call's time; None when there will be no more."""
+        with self._changed:
+            while not self._stopped:
+                wait = self._calls[0][0] - self._clock.monotonic() if self._calls else None
+                if wait is not None and wait <= 0:
+                    return heapq.heappop(self._calls)[2]
+                self._changed.wait(wait)
+            return None

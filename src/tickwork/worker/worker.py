@@ -1,0 +1,460 @@
+"""Fills slots: claims jobs, has them run, and settles how they end. A service: `tick(now) -> how long to wait`.
+
+Everything that touches the store or decides what becomes of a job happens in `tick`, on one thread. Handlers run elsewhere
+(see `Pools`); they are heard of through messages. A tick that fails half-way is simply repeated: endings that were not
+stored are kept, and storing one twice is harmless, since an attempt can only be closed once.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from random import Random
+from typing import Any, Protocol, assert_never
+
+from tickwork.clock import Clock
+from tickwork.core.ids import JobId, WorkerId
+from tickwork.core.job import Claimed, TaskDefinition
+from tickwork.core.outcome import Crashed, Ending, Released, TimedOut, decide
+from tickwork.errors import LeaseLost, StoreError
+from tickwork.store import base
+from tickwork.store.base import AHEAD_LIMIT, Finish, NewLog, Progress, Store
+from tickwork.store.codec import to_us
+from tickwork.worker import messages
+from tickwork.worker.heartbeat import Lease
+from tickwork.worker.messages import Answer, Assignment, Died, End, FromExecutor
+from tickwork.worker.pace import BATCH, Pace
+
+_log = logging.getLogger("tickwork.worker")
+POLL_S = 5.0  # how often to look without being called, when the store can call
+POLL_ONLY_S = 0.5  # and when it cannot
+CANCEL_LOOK_S = 1.0
+NOTES_S = 0.5  # logs and progress are stored this often while handlers run
+KILL_GRACE_S = 1.5  # a child may end its own overdue attempt, before it is killed
+UNKNOWN_LOOK_S = 5.0
+FINISH_BATCH = 500
+
+
+class Source(Protocol):
+    """Whoever runs an attempt, so that it can be answered."""
+
+    def send(self, message: Answer) -> None: ...
+
+
+class Pools(Protocol):
+    """Where handlers run. Implemented on threads and child processes, and by the simulator in virtual time."""
+
+    def submit(self, assignments: Sequence[Assignment], alone: bool) -> None: ...
+
+    def poll(self) -> Sequence[tuple[Source, FromExecutor | Died]]: ...
+
+    def interrupt(self, job_id: str, attempt: int, reason: str) -> None: ...
+
+    def kill_holder(self, job_id: str) -> list[str]:
+        """End the process that runs a job; return the jobs that ran beside it and died with it."""
+
+    def kill_all(self) -> None: ...
+
+    def solo_room(self) -> int: ...
+
+    def tend(self, now: float) -> None: ...
+
+    def stalled(self) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerOptions:
+    """What a worker serves. Queues come with weights: the order in which they are asked is drawn by them."""
+
+    queues: tuple[tuple[str, float], ...] = (("default", 1.0),)
+    slots: int = 10
+    host: str = "localhost"
+    pid: int = 0
+    version: str = ""
+
+
+@dataclass(slots=True)
+class Held:
+    """A job that this worker holds: claimed, and running or about to."""
+
+    job: Claimed
+    claimed_mono: float
+    start_at: float
+    running: bool = False
+    kill_at: float | None = None
+    cancelled: bool = False
+
+
+@dataclass(slots=True)
+class Notes:
+    """What handlers said that need not be stored at once."""
+
+    logs: list[NewLog] = field(default_factory=list)
+    progress: dict[str, Progress] = field(default_factory=dict)
+
+
+class Worker:
+    """Claims, hands out, settles. `tick` never runs user code and never blocks on a handler."""
+
+    def __init__(
+        self,
+        store: Store,
+        pools: Pools,
+        tasks: Sequence[TaskDefinition],
+        solo_tasks: frozenset[str],
+        options: WorkerOptions,
+        lease: Lease,
+        new_id: Callable[[], str],
+        clock: Clock,
+        rng: Random,
+        poll_s: float = POLL_S,
+    ) -> None:
+        self._store = store
+        self._pools = pools
+        self._definitions = tasks
+        self._shared = tuple(task.name for task in tasks if task.name not in solo_tasks)
+        self._solo = tuple(task.name for task in tasks if task.name in solo_tasks)
+        self._options = options
+        self._lease = lease
+        self._new_id = new_id
+        self._clock = clock
+        self._rng = rng
+        self._poll_s = poll_s
+        self._pace = Pace(options.slots)
+        self._held: dict[str, Held] = {}
+        self._endings: list[tuple[Held, Ending, float]] = []
+        self._notes = Notes()
+        self._notes_at = 0.0
+        self._cancels_at = 0.0
+        self._unknown_at = 0.0
+        self._unknown: set[str] = set()
+        self._next_due: float | None = None
+        self.called = True  # somebody may have brought work or a cancellation since the last tick
+        self.draining = False
+        self.stale = 0  # endings that the store refused, because another attempt is the current one
+
+    # -- the loop
+
+    def tick(self, now: float) -> float:
+        """Do what there is to do, and return how many seconds nothing more will have to be done."""
+        if self._lease.worker is None or self._lease.lost:
+            self._register(now)
+        called, self.called = self.called, False
+        self._listen(now)
+        self._settle(now)
+        if self._lease.left(now) <= 0:
+            self._let_go("the worker could not renew its lease in time")
+            return min(1.0, self._poll_s)
+        self._look_for_cancels(now, called)
+        self._kill_overdue(now)
+        self._pools.tend(now)
+        self._start_due(now)
+        took = 0 if self.draining else self._claim(now)
+        self._store_notes(now)
+        return 0.0 if took else self._wait(now)
+
+    @property
+    def busy(self) -> bool:
+        """Whether it holds jobs, or endings that are not stored."""
+        return bool(self._held or self._endings)
+
+    def drain(self) -> None:
+        """Take no more jobs; what runs goes on."""
+        self.draining = True
+        if self._lease.worker is not None:
+            self._store.drain_worker(self._lease.worker)
+
+    def release(self) -> None:
+        """End whatever still runs and give it back, uncharged; then leave."""
+        self._pools.kill_all()
+        for held in list(self._held.values()):
+            self._end(held, Released(), 0.0)
+        self._settle(0.0)
+        if self._lease.worker is not None:
+            self._store.end_worker(self._lease.worker)
+            self._lease.worker = None
+
+    # -- the lease
+
+    def _register(self, now: float) -> None:
+        """Become known under a new name. Whatever an earlier one of ours held is not ours any more."""
+        if self._lease.lost:
+            _log.warning("The lease of worker %s was lost; its %d jobs were dropped.", self._lease.worker, len(self._held))
+            self._drop_all()
+        worker = base.Worker(
+            id=WorkerId(self._new_id()),
+            host=self._options.host,
+            pid=self._options.pid,
+            version=self._options.version,
+            queues=tuple(queue for queue, _ in self._options.queues),
+            tasks=tuple(task.name for task in self._definitions),
+            slots=self._options.slots,
+        )
+        self._store.register_worker(worker, self._definitions, self._lease.duration)
+        self._lease.begin(worker.id, now)
+
+    def _let_go(self, cause: str) -> None:
+        """Stop every handler before the store may give its job to somebody else."""
+        for held in self._held.values():
+            if held.running and not held.cancelled:
+                held.cancelled = True
+                _log.warning("Job %s is stopped: %s.", held.job.job_id, cause)
+                self._pools.interrupt(held.job.job_id, held.job.attempt, "stop")
+
+    def _drop_all(self) -> None:
+        for held in self._held.values():
+            if held.running:
+                self._pools.interrupt(held.job.job_id, held.job.attempt, "stop")
+        self._held.clear()
+        self._endings.clear()
+        self._notes = Notes()
+
+    # -- hearing from handlers
+
+    def _listen(self, now: float) -> None:
+        for source, message in self._pools.poll():
+            self._hear(source, message, now)
+
+    def _hear(self, source: Source, message: FromExecutor | Died, now: float) -> None:
+        match message:
+            case messages.Ended(ends):
+                for end in ends:
+                    self._hear_end(end)
+            case messages.Started(job_id, attempt, began):
+                held = self._mine(job_id, attempt)
+                if held is not None and held.job.policy.timeout is not None:
+                    held.kill_at = began + held.job.policy.timeout.total_seconds() + KILL_GRACE_S
+            case messages.Stuck(job_id, attempt, kind, error, began):
+                self._hear_end(End(job_id, attempt, kind, began, error=error))
+                self._release_others(self._pools.kill_holder(job_id))
+            case messages.Returned(job_ids):
+                self._release_others(job_ids)
+            case messages.Wrote(job_id, attempt, seq, text):
+                if self._mine(job_id, attempt):
+                    self._notes.logs.append(NewLog(JobId(job_id), attempt, seq, text))
+            case messages.Progressed(job_id, attempt, fraction, note):
+                if self._mine(job_id, attempt):
+                    self._notes.progress[job_id] = Progress(JobId(job_id), attempt, fraction, note)
+            case messages.Ask(request, job_id, attempt, state):
+                self._answer(source, request, JobId(job_id), attempt, state)
+            case Died(job_ids, error, alone):
+                self._hear_death(job_ids, error, alone)
+            case messages.Hello():
+                pass
+            case messages.Trouble(error):
+                _log.error("A child process could not start: %s", error)
+            case _:
+                assert_never(message)
+
+    def _mine(self, job_id: str, attempt: int) -> Held | None:
+        held = self._held.get(job_id)
+        return held if held is not None and held.job.attempt == attempt else None
+
+    def _hear_end(self, end: End) -> None:
+        held = self._mine(end.job_id, end.attempt)
+        if held is None:
+            return
+        self._pace.took(end.took)
+        if end.settled:
+            del self._held[end.job_id]
+        else:
+            self._end(held, end.ending(), max(0.0, end.began - held.claimed_mono))
+
+    def _hear_death(self, job_ids: Sequence[str], error: str, alone: bool) -> None:
+        for job_id in job_ids:
+            held = self._held.get(job_id)
+            if held is not None:
+                self._end(held, Crashed(error, alone), 0.0)
+
+    def _release_others(self, job_ids: Sequence[str]) -> None:
+        """Give back jobs that had to stop for no fault of theirs."""
+        for job_id in job_ids:
+            held = self._held.get(job_id)
+            if held is not None:
+                self._end(held, Released(), 0.0)
+
+    def _answer(self, source: Source, request: int, job_id: JobId, attempt: int, state: bytes | None) -> None:
+        """Store or give a handler's state. A store that does not answer refuses it: the handler must not go on."""
+        if self._mine(job_id, attempt) is None:
+            source.send(Answer(request, False, None))
+            return
+        try:
+            if state is None:
+                source.send(Answer(request, True, self._store.saved_state(job_id)))
+            else:
+                source.send(Answer(request, self._store.save_state(job_id, attempt, state), None))
+        except StoreError:
+            source.send(Answer(request, False, None))
+            raise
+
+    # -- settling
+
+    def _end(self, held: Held, ending: Ending, waited: float) -> None:
+        del self._held[held.job.job_id]
+        self._endings.append((held, ending, waited))
+
+    def _settle(self, now: float) -> None:
+        """Store how attempts ended, with what they wrote, in one transaction a batch."""
+        while self._endings:
+            batch = self._endings[:FINISH_BATCH]
+            finishes = [self._finish(*one) for one in batch]
+            ids = {finish.job_id for finish in finishes}
+            logs = [log for log in self._notes.logs if log.job_id in ids]
+            accepted = self._store.finish_attempts(finishes, logs)
+            del self._endings[: len(batch)]
+            self._notes.logs = [log for log in self._notes.logs if log.job_id not in ids]
+            self.stale += len(finishes) - len(accepted)
+            self._report(finishes, accepted)
+
+    def _finish(self, held: Held, ending: Ending, waited: float) -> Finish:
+        job = held.job
+        transition = decide(job.policy, job.failures, job.crashes, job.alone, ending, self._rng)
+        return Finish(job.job_id, job.attempt, transition, timedelta(seconds=waited))
+
+    def _report(self, finishes: Sequence[Finish], accepted: set[JobId]) -> None:
+        for finish in finishes:
+            if finish.job_id not in accepted:
+                _log.warning(
+                    "Attempt %d of job %s was superseded; its result was dropped.", finish.attempt, finish.job_id
+                )
+            elif finish.transition.error and finish.transition.job == "failed":
+                last = finish.transition.error.splitlines()[-1]
+                _log.warning("Job %s failed for good at attempt %d: %s", finish.job_id, finish.attempt, last)
+
+    def _store_notes(self, now: float) -> None:
+        """Store what handlers wrote so far, now and then."""
+        if now - self._notes_at < NOTES_S:
+            return
+        self._notes_at = now
+        notes, self._notes = self._notes, Notes()
+        if notes.logs:
+            self._store.append_logs(notes.logs)
+        if notes.progress:
+            self._store.set_progress(list(notes.progress.values()))
+
+    # -- ending what should not go on
+
+    def _look_for_cancels(self, now: float, called: bool) -> None:
+        if not self._held or self._lease.worker is None or not (called or now - self._cancels_at > CANCEL_LOOK_S):
+            return
+        self._cancels_at = now
+        for job_id, attempt in self._store.cancel_requests(self._lease.worker):
+            held = self._mine(job_id, attempt)
+            if held is None or held.cancelled:
+                continue
+            held.cancelled = True
+            if held.running:
+                self._pools.interrupt(job_id, attempt, "cancel")
+            else:
+                self._end(held, Released(), 0.0)  # the store turns it into cancelled
+
+    def _kill_overdue(self, now: float) -> None:
+        """Kill children whose attempt is past its time limit and which did not end it themselves."""
+        overdue = [held for held in self._held.values() if held.kill_at is not None and held.kill_at < now]
+        for held in overdue:
+            timeout = held.job.policy.timeout
+            limit = "" if timeout is None else f" of {timeout.total_seconds():g} s"
+            self._end(held, TimedOut(f"it ran for more than its timeout{limit}; its process was killed"), 0.0)
+            self._release_others(self._pools.kill_holder(held.job.job_id))
+
+    # -- claiming
+
+    def _claim(self, now: float) -> int:
+        """Claim for free slots, and ahead where jobs are short; return how many were taken."""
+        ahead = 0 if self._pools.stalled() else self._pace.ahead()
+        room = min(BATCH, self._options.slots + ahead - len(self._held))
+        took, due = self._claim_of(self._shared, room, now)
+        if self._solo:
+            solo_room = min(self._pools.solo_room(), self._options.slots - len(self._held))
+            more, solo_due = self._claim_of(self._solo, solo_room, now)
+            took, due = took + more, min((one for one in (due, solo_due) if one is not None), default=None)
+        self._next_due = due
+        return took
+
+    def _claim_of(self, tasks: Sequence[str], room: int, now: float) -> tuple[int, float | None]:
+        if room <= 0 or not tasks or self._lease.worker is None:
+            return 0, None
+        free = self._options.slots - len(self._held)
+        window = AHEAD_LIMIT if free > 0 else timedelta(0)
+        try:
+            claims = self._store.claim_jobs(self._lease.worker, self._queues(), tasks, room, window)
+        except LeaseLost:
+            self._lease.lost = True
+            return 1, None
+        self._take(claims.jobs)
+        if len(claims.jobs) < room:
+            self._look_for_unknown(now)
+        full = len(claims.jobs) == room
+        return len(claims.jobs) if full else 0, None if claims.next_due_s is None else now + claims.next_due_s
+
+    def _take(self, jobs: Sequence[Claimed]) -> None:
+        """Hold claimed jobs, and start those whose time has come.
+
+        The store read its clock before its reply came, so a wait that is counted from the reply cannot be too short.
+        """
+        now = self._clock.monotonic()
+        for job in jobs:
+            wait = (job.run_at - job.claimed_at).total_seconds()
+            self._held[job.job_id] = Held(job, now, now + max(0.0, wait))
+        self._start_due(now)
+
+    def _start_due(self, now: float) -> None:
+        due = [held for held in self._held.values() if not held.running and held.start_at <= now]
+        for alone in (False, True):
+            batch = [held for held in due if held.job.alone is alone]
+            if batch:
+                self._pools.submit([_assignment(held) for held in batch], alone)
+        for held in due:
+            held.running = True
+
+    def _queues(self) -> list[str]:
+        """The queues in a random order in which heavier ones come first more often; nobody starves."""
+        if len(self._options.queues) == 1:
+            return [self._options.queues[0][0]]
+        drawn = sorted(self._options.queues, key=lambda one: -(self._rng.random() ** (1 / one[1])))
+        return [queue for queue, _ in drawn]
+
+    def _look_for_unknown(self, now: float) -> None:
+        """Say once of each task that stands in our queues and that we cannot run, so that nobody has to wonder."""
+        if now - self._unknown_at < UNKNOWN_LOOK_S:
+            return
+        self._unknown_at = now
+        known = {task.name for task in self._definitions}
+        for name in self._store.due_tasks([queue for queue, _ in self._options.queues]) - known - self._unknown:
+            self._unknown.add(name)
+            _log.warning(
+                "UnknownTask: this worker has no task named %r. Its jobs stay queued. Start a worker that imports it.", name
+            )
+
+    def _wait(self, now: float) -> float:
+        """How long nothing has to be done unless somebody calls."""
+        times = [now + self._poll_s]
+        if self._next_due is not None and not self.draining:
+            times.append(self._next_due - AHEAD_LIMIT.total_seconds() / 2)
+        for held in self._held.values():
+            if not held.running:
+                times.append(held.start_at)
+            if held.kill_at is not None:
+                times.append(held.kill_at)
+        if self._held:
+            times.append(now + (NOTES_S if self._notes.logs or self._notes.progress else CANCEL_LOOK_S))
+        return max(0.0, min(times) - now)
+
+
+def _assignment(held: Held) -> Assignment:
+    job = held.job
+    return Assignment(
+        job_id=job.job_id,
+        attempt=job.attempt,
+        task=job.task,
+        queue=job.queue,
+        args=job.args,
+        timeout_s=None if job.policy.timeout is None else job.policy.timeout.total_seconds(),
+        retry_on=job.policy.retry_on,
+        give_up_on=job.policy.give_up_on,
+        run_at_us=to_us(job.run_at),
+        claimed_at_us=to_us(job.claimed_at),
+        claimed_mono=held.claimed_mono,
+    )

@@ -1,0 +1,68 @@
+"""What all tests share: a PostgreSQL of their own, and the rule that its tests are never skipped."""
+
+import os
+import uuid
+from collections.abc import Generator, Iterator
+
+import pytest
+from hypothesis import settings
+
+from tests.postgres_server import GivenPostgres, Postgres, PostgresServer
+
+# On a loaded machine one slow example says nothing about the code; pytest-timeout bounds the whole test.
+settings.register_profile("tickwork", deadline=None, print_blob=True)
+settings.load_profile("tickwork")
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[Postgres]:
+    """One cluster for each process that runs tests (two, under xdist), with fsync off.
+
+    TICKWORK_TEST_PG_URL names a server to use instead, on purpose only. A test that stops or kills its server makes a
+    PostgresServer of its own.
+    """
+    if url := os.environ.get("TICKWORK_TEST_PG_URL"):
+        yield GivenPostgres(url)
+        return
+    with PostgresServer() as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_url(postgres_server: Postgres) -> Iterator[str]:
+    """The URL of a new, empty database, dropped after the test."""
+    name = f"test_{uuid.uuid4().hex}"
+    yield postgres_server.create_database(name)
+    postgres_server.drop_database(name)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.skipped and not hasattr(report, "wasxfail") and _needs_postgres(item):
+        _turn_into_failure(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    report = yield
+    if report.skipped and any(word in f"{report.nodeid} {report.longrepr}" for word in ("postgres", "psycopg")):
+        _turn_into_failure(report)
+    return report
+
+
+def _needs_postgres(item: pytest.Item) -> bool:
+    """Tell by the test's name (its file and its parameters are in it) or else by its fixtures.
+
+    The SQLite half of a test that runs on both stores may be skipped, though its fixtures know both.
+    """
+    if "postgres" in item.nodeid:
+        return True
+    fixtures = getattr(item, "fixturenames", [])
+    return "sqlite" not in item.nodeid and any("postgres" in name for name in fixtures)
+
+
+def _turn_into_failure(report: pytest.TestReport | pytest.CollectReport) -> None:
+    report.outcome = "failed"
+    report.longrepr = f"A PostgreSQL test may not be skipped: {report.longrepr}"
