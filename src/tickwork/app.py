@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import cached_property
 from random import Random
 from typing import Any
@@ -24,7 +24,7 @@ from tickwork.core.duration import parse_duration
 from tickwork.core.ids import JobId
 from tickwork.core.job import JobFilter, JobState, TaskDefinition
 from tickwork.core.options import Options
-from tickwork.errors import InvalidArguments, InvalidInput, UnknownTask
+from tickwork.errors import InvalidArguments, InvalidInput
 from tickwork.store.base import LEASE, Store
 from tickwork.task import Enqueues, Task, TaskRegistry
 from tickwork.twins import twin
@@ -126,7 +126,7 @@ class Tickwork(TaskRegistry):
         """The job with this id, or the one that holds (else last held) this key; None when there is none."""
         return self.client.job(None if id is None else _job_id(id), key=key)
 
-    def jobs(self, *, limit: int = 100, cursor: str | None = None, **which: Any) -> Page:
+    def jobs(self, /, *, limit: int = 100, cursor: str | None = None, **which: Any) -> Page:
         """One page of jobs, the newest first: state=, task=, queue=, key=, collection=, label=, parent=.
 
         `next_cursor` of the page leads to the next one.
@@ -210,7 +210,9 @@ class Tickwork(TaskRegistry):
             return module
         file = getattr(sys.modules["__main__"], "__file__", None)
         if file is None:
-            raise InvalidInput(f"task {task!r} runs in a process of its own, which cannot import it from here. Put it in a file.")
+            raise InvalidInput(
+                f"task {task!r} runs in a process of its own, which cannot import it from here. Put it in a file."
+            )
         return str(os.path.abspath(file))
 
 

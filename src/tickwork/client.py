@@ -126,7 +126,9 @@ class Job:
         if self._view is None or not self._view.state.ended:
             found = self._client.store.get_jobs([self.id]).get(self.id)
             if found is None:
-                raise errors.JobNotFound(f"job {self.id} is not in this store: it was never committed, or it was pruned.")
+                raise errors.JobNotFound(
+                    f"job {self.id} is not in this store: it was never committed, or it was pruned."
+                )
             self._view = found
         return self._view
 

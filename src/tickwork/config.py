@@ -85,5 +85,7 @@ def _table(path: Path, names: tuple[str, ...]) -> dict[str, Any] | None:
     known = {field.name for field in fields(Settings)}
     for name, value in table.items():
         if name not in known or not isinstance(value, str):
-            raise InvalidInput(f"{path}: {name!r} is not a setting with a text value. The settings are {', '.join(sorted(known))}.")
+            raise InvalidInput(
+                f"{path}: {name!r} is not a setting with a text value. The settings are {', '.join(sorted(known))}."
+            )
     return dict(table)

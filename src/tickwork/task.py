@@ -3,39 +3,49 @@
 from __future__ import annotations
 
 import inspect
+import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import update_wrapper
-from typing import Any, Generic, ParamSpec, TypeVar, overload
+from typing import Any, Generic, ParamSpec, Protocol, TypeVar, overload
 
 import msgspec
 
 from tickwork.client import Client, Job
+from tickwork.clock import SystemClock
+from tickwork.config import Settings
 from tickwork.context import current_or_none
 from tickwork.core import payload
-from tickwork.core.ids import JobId, new_ids
+from tickwork.core.ids import IdMaker, JobId
 from tickwork.core.job import NewJob, TaskDefinition
 from tickwork.core.options import Options
 from tickwork.core.signature import Signature
 from tickwork.errors import InvalidArguments, InvalidOption
+from tickwork.store.base import Store
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 POOLS = ("thread", "async", "process")
 
 
+class EncodesArguments(Protocol):
+    """What turns the arguments of a call into what is stored."""
+
+    def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], task: str) -> bytes: ...
+
+
 class Enqueues(Generic[Arguments, Result]):
     """A task with options, ready to be enqueued."""
 
-    def __init__(self, registry: TaskRegistry, name: str, signature: Signature, options: Options) -> None:
+    def __init__(self, registry: TaskRegistry, name: str, arguments: EncodesArguments, options: Options) -> None:
         self._registry = registry
         self.name = name
-        self.signature = signature
+        self._arguments = arguments
         self.defaults = options
 
     def options(self, **options: Any) -> Enqueues[Arguments, Result]:
         """The same task with other options: `send.options(delay="5m", key="x").enqueue(...)`."""
-        return Enqueues(self._registry, self.name, self.signature, self.defaults.updated(options))
+        return Enqueues(self._registry, self.name, self._arguments, self.defaults.updated(options))
 
     def enqueue(self, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Job:
         """Store a job; return when it is durable (or, with tx=, part of that transaction)."""
@@ -54,19 +64,21 @@ class Enqueues(Generic[Arguments, Result]):
         return await self._registry.client.enqueue_async(self._jobs(rows), self.defaults.tx)
 
     def _job(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> NewJob:
-        encoded = self.signature.encode(args, kwargs, self.name)
+        encoded = self._arguments.encode(args, kwargs, self.name)
         return self._registry.new_jobs(self.name, [encoded], self.defaults)[0]
 
     def _jobs(self, rows: Iterable[Sequence[Any] | Mapping[str, Any]]) -> list[NewJob]:
         if self.defaults.key is not None:
-            raise InvalidOption("many jobs cannot share one key: there is one live job per key. Enqueue them one by one.")
+            raise InvalidOption(
+                "many jobs cannot share one key: there is one live job per key. Enqueue them one by one."
+            )
         return self._registry.new_jobs(self.name, [self._row(row) for row in rows], self.defaults)
 
     def _row(self, row: Sequence[Any] | Mapping[str, Any]) -> bytes:
         if isinstance(row, Mapping):
-            return self.signature.encode((), row, self.name)
+            return self._arguments.encode((), row, self.name)
         if isinstance(row, tuple | list):
-            return self.signature.encode(tuple(row), {}, self.name)
+            return self._arguments.encode(tuple(row), {}, self.name)
         raise InvalidArguments(
             f"each row for task {self.name!r} is a tuple of positional or a dict of named arguments, not {row!r}. "
             f"Nothing was stored."
@@ -85,8 +97,9 @@ class Task(Enqueues[Arguments, Result]):
         pool: str,
         transactional: bool,
     ) -> None:
-        super().__init__(registry, name, Signature.of(function, skip_first=transactional), options)
-        update_wrapper(self, function)  # type: ignore[arg-type]
+        self.signature = Signature.of(function, skip_first=transactional)
+        super().__init__(registry, name, self.signature, options)
+        update_wrapper(self, function)
         self.function = function
         self.pool = pool
         self.transactional = transactional
@@ -97,15 +110,20 @@ class Task(Enqueues[Arguments, Result]):
     def definition(self) -> TaskDefinition:
         """What a worker tells the store of this task."""
         job = self.defaults.new_job(JobId(""), self.name, b"")
-        return TaskDefinition(self.name, job.queue, job.priority, job.policy, msgspec.json.encode(self.signature.schema()))
+        return TaskDefinition(
+            self.name, job.queue, job.priority, job.policy, msgspec.json.encode(self.signature.schema())
+        )
 
 
 class TaskRegistry:
     """The tasks of an app, by name. What an app adds to it is a store."""
 
     client: Client
+    store: Store
+    settings: Settings
 
     def __init__(self) -> None:
+        self._ids = IdMaker(lambda: SystemClock().wall_us() // 1000, secrets.randbits)
         self.tasks: dict[str, Task[Any, Any]] = {}
 
     @overload
@@ -135,7 +153,9 @@ class TaskRegistry:
 
         def register(function: Callable[..., Any]) -> Task[Any, Any]:
             given = Options().updated(options)
-            made = Task(self, function, name or function.__name__, given, _pool(function, pool, transactional), transactional)
+            made = Task(
+                self, function, name or function.__name__, given, _pool(function, pool, transactional), transactional
+            )
             return self._add(made)
 
         return register if function is None else register(function)
@@ -155,8 +175,8 @@ class TaskRegistry:
         asking = current_or_none()
         if options.parent is None and asking is not None:
             options = replace(options, parent=asking.id)
-        ids = new_ids(len(encoded))
-        return [options.new_job(id, name, args) for id, args in zip(ids, encoded, strict=True)]
+        ids = self._ids.new_ids(len(encoded))
+        return [options.new_job(JobId(id), name, args) for id, args in zip(ids, encoded, strict=True)]
 
     def decode_result(self, name: str, data: bytes) -> Any:
         """A stored result as what it was, where the task is known here; else as its plain JSON."""

@@ -7,9 +7,8 @@ here: it would hold that thread.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from functools import wraps
-from typing import Concatenate, ParamSpec, TypeVar
+from collections.abc import Callable, Coroutine
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 Self = TypeVar("Self")
 Arguments = ParamSpec("Arguments")
@@ -18,11 +17,10 @@ Result = TypeVar("Result")
 
 def twin(
     method: Callable[Concatenate[Self, Arguments], Result],
-) -> Callable[Concatenate[Self, Arguments], Awaitable[Result]]:
+) -> Callable[Concatenate[Self, Arguments], Coroutine[Any, Any, Result]]:
     """Return the method as a coroutine that does not block the event loop."""
 
-    @wraps(method)
-    async def awaited(self: Self, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+    async def awaited(self: Self, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
         return await asyncio.to_thread(method, self, *args, **kwargs)
 
     awaited.__doc__ = f"The asyncio twin of `{method.__name__}`."

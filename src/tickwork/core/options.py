@@ -51,10 +51,9 @@ class Options:
         read = {name: read_option(name, value) for name, value in given.items()}
         if "delay" in read and "at" in read:
             raise InvalidOption("delay and at both say when: give one of them.")
-        if "delay" in read:
-            read["at"] = None
-        if "at" in read:
-            read["delay"] = None
+        for said, other in (("delay", "at"), ("at", "delay")):
+            if said in given:
+                read[other] = None
         changed = replace(self, **read)
         if changed.key is None and (changed.replace or changed.key_for is not None):
             raise InvalidOption("replace and key_for are about a key: give key= as well.")
@@ -152,7 +151,9 @@ def _instant(name: str, value: Any) -> datetime:
     if not isinstance(value, datetime):
         raise InvalidOption(f"{name} must be a datetime with a zone, not {_shown(value)}.")
     if value.tzinfo is None or value.utcoffset() is None:
-        raise InvalidOption(f"{name} is {value.isoformat()} without a zone. Say which: datetime(..., tzinfo=timezone.utc).")
+        raise InvalidOption(
+            f"{name} is {value.isoformat()} without a zone. Say which: datetime(..., tzinfo=timezone.utc)."
+        )
     return value
 
 

@@ -111,9 +111,9 @@ def decide(policy: Policy, failures: int, crashes: int, alone: bool, ending: End
             return Transition(AttemptState.CANCELLED, JobState.CANCELLED, failures, crashes, error=error)
         case Released():
             return again(AttemptState.RELEASED, timedelta(0))
-        case Crashed(error, True):
-            return _crashed(policy, failures, crashes + 1, error)
-        case Crashed(error, False):
+        case Crashed(error, was_alone):
+            if was_alone:
+                return _crashed(policy, failures, crashes + 1, error)
             return _lost(policy, failures, crashes, error, alone=True)
         case Abandoned(error):
             return _lost(policy, failures, crashes, error, alone=alone)

@@ -445,7 +445,7 @@ def _suffix(key: Any) -> str:
     """Write one step of a path: `.name`, `[3]` or `["a key"]`."""
     if isinstance(key, str):
         return f".{key}" if key.isidentifier() else f"[{json.dumps(key)}]"
-    return f"[{key!r}]"
+    return f"[{brief(key)}]"
 
 
 def _read_field_names(kind: type) -> tuple[str, ...]:

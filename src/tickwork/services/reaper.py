@@ -22,7 +22,11 @@ class Reaper:
     def tick(self, now: float) -> float:
         expired = self._store.expired_attempts(BATCH)
         endings = [
-            Finish(one.job_id, one.attempt, decide(one.policy, one.failures, one.crashes, one.alone, Abandoned(), self._rng))
+            Finish(
+                one.job_id,
+                one.attempt,
+                decide(one.policy, one.failures, one.crashes, one.alone, Abandoned(), self._rng),
+            )
             for one in expired
         ]
         if endings:

@@ -39,7 +39,7 @@ class Backoff:
             _log.warning("%s: %s Trying again until it works.", self._name, error)
         elif self._failures == 1:
             _log.error("%s failed and goes on.", self._name, exc_info=error)
-        longest = min(FIRST_BACKOFF_S * 2 ** min(self._failures, 16), LAST_BACKOFF_S)
+        longest: float = min(FIRST_BACKOFF_S * 2.0 ** min(self._failures, 16), LAST_BACKOFF_S)
         return longest * (0.5 + self._rng.random() / 2)
 
     def worked(self) -> None:

@@ -130,9 +130,7 @@ class Store(Protocol):
 
     # -- callers
 
-    def insert_jobs(
-        self, jobs: Sequence[NewJob], tx: Any = None, by: tuple[JobId, int] | None = None
-    ) -> list[JobId]:
+    def insert_jobs(self, jobs: Sequence[NewJob], tx: Any = None, by: tuple[JobId, int] | None = None) -> list[JobId]:
         """Store jobs, all or none; return for each the job that stands for it now.
 
         That is another one than asked for where a live job holds the same key. Inserting an id a second time changes

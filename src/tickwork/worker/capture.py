@@ -49,7 +49,11 @@ class Sink:
         self._total += len(text)
         if room <= 0:
             return ""
-        return text if len(text) <= room else f"{text[:room]}\n... more than {LOG_LIMIT:,} characters: the rest is not kept\n"
+        return (
+            text
+            if len(text) <= room
+            else f"{text[:room]}\n... more than {LOG_LIMIT:,} characters: the rest is not kept\n"
+        )
 
     def flush(self) -> None:
         """Pass on what is there."""

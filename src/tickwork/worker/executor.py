@@ -235,7 +235,9 @@ class Executor:
             transaction = LazyTransaction(lambda: self._begin_transaction(attempt, store, stack))
             result = task.signature.encode_result(task.function(transaction, *args, **kwargs), task.name)
             outcome = decide(Policy(), 0, 0, False, Succeeded(result), _NO_CHANCE)
-            finish = Finish(JobId(attempt.assignment.job_id), attempt.assignment.attempt, outcome, self._waited(attempt))
+            finish = Finish(
+                JobId(attempt.assignment.job_id), attempt.assignment.attempt, outcome, self._waited(attempt)
+            )
             if not store.finish_attempts([finish], tx=transaction.begun()):
                 raise errors.LeaseLost("this attempt was superseded; what its transaction wrote was rolled back.")
         return attempt.end("succeeded", result=result, settled=True)
@@ -303,7 +305,14 @@ class Executor:
         link = _Link(self, attempt)
         logger = logging.getLogger(f"tickwork.task.{given.task}")
         return CurrentJob(
-            JobId(given.job_id), given.attempt, given.task, given.queue, scheduled_for, max(late, timedelta(0)), link, logger
+            JobId(given.job_id),
+            given.attempt,
+            given.task,
+            given.queue,
+            scheduled_for,
+            max(late, timedelta(0)),
+            link,
+            logger,
         )
 
     def _finish(self, attempt: Attempt, sink: Sink, end: End | None) -> None:

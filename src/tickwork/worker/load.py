@@ -39,7 +39,7 @@ def _load(where: str) -> ModuleType:
         raise
     except BaseException as error:
         trace = error.__traceback__
-        while trace is not None and "importlib" in trace.tb_frame.f_code.co_filename or (
+        while (trace is not None and "importlib" in trace.tb_frame.f_code.co_filename) or (
             trace is not None and trace.tb_frame.f_globals.get("__name__") == __name__
         ):
             trace = trace.tb_next
@@ -55,7 +55,9 @@ def _load_module(name: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name is None or not (name == error.name or name.startswith(f"{error.name}.")):
             raise  # the module is there, and something that it imports is not
-        raise WorkerError(f"there is no module {name!r} in {Path.cwd()} or on PYTHONPATH. Is it a file? Say {name}.py") from None
+        raise WorkerError(
+            f"there is no module {name!r} in {Path.cwd()} or on PYTHONPATH. Is it a file? Say {name}.py"
+        ) from None
 
 
 def _load_file(path: Path) -> ModuleType:

@@ -18,7 +18,9 @@ from tickwork.worker.messages import Answer, Assignment, Ended, FromExecutor
 class LocalPool:
     """An executor in this process, and a pipe that is readable when it has something to say."""
 
-    def __init__(self, tasks: Mapping[str, Task[Any, Any]], store: Callable[[], Store], slots: int, clock: Clock) -> None:
+    def __init__(
+        self, tasks: Mapping[str, Task[Any, Any]], store: Callable[[], Store], slots: int, clock: Clock
+    ) -> None:
         self._news: deque[FromExecutor] = deque()
         self._readable, self._writable = os.pipe()
         os.set_blocking(self._readable, False)

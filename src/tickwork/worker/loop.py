@@ -27,7 +27,13 @@ class WorkerLoop:
     """Runs on one thread until it is stopped; `stop` may be called from anywhere, also from a signal handler."""
 
     def __init__(
-        self, worker: Worker, waiter: Waiter, filenos: Callable[[], list[int]], clock: Clock, rng: Random, grace_s: float
+        self,
+        worker: Worker,
+        waiter: Waiter,
+        filenos: Callable[[], list[int]],
+        clock: Clock,
+        rng: Random,
+        grace_s: float,
     ) -> None:
         self._worker = worker
         self._waiter = waiter
@@ -54,8 +60,10 @@ class WorkerLoop:
 
     def run(self) -> None:
         """Tick until stopped. Errors of the store are waited out."""
+        wait = self._tick()
         while not self._over():
-            self._wait(self._tick())
+            self._wait(wait)
+            wait = self._tick()
         self._leave()
 
     def _tick(self) -> float:
@@ -99,7 +107,9 @@ class WorkerLoop:
             except Exception as error:
                 wait = self._backoff.failed(error)
                 if self._clock.monotonic() + wait > until:
-                    _log.error("Leaving without having told the store: %s Its jobs start again when the lease ran out.", error)
+                    _log.error(
+                        "Leaving without having told the store: %s Its jobs start again when the lease ran out.", error
+                    )
                     return
                 self._wait(wait)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tickwork.worker.children import Children
 from tickwork.worker.local import LocalPool
-from tickwork.worker.messages import Assignment, Died, Ended, FromExecutor, Returned
+from tickwork.worker.messages import Assignment, Died, Ended, FromExecutor
 from tickwork.worker.worker import Source
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from random import Random
-from typing import Any, Protocol, assert_never
+from typing import Protocol, assert_never
 
 from tickwork.clock import Clock
 from tickwork.core.ids import JobId, WorkerId
@@ -62,6 +62,9 @@ class Pools(Protocol):
     def tend(self, now: float) -> None: ...
 
     def stalled(self) -> bool: ...
+
+    def filenos(self) -> list[int]:
+        """Descriptors that are readable when `poll` has news."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +184,9 @@ class Worker:
     def _register(self, now: float) -> None:
         """Become known under a new name. Whatever an earlier one of ours held is not ours any more."""
         if self._lease.lost:
-            _log.warning("The lease of worker %s was lost; its %d jobs were dropped.", self._lease.worker, len(self._held))
+            _log.warning(
+                "The lease of worker %s was lost; its %d jobs were dropped.", self._lease.worker, len(self._held)
+            )
             self._drop_all()
         worker = base.Worker(
             id=WorkerId(self._new_id()),
@@ -425,7 +430,8 @@ class Worker:
         for name in self._store.due_tasks([queue for queue, _ in self._options.queues]) - known - self._unknown:
             self._unknown.add(name)
             _log.warning(
-                "UnknownTask: this worker has no task named %r. Its jobs stay queued. Start a worker that imports it.", name
+                "UnknownTask: this worker has no task named %r. Its jobs stay queued. Start a worker that imports it.",
+                name,
             )
 
     def _wait(self, now: float) -> float:

@@ -33,7 +33,7 @@ class StoreClock:
         steady, boot, wall = self._clock.steady_us(), self._clock.boot_id(), self._clock.wall_us()
         went = _went(rows, steady, boot)
         if went is None or wall - went > DRIFT_US:
-            now = max([wall, *(anchored for anchored, _, _ in rows)])
+            now = max(wall, *(int(anchored) for anchored, _, _ in rows), 0)
         else:
             now = went
         if may_write and (now != went or now - rows[0][0] > KEEP_US):

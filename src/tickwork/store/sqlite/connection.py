@@ -25,7 +25,23 @@ BUSY_S = 5.0
 _BUSY_NAP_S = 0.0005
 _PRAGMAS = "PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON; PRAGMA journal_size_limit=67108864"
 _NETWORK = frozenset(
-    "nfs nfs4 cifs smb3 smbfs fuse.sshfs afs ceph fuse.ceph glusterfs fuse.glusterfs lustre gpfs beegfs 9p".split()
+    [
+        "nfs",
+        "nfs4",
+        "cifs",
+        "smb3",
+        "smbfs",
+        "fuse.sshfs",
+        "afs",
+        "ceph",
+        "fuse.ceph",
+        "glusterfs",
+        "fuse.glusterfs",
+        "lustre",
+        "gpfs",
+        "beegfs",
+        "9p",
+    ]
 )
 _drivers: dict[tuple[int, int], str] = {}  # which library has which file open in this process
 _drivers_lock = threading.Lock()
@@ -107,7 +123,9 @@ class SqliteConnection:
 
 def open_connection(path: str, driver: str) -> Connection:
     """Open the file for reading and writing, as durable as SQLite can be."""
-    connection: Connection = ApswConnection(_open_apsw(path)) if driver == "apsw" else SqliteConnection(_open_sqlite(path))
+    connection: Connection = (
+        ApswConnection(_open_apsw(path)) if driver == "apsw" else SqliteConnection(_open_sqlite(path))
+    )
     connection.script(_PRAGMAS)
     return connection
 
@@ -221,7 +239,9 @@ def _translate(path: str, error: Exception) -> StoreError:
         case 8:
             return StoreReadOnly(f"{path} cannot be written (read-only file, folder or disk). Nothing was written.")
         case 13:
-            return StoreFull(f"the disk of {path} is full. Nothing was written. Free some room; work goes on by itself.")
+            return StoreFull(
+                f"the disk of {path} is full. Nothing was written. Free some room; work goes on by itself."
+            )
         case 14:
             return StoreUnreachable(f"{path} cannot be opened. Does its folder exist, and may this user write there?")
         case 11 | 26:
@@ -231,7 +251,11 @@ def _translate(path: str, error: Exception) -> StoreError:
 
 
 def _primary_code(error: Exception) -> int:
-    code = getattr(error, "sqlite_errorcode", None) or getattr(error, "extendedresult", None) or getattr(error, "result", 0)
+    code = (
+        getattr(error, "sqlite_errorcode", None)
+        or getattr(error, "extendedresult", None)
+        or getattr(error, "result", 0)
+    )
     return int(code or 0) & 0xFF
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import threading
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -65,7 +64,9 @@ class SqliteFile:
         path = Path(self.path)
         refuse_network_file_system(path)
         if not path.parent.is_dir():
-            raise StoreUnreachable(f"{path} cannot be opened: there is no folder {path.parent}. Make it, or choose another.")
+            raise StoreUnreachable(
+                f"{path} cannot be opened: there is no folder {path.parent}. Make it, or choose another."
+            )
         if path.exists():
             remember_driver(path, self.driver)
 

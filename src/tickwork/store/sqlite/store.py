@@ -7,11 +7,8 @@ connections of their own. `run` below is a verb's view of a transaction: stateme
 from __future__ import annotations
 
 import contextlib
-import os
-import threading
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -39,7 +36,7 @@ from tickwork.store.base import Claims, Finish, Health, NewLog, OpenAttempt, Pro
 from tickwork.store.codec import duration_us, from_us, to_us
 from tickwork.store.sql import load_statements
 from tickwork.store.sqlite.clock import StoreClock
-from tickwork.store.sqlite.connection import Connection, translated
+from tickwork.store.sqlite.connection import Connection
 from tickwork.store.sqlite.file import SqliteFile
 from tickwork.store.sqlite.wake import PollOnlyWaiter, SocketWaiter, wake_all
 
@@ -86,9 +83,7 @@ class SqliteStore:
 
     # -- callers
 
-    def insert_jobs(
-        self, jobs: Sequence[NewJob], tx: Any = None, by: tuple[JobId, int] | None = None
-    ) -> list[JobId]:
+    def insert_jobs(self, jobs: Sequence[NewJob], tx: Any = None, by: tuple[JobId, int] | None = None) -> list[JobId]:
         with self._write(tx) as transaction:
             if by is not None and not transaction.run("is_current", by):
                 raise LeaseLost(f"attempt {by[1]} of job {by[0]} was superseded; nothing it enqueues is stored.")
@@ -172,7 +167,19 @@ class SqliteStore:
         with self._read() as transaction:
             rows = transaction.run("workers", {"now": transaction.now})
         return [
-            WorkerView(id, host, pid, version, _names(queues), _names(tasks), slots, state, from_us(began), from_us(until), held)
+            WorkerView(
+                id,
+                host,
+                pid,
+                version,
+                _names(queues),
+                _names(tasks),
+                slots,
+                state,
+                from_us(began),
+                from_us(until),
+                held,
+            )
             for id, host, pid, version, queues, tasks, slots, state, began, until, held in rows
         ]
 
@@ -271,7 +278,9 @@ class SqliteStore:
         with self._read() as transaction:
             rows = transaction.run("expired_attempts", {"now": transaction.now, "limit": limit})
         return [
-            OpenAttempt(JobId(id), attempt, WorkerId(worker), codec.decode_policy(policy), failures, crashes, bool(alone))
+            OpenAttempt(
+                JobId(id), attempt, WorkerId(worker), codec.decode_policy(policy), failures, crashes, bool(alone)
+            )
             for id, attempt, worker, policy, failures, crashes, alone in rows
         ]
 
@@ -286,7 +295,9 @@ class SqliteStore:
         with self._write() as transaction:
             rows = transaction.run("dequeue_expired", (transaction.now, limit))
             for job_id, *standing in rows:
-                _end_unstarted(transaction, job_id, JobState.EXPIRED, standing, "it was not started before its deadline")
+                _end_unstarted(
+                    transaction, job_id, JobState.EXPIRED, standing, "it was not started before its deadline"
+                )
         return len(rows)
 
     def prune(self, retention: Retention, limit: int) -> int:
@@ -365,7 +376,9 @@ def due_us(job: NewJob, now: int) -> tuple[int, int, int | None]:
     return asked, max(asked, now), expires_at
 
 
-def _replace(transaction: Transaction, holder: JobId, job: NewJob, asked: int, run_at: int, expires_at: int | None) -> None:
+def _replace(
+    transaction: Transaction, holder: JobId, job: NewJob, asked: int, run_at: int, expires_at: int | None
+) -> None:
     values = {
         "job_id": holder,
         "task": job.task,
@@ -477,7 +490,9 @@ def _cancel(transaction: Transaction, job_id: JobId) -> bool:
     return bool(transaction.run("request_cancel", {"job_id": job_id, "now": transaction.now}))
 
 
-def _end_unstarted(transaction: Transaction, job_id: JobId, state: JobState, standing: Sequence[Any], error: str) -> None:
+def _end_unstarted(
+    transaction: Transaction, job_id: JobId, state: JobState, standing: Sequence[Any], error: str
+) -> None:
     run_at, attempt, failures, crashes, keyed = standing
     transaction.run("finish_unstarted", (job_id, state, transaction.now, run_at, attempt, failures, crashes, error))
     if keyed:

@@ -1,0 +1,147 @@
+-- The engine: jobs, where they stand, their attempts, and the workers that run them.
+-- A job is in exactly one of queue, running and finished; what was asked for stays in jobs and is not rewritten as it
+-- moves. Hot rows are narrow. Names are compared byte by byte, which is quick and the same as in SQLite.
+
+CREATE TABLE tickwork.jobs (
+    id          uuid PRIMARY KEY,
+    task        text COLLATE "C" NOT NULL,
+    queue       text COLLATE "C" NOT NULL,
+    priority    smallint NOT NULL CHECK (priority BETWEEN 0 AND 9),
+    args        text NOT NULL,
+    policy      text NOT NULL,
+    key         text COLLATE "C",
+    collection  text COLLATE "C",
+    labels      text NOT NULL,
+    parent      text COLLATE "C",
+    trace       text,
+    created_at  timestamptz NOT NULL,
+    due_at      timestamptz NOT NULL,
+    expires_at  timestamptz
+);
+
+CREATE INDEX jobs_task ON tickwork.jobs (task, id);
+CREATE INDEX jobs_key ON tickwork.jobs (key, id) WHERE key IS NOT NULL;
+CREATE INDEX jobs_collection ON tickwork.jobs (collection, id) WHERE collection IS NOT NULL;
+CREATE INDEX jobs_parent ON tickwork.jobs (parent, id) WHERE parent IS NOT NULL;
+
+-- Rows come and go. Vacuum must follow on the heels of claims, however long the queue is: each dead row at its front is
+-- in the way of every claim.
+CREATE TABLE tickwork.queue (
+    job_id      uuid PRIMARY KEY,
+    queue       text COLLATE "C" NOT NULL,
+    priority    smallint NOT NULL,
+    run_at      timestamptz NOT NULL,
+    task        text COLLATE "C" NOT NULL,
+    attempt     integer NOT NULL,
+    failures    integer NOT NULL,
+    crashes     integer NOT NULL,
+    alone       boolean NOT NULL,
+    keyed       boolean NOT NULL,
+    expires_at  timestamptz
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
+
+CREATE INDEX queue_order ON tickwork.queue (queue, priority, run_at, job_id);
+CREATE INDEX queue_expiry ON tickwork.queue (expires_at) WHERE expires_at IS NOT NULL;
+
+-- The room left in each page lets a progress report or a cancellation change its row in place.
+CREATE TABLE tickwork.running (
+    job_id        uuid PRIMARY KEY,
+    attempt       integer NOT NULL,
+    worker        text COLLATE "C" NOT NULL,
+    queue         text COLLATE "C" NOT NULL,
+    priority      smallint NOT NULL,
+    task          text COLLATE "C" NOT NULL,
+    run_at        timestamptz NOT NULL,
+    claimed_at    timestamptz NOT NULL,
+    failures      integer NOT NULL,
+    crashes       integer NOT NULL,
+    alone         boolean NOT NULL,
+    keyed         boolean NOT NULL,
+    expires_at    timestamptz,
+    cancel_at     timestamptz,
+    progress      double precision,
+    progress_note text
+) WITH (
+    fillfactor = 80,
+    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0
+);
+
+CREATE INDEX running_worker ON tickwork.running (worker);
+
+-- The last attempt of an ended job is in its row here; earlier ones are in attempts.
+CREATE TABLE tickwork.finished (
+    job_id        uuid PRIMARY KEY,
+    state         text COLLATE "C" NOT NULL,
+    ended_at      timestamptz NOT NULL,
+    run_at        timestamptz NOT NULL,
+    attempt       integer NOT NULL,
+    attempt_state text COLLATE "C",
+    worker        text COLLATE "C",
+    started_at    timestamptz,
+    failures      integer NOT NULL,
+    crashes       integer NOT NULL,
+    result        text,
+    error         text,
+    discarded_at  timestamptz
+);
+
+CREATE INDEX finished_end ON tickwork.finished (ended_at);
+CREATE INDEX finished_state ON tickwork.finished (state, job_id) WHERE state <> 'succeeded';
+
+CREATE TABLE tickwork.attempts (
+    job_id      uuid NOT NULL,
+    attempt     integer NOT NULL,
+    state       text COLLATE "C" NOT NULL,
+    worker      text COLLATE "C",
+    started_at  timestamptz NOT NULL,
+    ended_at    timestamptz NOT NULL,
+    error       text,
+    PRIMARY KEY (job_id, attempt)
+);
+
+-- Who holds a key. `until` is set when its job ended and the key stays taken for a while.
+CREATE TABLE tickwork.keys (
+    key     text COLLATE "C" PRIMARY KEY,
+    job_id  uuid NOT NULL,
+    until   timestamptz
+);
+
+CREATE INDEX keys_job ON tickwork.keys (job_id);
+CREATE INDEX keys_until ON tickwork.keys (until) WHERE until IS NOT NULL;
+
+CREATE TABLE tickwork.logs (
+    job_id   uuid NOT NULL,
+    attempt  integer NOT NULL,
+    seq      integer NOT NULL,
+    at       timestamptz NOT NULL,
+    text     text NOT NULL,
+    PRIMARY KEY (job_id, attempt, seq)
+);
+
+CREATE TABLE tickwork.saved (
+    job_id  uuid PRIMARY KEY,
+    state   text NOT NULL
+);
+
+-- One lease for each worker instance; its open attempts live as long as it does. There are few rows and each heartbeat
+-- changes one, so nothing but the id is indexed and most of each page is left free: a heartbeat stays in its page.
+CREATE TABLE tickwork.workers (
+    id           text COLLATE "C" PRIMARY KEY,
+    host         text NOT NULL,
+    pid          integer NOT NULL,
+    version      text NOT NULL,
+    queues       text NOT NULL,
+    tasks        text NOT NULL,
+    slots        integer NOT NULL,
+    state        text COLLATE "C" NOT NULL,
+    started_at   timestamptz NOT NULL,
+    lease_until  timestamptz NOT NULL
+) WITH (fillfactor = 30, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
+
+CREATE TABLE tickwork.tasks (
+    name      text COLLATE "C" PRIMARY KEY,
+    queue     text NOT NULL,
+    priority  smallint NOT NULL,
+    policy    text NOT NULL,
+    schema    text NOT NULL
+);

@@ -1,0 +1,123 @@
+-- finish_attempts: close attempts that are still their job's current ones. One missing from the answer was reclaimed.
+
+-- :finish_attempts
+WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
+ending AS MATERIALIZED (
+    -- include ending
+),
+closed AS (
+    DELETE FROM tickwork.running r USING ending e WHERE r.job_id = e.job_id AND r.attempt = e.attempt
+    RETURNING
+    -- include closed_columns
+),
+-- include settled
+SELECT job_id::text FROM closed
+
+-- :reclaim_attempts
+-- The reaper's way: only while the worker's lease is past, which is checked again once nobody can change it. A worker that
+-- loses an attempt this way is lost as a whole: its next heartbeat is refused, and what else it holds is reclaimed, too.
+WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
+ending AS MATERIALIZED (
+    -- include ending
+),
+expired AS MATERIALIZED (
+    SELECT w.id FROM tickwork.workers w
+    WHERE  w.id IN (SELECT r.worker FROM ending e JOIN tickwork.running r ON r.job_id = e.job_id AND r.attempt = e.attempt)
+    AND    w.lease_until < (SELECT now FROM clock)
+    ORDER  BY w.id
+    FOR UPDATE
+),
+closed AS (
+    DELETE FROM tickwork.running r USING ending e, expired w
+    WHERE r.job_id = e.job_id AND r.attempt = e.attempt AND r.worker = w.id
+    RETURNING
+    -- include closed_columns
+),
+lost AS (
+    UPDATE tickwork.workers w SET state = 'lost' WHERE w.id IN (SELECT c.worker FROM closed c) AND w.state <> 'ended'
+),
+-- include settled
+SELECT job_id::text FROM closed
+
+-- :ending
+    SELECT e.* FROM json_to_recordset(%(endings)s::json) AS
+           e (job_id uuid, attempt integer, waited_us bigint, job_state text, attempt_state text, failures integer,
+              crashes integer, delay_us bigint, alone boolean, result text, error text)
+
+-- :closed_columns
+    r.job_id, r.attempt, r.worker, r.queue, r.priority, r.task, r.run_at, r.keyed, r.expires_at,
+    r.claimed_at + e.waited_us * interval '1 microsecond' AS started_at, r.cancel_at IS NOT NULL AS stopped,
+    e.job_state, e.attempt_state, e.failures, e.crashes, e.delay_us, e.alone, e.result, e.error
+
+-- :settled
+-- Somebody was told that a `stopped` job is cancelled; that holds, whatever its attempt came to.
+ended AS MATERIALIZED (SELECT c.* FROM closed c WHERE c.stopped OR c.job_state <> 'queued'),
+again AS MATERIALIZED (SELECT c.* FROM closed c WHERE NOT c.stopped AND c.job_state = 'queued'),
+finished AS (
+    INSERT INTO tickwork.finished
+           (job_id, state, ended_at, run_at, attempt, attempt_state, worker, started_at, failures, crashes, result, error)
+    SELECT c.job_id, CASE WHEN c.stopped THEN 'cancelled' ELSE c.job_state END, clock.now, c.run_at, c.attempt,
+           CASE WHEN c.stopped THEN 'cancelled' ELSE c.attempt_state END, c.worker, c.started_at, c.failures, c.crashes,
+           CASE WHEN c.stopped THEN NULL ELSE c.result END,
+           CASE WHEN c.stopped THEN coalesce(c.error, 'cancelled while it ran') ELSE c.error END
+    FROM   ended c CROSS JOIN clock
+),
+tried AS (
+    INSERT INTO tickwork.attempts (job_id, attempt, state, worker, started_at, ended_at, error)
+    SELECT c.job_id, c.attempt, c.attempt_state, c.worker, c.started_at, clock.now, c.error FROM again c CROSS JOIN clock
+),
+queued AS (
+    INSERT INTO tickwork.queue (job_id, queue, priority, run_at, task, attempt, failures, crashes, alone, keyed, expires_at)
+    SELECT c.job_id, c.queue, c.priority, clock.now + c.delay_us * interval '1 microsecond', c.task, c.attempt, c.failures,
+           c.crashes, c.alone, c.keyed, c.expires_at
+    FROM   again c CROSS JOIN clock
+),
+-- include let_go_of_keys
+
+-- :let_go_of_keys
+-- The keys of `ended` jobs are free, or stay taken for the while that the job's policy says.
+stays AS MATERIALIZED (
+    SELECT e.job_id, extract(epoch FROM (j.policy::json ->> 'key_for')::interval)::float8 AS key_for_s
+    FROM   ended e JOIN tickwork.jobs j ON j.id = e.job_id
+    WHERE  e.keyed
+),
+kept AS (
+    UPDATE tickwork.keys k SET until = clock.now + s.key_for_s * interval '1 second' FROM stays s CROSS JOIN clock
+    WHERE  k.job_id = s.job_id AND s.key_for_s IS NOT NULL
+),
+freed AS (
+    DELETE FROM tickwork.keys k USING stays s WHERE k.job_id = s.job_id AND s.key_for_s IS NULL
+)
+
+-- :append_logs
+-- The lock on the attempt makes the fence exact: it cannot be reclaimed between the look and the write.
+WITH written AS MATERIALIZED (
+    SELECT l.* FROM json_to_recordset(%(logs)s::json) AS l (job_id uuid, attempt integer, seq integer, text text)
+),
+current AS MATERIALIZED (
+    SELECT r.job_id, r.attempt FROM tickwork.running r
+    WHERE  (r.job_id, r.attempt) IN (SELECT w.job_id, w.attempt FROM written w)
+    ORDER  BY r.job_id
+    FOR KEY SHARE
+)
+INSERT INTO tickwork.logs (job_id, attempt, seq, at, text)
+SELECT w.job_id, w.attempt, w.seq, coalesce(%(now)s::timestamptz, clock_timestamp()), w.text
+FROM   written w JOIN current c ON c.job_id = w.job_id AND c.attempt = w.attempt
+ON CONFLICT DO NOTHING
+
+-- :set_progress
+UPDATE tickwork.running r SET progress = p.fraction, progress_note = p.note
+FROM   json_to_recordset(%(progress)s::json) AS p (job_id uuid, attempt integer, fraction float8, note text)
+WHERE  r.job_id = p.job_id AND r.attempt = p.attempt
+
+-- :save_state
+WITH current AS MATERIALIZED (
+    SELECT r.job_id FROM tickwork.running r WHERE r.job_id = %(job_id)s::uuid AND r.attempt = %(attempt)s::integer
+    FOR KEY SHARE
+)
+INSERT INTO tickwork.saved (job_id, state) SELECT c.job_id, %(state)s FROM current c
+ON CONFLICT (job_id) DO UPDATE SET state = excluded.state
+RETURNING job_id::text
+
+-- :saved_state
+SELECT state FROM tickwork.saved WHERE job_id = %(job_id)s::uuid

@@ -1,0 +1,67 @@
+-- insert_jobs: a job row and its place in the queue; an id that is there already changes nothing.
+
+-- :insert_jobs
+-- Gives back the new jobs that have a key. A time in the past stands in the queue as of now.
+WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
+new AS (
+    INSERT INTO tickwork.jobs
+           (id, task, queue, priority, args, policy, key, collection, labels, parent, trace, created_at, due_at, expires_at)
+    SELECT a.id, a.task, a.queue, a.priority, a.args, a.policy, a.key, a.collection, a.labels, a.parent, a.trace, clock.now,
+           due.at, coalesce(a.expires_at, due.at + a.expires_us * interval '1 microsecond')
+    FROM   clock CROSS JOIN json_to_recordset(%(jobs)s::json) AS
+           a (id uuid, task text, queue text, priority smallint, args text, policy text, key text, collection text,
+              labels text, parent text, trace text, at timestamptz, delay_us bigint, expires_at timestamptz, expires_us bigint)
+    CROSS  JOIN LATERAL (SELECT coalesce(a.at, clock.now + a.delay_us * interval '1 microsecond', clock.now)) AS due (at)
+    ORDER  BY a.id
+    ON CONFLICT (id) DO NOTHING
+    RETURNING id, task, queue, priority, key, created_at, due_at, expires_at
+),
+queued AS (
+    INSERT INTO tickwork.queue (job_id, queue, priority, run_at, task, attempt, failures, crashes, alone, keyed, expires_at)
+    SELECT id, queue, priority, greatest(due_at, created_at), task, 0, 0, 0, false, key IS NOT NULL, expires_at FROM new
+)
+SELECT id::text FROM new WHERE key IS NOT NULL
+
+-- :take_keys
+-- Who holds each key from now on: a live job, else the new one. Waits for whoever is just taking the same key, and then
+-- sees what they did. Leaves out jobs that are there already. The lock stays until the transaction ends.
+INSERT INTO tickwork.keys AS k (key, job_id)
+SELECT a.key, a.id FROM json_to_recordset(%(jobs)s::json) AS a (id uuid, key text)
+WHERE  NOT EXISTS (SELECT FROM tickwork.jobs j WHERE j.id = a.id)
+ORDER  BY a.key
+ON CONFLICT (key) DO UPDATE SET
+    job_id = CASE WHEN k.until <= coalesce(%(now)s::timestamptz, clock_timestamp()) THEN excluded.job_id ELSE k.job_id END,
+    until  = CASE WHEN k.until <= coalesce(%(now)s::timestamptz, clock_timestamp()) THEN NULL ELSE k.until END
+RETURNING k.key, k.job_id::text
+
+-- :free_taken_keys
+-- The same insert ran twice at once, and its job has ended meanwhile: the key that we took for it is nobody's.
+DELETE FROM tickwork.keys k USING tickwork.finished f
+WHERE  k.job_id = f.job_id AND k.until IS NULL AND f.job_id = ANY (%(ids)s::uuid[])
+
+-- :replace_jobs
+-- Only a job that is still waiting can be changed; a running one goes on as it is. Its place in the queue is left and
+-- taken anew instead of updated: a claim that reads at this moment sees old place and old job, or new and new.
+WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
+wanted AS MATERIALIZED (
+    SELECT a.*, due.at AS due_at, coalesce(a.expires_at, due.at + a.expires_us * interval '1 microsecond') AS expiry
+    FROM   clock CROSS JOIN json_to_recordset(%(jobs)s::json) AS
+           a (id uuid, task text, queue text, priority smallint, args text, policy text, collection text, labels text,
+              parent text, trace text, at timestamptz, delay_us bigint, expires_at timestamptz, expires_us bigint)
+    CROSS  JOIN LATERAL (SELECT coalesce(a.at, clock.now + a.delay_us * interval '1 microsecond', clock.now)) AS due (at)
+),
+gone AS (
+    DELETE FROM tickwork.queue q USING wanted w WHERE q.job_id = w.id
+    RETURNING q.job_id, q.attempt, q.failures, q.crashes, q.alone, q.keyed
+),
+queued AS (
+    INSERT INTO tickwork.queue (job_id, queue, priority, run_at, task, attempt, failures, crashes, alone, keyed, expires_at)
+    SELECT g.job_id, w.queue, w.priority, greatest(w.due_at, clock.now), w.task, g.attempt, g.failures, g.crashes, g.alone,
+           g.keyed, w.expiry
+    FROM   gone g JOIN wanted w ON w.id = g.job_id CROSS JOIN clock
+)
+UPDATE tickwork.jobs j
+SET    task = w.task, queue = w.queue, priority = w.priority, args = w.args, policy = w.policy, due_at = w.due_at,
+       expires_at = w.expiry, collection = w.collection, labels = w.labels, parent = w.parent, trace = w.trace
+FROM   gone g JOIN wanted w ON w.id = g.job_id
+WHERE  j.id = g.job_id

@@ -1,0 +1,62 @@
+-- Reading: jobs wherever they stand, their attempts and logs, and what is around them.
+
+-- :job_columns
+SELECT j.id::text, j.task, j.queue, j.priority, j.args, j.policy, j.key, j.collection, j.labels, j.parent, j.trace,
+       j.created_at,
+       CASE WHEN q.job_id IS NOT NULL THEN 'queued' WHEN r.job_id IS NOT NULL THEN 'running' ELSE f.state END AS state,
+       coalesce(q.run_at, r.run_at, f.run_at, j.due_at) AS run_at, j.expires_at,
+       coalesce(q.attempt, r.attempt, f.attempt) AS attempt,
+       coalesce(q.failures, r.failures, f.failures) AS failures,
+       coalesce(q.crashes, r.crashes, f.crashes) AS crashes,
+       coalesce(q.alone, r.alone, false) AS alone,
+       coalesce(r.worker, f.worker) AS worker,
+       coalesce(r.claimed_at, f.started_at) AS started_at,
+       f.ended_at, r.cancel_at IS NOT NULL AS cancel_requested, r.progress, r.progress_note, f.result, f.error,
+       f.discarded_at IS NOT NULL AS discarded
+FROM   tickwork.jobs j
+LEFT   JOIN tickwork.queue q ON q.job_id = j.id
+LEFT   JOIN tickwork.running r ON r.job_id = j.id
+LEFT   JOIN tickwork.finished f ON f.job_id = j.id
+
+-- :find_key
+SELECT job_id::text FROM (
+    (SELECT 0 AS rank, job_id FROM tickwork.keys WHERE key = %(key)s)
+    UNION ALL
+    (SELECT 1, id FROM tickwork.jobs WHERE key = %(key)s ORDER BY id DESC LIMIT 1)
+) found ORDER BY rank LIMIT 1
+
+-- :attempts
+SELECT job_id::text, attempt, state, worker, started_at, ended_at, error FROM tickwork.attempts WHERE job_id = %(job_id)s::uuid
+UNION ALL
+SELECT job_id::text, attempt, attempt_state, worker, started_at, ended_at, error FROM tickwork.finished
+WHERE  job_id = %(job_id)s::uuid AND attempt_state IS NOT NULL
+UNION ALL
+SELECT job_id::text, attempt, 'running', worker, claimed_at, NULL, NULL FROM tickwork.running WHERE job_id = %(job_id)s::uuid
+ORDER  BY attempt
+
+-- :logs
+SELECT job_id::text, attempt, seq, at, text FROM tickwork.logs
+WHERE  job_id = %(job_id)s::uuid AND (attempt, seq) > (%(attempt)s::integer, %(seq)s::integer)
+ORDER  BY attempt, seq LIMIT %(limit)s::bigint
+
+-- :queues
+WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now)
+SELECT name, sum(due)::bigint, sum(later)::bigint, sum(running)::bigint, min(oldest) FROM (
+    SELECT queue AS name, count(*) FILTER (WHERE run_at <= now) AS due, count(*) FILTER (WHERE run_at > now) AS later,
+           0 AS running, min(run_at) FILTER (WHERE run_at <= now) AS oldest
+    FROM   tickwork.queue CROSS JOIN clock GROUP BY queue
+    UNION  ALL
+    SELECT queue, 0, 0, count(*), NULL FROM tickwork.running GROUP BY queue
+) each GROUP BY name ORDER BY name
+
+-- :workers
+SELECT w.id, w.host, w.pid, w.version, w.queues, w.tasks, w.slots,
+       CASE WHEN w.lease_until < coalesce(%(now)s::timestamptz, clock_timestamp()) THEN 'lost' ELSE w.state END,
+       w.started_at, w.lease_until, (SELECT count(*) FROM tickwork.running r WHERE r.worker = w.id)
+FROM   tickwork.workers w WHERE w.state <> 'ended' ORDER BY w.started_at, w.id
+
+-- :task_definition
+SELECT name, queue, priority, policy, schema FROM tickwork.tasks WHERE name = %(name)s
+
+-- :now
+SELECT coalesce(%(now)s::timestamptz, clock_timestamp())

@@ -1,0 +1,51 @@
+-- Workers: one lease for each instance.
+
+-- :register_worker
+-- No row back: the worker was lost or has ended. Under the same id it could not tell its old attempts from new ones.
+INSERT INTO tickwork.workers AS w (id, host, pid, version, queues, tasks, slots, state, started_at, lease_until)
+SELECT %(id)s, %(host)s, %(pid)s::integer, %(version)s, %(queues)s, %(tasks)s, %(slots)s::integer, 'running', now,
+       now + %(lease_us)s::bigint * interval '1 microsecond'
+FROM   (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now) clock
+ON CONFLICT (id) DO UPDATE SET
+    queues = excluded.queues, tasks = excluded.tasks, slots = excluded.slots, lease_until = excluded.lease_until
+WHERE  w.state IN ('running', 'draining')
+RETURNING w.id
+
+-- :define_tasks
+INSERT INTO tickwork.tasks AS t (name, queue, priority, policy, schema)
+SELECT d.name, d.queue, d.priority, d.policy, d.schema
+FROM   json_to_recordset(%(tasks)s::json) AS d (name text, queue text, priority smallint, policy text, schema text)
+ORDER  BY d.name
+ON CONFLICT (name) DO UPDATE SET
+    queue = excluded.queue, priority = excluded.priority, policy = excluded.policy, schema = excluded.schema
+WHERE  (t.queue, t.priority, t.policy, t.schema) IS DISTINCT FROM
+       (excluded.queue, excluded.priority, excluded.policy, excluded.schema)
+
+-- :renew_lease
+-- The row is locked first and the lease counted from then: a wait for the lock must not shorten it.
+WITH held AS MATERIALIZED (
+    SELECT w.id FROM tickwork.workers w WHERE w.id = %(id)s AND w.state IN ('running', 'draining') FOR NO KEY UPDATE
+)
+UPDATE tickwork.workers w
+SET    lease_until = coalesce(%(now)s::timestamptz, clock_timestamp()) + %(lease_us)s::bigint * interval '1 microsecond'
+FROM   held h WHERE w.id = h.id
+RETURNING w.id
+
+-- :drain_worker
+UPDATE tickwork.workers SET state = 'draining' WHERE id = %(id)s AND state = 'running'
+
+-- :end_worker
+-- The row stays until the pruner finds nothing that points at it; whatever was left open is reclaimed at once.
+UPDATE tickwork.workers
+SET    state = 'ended',
+       lease_until = least(lease_until, coalesce(%(now)s::timestamptz, clock_timestamp()) - interval '1 microsecond')
+WHERE  id = %(id)s
+
+-- :cancel_requests
+SELECT job_id::text, attempt FROM tickwork.running WHERE worker = %(worker)s AND cancel_at IS NOT NULL ORDER BY job_id
+
+-- :expired_attempts
+SELECT r.job_id::text, r.attempt, r.worker, j.policy, r.failures, r.crashes, r.alone
+FROM   tickwork.workers w JOIN tickwork.running r ON r.worker = w.id JOIN tickwork.jobs j ON j.id = r.job_id
+WHERE  w.lease_until < coalesce(%(now)s::timestamptz, clock_timestamp())
+LIMIT  %(limit)s::bigint
