@@ -10,7 +10,6 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from functools import cached_property
 from random import Random
 from typing import Any
 
@@ -31,7 +30,7 @@ from tickwork.twins import twin
 from tickwork.version import VERSION
 from tickwork.worker.capture import captured
 from tickwork.worker.child import hello
-from tickwork.worker.children import Children
+from tickwork.worker.children import ChildLimits, Children
 from tickwork.worker.heartbeat import Lease
 from tickwork.worker.local import LocalPool
 from tickwork.worker.pools import LocalPools
@@ -94,8 +93,9 @@ class Tickwork(TaskRegistry):
                 self._store = open_store(self.settings, upgrade=self._upgrade)
             return self._store
 
-    @cached_property
-    def client(self) -> Client:  # type: ignore[override]
+    @property
+    def client(self) -> Client:
+        """The calls on the store, as plain methods."""
         return Client(self.store, self.decode_result)
 
     def close(self) -> None:
@@ -104,7 +104,6 @@ class Tickwork(TaskRegistry):
             if self._store is not None:
                 self._store.close()
             self._store = None
-            self.__dict__.pop("client", None)
 
     # -- jobs
 
@@ -177,7 +176,9 @@ class Tickwork(TaskRegistry):
         clock, rng = SystemClock(), Random(secrets.randbits(64))
         solo = frozenset(name for name, task in self.tasks.items() if task.pool == "process")
         local = LocalPool(self.tasks, lambda: self.store, concurrency, clock)
-        children = Children(self._target_of, lambda task: True, [], concurrency, os.cpu_count() or 1, clock)
+        children = Children(
+            self._target_of, lambda task: True, [], concurrency, os.cpu_count() or 1, clock, ChildLimits()
+        )
         pools = LocalPools(local, children, solo)
         serving = WorkerOptions(served, concurrency, socket.gethostname(), os.getpid(), VERSION)
         parts = WorkerParts(self.store, Lease(parse_duration(lease, what="lease")), clock, rng)
@@ -266,7 +267,7 @@ class StoredSignature:
         """The arguments as JSON, checked as far as they can be here."""
         if args and self._names is None:
             raise InvalidArguments(
-                f"no worker has told what the arguments of task {task!r} are called: pass them by name. Nothing was stored."
+                f"no worker has told what the arguments of task {task!r} are called. Nothing was stored. Pass them by name."
             )
         names = self._names or []
         if len(args) > len(names) and args:

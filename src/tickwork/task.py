@@ -118,13 +118,21 @@ class Task(Enqueues[Arguments, Result]):
 class TaskRegistry:
     """The tasks of an app, by name. What an app adds to it is a store."""
 
-    client: Client
-    store: Store
     settings: Settings
 
     def __init__(self) -> None:
         self._ids = IdMaker(lambda: SystemClock().wall_us() // 1000, secrets.randbits)
         self.tasks: dict[str, Task[Any, Any]] = {}
+
+    @property
+    def store(self) -> Store:
+        """Where the jobs of these tasks are."""
+        raise NotImplementedError
+
+    @property
+    def client(self) -> Client:
+        """The calls on that store."""
+        raise NotImplementedError
 
     @overload
     def task(self, function: Callable[Arguments, Result], /) -> Task[Arguments, Result]: ...
@@ -137,7 +145,6 @@ class TaskRegistry:
     def task(
         self,
         function: Callable[..., Any] | None = None,
-        /,
         *,
         name: str | None = None,
         pool: str | None = None,

@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 import pydantic
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tickwork.core import payload
@@ -192,28 +192,42 @@ def same(one: Any, other: Any) -> bool:
     return type(one) is type(other) and bool(one == other)
 
 
-@given(supported)
-def test_every_value_of_a_supported_type_comes_back_equal_and_of_the_same_type(pair: tuple[Any, Any]) -> None:
-    hint, value = pair
+each_supported_type = pytest.mark.parametrize(("hint", "values"), SUPPORTED, ids=str)
+
+
+@each_supported_type
+@settings(max_examples=30)
+@given(data=st.data())
+def test_every_value_of_a_supported_type_comes_back_equal_and_of_the_same_type(
+    hint: Any, values: st.SearchStrategy[Any], data: st.DataObject
+) -> None:
+    value = data.draw(values)
     assert same(back(hint, value), value)
 
 
-@given(supported)
-def test_every_result_of_a_supported_type_comes_back_equal_and_of_the_same_type(pair: tuple[Any, Any]) -> None:
-    hint, value = pair
-    signature = taking(hint)
+@each_supported_type
+@settings(max_examples=30)
+@given(data=st.data())
+def test_every_result_of_a_supported_type_comes_back_equal_and_of_the_same_type(
+    hint: Any, values: st.SearchStrategy[Any], data: st.DataObject
+) -> None:
+    value, signature = data.draw(values), taking(hint)
     assert same(signature.decode_result(signature.encode_result(value, "demo")), value)
 
 
-@given(supported)
-def test_what_was_stored_can_be_given_by_name_and_is_stored_alike(pair: tuple[Any, Any]) -> None:
-    hint, value = pair
-    signature = taking(hint)
-    data = signature.encode((value,), {}, "demo")
-    again = signature.encode_named(msgspec.json.decode(data), "demo")
+@each_supported_type
+@settings(max_examples=30)
+@given(data=st.data())
+def test_what_was_stored_can_be_given_by_name_and_comes_back_the_same(
+    hint: Any, values: st.SearchStrategy[Any], data: st.DataObject
+) -> None:
+    value, signature = data.draw(values), taking(hint)
+    stored = signature.encode((value,), {}, "demo")
+    again = signature.encode_named(msgspec.json.decode(stored), "demo")
     assert same(signature.decode(again)[1]["value"], value)
 
 
+@settings(max_examples=500)
 @given(st.sampled_from(SUPPORTED), supported)
 def test_any_value_for_any_hint_comes_back_as_that_hint_says_or_is_refused(one: Any, pair: tuple[Any, Any]) -> None:
     hint, (_, value) = one[0], pair

@@ -1,7 +1,7 @@
 """What a job is: its states, what a caller asks for, and what the stores give back.
 
-A job moves `queued -> running -> (queued again | an end)`. There is one road to an ending: an attempt ends, `outcome.decide`
-says what becomes of the job, and the store applies it while that attempt is still the current one.
+A job moves `queued -> running -> (queued again | an end)`. There is one road to an ending: an attempt ends,
+`outcome.decide` says what becomes of the job, and the store applies it while that attempt is still the current one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What becomes of a job when one of its attempts ends: the only place that decides it.
 
-`retries` bounds failures (failed, timed out). Attempts that were released, snoozed or lost are free of it; so is a crash,
-which has a budget of its own: after a child died its jobs rerun alone, only dying alone counts, and the third crash ends
-the job.
+`retries` bounds failures (failed, timed out). Attempts that were released, snoozed or lost are free of it; so is a
+crash, which has a budget of its own: after a child died its jobs rerun alone, only dying alone counts, and the third
+crash ends the job.
 """
 
 from __future__ import annotations

@@ -341,7 +341,7 @@ class _Hint:
     def told(self, given: Any, said: str = "", path: str = "$") -> str:
         if path != "$":
             return f"expected {self.text}, but at {path}: {said}"
-        more = "" if not said or said.startswith("Expected") else f" ({said})"
+        more = "" if not said or "`, got `" in said else f" ({said})"
         return f"expected {self.text}, was given {_given(given)}{more}"
 
 

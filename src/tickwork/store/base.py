@@ -158,8 +158,8 @@ class Store(Protocol):
     ) -> list[JobId]:
         """Queue ended jobs again (not succeeded ones), with a fresh count of failures; return those that were queued.
 
-        The first is due `first` from now, the others one `spacing` after the other. A job whose key is held by another live job stays as it is.
-        A queued job whose time has not come becomes due now.
+        The first is due `first` from now, the others one `spacing` after the other. A job whose key is held by
+        another live job stays as it is. A queued job whose time has not come becomes due now.
         """
 
     def discard_jobs(self, ids: Sequence[JobId]) -> list[JobId]:

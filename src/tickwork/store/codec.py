@@ -1,7 +1,7 @@
 """Rows <-> core values; shared by both stores.
 
-A store selects the columns of a job under the names of `JobView`'s fields; what is in the database's own form (instants,
-text for bytes) is turned here, with the store's own `instant` function.
+A store selects the columns of a job under the names of `JobView`'s fields; what is in the database's own form
+(instants, text for bytes) is turned here, with the store's own `instant` function.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ def load_statements(package: str) -> dict[str, str]:
 
 
 def _split(verb: str, text: str) -> dict[str, str]:
-    head, *rest = _SECTION.split(text)
+    _, *rest = _SECTION.split(text)
     if not rest:
         return {verb: text}
     return dict(zip(rest[::2], rest[1::2], strict=True))

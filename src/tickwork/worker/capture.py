@@ -1,7 +1,7 @@
 """Catches what a handler prints and logs, and keeps it apart by attempt.
 
-sys.stdout, sys.stderr and the root logger are shared by everything in a process, so each write looks up whose it is in a
-context variable. What is caught still goes where it went before: a print is still a print.
+sys.stdout, sys.stderr and the root logger are shared by everything in a process, so each write looks up whose it is
+in a context variable. What is caught still goes where it went before: a print is still a print.
 """
 
 from __future__ import annotations

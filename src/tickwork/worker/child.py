@@ -1,6 +1,6 @@
 """A child process of a worker: loads the user's code, runs attempts, and says how they end.
 
-Started as `python -m tickwork.worker.child FD TARGET SLOTS MEMORY_MB`, with a socket to its supervisor as file
+`main` is given FD TARGET SLOTS MEMORY_MB, with a socket to its supervisor as file
 descriptor FD. It leads a process group of its own, so that it can be killed together with whatever its handlers start.
 """
 
@@ -33,7 +33,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 class Outbox:
-    """Sends to the supervisor; ends are gathered for a moment while more work is at hand, and sent at once otherwise."""
+    """Sends to the supervisor. Ends are gathered for a moment while more work is at hand, else sent at once."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
@@ -136,7 +136,3 @@ def _die_with_parent() -> None:
     """Ask the kernel to kill us when the supervisor dies, where it can (Linux)."""
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

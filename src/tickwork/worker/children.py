@@ -45,6 +45,7 @@ LOAD_LIMIT_S = 60.0  # the user's code may take so long to import
 STALLED_S = 0.2  # a child that ended nothing for so long gives back what it has not begun
 MEMORY_LOOK_S = 1.0
 QUIT_S = 2.0
+_CHILD = "import sys; from tickwork.worker.child import main; main(sys.argv[1:])"
 _PAGE_SIZE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -103,7 +104,7 @@ class Children:
         slots: int,
         solo_limit: int,
         clock: Clock,
-        limits: ChildLimits = ChildLimits(),
+        limits: ChildLimits,
     ) -> None:
         self._target_of = target_of
         self._is_solo = is_solo
@@ -120,7 +121,7 @@ class Children:
     # -- starting and ending
 
     def start(self) -> Hello | None:
-        """Start the general children and wait until they have loaded the user's code; return what the first one said."""
+        """Start the general children and wait until they have loaded the user's code; return what the first said."""
         children = [self._spawn(target, solo=False) for target in self._general]
         until = self._clock.monotonic() + LOAD_LIMIT_S
         while any(child.hello is None for child in children):
@@ -141,7 +142,7 @@ class Children:
         memory = self._limits.memory_mb or 0
         arguments = [str(theirs.fileno()), target, str(slots), str(memory)]
         process = subprocess.Popen(
-            [sys.executable, "-m", "tickwork.worker.child", *arguments],
+            [sys.executable, "-c", _CHILD, *arguments],
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
             start_new_session=True,

@@ -1,8 +1,9 @@
-"""Runs attempts: plain handlers on threads, async ones on an event loop. It lives in a child process, or in the user's own.
+"""Runs attempts: plain handlers on threads, async ones on an event loop. It lives in a child process, or in the user's
+own.
 
 It ends what runs too long or was cancelled as far as that is possible from inside a process: async handlers are
-cancelled, plain ones get an exception in their thread. What does not end then is reported as stuck; the supervisor kills
-the whole process, and inside a user's process the thread is given up and replaced.
+cancelled, plain ones get an exception in their thread. What does not end then is reported as stuck; the supervisor
+kills the whole process, and inside a user's process the thread is given up and replaced.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Keeps a worker's lease alive, from a thread of its own.
 
-One row is renewed for each worker, however many jobs it runs. The worker counts its lease from the moment that the request
-was sent, so that it stops before the store would let another one begin.
+One row is renewed for each worker, however many jobs it runs. The worker counts its lease from the moment that the
+request was sent, so that it stops before the store would let another one begin.
 """
 
 from __future__ import annotations

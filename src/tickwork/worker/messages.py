@@ -1,7 +1,7 @@
 """What a worker and the executors that run its handlers say to each other.
 
-Between processes these travel as msgpack frames over a socket pair; within one process as they are. Payloads stay bytes: only
-the executor decodes them.
+Between processes these travel as msgpack frames over a socket pair; within one process as they are. Payloads stay
+bytes: only the executor decodes them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How much work to take ahead, by how long jobs have been taking.
 
-A worker that claims only for free slots spends its time waiting for the store when jobs are short. One that takes too much
-ahead makes jobs wait behind slow ones while other workers are free. So: as much as its slots finish in a moment.
+A worker that claims only for free slots spends its time waiting for the store when jobs are short. One that takes too
+much ahead makes jobs wait behind slow ones while other workers are free. So: as much as its slots finish in a moment.
 """
 
 from __future__ import annotations

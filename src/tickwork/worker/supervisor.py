@@ -45,7 +45,7 @@ class SupervisorOptions:
     processes: int = field(default_factory=lambda: os.cpu_count() or 1)
     grace: timedelta = GRACE
     lease: timedelta = LEASE
-    limits: ChildLimits = ChildLimits()
+    limits: ChildLimits = field(default_factory=ChildLimits)
 
 
 def supervise(options: SupervisorOptions, open_store: OpenStore, started: Callable[[Hello, Store], None]) -> None:

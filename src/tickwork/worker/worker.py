@@ -1,8 +1,8 @@
 """Fills slots: claims jobs, has them run, and settles how they end. A service: `tick(now) -> how long to wait`.
 
-Everything that touches the store or decides what becomes of a job happens in `tick`, on one thread. Handlers run elsewhere
-(see `Pools`); they are heard of through messages. A tick that fails half-way is simply repeated: endings that were not
-stored are kept, and storing one twice is harmless, since an attempt can only be closed once.
+Everything that touches the store or decides what becomes of a job happens in `tick`, on one thread. Handlers run
+elsewhere (see `Pools`); they are heard of through messages. A tick that fails half-way is simply repeated: endings
+that were not stored are kept, and storing one twice is harmless, since an attempt can only be closed once.
 """
 
 from __future__ import annotations
@@ -227,21 +227,14 @@ class Worker:
             case messages.Ended(ends):
                 for end in ends:
                     self._hear_end(end)
-            case messages.Started(job_id, attempt, began):
-                held = self._mine(job_id, attempt)
-                if held is not None and held.job.policy.timeout is not None:
-                    held.kill_at = began + held.job.policy.timeout.total_seconds() + KILL_GRACE_S
-            case messages.Stuck(job_id, attempt, kind, error, began):
-                self._hear_end(End(job_id, attempt, kind, began, error=error))
-                self._release_others(self._pools.kill_holder(job_id))
+            case messages.Started():
+                self._hear_start(message)
+            case messages.Stuck():
+                self._hear_stuck(message)
             case messages.Returned(job_ids):
                 self._release_others(job_ids)
-            case messages.Wrote(job_id, attempt, seq, text):
-                if self._mine(job_id, attempt):
-                    self._notes.logs.append(NewLog(JobId(job_id), attempt, seq, text))
-            case messages.Progressed(job_id, attempt, fraction, note):
-                if self._mine(job_id, attempt):
-                    self._notes.progress[job_id] = Progress(JobId(job_id), attempt, fraction, note)
+            case messages.Wrote() | messages.Progressed():
+                self._note(message)
             case messages.Ask(request, job_id, attempt, state):
                 self._answer(source, request, JobId(job_id), attempt, state)
             case Died(job_ids, error, alone):
@@ -252,6 +245,25 @@ class Worker:
                 _log.error("A child process could not start: %s", error)
             case _:
                 assert_never(message)
+
+    def _note(self, message: messages.Wrote | messages.Progressed) -> None:
+        job_id, attempt = JobId(message.job_id), message.attempt
+        if self._mine(job_id, attempt) is None:
+            return
+        if isinstance(message, messages.Wrote):
+            self._notes.logs.append(NewLog(job_id, attempt, message.seq, message.text))
+        else:
+            self._notes.progress[job_id] = Progress(job_id, attempt, message.fraction, message.note)
+
+    def _hear_start(self, start: messages.Started) -> None:
+        held = self._mine(start.job_id, start.attempt)
+        if held is not None and held.job.policy.timeout is not None:
+            held.kill_at = start.began + held.job.policy.timeout.total_seconds() + KILL_GRACE_S
+
+    def _hear_stuck(self, stuck: messages.Stuck) -> None:
+        """An attempt does not let itself be ended: kill its process. What ran beside it is not to blame."""
+        self._hear_end(End(stuck.job_id, stuck.attempt, stuck.kind, stuck.began, error=stuck.error))
+        self._release_others(self._pools.kill_holder(stuck.job_id))
 
     def _mine(self, job_id: str, attempt: int) -> Held | None:
         held = self._held.get(job_id)

@@ -1,8 +1,9 @@
 """The clock of a SQLite store: an anchor kept in the file, plus the time that went by since.
 
-The time that went by is read from a clock that never steps, so a host whose wall clock is set back repeats no instant and
-stops nothing. When the wall clock is ahead (it was set forward, or the steady clock drifts) the anchor is moved forward,
-inside the transaction that noticed it. It never moves back; `tickwork doctor` says when it is ahead of the host.
+The time that went by is read from a clock that never steps, so a host whose wall clock is set back repeats no instant
+and stops nothing. When the wall clock is ahead (it was set forward, or the steady clock drifts) the anchor is moved
+forward, inside the transaction that noticed it. It never moves back; `tickwork doctor` says when it is ahead of the
+host.
 """
 
 from __future__ import annotations

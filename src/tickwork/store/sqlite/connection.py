@@ -1,8 +1,8 @@
 """Opening a SQLite file safely, through apsw or the standard library, behind one small face.
 
-One SQLite library per process and file: POSIX locks of a process vanish when either copy of the library closes the file, so
-a second driver on the same file is refused. A library with the WAL-reset defect is used only behind a lock file that
-lets one process write at a time.
+One SQLite library per process and file: POSIX locks of a process vanish when either copy of the library closes the
+file, so a second driver on the same file is refused. A library with the WAL-reset defect is used only behind a lock
+file that lets one process write at a time.
 """
 
 from __future__ import annotations

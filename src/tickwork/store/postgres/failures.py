@@ -1,0 +1,57 @@
+"""What PostgreSQL raises, as what Tickwork raises: which database, what happened, what became of it, what to do.
+
+No message holds a password: `where` is an address without one, and only the first line of the server's own words is used.
+"""
+
+from __future__ import annotations
+
+import psycopg
+
+from tickwork.errors import SchemaMismatch, StoreError, StoreFull, StoreReadOnly, StoreUnreachable
+
+TRANSIENT = frozenset({"40001", "40P01"})  # serialisation failure, deadlock: the whole transaction is to be run again
+_SHUTTING_DOWN = frozenset({"57P01", "57P02", "57P03", "57P05", "53300"})
+
+
+def cannot_connect(where: str, error: Exception) -> StoreUnreachable:
+    """The database could not be reached at all."""
+    return StoreUnreachable(
+        f"{where} cannot be reached: {_reason(error)}. Nothing was done. Is PostgreSQL running there, and is TICKWORK_URL right?"
+    )
+
+
+def translate(where: str, error: psycopg.Error, *, lost: bool) -> StoreError:
+    """What to raise for an error of the server, or for a connection that was `lost` on the way."""
+    code = error.sqlstate or ""
+    if lost or code in _SHUTTING_DOWN or code.startswith("08"):
+        return StoreUnreachable(
+            f"the connection to {where} was lost: {_reason(error)}. Whether the last request was carried out is not known; "
+            f"repeating it is safe."
+        )
+    match code:
+        case "57014" | "55P03":
+            return StoreUnreachable(
+                f"{where} did not answer in time: {_reason(error)}. Nothing was written. Is a transaction held open? "
+                f"`tickwork doctor` names it."
+            )
+        case "53100":
+            return StoreFull(f"the disk of {where} is full. Nothing was written. Free some room; work goes on by itself.")
+        case "25006":
+            return StoreReadOnly(f"{where} cannot be written: {_reason(error)}. Nothing was written. Is it a standby?")
+        case "42P01" | "3F000" | "42703":
+            return not_migrated(where, _reason(error))
+        case _:
+            return StoreError(f"PostgreSQL refused on {where}: {_reason(error)} ({code or type(error).__name__})")
+
+
+def not_migrated(where: str, reason: str) -> SchemaMismatch:
+    return SchemaMismatch(
+        f"{where} does not have Tickwork's tables in this version: {reason}. Nothing was touched. Run `tickwork db upgrade`, or "
+        f"open it with Tickwork(url, upgrade=True)."
+    )
+
+
+def _reason(error: Exception) -> str:
+    """The first line of what was said, without what the driver puts before it."""
+    text = str(error).strip() or type(error).__name__
+    return text.splitlines()[0].removeprefix("connection failed: ").removeprefix("FATAL:").strip().rstrip(".")

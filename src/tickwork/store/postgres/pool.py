@@ -1,0 +1,196 @@
+"""Connections to PostgreSQL: how they are made, and lent to one verb at a time.
+
+Nothing depends on the state of a session, so a pooler in transaction mode may stand in between. Where none does, each
+connection gets its limits and planner settings once, and prepares its statements; behind a pooler every transaction brings
+its own limits. Connections are made by the thread that needs one, so that its error reaches the caller, and a process
+that was forked makes its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import select
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+from psycopg import conninfo
+from psycopg.pq import TransactionStatus
+
+from tickwork.errors import InvalidInput, StoreNotOurs, StoreUnreachable
+from tickwork.store.postgres.failures import cannot_connect
+
+_log = logging.getLogger("tickwork.store")
+
+OLDEST_VERSION = 140000
+WAIT_S = 10.0
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+# All well below a lease. What the user's URL says goes before.
+_REACHING = {
+    "connect_timeout": "5",
+    "keepalives": "1",
+    "keepalives_idle": "10",
+    "keepalives_interval": "3",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "10000",
+    "application_name": "tickwork",
+    "client_encoding": "UTF8",
+}
+_LIMITS = {
+    "statement_timeout": "8s",
+    "lock_timeout": "5s",
+    "idle_in_transaction_session_timeout": "10s",
+    "jit": "off",
+}
+# A prepared statement may be planned while its tables are empty and then run on a million rows, until the next ANALYZE.
+# Without these plans it can only go from index to index, which is right at every size.
+_PLANS = {
+    "default_transaction_isolation": "read committed",
+    "plan_cache_mode": "force_generic_plan",
+    "enable_seqscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+}
+
+BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
+BEGIN_WITH_LIMITS = "; ".join([BEGIN, *(f"SET LOCAL {name} = '{value}'" for name, value in _LIMITS.items())])
+
+
+class Server:
+    """Where the database is and how to reach it."""
+
+    def __init__(self, url: str) -> None:
+        given = _parse(url)
+        self._conninfo = conninfo.make_conninfo("", **{**_REACHING, **given})
+        self.where = _shown(given)
+        self.pooled: bool | None = None  # known once there was a connection
+
+    def connect(self, *, ours: bool = True) -> Connection:
+        """Open a connection: for our own statements, or (`ours` off) for the user's, which we do not limit."""
+        try:
+            connection = psycopg.connect(self._conninfo, autocommit=True)
+        except psycopg.Error as error:
+            raise cannot_connect(self.where, error) from error
+        try:
+            self._prepare(connection, ours=ours)
+        except psycopg.Error as error:
+            connection.close()
+            raise cannot_connect(self.where, error) from error
+        except StoreNotOurs:
+            connection.close()
+            raise
+        return connection
+
+    def _prepare(self, connection: Connection, *, ours: bool) -> None:
+        if connection.info.server_version < OLDEST_VERSION:
+            raise StoreNotOurs(
+                f"{self.where} is PostgreSQL {connection.info.server_version // 10000}; Tickwork needs version 14 or newer. "
+                f"Nothing was touched."
+            )
+        if behind_pooler(connection):
+            connection.prepare_threshold = None  # names of prepared statements collide behind an old PgBouncer
+            self._note_pooler()
+            return
+        self.pooled = False
+        if ours:
+            settings = ", ".join(f"set_config('{name}', '{value}', false)" for name, value in (_LIMITS | _PLANS).items())
+            connection.execute(f"SELECT {settings}".encode())
+
+    def _note_pooler(self) -> None:
+        if not self.pooled:
+            _log.info("%s is behind a pooler: statements are not prepared, and new work is found by polling.", self.where)
+        self.pooled = True
+
+
+def behind_pooler(connection: Connection) -> bool:
+    """True when the process that answers is not the one that we connected to: something stands in between."""
+    row = connection.execute("SELECT pg_backend_pid()").fetchone()
+    return row is None or row[0] != connection.info.backend_pid
+
+
+class Pool:
+    """Lends connections of one server, at most `size` at a time, made when they are first needed."""
+
+    def __init__(self, server: Server, size: int, *, ours: bool = True) -> None:
+        self._server = server
+        self._size = size
+        self._ours = ours
+        self._begin()
+
+    def _begin(self) -> None:
+        self._pid = os.getpid()
+        self._idle: list[Connection] = []
+        self._free = threading.BoundedSemaphore(self._size)
+
+    @contextlib.contextmanager
+    def lend(self) -> Iterator[Connection]:
+        """A connection outside of any transaction. One that comes back broken or busy is closed."""
+        if os.getpid() != self._pid:
+            _inherited.extend(self._idle)
+            self._begin()
+        free, idle = self._free, self._idle
+        if not free.acquire(timeout=WAIT_S):
+            raise StoreUnreachable(
+                f"all {self._size} connections to {self._server.where} were busy for {WAIT_S:.0f} s. Nothing was done."
+            )
+        try:
+            connection = self._take(idle)
+            try:
+                yield connection
+            finally:
+                if connection.info.transaction_status == TransactionStatus.IDLE:
+                    idle.append(connection)
+                else:
+                    connection.close()
+        finally:
+            free.release()
+
+    def _take(self, idle: list[Connection]) -> Connection:
+        """An idle connection that is still good, else a new one."""
+        while idle:
+            connection = idle.pop()
+            if _is_quiet(connection):
+                return connection
+            connection.close()
+        return self._server.connect(ours=self._ours)
+
+    def close(self) -> None:
+        if os.getpid() == self._pid:
+            while self._idle:
+                self._idle.pop().close()
+
+
+# Connections of the parent, in a forked child: kept, since to close one would say goodbye in the parent's name.
+_inherited: list[Connection] = []
+
+
+def _is_quiet(connection: Connection) -> bool:
+    """False when the server has said something unasked, which it does above all to end a connection."""
+    if connection.closed:
+        return False
+    poll = select.poll()
+    poll.register(connection.fileno(), select.POLLIN)
+    return not poll.poll(0)
+
+
+def _parse(url: str) -> dict[str, Any]:
+    try:
+        return dict(conninfo.conninfo_to_dict(url))
+    except psycopg.Error:  # its words may hold the password
+        raise InvalidInput(
+            "the URL of the store is not one that PostgreSQL understands. It looks like "
+            "postgresql://user:password@host:5432/database, with %XX for special characters in the password."
+        ) from None
+
+
+def _shown(given: dict[str, Any]) -> str:
+    """The address for people, without the password."""
+    host = given.get("host") or given.get("hostaddr") or "localhost"
+    port = f":{given['port']}" if given.get("port") else ""
+    user = f"{given['user']}@" if given.get("user") else ""
+    return f"postgresql://{user}{host}{port}/{given.get('dbname') or ''}"

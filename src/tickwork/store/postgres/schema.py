@@ -1,0 +1,93 @@
+"""Tickwork's tables in a PostgreSQL database: which version they are, and how they come to be of the current one.
+
+Upgrades go forward only, all in one transaction and one at a time. A schema that holds other tables is left alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from tickwork.errors import StoreNotOurs
+from tickwork.store.base import SchemaStatus
+from tickwork.store.migrate import Migration, migrations, pending
+from tickwork.store.postgres.failures import not_migrated
+from tickwork.store.postgres.pool import Connection
+from tickwork.store.postgres.statements import in_schema
+
+
+class Schema:
+    """The tables of one schema of a database."""
+
+    def __init__(self, name: str, where: str) -> None:
+        self.name = name
+        self._where = f"{where} (schema {name})"
+        self._known = migrations("tickwork.store.postgres")
+
+    def check(self, connection: Connection) -> None:
+        """Raise SchemaMismatch unless the tables are of exactly this version."""
+        missing = pending(self._known, self._applied(connection), self._where)
+        if missing:
+            raise not_migrated(self._where, f"migration {missing[0].number} ({missing[0].name}) was not applied")
+
+    def status(self, connection: Connection) -> SchemaStatus:
+        applied = self._applied(connection)
+        missing = pending(self._known, applied, self._where)
+        known = [replace(migration, sql=in_schema(migration.sql, self.name)) for migration in self._known]
+        numbers = {migration.number for migration in missing}
+        return SchemaStatus(
+            applied=tuple(migration for migration in known if migration.number not in numbers),
+            pending=tuple(migration for migration in known if migration.number in numbers),
+        )
+
+    def upgrade(self, connection: Connection) -> list[Migration]:
+        """Apply what is missing; return it. Others who upgrade at the same time wait, and then find nothing to do."""
+        if not pending(self._known, self._applied(connection), self._where):
+            return []
+        with connection.transaction():
+            connection.execute("SET LOCAL lock_timeout = '5s'; SET LOCAL statement_timeout = 0")
+            connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"tickwork {self.name}",))
+            self._prepare(connection)
+            missing = pending(self._known, self._applied(connection), self._where)
+            for migration in missing:
+                self._apply(connection, migration)
+        return missing
+
+    def _prepare(self, connection: Connection) -> None:
+        """Make the schema if need be; to ask for it IF NOT EXISTS takes a privilege that many roles do not have."""
+        if not _ask(connection, "SELECT to_regnamespace(%s) IS NOT NULL", f'"{self.name}"'):
+            connection.execute(in_schema("CREATE SCHEMA tickwork.x", self.name).removesuffix(".x").encode())
+        elif not self._is_ours(connection) and _ask(connection, _HAS_TABLES, self.name):
+            raise StoreNotOurs(
+                f"{self._where} holds tables of another program. Nothing was touched. Choose another schema: "
+                f"Tickwork(url, schema='jobs')."
+            )
+        connection.execute(in_schema(_MIGRATIONS, self.name).encode())
+
+    def _apply(self, connection: Connection, migration: Migration) -> None:
+        connection.execute(in_schema(migration.sql, self.name).encode())
+        connection.execute(
+            in_schema("INSERT INTO tickwork.migrations (number, name, checksum) VALUES (%s, %s, %s)", self.name).encode(),
+            (migration.number, migration.name, migration.checksum),
+        )
+
+    def _is_ours(self, connection: Connection) -> bool:
+        return bool(_ask(connection, "SELECT to_regclass(%s) IS NOT NULL", f'"{self.name}".migrations'))
+
+    def _applied(self, connection: Connection) -> dict[int, str]:
+        if not self._is_ours(connection):
+            return {}
+        rows = connection.execute(in_schema("SELECT number, checksum FROM tickwork.migrations", self.name).encode()).fetchall()
+        return {number: checksum for number, checksum in rows}
+
+
+def _ask(connection: Connection, question: str, value: str) -> Any:
+    row = connection.execute(question.encode(), (value,)).fetchone()
+    return row and row[0]
+
+
+_HAS_TABLES = "SELECT EXISTS (SELECT FROM pg_class c WHERE c.relnamespace = to_regnamespace(%s))"
+
+_MIGRATIONS = """CREATE TABLE IF NOT EXISTS tickwork.migrations (
+    number integer PRIMARY KEY, name text NOT NULL, checksum text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now()
+)"""
