@@ -7,6 +7,7 @@ A store selects the columns of a job under the names of `JobView`'s fields; what
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
@@ -53,6 +54,34 @@ def encode_labels(labels: Sequence[str]) -> str:
 
 def decode_labels(text: str) -> tuple[str, ...]:
     return tuple(msgspec.json.decode(text, type=list[str]))
+
+
+def clean(text: str | None) -> str | None:
+    """What handlers wrote, without what a store cannot hold: NUL characters and lone surrogates show as \ufffd.
+
+    An ending whose error could not be stored would come back for ever.
+    """
+    if text is None or (text.isascii() and "\0" not in text):
+        return text
+    return text.replace("\0", "\ufffd").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def one_for_each_key(jobs: Sequence[NewJob]) -> tuple[list[NewJob], list[int]]:
+    """Fold jobs of one batch that share a key: what to store, and which of it each job of the batch stands for.
+
+    The first of a key gives the id, as if they came one by one; the last one that replaces gives everything else.
+    """
+    kept: list[NewJob] = []
+    stands: list[int] = []
+    places: dict[str, int] = {}
+    for job in jobs:
+        place = len(kept) if job.key is None else places.setdefault(job.key, len(kept))
+        stands.append(place)
+        if place == len(kept):
+            kept.append(job)
+        elif job.replace:
+            kept[place] = replace(job, id=kept[place].id)
+    return kept, stands
 
 
 def due_us(job: NewJob, now: int) -> tuple[int, int, int | None]:

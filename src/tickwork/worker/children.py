@@ -175,6 +175,15 @@ class Children:
             child.process.wait()
             self._forget(child)
 
+    def abandon(self) -> None:
+        """Kill every child that runs something, and have others in their place."""
+        self._waiting.clear()
+        for child in [child for child in self._children if child.held]:
+            child.kill()
+            child.process.wait()
+            self._forget(child)
+            self._replace(child)
+
     def _forget(self, child: Child) -> None:
         child.connection.close()
         self._children.remove(child)

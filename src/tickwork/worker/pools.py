@@ -20,6 +20,7 @@ class ChildPools:
         self.interrupt = children.interrupt
         self.kill_holder = children.kill_holder
         self.kill_all = children.kill_all
+        self.abandon = children.abandon
         self.solo_room = children.solo_room
         self.tend = children.tend
         self.stalled = children.stalled
@@ -33,12 +34,12 @@ class LocalPools:
         self._local = local
         self._children = children
         self._solo_tasks = solo_tasks
-        self._here: dict[str, int] = {}  # the jobs on our threads, with their attempt
+        self._here: set[tuple[str, int]] = set()  # the attempts on our threads
 
     def submit(self, assignments: Sequence[Assignment], alone: bool) -> None:
         apart = [one for one in assignments if one.task in self._solo_tasks]
         here = [one for one in assignments if one.task not in self._solo_tasks]
-        self._here.update((one.job_id, one.attempt) for one in here)
+        self._here |= {(one.job_id, one.attempt) for one in here}
         self._local.submit(here)
         if apart:
             self._children.submit(apart, alone)
@@ -47,8 +48,7 @@ class LocalPools:
         news: list[tuple[Source, FromExecutor | Died]] = []
         for message in self._local.poll():
             if isinstance(message, Ended):
-                for end in message.ends:
-                    self._here.pop(end.job_id, None)
+                self._here.difference_update((end.job_id, end.attempt) for end in message.ends)
             news.append((self._local, message))
         return news + list(self._children.poll())
 
@@ -61,9 +61,16 @@ class LocalPools:
         return self._children.kill_holder(job_id)
 
     def kill_all(self) -> None:
-        for job_id, attempt in self._here.items():
-            self._local.interrupt(job_id, attempt, "stop")
+        self._stop_threads()
         self._children.kill_all()
+
+    def abandon(self) -> None:
+        self._stop_threads()
+        self._children.abandon()
+
+    def _stop_threads(self) -> None:
+        for job_id, attempt in self._here:
+            self._local.interrupt(job_id, attempt, "stop")
 
     def solo_room(self) -> int:
         return self._children.solo_room()

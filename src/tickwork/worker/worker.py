@@ -8,6 +8,7 @@ that were not stored are kept, and storing one twice is harmless, since an attem
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -55,7 +56,11 @@ class Pools(Protocol):
     def kill_holder(self, job_id: str) -> list[str]:
         """End the process that runs a job; return the jobs that ran beside it and died with it."""
 
-    def kill_all(self) -> None: ...
+    def kill_all(self) -> None:
+        """End every handler at once, and run none any more."""
+
+    def abandon(self) -> None:
+        """End every handler at once; nothing more is heard of them, and new ones can be run."""
 
     def solo_room(self) -> int: ...
 
@@ -127,6 +132,7 @@ class Worker:
         self._poll_s = poll_s
         self._pace = Pace(options.slots)
         self._held: dict[str, Held] = {}
+        self._inbox: deque[tuple[Source, FromExecutor | Died]] = deque()
         self._endings: list[tuple[Held, Ending, float]] = []
         self._notes = Notes()
         self._notes_at = 0.0
@@ -145,16 +151,18 @@ class Worker:
         if self._lease.worker is None or self._lease.lost:
             self._register(now)
         called, self.called = self.called, False
+        # First what needs no store: it must be done in time, also while the store does not answer.
         self._listen(now)
-        self._settle(now)
-        if self._lease.left(now) <= 0:
-            self._let_go("the worker could not renew its lease in time")
-            return min(1.0, self._poll_s)
-        self._look_for_cancels(now, called)
         self._kill_overdue(now)
         self._pools.tend(now)
-        self._start_due(now)
-        took = 0 if self.draining else self._claim(now)
+        owning = self._lease.left(now) > 0
+        if owning:
+            self._start_due(now)
+        else:
+            self._let_go("the worker could not renew its lease in time")
+        self._settle()
+        self._look_for_cancels(now, called)
+        took = self._claim(now) if owning and not self.draining else 0
         self._store_notes(now)
         return 0.0 if took else self._wait(now)
 
@@ -171,10 +179,11 @@ class Worker:
 
     def release(self) -> None:
         """End whatever still runs and give it back, uncharged; then leave."""
+        self._listen(self._clock.monotonic())
         self._pools.kill_all()
         for held in list(self._held.values()):
             self._end(held, Released(), 0.0)
-        self._settle(0.0)
+        self._settle()
         if self._lease.worker is not None:
             self._store.end_worker(self._lease.worker)
             self._lease.worker = None
@@ -209,9 +218,8 @@ class Worker:
                 self._pools.interrupt(held.job.job_id, held.job.attempt, "stop")
 
     def _drop_all(self) -> None:
-        for held in self._held.values():
-            if held.running:
-                self._pools.interrupt(held.job.job_id, held.job.attempt, "stop")
+        self._pools.abandon()
+        self._inbox.clear()
         self._held.clear()
         self._endings.clear()
         self._notes = Notes()
@@ -219,8 +227,9 @@ class Worker:
     # -- hearing from handlers
 
     def _listen(self, now: float) -> None:
-        for source, message in self._pools.poll():
-            self._hear(source, message, now)
+        self._inbox.extend(self._pools.poll())
+        while self._inbox:
+            self._hear(*self._inbox.popleft(), now)
 
     def _hear(self, source: Source, message: FromExecutor | Died, now: float) -> None:
         match message:
@@ -302,9 +311,9 @@ class Worker:
                 source.send(Answer(request, True, self._store.saved_state(job_id)))
             else:
                 source.send(Answer(request, self._store.save_state(job_id, attempt, state), None))
-        except StoreError:
+        except StoreError as error:
+            _log.warning("The state of job %s could not be stored or read: %s", job_id, error)
             source.send(Answer(request, False, None))
-            raise
 
     # -- settling
 
@@ -312,7 +321,7 @@ class Worker:
         del self._held[held.job.job_id]
         self._endings.append((held, ending, waited))
 
-    def _settle(self, now: float) -> None:
+    def _settle(self) -> None:
         """Store how attempts ended, with what they wrote, in one transaction a batch."""
         while self._endings:
             batch = self._endings[:FINISH_BATCH]
@@ -345,11 +354,12 @@ class Worker:
         if now - self._notes_at < NOTES_S:
             return
         self._notes_at = now
-        notes, self._notes = self._notes, Notes()
-        if notes.logs:
-            self._store.append_logs(notes.logs)
-        if notes.progress:
-            self._store.set_progress(list(notes.progress.values()))
+        if self._notes.logs:
+            self._store.append_logs(self._notes.logs)
+            self._notes.logs = []
+        if self._notes.progress:
+            self._store.set_progress(list(self._notes.progress.values()))
+            self._notes.progress = {}
 
     # -- ending what should not go on
 

@@ -7,7 +7,7 @@ one text of it serves our own connections, psycopg's, and SQLAlchemy's over any 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -61,34 +61,38 @@ async def run_inside_async(tx: Any, steps: Steps[T]) -> T:
     if isinstance(tx, psycopg.AsyncConnection):
         if tx.autocommit and tx.info.transaction_status == TransactionStatus.IDLE:
             async with tx.transaction():
-                return await _drive_on_async_psycopg(tx, steps)
-        return await _drive_on_async_psycopg(tx, steps)
+                return await _drive_async(steps, lambda sql, values: _on_async_psycopg(tx, sql, values))
+        return await _drive_async(steps, lambda sql, values: _on_async_psycopg(tx, sql, values))
     kind = _sqlalchemy_kind(tx)
     if kind in {"AsyncSession", "AsyncConnection"}:
         connection = await tx.connection() if kind == "AsyncSession" else tx
         _check_dialect(connection)
-        try:
-            sql, values = next(steps)
-            while True:
-                sql, values = steps.send(_rows(await connection.execute(*_for_sqlalchemy(sql, values))))
-        except StopIteration as done:
-            result: T = done.value
-            return result
+        return await _drive_async(steps, lambda sql, values: _on_async_sqlalchemy(connection, sql, values))
     if kind is not None or isinstance(tx, psycopg.Connection):
-        raise InvalidInput(f"tx= is a {_name(tx)}, which belongs to synchronous code. Nothing was stored. Use enqueue.")
+        raise InvalidInput(
+            f"tx= is a {_name(tx)}, which belongs to synchronous code. Nothing was stored. Use enqueue or enqueue_many."
+        )
     raise _unknown(tx)
 
 
-async def _drive_on_async_psycopg(tx: psycopg.AsyncConnection[Any], steps: Steps[T]) -> T:
+async def _drive_async(steps: Steps[T], run: Callable[[str, Values], Awaitable[Rows]]) -> T:
     try:
         sql, values = next(steps)
         while True:
-            cursor = psycopg.AsyncCursor(tx, row_factory=tuple_row)
-            await cursor.execute(sql.encode(), values)
-            sql, values = steps.send(await cursor.fetchall() if cursor.description else [])
+            sql, values = steps.send(await run(sql, values))
     except StopIteration as done:
         result: T = done.value
         return result
+
+
+async def _on_async_psycopg(tx: psycopg.AsyncConnection[Any], sql: str, values: Values) -> Rows:
+    cursor = psycopg.AsyncCursor(tx, row_factory=tuple_row)
+    await cursor.execute(sql.encode(), values)
+    return await cursor.fetchall() if cursor.description else []
+
+
+async def _on_async_sqlalchemy(connection: Any, sql: str, values: Values) -> Rows:
+    return _rows(await connection.execute(*_for_sqlalchemy(sql, values)))
 
 
 def _on_psycopg(tx: psycopg.Connection[Any], sql: str, values: Values) -> Rows:
