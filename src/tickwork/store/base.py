@@ -26,6 +26,7 @@ from tickwork.core.job import (
     WorkerView,
 )
 from tickwork.core.outcome import Transition
+from tickwork.store.migrate import Migration
 
 LEASE = timedelta(seconds=30)
 AHEAD_LIMIT = timedelta(milliseconds=250)  # a claim may precede its job's time by so much, never a start
@@ -109,6 +110,14 @@ class Health:
 
     facts: dict[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaStatus:
+    """Which migrations a store has, and which it still lacks, in order. Each knows its SQL."""
+
+    applied: tuple[Migration, ...]
+    pending: tuple[Migration, ...]
 
 
 class Waiter(Protocol):
@@ -261,6 +270,12 @@ class Store(Protocol):
 
     def health(self) -> Health:
         """What an operator should know of this store."""
+
+    def schema_status(self) -> SchemaStatus:
+        """Say how far the tables are, and change nothing. SchemaMismatch: they are of a newer version, or another's."""
+
+    def upgrade(self) -> list[Migration]:
+        """Apply the migrations that are missing, all or none; return them. Safe to run twice, and by two at once."""
 
     def close(self) -> None:
         """Let go of every connection."""

@@ -14,8 +14,9 @@ from typing import Any
 
 import msgspec
 
-from tickwork.core.ids import JobId
+from tickwork.core.ids import JobId, is_id
 from tickwork.core.job import Claimed, JobFilter, JobState, JobView, NewJob, Policy
+from tickwork.errors import InvalidInput
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -54,6 +55,13 @@ def encode_labels(labels: Sequence[str]) -> str:
 
 def decode_labels(text: str) -> tuple[str, ...]:
     return tuple(msgspec.json.decode(text, type=list[str]))
+
+
+def checked_id(job_id: JobId) -> JobId:
+    """A place in a list of jobs; anything but an id is refused."""
+    if not is_id(job_id):
+        raise InvalidInput(f"{job_id!r} is not a place in a list of jobs; pass the next_cursor of the page before.")
+    return job_id
 
 
 def clean(text: str | None) -> str | None:

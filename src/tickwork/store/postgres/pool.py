@@ -47,6 +47,13 @@ _LIMITS = {
     "idle_in_transaction_session_timeout": "10s",
     "jit": "off",
 }
+# The server, too, must notice a client whose machine is gone: until then it keeps what the client has locked.
+_WATCHING = {
+    "tcp_keepalives_idle": "10",
+    "tcp_keepalives_interval": "3",
+    "tcp_keepalives_count": "3",
+    "tcp_user_timeout": "10s",
+}
 # A prepared statement may be planned while its tables are empty and then run on a million rows, until the next ANALYZE.
 # Without these plans it can only go from index to index, which is right at every size.
 _PLANS = {
@@ -97,9 +104,9 @@ class Server:
             self._note_pooler()
             return
         self.pooled = False
-        if ours:
-            settings = ", ".join(f"set_config('{name}', '{value}', false)" for name, value in (_LIMITS | _PLANS).items())
-            connection.execute(f"SELECT {settings}".encode())
+        settings = _WATCHING | _LIMITS | _PLANS if ours else _WATCHING
+        calls = ", ".join(f"set_config('{name}', '{value}', false)" for name, value in settings.items())
+        connection.execute(f"SELECT {calls}".encode())
 
     def _note_pooler(self) -> None:
         if not self.pooled:

@@ -67,7 +67,8 @@ early AS MATERIALIZED (
 ),
 chosen AS MATERIALIZED (
     SELECT x.job_id, x.n,
-           clock.now + (row_number() OVER (ORDER BY x.n) - 1) * %(spacing_us)s::bigint * interval '1 microsecond' AS run_at
+           clock.now + (%(first_us)s::bigint + (row_number() OVER (ORDER BY x.n) - 1) * %(spacing_us)s::bigint)
+               * interval '1 microsecond' AS run_at
     FROM (
         SELECT o.job_id, o.n FROM over o LEFT JOIN taken t ON t.key = o.key WHERE o.key IS NULL OR t.job_id = o.job_id
         UNION ALL

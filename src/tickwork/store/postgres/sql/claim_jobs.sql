@@ -1,4 +1,7 @@
--- claim_jobs: from the queue to running, with the next attempt number. No row at all means that the lease is lost;
+-- claim_jobs: from the queue to running, with the next attempt number.
+
+-- :claim_jobs
+-- No row at all means that the lease is lost;
 -- one row without a job means that nothing is due.
 -- `picked` walks the places in the order of their urgency, first those due now, then those due within `ahead`. Each place is
 -- one range of the index, and rows are locked one by one as they are taken: no more than `limit`, in whatever plan.
@@ -64,3 +67,12 @@ SELECT p.job_id::text, p.attempt, p.task, p.queue, p.priority, j.args, j.policy,
 FROM   holder CROSS JOIN clock CROSS JOIN later
 LEFT   JOIN (picked p JOIN tickwork.jobs j ON j.id = p.job_id) ON true
 ORDER  BY p.phase, p.rank, p.priority, p.run_at, p.job_id
+
+-- :due_tasks
+SELECT DISTINCT first.task
+FROM   json_array_elements_text(%(queues)s::json) AS wanted (queue)
+CROSS  JOIN LATERAL (
+    SELECT q.task, q.run_at FROM tickwork.queue q WHERE q.queue = wanted.queue
+    ORDER  BY q.priority, q.run_at, q.job_id LIMIT 1000
+) first
+WHERE  first.run_at <= coalesce(%(now)s::timestamptz, clock_timestamp())

@@ -14,8 +14,9 @@ closed AS (
 SELECT job_id::text FROM closed
 
 -- :reclaim_attempts
--- The reaper's way: only while the worker's lease is past, which is checked again once nobody can change it. A worker that
--- loses an attempt this way is lost as a whole: its next heartbeat is refused, and what else it holds is reclaimed, too.
+-- The reaper's way: only while the worker's lease is past, which is checked once nobody else can change it. It never waits:
+-- whoever holds a lock here is just ending, renewing or claiming. A worker that loses an attempt this way is lost as a
+-- whole: its next heartbeat is refused, and what else it holds is reclaimed, too.
 WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
 ending AS MATERIALIZED (
     -- include ending
@@ -24,17 +25,21 @@ expired AS MATERIALIZED (
     SELECT w.id FROM tickwork.workers w
     WHERE  w.id IN (SELECT r.worker FROM ending e JOIN tickwork.running r ON r.job_id = e.job_id AND r.attempt = e.attempt)
     AND    w.lease_until < (SELECT now FROM clock)
-    ORDER  BY w.id
-    FOR UPDATE
+    FOR UPDATE SKIP LOCKED
+),
+held AS MATERIALIZED (
+    SELECT r.job_id FROM ending e JOIN tickwork.running r ON r.job_id = e.job_id AND r.attempt = e.attempt
+    JOIN   expired w ON w.id = r.worker
+    FOR UPDATE OF r SKIP LOCKED
 ),
 closed AS (
-    DELETE FROM tickwork.running r USING ending e, expired w
-    WHERE r.job_id = e.job_id AND r.attempt = e.attempt AND r.worker = w.id
+    DELETE FROM tickwork.running r USING held h JOIN ending e ON e.job_id = h.job_id WHERE r.job_id = h.job_id
     RETURNING
     -- include closed_columns
 ),
 lost AS (
-    UPDATE tickwork.workers w SET state = 'lost' WHERE w.id IN (SELECT c.worker FROM closed c) AND w.state <> 'ended'
+    UPDATE tickwork.workers w SET state = 'lost' FROM (SELECT DISTINCT c.worker FROM closed c) c
+    WHERE  w.id = c.worker AND w.state <> 'ended'
 ),
 -- include settled
 SELECT job_id::text FROM closed

@@ -1,0 +1,238 @@
+"""Where stores are made for the benchmarks, and a look into them that does not pass through Tickwork.
+
+Every measurement gets a database of its own. What is counted is rows that are committed, read by plain SQL: the code
+that is measured has no say in it. Instants are microseconds since the epoch by the store's clock.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import apsw
+import psycopg
+from tests.postgres_server import PostgresServer
+
+SETTINGS = ("server_version", "fsync", "synchronous_commit", "full_page_writes", "shared_buffers", "max_wal_size")
+
+
+class Database(ABC):
+    """One store: where it is, and what stands in it."""
+
+    def __init__(self, url: str, folder: Path) -> None:
+        self.url = url
+        self.folder = folder  # for what belongs to this measurement: logs, witnesses
+
+    @abstractmethod
+    def one(self, sql: str) -> Any:
+        """The first value of the first row; None when there is none."""
+
+    @abstractmethod
+    def table(self, name: str) -> str:
+        """What a table of Tickwork is called here."""
+
+    @abstractmethod
+    def instant(self, column: str) -> str:
+        """A column that holds an instant, as microseconds."""
+
+    def finished(self) -> int:
+        """How many completions are stored."""
+        return int(self.one(f"SELECT count(*) FROM {self.table('finished')}"))
+
+    def unsuccessful(self) -> int:
+        return int(self.one(f"SELECT count(*) FROM {self.table('finished')} WHERE state <> 'succeeded'"))
+
+    def workers(self) -> int:
+        """How many workers ever registered."""
+        return int(self.one(f"SELECT count(*) FROM {self.table('workers')}"))
+
+    def worker_began_us(self) -> int:
+        """When the newest worker registered, just before its first claim."""
+        return int(self.one(f"SELECT {self.instant('max(started_at)')} FROM {self.table('workers')}"))
+
+    def ended_us(self, after_us: int, nth: int) -> int:
+        """When the n-th job ended after an instant."""
+        ended = self.instant("ended_at")
+        return int(
+            self.one(
+                f"SELECT {ended} FROM {self.table('finished')} WHERE {ended} >= {after_us} "
+                f"ORDER BY ended_at LIMIT 1 OFFSET {nth - 1}"
+            )
+        )
+
+    def settle(self) -> None:
+        """Have done what the filling of the store left to be done, so that it is not charged to what comes next."""
+
+    def counters(self) -> dict[str, float]:
+        """Counters that only grow; the difference of two readings is what happened in between."""
+        return {}
+
+
+class Place(ABC):
+    """One kind of store on this machine."""
+
+    name: str
+
+    @abstractmethod
+    def facts(self) -> dict[str, str]:
+        """What a reader of the figures has to know of it."""
+
+    @abstractmethod
+    def fresh(self) -> Any:
+        """A new, empty database for the length of a block (`with place.fresh() as database`)."""
+
+
+class SqliteDatabase(Database):
+    def __init__(self, folder: Path) -> None:
+        super().__init__(f"sqlite:///{folder}/bench.db", folder)
+        self._path = str(folder / "bench.db")
+        self._connection: apsw.Connection | None = None
+
+    def one(self, sql: str) -> Any:
+        if self._connection is None:
+            self._connection = apsw.Connection(self._path)
+            self._connection.set_busy_timeout(10_000)
+        return self._connection.execute(sql).get
+
+    def table(self, name: str) -> str:
+        return f"tickwork_{name}"
+
+    def instant(self, column: str) -> str:
+        return column
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+
+
+class SqlitePlace(Place):
+    """SQLite files in a temporary folder on a real disk."""
+
+    name = "sqlite"
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def facts(self) -> dict[str, str]:
+        return {
+            "version": f"SQLite {apsw.sqlite_lib_version()} (apsw {apsw.apsw_version()})",
+            "settings": "journal_mode=WAL, synchronous=FULL",
+            "disk": file_system(self._folder),
+        }
+
+    @contextmanager
+    def fresh(self) -> Iterator[SqliteDatabase]:
+        folder = Path(tempfile.mkdtemp(dir=self._folder))
+        database = SqliteDatabase(folder)
+        try:
+            yield database
+        finally:
+            database.close()
+            shutil.rmtree(folder)
+
+
+class PostgresDatabase(Database):
+    def __init__(self, url: str, folder: Path) -> None:
+        super().__init__(url, folder)
+        self._connection = psycopg.connect(url, autocommit=True)
+
+    def one(self, sql: str) -> Any:
+        row = self._connection.execute(sql.encode()).fetchone()
+        return None if row is None else row[0]
+
+    def table(self, name: str) -> str:
+        return f"tickwork.{name}"
+
+    def instant(self, column: str) -> str:
+        return f"(extract(epoch FROM {column}) * 1000000)::bigint"
+
+    def settle(self) -> None:
+        self._connection.execute("CHECKPOINT")
+
+    def counters(self) -> dict[str, float]:
+        sums = "coalesce(sum(n_tup_upd + n_tup_del), 0)::float8"
+        return {
+            "wal_bytes": float(self.one("SELECT pg_current_wal_insert_lsn() - '0/0'")),
+            "commits": float(self.one("SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()")),
+            "dead_tuples": float(self.one(f"SELECT {sums} FROM pg_stat_user_tables")),
+        }
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+class PostgresPlace(Place):
+    """A PostgreSQL cluster of our own, as Debian ships it, with fsync on."""
+
+    name = "postgres"
+
+    def __init__(self, server: PostgresServer, folder: Path) -> None:
+        self._server = server
+        self._folder = folder
+        self._numbers = count(1)
+
+    def facts(self) -> dict[str, str]:
+        with psycopg.connect(self._server.url()) as connection:
+            values = {name: connection.execute(f"SHOW {name}".encode()).fetchone() for name in SETTINGS}
+        shown = {name: str(row[0]) for name, row in values.items() if row is not None}
+        return {
+            "version": f"PostgreSQL {shown.pop('server_version')} (psycopg {psycopg.__version__})",
+            "settings": ", ".join(f"{name}={value}" for name, value in shown.items()),
+            "disk": file_system(self._server.folder),
+        }
+
+    @contextmanager
+    def fresh(self) -> Iterator[PostgresDatabase]:
+        name = f"bench_{next(self._numbers)}"
+        folder = Path(tempfile.mkdtemp(dir=self._folder))
+        database = PostgresDatabase(self._server.create_database(name), folder)
+        try:
+            yield database
+        finally:
+            database.close()
+            self._server.drop_database(name)
+            shutil.rmtree(folder)
+
+
+@contextmanager
+def opened_places(names: list[str]) -> Iterator[list[Place]]:
+    """The stores of these names, ready for use; at the end of the block nothing is left of them."""
+    with temporary_folder() as folder:
+        places: list[Place] = [SqlitePlace(folder)] if "sqlite" in names else []
+        if "postgres" not in names:
+            yield places
+            return
+        with PostgresServer(fsync=True) as server:
+            yield [*places, PostgresPlace(server, folder)]
+
+
+@contextmanager
+def temporary_folder() -> Iterator[Path]:
+    """A folder on a disk: memory is no place to measure durability."""
+    candidates = (tempfile.gettempdir(), "/var/tmp", str(Path(__file__).parent / "results"))
+    parent = next((one for one in candidates if not in_memory(Path(one))), candidates[0])
+    folder = Path(tempfile.mkdtemp(prefix="tickwork-bench-", dir=parent)).resolve()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def in_memory(path: Path) -> bool:
+    return file_system(path) in {"tmpfs", "ramfs", "devtmpfs"}
+
+
+def file_system(path: Path) -> str:
+    """The kind of file system that a folder is on, as the kernel names it."""
+    found = ("", "unknown")
+    for line in Path("/proc/mounts").read_text().splitlines():
+        _, mount, kind, *_ = line.split(" ")
+        if path.resolve().is_relative_to(mount) and len(mount) >= len(found[0]):
+            found = (mount, kind)
+    return found[1]

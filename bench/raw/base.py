@@ -1,0 +1,54 @@
+"""What the raw loops ask of a database."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from multiprocessing.connection import Connection as Pipe
+from typing import Any
+
+PAYLOAD = '{"number": 1}'
+CLAIM = 100
+
+
+class Raw(ABC):
+    """One table of jobs, a row for each, that is kept: state 0 queued, 1 running, 2 done. Travels to processes by pickle."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    @abstractmethod
+    def connect(self) -> Any: ...
+
+    @abstractmethod
+    def create(self, connection: Any) -> None: ...
+
+    @abstractmethod
+    def insert_one(self, connection: Any, run_at: float) -> None:
+        """Store one job, durably."""
+
+    @abstractmethod
+    def insert_many(self, connection: Any, run_ats: Sequence[float]) -> list[int]:
+        """Store jobs in one transaction and return their ids."""
+
+    @abstractmethod
+    def claim(self, connection: Any, now: float, limit: int) -> list[tuple[int, float]]:
+        """Turn up to so many due jobs running; return their ids and times."""
+
+    @abstractmethod
+    def finish(self, connection: Any, ids: Sequence[int]) -> None: ...
+
+    @abstractmethod
+    def next_due(self, connection: Any) -> float | None: ...
+
+    @abstractmethod
+    def listen(self, connection: Any) -> None:
+        """From here on `wait` hears of new jobs."""
+
+    @abstractmethod
+    def call(self, connection: Any, bells: Sequence[Pipe]) -> None:
+        """Wake all who wait."""
+
+    @abstractmethod
+    def wait(self, connection: Any, bell: Pipe, seconds: float) -> None:
+        """Wait until somebody calls, or for so long."""

@@ -1,0 +1,36 @@
+"""The handlers that are measured. Workers load this file; the benchmark itself calls `make_app` for each database."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from tickwork import Tickwork
+
+WITNESS = "TICKWORK_BENCH_WITNESS"  # names the file to which `stamp` appends
+
+_witness = os.open(os.environ[WITNESS], os.O_WRONLY | os.O_APPEND) if WITNESS in os.environ else -1
+
+
+def noop(number: int) -> None:
+    """Nothing at all."""
+
+
+async def noop_async(number: int) -> None:
+    """Nothing at all, on an event loop."""
+
+
+def stamp(number: int) -> None:
+    """Say when this job's first line ran. One short append is one write, whoever else appends."""
+    os.write(_witness, b"%d %d\n" % (number, time.time_ns()))
+
+
+def make_app(url: str | None = None, *, upgrade: bool = False) -> Tickwork:
+    """An app with these tasks. Without a URL it is that of TICKWORK_URL."""
+    made = Tickwork(url, upgrade=upgrade)
+    for function in (noop, noop_async, stamp):
+        made.task(function)
+    return made
+
+
+app = make_app()

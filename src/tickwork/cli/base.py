@@ -1,0 +1,156 @@
+"""What commands share: how they are declared, the options that many of them take, and the way to their store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from tickwork.errors import JobNotFound, StoreUnreachable
+
+if TYPE_CHECKING:
+    from tickwork.app import Tickwork
+    from tickwork.core.ids import JobId
+    from tickwork.core.job import JobFilter, JobView
+
+OK, FAILURE, USAGE, NOT_FOUND, UNREACHABLE = range(5)
+STATES = ("waiting", "queued", "running", "succeeded", "failed", "cancelled", "dropped", "expired")
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+
+class Command(click.Command):
+    """A command whose help ends with an example."""
+
+    def __init__(self, *args: Any, example: str = "", **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.example = example
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        _write_example(self.example, formatter)
+
+
+class Group(click.Group):
+    """A group of commands, with an example of its own."""
+
+    command_class = Command
+
+    def __init__(self, *args: Any, example: str = "", **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.example = example
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        _write_example(self.example, formatter)
+
+
+def _write_example(example: str, formatter: click.HelpFormatter) -> None:
+    if example:
+        lines = example.splitlines()
+        with formatter.section("Examples" if len(lines) > 1 else "Example"):
+            for line in lines:
+                formatter.write(f"{'':{formatter.current_indent}}{line}\n")
+
+
+@dataclass
+class Session:
+    """What was said once for the whole command line."""
+
+    url: str | None = None
+    _open: list[Tickwork] = field(default_factory=list)
+
+    def app(self, *, create: bool = False) -> Tickwork:
+        """The store, behind the calls of an app. Unless `create`, a SQLite file that is not there is not made.
+
+        An empty list from a file that was just made in the wrong folder would look like an answer.
+        """
+        from tickwork.app import Tickwork
+
+        app = Tickwork(self.url)
+        if not create:
+            _check_there(app.url)
+        click.get_current_context().call_on_close(app.close)
+        return app
+
+
+def _check_there(url: str) -> None:
+    from pathlib import Path
+
+    from tickwork.config import sqlite_path
+
+    path = sqlite_path(url)
+    if path is not None and path != ":memory:" and not Path(path).exists():
+        raise StoreUnreachable(
+            f"there is no store in {Path(path).absolute()}. A worker or `tickwork enqueue` makes it; if it is elsewhere, "
+            f"say where: --url sqlite:///PATH, or TICKWORK_URL."
+        )
+
+
+def _remember_url(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        ctx.ensure_object(Session).url = value
+
+
+pass_session = click.make_pass_decorator(Session, ensure=True)
+url_option = click.option(
+    "--url",
+    metavar="URL",
+    expose_value=False,
+    callback=_remember_url,
+    help="Where the store is. Else TICKWORK_URL, else ./tickwork.db.",
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+_FILTERS = (
+    click.option("--state", type=click.Choice(STATES), metavar="STATE", help=f"One of {', '.join(STATES)}."),
+    click.option("--task", metavar="NAME", help="Jobs of this task."),
+    click.option("--queue", metavar="NAME", help="Jobs of this queue."),
+    click.option("--key", metavar="KEY", help="Jobs with this key."),
+    click.option("--collection", metavar="NAME", help="Jobs of this collection."),
+    click.option("--label", metavar="LABEL", help="Jobs with this label."),
+)
+
+
+def filter_options(*, state: bool = True) -> Callable[[Decorated], Decorated]:
+    """The options that say which jobs are meant, handed to the command as one keyword each."""
+
+    def decorate(command: Decorated) -> Decorated:
+        for option in reversed(_FILTERS if state else _FILTERS[1:]):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def job_filter(which: dict[str, str | None], ids: tuple[str, ...] = (), *, dead: bool = False) -> JobFilter:
+    """What the options of `filter_options` say."""
+    from tickwork.core.job import JobFilter, JobState
+
+    given: dict[str, Any] = dict(which)
+    if given.get("state") is not None:
+        given["state"] = JobState(given["state"])
+    return JobFilter(ids=tuple(map(job_id, ids)) or None, dead=dead, **given)
+
+
+def job_id(text: str) -> JobId:
+    """An id as it is stored. Raises JobNotFound for what cannot be one."""
+    from tickwork.core.ids import JobId, is_id
+
+    lowered = text.strip().lower()
+    if not is_id(lowered):
+        raise JobNotFound(
+            f"there is no job {text!r}: ids look like 019a8f3e-1c2d-7abc-8def-0123456789ab. See: tickwork jobs list"
+        )
+    return JobId(lowered)
+
+
+def found_jobs(app: Tickwork, ids: tuple[str, ...]) -> list[JobView]:
+    """The jobs with these ids, in this order. Raises JobNotFound, before anything is done, when one is missing."""
+    wanted = [job_id(text) for text in ids]
+    found = app.store.get_jobs(wanted)
+    missing = [one for one in wanted if one not in found]
+    if missing:
+        raise JobNotFound(
+            f"job {missing[0]} is not in {app.url}: it was never committed, or it was pruned. See: tickwork jobs list"
+        )
+    return [found[one] for one in wanted]

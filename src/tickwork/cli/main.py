@@ -1,0 +1,170 @@
+"""`tickwork`: the tour that --help gives, the commands, and how errors end.
+
+A command's file is imported when that command is asked for, so `tickwork --help` costs no more than click does. Every
+error of ours is one line with its next step. A traceback is shown only of the user's own code, or with TICKWORK_DEBUG=1.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import traceback
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+import click
+
+from tickwork.cli.base import FAILURE, NOT_FOUND, UNREACHABLE, USAGE, Group, Session, url_option
+from tickwork.cli.escape import clean_lines
+from tickwork.errors import InvalidInput, JobNotFound, StoreUnreachable, TickworkError
+
+TOUR = """\
+Usage: tickwork COMMAND ...
+
+  Background jobs on an embedded SQLite file, or on PostgreSQL.
+
+Start here:
+  demo      Watch real jobs run. Nothing to set up, nothing left behind.
+  dev       Run the tasks of a file while you write it; reloads on change.
+              tickwork dev shop.py
+
+Run:
+  worker    Run tasks in production: a supervisor and its child processes.
+              tickwork worker shop.py -c 20 -q default -q mail:3
+  enqueue   Ask for a job.
+              tickwork enqueue send_email to=ada@example.org --in 30m
+
+Look and act:
+  jobs      list, show, why, logs, cancel, retry.
+              tickwork jobs list --state failed
+  dead      The jobs that failed for good: list, redrive, discard.
+              tickwork dead redrive --task send_email --rate 50/s
+  queues    What stands in each queue, and for how long.
+  workers   Who is working, where, and on what.
+
+Look after the store:
+  db        upgrade, status, sql.
+              tickwork db upgrade --url postgresql://user@host/database
+  doctor    Is everything in order? What to do about what is not.
+  version   Which Tickwork this is.
+
+Options:
+  --url URL  Where the store is. Else TICKWORK_URL, else tickwork.toml,
+             else the file tickwork.db in this folder.
+  --help     This tour. Every command has its own, with an example.
+
+Commands that print data take --json. Exit codes: 0 it worked, 1 it failed,
+2 wrong usage, 3 not found, 4 the store does not answer.
+"""
+
+_COMMANDS = {
+    "db": "db",
+    "dead": "dead",
+    "demo": "demo",
+    "dev": "dev",
+    "doctor": "doctor",
+    "enqueue": "enqueue",
+    "jobs": "jobs",
+    "queues": "queues",
+    "version": "version",
+    "worker": "worker",
+    "workers": "workers",
+}
+
+
+class Commands(Group):
+    """The commands, each in a file of its own name, found when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        found: click.Command = getattr(import_module(f"tickwork.cli.{_COMMANDS[cmd_name]}"), cmd_name)
+        return found
+
+    def get_help(self, ctx: click.Context) -> str:
+        return TOUR.rstrip()
+
+    def invoke(self, ctx: click.Context) -> Any:
+        result = super().invoke(ctx)
+        sys.stdout.flush()  # here, where a pipe that nobody reads any more ends us quietly
+        return result
+
+    def main(  # type: ignore[override]
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> None:
+        """Run a command and exit with its code."""
+        try:
+            code = super().main(args, "tickwork", complete_var, standalone_mode=False, **extra)
+        except Exception as error:
+            code = report(error)
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+@click.group(cls=Commands, invoke_without_command=True)
+@url_option
+@click.pass_context
+def main(ctx: click.Context) -> None:
+    logging.basicConfig(format="%(levelname)s: %(message)s", level=logging.WARNING)
+    for level in (logging.WARNING, logging.ERROR):
+        logging.addLevelName(level, logging.getLevelName(level).lower())
+    ctx.ensure_object(Session)
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+def report(error: Exception, environ: Mapping[str, str] = os.environ) -> int:
+    """Say what went wrong on stderr; return the exit code that stands for it."""
+    if isinstance(error, click.Abort):
+        return 130  # Ctrl-C: as a shell counts it
+    if environ.get("TICKWORK_DEBUG") and not isinstance(error, click.ClickException):
+        traceback.print_exception(error)
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        error.show()
+    elif isinstance(error, click.UsageError):
+        _say(f"{error.format_message().rstrip('.')}. See: {_help_of(error.ctx)}")
+    elif isinstance(error, click.ClickException):
+        _say(error.format_message())
+        return FAILURE
+    elif isinstance(error, TickworkError):
+        _say(str(error))
+    else:
+        what = "".join(traceback.format_exception_only(error)).strip()
+        _say(
+            f"{what}. This is a bug in Tickwork: please report it, with the traceback that the same command shows "
+            f"with TICKWORK_DEBUG=1 before it."
+        )
+    return _code(error)
+
+
+def _code(error: Exception) -> int:
+    match error:
+        case click.UsageError() | InvalidInput():
+            return USAGE
+        case JobNotFound():
+            return NOT_FOUND
+        case StoreUnreachable():
+            return UNREACHABLE
+        case _:
+            return FAILURE
+
+
+def _say(message: str) -> None:
+    click.echo(f"{click.style('error:', fg='red', bold=True)} {clean_lines(message)}", err=True, color=_colours())
+
+
+def _colours() -> bool | None:
+    return False if os.environ.get("NO_COLOR") else None
+
+
+def _help_of(ctx: click.Context | None) -> str:
+    return f"{ctx.command_path if ctx else 'tickwork'} --help"

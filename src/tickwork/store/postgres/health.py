@@ -1,0 +1,95 @@
+"""What `tickwork doctor` says of a PostgreSQL store: how durable it is, and what is in its way.
+
+A transaction held open keeps dead rows from being cleared away, and every claim walks over them: so the oldest one is
+named, with what to do about it.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from psycopg.rows import dict_row
+
+from tickwork.clock import Clock
+from tickwork.core.duration import format_duration
+from tickwork.store.base import Health
+from tickwork.store.postgres.pool import Connection, Server
+from tickwork.store.postgres.statements import statements
+
+_CLOCK_TROUBLE = timedelta(seconds=5)
+_TRANSACTION_TROUBLE = timedelta(minutes=1)
+_DEAD_TROUBLE = 100_000
+
+
+def examine(connection: Connection, schema: str, server: Server, clock: Clock) -> Health:
+    """Look at the server and at our tables."""
+    asked = clock.wall_us()
+    facts = _read(connection, schema, "health")[0]
+    ahead = timedelta(microseconds=facts["wall_us"] - (asked + clock.wall_us()) // 2)
+    holders = _read(connection, schema, "oldest_transactions")
+    tables = _read(connection, schema, "table_sizes")
+    return Health(
+        facts={
+            "store": f"PostgreSQL {facts['version']}, {server.where}, schema {schema}",
+            "durability": _durability(facts),
+            "pooler": "yes: statements are not prepared, workers poll" if server.pooled else "none",
+            "clock": f"the server's, {format_duration(abs(ahead))} {'ahead of' if ahead > timedelta(0) else 'behind'} this host's",
+            "oldest transaction": _describe(holders[0]) if holders else "none is open",
+            "dead rows": ", ".join(f"{row['name']} {row['dead']:,}" for row in tables if row["hot"]),
+            "size": ", ".join(f"{row['name']} {row['size']}" for row in tables),
+            "stuck leases": str(facts["stuck"]),
+        },
+        warnings=[*_server_warnings(facts, ahead), *_row_warnings(facts, holders, tables)],
+    )
+
+
+def _read(connection: Connection, schema: str, statement: str) -> list[dict[str, Any]]:
+    with connection.cursor(row_factory=dict_row) as cursor:
+        return cursor.execute(statements(schema)[statement].encode(), {"schema": schema}).fetchall()
+
+
+def _durability(facts: dict[str, Any]) -> str:
+    if facts["fsync"] == "off":
+        return "fsync=off: a crash of the server's machine can lose or corrupt everything"
+    if facts["synchronous_commit"] == "off":
+        return "synchronous_commit=off: a crash of the server can lose the last enqueues that were answered"
+    standbys = " and on the standbys that it waits for" if facts["standbys"] else ""
+    return f"synchronous_commit={facts['synchronous_commit']}: an answered enqueue is on disk{standbys}"
+
+
+def _describe(holder: dict[str, Any]) -> str:
+    return f"{format_duration(holder['age'])} old, {holder['who']}"
+
+
+def _server_warnings(facts: dict[str, Any], ahead: timedelta) -> list[str]:
+    warnings = []
+    if facts["fsync"] == "off" or facts["synchronous_commit"] == "off":
+        warnings.append(f"{_durability(facts)}. Set both to on, unless that is meant.")
+    if facts["encoding"] != "UTF8":
+        warnings.append(f"The database's encoding is {facts['encoding']}: not every text can be stored. Make one with UTF8.")
+    if abs(ahead) > _CLOCK_TROUBLE:
+        warnings.append(
+            f"The clocks of the server and of this host differ by {format_duration(abs(ahead))}. Jobs go by the server's; "
+            f"set both by NTP."
+        )
+    return warnings
+
+
+def _row_warnings(facts: dict[str, Any], holders: list[dict[str, Any]], tables: list[dict[str, Any]]) -> list[str]:
+    warnings = [
+        f"{holder['who']} is {format_duration(holder['age'])} old: until it ends, dead rows stay and claims get slower. "
+        f"{holder['cure']}"
+        for holder in holders
+        if holder["age"] > _TRANSACTION_TROUBLE
+    ]
+    for row in tables:
+        if row["hot"] and row["dead"] > _DEAD_TROUBLE:
+            warnings.append(
+                f"Table {row['name']} has {row['dead']:,} dead rows. Is autovacuum on, and no transaction held open?"
+            )
+    if facts["stuck"]:
+        warnings.append(
+            f"{facts['stuck']} attempts belong to workers whose lease ran out over a minute ago. No reaper runs: start a worker."
+        )
+    return warnings

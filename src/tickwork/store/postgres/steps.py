@@ -1,0 +1,84 @@
+"""The verbs that can also run inside a transaction of the caller's own, as steps (see adapters.py).
+
+Each step is a statement with its values; what it gives back decides the next one. Nothing here does I/O.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from tickwork.core.ids import JobId
+from tickwork.core.job import NewJob
+from tickwork.errors import LeaseLost
+from tickwork.store.base import Finish, NewLog
+from tickwork.store.codec import one_for_each_key
+from tickwork.store.postgres import documents
+from tickwork.store.postgres.adapters import Steps
+
+By = tuple[JobId, int] | None
+
+
+class StepMaker:
+    """Makes steps for one schema. `channel` is where waiting workers listen."""
+
+    def __init__(self, sql: Mapping[str, str], channel: str) -> None:
+        self._sql = sql
+        self._channel = channel
+
+    def insert(self, jobs: Sequence[NewJob], now: datetime | None, by: By = None, fence: str = "hold_current") -> Steps[list[JobId]]:
+        """Store jobs; the answer is who stands for each. Jobs with a key first learn who holds it."""
+        if by is not None:
+            yield from self._fenced(by, fence)
+        kept, stands = one_for_each_key(jobs)
+        if any(job.key is not None for job in kept):
+            ids = yield from self._insert_keyed(kept, now)
+        else:
+            yield self._sql["insert_jobs"], {"now": now, "jobs": documents.document(map(documents.new_job, kept))}
+            ids = [job.id for job in kept]
+        return [ids[place] for place in stands]
+
+    def insert_and_call(self, jobs: Sequence[NewJob], now: datetime | None, by: By = None) -> Steps[list[JobId]]:
+        """Store jobs in somebody's transaction, whose commit wakes the workers.
+
+        The attempt is looked at but not locked: who knows how long this transaction stays open.
+        """
+        ids = yield from self.insert(jobs, now, by, "is_current")
+        yield "SELECT pg_notify(%(channel)s, '')", {"channel": self._channel}
+        return ids
+
+    def finish(self, endings: Sequence[Finish], logs: Sequence[NewLog], now: datetime | None) -> Steps[set[JobId]]:
+        """Store the last lines of attempts, then close them; the answer is whose were closed."""
+        if logs:
+            yield self._sql["append_logs"], {"now": now, "logs": documents.new_logs(logs)}
+        if not endings:
+            return set()
+        rows = yield self._sql["finish_attempts"], {"now": now, "endings": documents.endings(endings)}
+        return {JobId(job_id) for (job_id,) in rows}
+
+    def _fenced(self, by: tuple[JobId, int], fence: str) -> Steps[None]:
+        job_id, attempt = by
+        if not (yield self._sql[fence], {"job_id": job_id, "attempt": attempt}):
+            raise LeaseLost(f"attempt {attempt} of job {job_id} was superseded; nothing it enqueues is stored.")
+
+    def _insert_keyed(self, kept: Sequence[NewJob], now: datetime | None) -> Steps[list[JobId]]:
+        """As `insert`, where some have a key. One that is missing from `holders` was stored by an earlier try."""
+        keyed = [job for job in kept if job.key is not None]
+        wanted = documents.document({"id": job.id, "key": str(job.key)} for job in keyed)
+        rows = yield self._sql["take_keys"], {"now": now, "jobs": wanted}
+        holders = {key: JobId(job_id) for key, job_id in rows}
+        stands = {job.id: holders.get(str(job.key), job.id) for job in keyed}
+        fresh = [job for job in kept if job.key is None or holders.get(job.key) == job.id]
+        rows = yield self._sql["insert_jobs"], {"now": now, "jobs": documents.document(map(documents.new_job, fresh))}
+        yield from self._give_back(fresh, {JobId(job_id) for (job_id,) in rows})
+        replacing = [replace(job, id=stands[job.id]) for job in keyed if job.replace and stands[job.id] != job.id]
+        if replacing:
+            yield self._sql["replace_jobs"], {"now": now, "jobs": documents.document(map(documents.new_job, replacing))}
+        return [stands.get(job.id, job.id) for job in kept]
+
+    def _give_back(self, fresh: Sequence[NewJob], stored: set[JobId]) -> Steps[None]:
+        """Keys that we took for jobs which were there after all."""
+        taken = tuple(job.id for job in fresh if job.key is not None and job.id not in stored)
+        if taken:
+            yield self._sql["free_taken_keys"], {"ids": documents.text_array(taken)}

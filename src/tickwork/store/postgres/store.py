@@ -1,0 +1,501 @@
+"""The verbs of `store.base` on PostgreSQL. The SQL is in sql/, a file for each group of verbs.
+
+Every batch is one statement, and most verbs are one statement in all: a transaction by itself, in one round trip. `now` is
+NULL in production, so that the database's own clock counts; tests hand in theirs. Heartbeats and the reaper have
+connections of their own, and never wait for those that work has in use.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Any, TypeVar
+
+import msgspec
+import psycopg
+from psycopg.pq import TransactionStatus
+from psycopg.rows import dict_row
+
+from tickwork.clock import Clock, SystemClock
+from tickwork.core.ids import JobId, WorkerId, is_id
+from tickwork.core.job import (
+    AttemptState,
+    AttemptView,
+    Claimed,
+    JobFilter,
+    JobState,
+    JobView,
+    LogChunk,
+    NewJob,
+    QueueView,
+    TaskDefinition,
+    WorkerView,
+)
+from tickwork.errors import InvalidInput, LeaseLost, StoreError, StoreUnreachable
+from tickwork.store import codec
+from tickwork.store.base import (
+    Claims,
+    Finish,
+    Health,
+    NewLog,
+    OpenAttempt,
+    Progress,
+    Retention,
+    SchemaStatus,
+    Waiter,
+    Worker,
+)
+from tickwork.store.codec import clean, duration_us, from_us
+from tickwork.store.migrate import Migration
+from tickwork.store.postgres import documents
+from tickwork.store.postgres.adapters import drive, run_inside, run_inside_async
+from tickwork.store.postgres.failures import TRANSIENT, translate
+from tickwork.store.postgres.health import examine
+from tickwork.store.postgres.listener import Listener, PollOnlyWaiter
+from tickwork.store.postgres.notifier import Notifier
+from tickwork.store.postgres.pool import BEGIN, BEGIN_WITH_LIMITS, Connection, Pool, Server
+from tickwork.store.postgres.schema import Schema
+from tickwork.store.postgres.statements import checked_schema, statements
+from tickwork.store.postgres.steps import By, StepMaker
+
+T = TypeVar("T")
+
+_log = logging.getLogger("tickwork.store")
+
+POOL_SIZE = 8
+RESERVED_SIZE = 2
+USER_POOL_SIZE = 20
+TRIES = 6  # of a transaction that the server wants to be run again
+CANCEL_PASSES = 20  # of cancelling jobs that move between queue and running meanwhile
+_NAP_S = 0.02
+_LOST_WORKERS_KEPT = timedelta(hours=1)
+
+
+class Session:
+    """Named statements on a connection that a verb has for itself."""
+
+    __slots__ = ("_sql", "connection", "now")
+
+    def __init__(self, connection: Connection, sql: dict[str, str], now: datetime | None) -> None:
+        self.connection = connection
+        self.now = now
+        self._sql = sql
+
+    def run(self, statement: str, **values: Any) -> list[Any]:
+        return self.run_sql(self._sql[statement], {"now": self.now, **values})
+
+    def run_sql(self, sql: str, values: dict[str, Any]) -> list[Any]:
+        cursor = self.connection.execute(sql.encode(), values)
+        return cursor.fetchall() if cursor.description else []
+
+
+class PostgresStore:
+    """A store in a PostgreSQL database. Safe to use from many threads, processes and machines.
+
+    Nothing is opened before it is needed. Tables of another version are refused, unless `upgrade` brings them up to date.
+    `listen_url` is a way to the same database around a pooler, for workers to be woken by.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        schema: str = "tickwork",
+        clock: Clock | None = None,
+        upgrade: bool = False,
+        listen_url: str | None = None,
+    ) -> None:
+        self.url = url
+        self.server = Server(url)
+        self.schema = Schema(checked_schema(schema), self.server.where)
+        self._sql = statements(schema)
+        self._clock = clock
+        self._host_clock = SystemClock()
+        self._random = Random()
+        self._listening = Server(listen_url) if listen_url else self.server
+        self._pool = Pool(self.server, POOL_SIZE)
+        self._reserved = Pool(self.server, RESERVED_SIZE)
+        self._user_pool = Pool(self.server, USER_POOL_SIZE, ours=False)
+        self._upgrade_first = upgrade
+        self._checked = False
+        self._channel = f"tickwork:{schema}"[:63]
+        self._steps = StepMaker(self._sql, self._channel)
+        self._notifier = Notifier(_sender(self._pool, self._channel), self._host_clock.monotonic)
+        self._last_call = weakref.finalize(self, self._notifier.flush)  # also when the process ends
+
+    # -- transactions
+
+    def _perform(self, work: Callable[[Session], T], *, pool: Pool | None = None, single: bool = True) -> T:
+        """Run `work` as one transaction, and again when the server asks for it.
+
+        A `single` statement is a transaction by itself. Behind a pooler it gets one all the same, for its limits.
+        """
+        for tries_left in reversed(range(TRIES)):
+            with (pool or self._pool).lend() as connection:
+                self._check_schema(connection)
+                try:
+                    return self._once(connection, work, single=single and not self.server.pooled)
+                except psycopg.Error as error:
+                    if error.sqlstate not in TRANSIENT or not tries_left:
+                        raise translate(self.server.where, error, lost=connection.closed) from error
+            threading.Event().wait(self._random.random() * _NAP_S * (TRIES - tries_left))
+        raise AssertionError("unreachable")  # pragma: no cover
+
+    def _once(self, connection: Connection, work: Callable[[Session], T], *, single: bool) -> T:
+        session = Session(connection, self._sql, self._now())
+        if single:
+            return work(session)
+        try:
+            connection.execute(BEGIN_WITH_LIMITS if self.server.pooled else BEGIN)
+            result = work(session)
+            connection.execute("COMMIT")
+        except BaseException:
+            _roll_back(connection)
+            raise
+        return result
+
+    def _now(self) -> datetime | None:
+        return None if self._clock is None else from_us(self._clock.wall_us())
+
+    def _check_schema(self, connection: Connection) -> None:
+        if self._checked:
+            return
+        try:
+            if self._upgrade_first:
+                self.schema.upgrade(connection)
+            self.schema.check(connection)
+        except psycopg.Error as error:
+            raise translate(self.server.where, error, lost=connection.closed) from error
+        self._checked = True
+
+    # -- callers
+
+    def insert_jobs(self, jobs: Sequence[NewJob], tx: Any = None, by: By = None) -> list[JobId]:
+        if tx is not None:
+            self._check_first()
+            return run_inside(tx, self._steps.insert_and_call(jobs, self._now(), by))
+        single = by is None and all(job.key is None for job in jobs)
+        ids = self._perform(
+            lambda session: drive(self._steps.insert(jobs, session.now, by), session.run_sql), single=single
+        )
+        self._notifier.call()
+        return ids
+
+    async def insert_jobs_async(self, jobs: Sequence[NewJob], tx: Any, by: By = None) -> list[JobId]:
+        """As insert_jobs, in an asynchronous transaction of psycopg or SQLAlchemy."""
+        self._check_first()
+        return await run_inside_async(tx, self._steps.insert_and_call(jobs, self._now(), by))
+
+    def get_jobs(self, ids: Sequence[JobId]) -> dict[JobId, JobView]:
+        views = self._views("j.id IN (SELECT value::uuid FROM json_array_elements_text(%(ids)s::json))", {"ids": _ids(ids)})
+        return {view.id: view for view in views}
+
+    def list_jobs(self, which: JobFilter, limit: int, before: JobId | None = None) -> list[JobView]:
+        found, values = codec.conditions(which)
+        if which.ids is not None:
+            found.append("j.id IN (SELECT value::uuid FROM json_array_elements_text({ids}::json))")
+            values["ids"] = _ids(which.ids)
+        if which.label is not None:
+            found.append("EXISTS (SELECT FROM json_array_elements_text(j.labels::json) AS l (name) WHERE l.name = {label})")
+            values["label"] = which.label
+        if before is not None:
+            found.append("j.id < {before}::uuid")
+            values["before"] = codec.checked_id(before)
+        where = " AND ".join(found).format_map({name: f"%({name})s" for name in values}) or "true"
+        return self._views(f"{where} ORDER BY j.id DESC LIMIT %(page)s::bigint", {**values, "page": limit})
+
+    def _views(self, where: str, values: dict[str, Any]) -> list[JobView]:
+        sql = f"{self._sql['job_columns']} WHERE {where}".encode()
+
+        def read(session: Session) -> list[dict[str, Any]]:
+            with session.connection.cursor(row_factory=dict_row) as cursor:
+                return cursor.execute(sql, values).fetchall()
+
+        return [codec.job_view(row, _utc) for row in self._perform(read)]
+
+    def find_key(self, key: str) -> JobId | None:
+        rows = self._perform(lambda session: session.run("find_key", key=key))
+        return JobId(rows[0][0]) if rows else None
+
+    def cancel_jobs(self, ids: Sequence[JobId]) -> list[JobId]:
+        """A job that moved from queue to running or back in the middle of a pass is looked for again."""
+        done: set[str] = set()
+        wanted = [job_id for job_id in ids if is_id(job_id)]
+        for _ in range(CANCEL_PASSES):
+            if not wanted:
+                break
+            rows = self._perform(lambda session, these=documents.document(wanted): session.run("cancel_jobs", ids=these))
+            done.update(job_id for job_id, what in rows if what == "done")
+            wanted = [JobId(job_id) for job_id, what in rows if what == "moved"]
+        self._notifier.call()
+        return [job_id for job_id in dict.fromkeys(ids) if job_id in done]
+
+    def retry_jobs(
+        self, ids: Sequence[JobId], spacing: timedelta = timedelta(0), first: timedelta = timedelta(0)
+    ) -> list[JobId]:
+        values = {"ids": _ids(ids), "spacing_us": duration_us(spacing), "first_us": duration_us(first)}
+        rows = self._perform(lambda session: session.run("retry_jobs", **values))
+        self._notifier.call()
+        return [JobId(job_id) for (job_id,) in rows]
+
+    def discard_jobs(self, ids: Sequence[JobId]) -> list[JobId]:
+        rows = self._perform(lambda session: session.run("discard_jobs", ids=_ids(ids)))
+        discarded = {job_id for (job_id,) in rows}
+        return [job_id for job_id in dict.fromkeys(ids) if job_id in discarded]
+
+    def attempts(self, job_id: JobId) -> list[AttemptView]:
+        if not is_id(job_id):
+            return []
+        rows = self._perform(lambda session: session.run("attempts", job_id=job_id))
+        return [
+            AttemptView(JobId(id), number, AttemptState(state), worker, _utc(began), _instant(ended), error)
+            for id, number, state, worker, began, ended, error in rows
+        ]
+
+    def logs(self, job_id: JobId, after: tuple[int, int] = (0, -1), limit: int = 1000) -> list[LogChunk]:
+        if not is_id(job_id):
+            return []
+        values = {"job_id": job_id, "attempt": after[0], "seq": after[1], "limit": limit}
+        rows = self._perform(lambda session: session.run("logs", **values))
+        return [LogChunk(JobId(id), attempt, seq, _utc(at), text) for id, attempt, seq, at, text in rows]
+
+    def queues(self) -> list[QueueView]:
+        rows = self._perform(lambda session: session.run("queues"))
+        return [QueueView(name, due, later, running, _instant(oldest)) for name, due, later, running, oldest in rows]
+
+    def workers(self) -> list[WorkerView]:
+        rows = self._perform(lambda session: session.run("workers"))
+        return [_worker_view(row) for row in rows]
+
+    def task_definition(self, name: str) -> TaskDefinition | None:
+        rows = self._perform(lambda session: session.run("task_definition", name=name))
+        for name, queue, priority, policy, schema in rows:
+            return TaskDefinition(name, queue, priority, codec.decode_policy(policy), schema.encode())
+        return None
+
+    @contextlib.contextmanager
+    def connection(self) -> Iterator[psycopg.Connection[Any]]:
+        self._check_first()
+        with self._user_pool.lend() as connection:
+            raised: BaseException | None = None
+            try:
+                with connection.transaction():
+                    try:
+                        yield connection
+                    except BaseException as error:
+                        raised = error
+                        raise
+            except psycopg.Error as error:
+                if error is raised:  # the caller's own
+                    raise
+                raise translate(self.server.where, error, lost=connection.closed) from error
+
+    # -- workers
+
+    def register_worker(self, worker: Worker, definitions: Sequence[TaskDefinition], lease: timedelta) -> None:
+        values = {
+            "id": worker.id,
+            "host": worker.host,
+            "pid": worker.pid,
+            "version": worker.version,
+            "queues": documents.document(worker.queues),
+            "tasks": documents.document(worker.tasks),
+            "slots": worker.slots,
+            "lease_us": duration_us(lease),
+        }
+
+        def register(session: Session) -> None:
+            if not session.run("register_worker", **values):
+                raise LeaseLost(f"worker {worker.id} was lost or has ended; it must register under a new id.")
+            if definitions:
+                session.run("define_tasks", tasks=documents.task_definitions(definitions))
+
+        self._perform(register, single=not definitions)
+
+    def renew_lease(self, worker: WorkerId, lease: timedelta) -> bool:
+        values = {"id": worker, "lease_us": duration_us(lease)}
+        return bool(self._perform(lambda session: session.run("renew_lease", **values), pool=self._reserved))
+
+    def drain_worker(self, worker: WorkerId) -> None:
+        self._perform(lambda session: session.run("drain_worker", id=worker))
+
+    def end_worker(self, worker: WorkerId) -> None:
+        self._perform(lambda session: session.run("end_worker", id=worker))
+
+    def claim_jobs(
+        self,
+        worker: WorkerId,
+        queues: Sequence[str],
+        tasks: Sequence[str],
+        limit: int,
+        ahead: timedelta = timedelta(0),
+    ) -> Claims:
+        values = {
+            "worker": worker,
+            "queues": documents.text_array(tuple(dict.fromkeys(queues))),
+            "tasks": documents.text_array(tuple(tasks)),
+            "limit": limit,
+            "ahead_us": duration_us(ahead),
+        }
+        rows = self._perform(lambda session: session.run("claim_jobs", **values))
+        if not rows:
+            raise LeaseLost(f"worker {worker} has no lease any more; it must register anew before it claims.")
+        return Claims([_claimed(row) for row in rows if row[0] is not None], rows[0][-1])
+
+    def due_tasks(self, queues: Sequence[str]) -> set[str]:
+        rows = self._perform(lambda session: session.run("due_tasks", queues=documents.document(queues)))
+        return {name for (name,) in rows}
+
+    def finish_attempts(self, endings: Sequence[Finish], logs: Sequence[NewLog] = (), tx: Any = None) -> set[JobId]:
+        if tx is not None:
+            return run_inside(tx, self._steps.finish(endings, logs, self._now()))
+        finished = self._perform(
+            lambda session: drive(self._steps.finish(endings, logs, session.now), session.run_sql), single=not logs
+        )
+        if any(finish.transition.job is JobState.QUEUED for finish in endings):
+            self._notifier.call()
+        return finished
+
+    def cancel_requests(self, worker: WorkerId) -> list[tuple[JobId, int]]:
+        rows = self._perform(lambda session: session.run("cancel_requests", worker=worker))
+        return [(JobId(job_id), attempt) for job_id, attempt in rows]
+
+    def append_logs(self, logs: Sequence[NewLog]) -> None:
+        if logs:
+            self._perform(lambda session: session.run("append_logs", logs=documents.new_logs(logs)))
+
+    def set_progress(self, progress: Sequence[Progress]) -> None:
+        if progress:
+            self._perform(lambda session: session.run("set_progress", progress=documents.progress(progress)))
+
+    def save_state(self, job_id: JobId, attempt: int, state: bytes) -> bool:
+        values = {"job_id": job_id, "attempt": attempt, "state": clean(state.decode())}
+        return bool(self._perform(lambda session: session.run("save_state", **values)))
+
+    def saved_state(self, job_id: JobId) -> bytes | None:
+        if not is_id(job_id):
+            return None
+        rows = self._perform(lambda session: session.run("saved_state", job_id=job_id))
+        return rows[0][0].encode() if rows else None
+
+    # -- services
+
+    def expired_attempts(self, limit: int) -> list[OpenAttempt]:
+        rows = self._perform(lambda session: session.run("expired_attempts", limit=limit), pool=self._reserved)
+        return [
+            OpenAttempt(JobId(id), attempt, WorkerId(worker), codec.decode_policy(policy), failures, crashes, alone)
+            for id, attempt, worker, policy, failures, crashes, alone in rows
+        ]
+
+    def reclaim_attempts(self, endings: Sequence[Finish]) -> set[JobId]:
+        document = documents.endings(endings)
+        rows = self._perform(lambda session: session.run("reclaim_attempts", endings=document), pool=self._reserved)
+        self._notifier.call()
+        return {JobId(job_id) for (job_id,) in rows}
+
+    def expire_jobs(self, limit: int) -> int:
+        ((count,),) = self._perform(lambda session: session.run("expire_jobs", limit=limit))
+        return int(count)
+
+    def prune(self, retention: Retention, limit: int) -> int:
+        values = {
+            "ended_us": duration_us(retention.ended),
+            "failed_us": duration_us(retention.failed),
+            "lost_us": duration_us(_LOST_WORKERS_KEPT),
+            "limit": limit,
+        }
+        ((count,),) = self._perform(lambda session: session.run("prune", **values))
+        return int(count)
+
+    # -- the store itself
+
+    def now(self) -> datetime:
+        ((now,),) = self._perform(lambda session: session.run("now"))
+        return _utc(now)
+
+    def waiter(self) -> Waiter:
+        self._check_first()
+        if self._listening.pooled:
+            return PollOnlyWaiter()
+        return Listener(lambda: self._listening.connect(ours=False), self._channel)
+
+    def health(self) -> Health:
+        return self._perform(lambda session: examine(session.connection, self.schema.name, self.server, self._host_clock))
+
+    def schema_status(self) -> SchemaStatus:
+        return self._look_at_schema(self.schema.status)
+
+    def upgrade(self) -> list[Migration]:
+        return self._look_at_schema(self.schema.upgrade)
+
+    def _look_at_schema(self, look: Callable[[Connection], T]) -> T:
+        with self._pool.lend() as connection:
+            try:
+                return look(connection)
+            except psycopg.Error as error:
+                raise translate(self.server.where, error, lost=connection.closed) from error
+
+    def _check_first(self) -> None:
+        """Look at the schema, if nothing has done so yet."""
+        if not self._checked:
+            self._perform(lambda session: None)
+
+    def close(self) -> None:
+        self._notifier.flush()
+        for pool in (self._pool, self._reserved, self._user_pool):
+            pool.close()
+
+
+def _sender(pool: Pool, channel: str) -> Callable[[], None]:
+    """What tells the workers; only a hint, so it need not be durable and may fail."""
+    statement = f'BEGIN; SET LOCAL synchronous_commit TO off; NOTIFY "{channel}"; COMMIT'.encode()
+
+    def send() -> None:
+        try:
+            with pool.lend() as connection:
+                connection.execute(statement)
+        except (StoreError, psycopg.Error) as error:
+            _log.debug("Workers could not be woken (%s); they will poll.", error)
+
+    return send
+
+
+def _roll_back(connection: Connection) -> None:
+    if connection.info.transaction_status in (TransactionStatus.INTRANS, TransactionStatus.INERROR):
+        with contextlib.suppress(psycopg.Error):
+            connection.execute("ROLLBACK")
+
+
+def _claimed(row: Any) -> Claimed:
+    job_id, attempt, task, queue, priority, args, policy, run_at, now, failures, crashes, alone, _ = row
+    standing = (_utc(run_at), _utc(now), failures, crashes, alone)
+    return Claimed(JobId(job_id), attempt, task, queue, priority, args.encode(), codec.decode_policy(policy), *standing)
+
+
+def _worker_view(row: Any) -> WorkerView:
+    id, host, pid, version, queues, tasks, slots, state, began, until, running = row
+    names = (_names(queues), _names(tasks))
+    return WorkerView(id, host, pid, version, *names, slots, state, _utc(began), _utc(until), running)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(msgspec.json.decode(text, type=list[str]))
+
+
+def _ids(ids: Sequence[JobId]) -> str:
+    """Ids as a document. What is no id names no job, and PostgreSQL would refuse it."""
+    return documents.document(job_id for job_id in ids if is_id(job_id))
+
+
+def _utc(instant: datetime) -> datetime:
+    """PostgreSQL gives instants in the zone of the session."""
+    return instant.astimezone(UTC)
+
+
+def _instant(instant: datetime | None) -> datetime | None:
+    return None if instant is None else _utc(instant)

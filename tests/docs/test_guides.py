@@ -1,0 +1,52 @@
+"""The code in README and the guides runs as it stands, and what they name exists."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from tickwork import errors
+from tickwork.core.options import Options
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def blocks() -> list[tuple[str, str]]:
+    found = []
+    for page in PAGES:
+        for number, code in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)):
+            found.append((f"{page.relative_to(ROOT)}#{number}", code))
+    return found
+
+
+@pytest.mark.parametrize(("name", "code"), blocks(), ids=[name for name, _ in blocks()])
+def test_the_code_of_a_page_runs_as_it_stands(name: str, code: str, tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(code)
+    ran = subprocess.run([sys.executable, program], cwd=tmp_path, capture_output=True, text=True, timeout=50, check=False)
+    assert ran.returncode == 0, ran.stderr
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_every_option_is_described() -> None:
+    guide = (ROOT / "docs/guides/jobs.md").read_text()
+    for field in fields(Options):
+        assert f"`{field.name}`" in guide, field.name
+
+
+def test_every_error_is_drawn_in_the_tree() -> None:
+    drawn = errors.__doc__ or ""
+    for name, value in vars(errors).items():
+        if isinstance(value, type) and issubclass(value, BaseException):
+            assert name in drawn, name
