@@ -17,6 +17,7 @@ from typing import Any
 
 import apsw
 import psycopg
+
 from tests.postgres_server import PostgresServer
 
 SETTINGS = ("server_version", "fsync", "synchronous_commit", "full_page_writes", "shared_buffers", "max_wal_size")

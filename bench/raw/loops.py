@@ -61,7 +61,7 @@ def serve(raw: Raw, seconds: float, enqueue: Callable[[Callable[[float], None]],
 
     `enqueue` is given a function that stores a job for an instant and wakes the processes.
     """
-    with _processes(raw, _serve, time.time() + seconds) as pipes, _table(raw, create=False) as connection:
+    with _table(raw) as connection, _processes(raw, _serve, time.time() + seconds) as pipes:
 
         def put(run_at: float) -> None:
             raw.insert_one(connection, run_at)

@@ -32,6 +32,7 @@ from tickwork.worker.capture import captured
 from tickwork.worker.child import hello
 from tickwork.worker.children import ChildLimits, Children
 from tickwork.worker.heartbeat import Lease
+from tickwork.worker.load import refuse_while_loading
 from tickwork.worker.local import LocalPool
 from tickwork.worker.pools import LocalPools
 from tickwork.worker.supervisor import GRACE, SLOTS, WorkerParts
@@ -170,6 +171,7 @@ class Tickwork(TaskRegistry):
         For development, tests and small use: handlers run on threads. Only `tickwork worker` can end a handler that
         does not let itself be interrupted.
         """
+        refuse_while_loading()
         if concurrency < 1:
             raise InvalidInput(f"concurrency must be at least 1, not {concurrency}.")
         served = parse_queues([queues] if isinstance(queues, str) else queues or [])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -12,8 +12,9 @@ from tickwork.errors import JobNotFound, StoreUnreachable
 
 if TYPE_CHECKING:
     from tickwork.app import Tickwork
+    from tickwork.client import Job
     from tickwork.core.ids import JobId
-    from tickwork.core.job import JobFilter, JobView
+    from tickwork.core.job import JobFilter
 
 OK, FAILURE, USAGE, NOT_FOUND, UNREACHABLE = range(5)
 STATES = ("waiting", "queued", "running", "succeeded", "failed", "cancelled", "dropped", "expired")
@@ -57,7 +58,6 @@ class Session:
     """What was said once for the whole command line."""
 
     url: str | None = None
-    _open: list[Tickwork] = field(default_factory=list)
 
     def app(self, *, create: bool = False) -> Tickwork:
         """The store, behind the calls of an app. Unless `create`, a SQLite file that is not there is not made.
@@ -71,6 +71,14 @@ class Session:
             _check_there(app.url)
         click.get_current_context().call_on_close(app.close)
         return app
+
+
+def shown_url(url: str) -> str:
+    """A URL without its password."""
+    scheme, separator, rest = url.partition("://")
+    place, at, host = rest.rpartition("@")
+    user, colon, _ = place.partition(":")
+    return f"{scheme}{separator}{user}{':***' if colon else ''}{at}{host}"
 
 
 def _check_there(url: str) -> None:
@@ -144,13 +152,16 @@ def job_id(text: str) -> JobId:
     return JobId(lowered)
 
 
-def found_jobs(app: Tickwork, ids: tuple[str, ...]) -> list[JobView]:
+def found_jobs(app: Tickwork, ids: tuple[str, ...]) -> list[Job]:
     """The jobs with these ids, in this order. Raises JobNotFound, before anything is done, when one is missing."""
-    wanted = [job_id(text) for text in ids]
-    found = app.store.get_jobs(wanted)
-    missing = [one for one in wanted if one not in found]
+    wanted = list(dict.fromkeys(job_id(text) for text in ids))
+    views = app.store.get_jobs(wanted)
+    missing = [one for one in wanted if one not in views]
     if missing:
         raise JobNotFound(
-            f"job {missing[0]} is not in {app.url}: it was never committed, or it was pruned. See: tickwork jobs list"
+            f"job {missing[0]} is not in {shown_url(app.url)}: it was never committed, or it was pruned. "
+            f"See: tickwork jobs list"
         )
-    return [found[one] for one in wanted]
+    from tickwork.client import Job
+
+    return [Job(app.client, one, views[one]) for one in wanted]

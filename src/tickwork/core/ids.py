@@ -9,7 +9,6 @@ There is no lock, which a fork could leave locked for ever: `next` on the counte
 from __future__ import annotations
 
 import re
-import secrets
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -30,7 +29,8 @@ _UUID7 = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-
 class IdMaker:
     """Makes ids from a clock and a source of random bits; the same two always make the same ids.
 
-    In the order in which one thread asks for them, ids grow. Processes that may fork need `randbits` from the kernel.
+    In the order in which one thread asks for them, ids grow. In production `randbits` is `secrets.randbits`, which asks
+    the kernel anew each time: a generator of this process would go on in its forked children where it stood.
     """
 
     def __init__(self, now_ms: Callable[[], int], randbits: Callable[[int], int]) -> None:
@@ -74,12 +74,3 @@ def _text(stamp: int, node: str) -> str:
 @lru_cache(maxsize=8)  # ids made together share it
 def _head(stamp: int) -> str:
     return f"{stamp >> 28:08x}-{stamp >> 12 & 0xFFFF:04x}-7{stamp & 0xFFF:03x}-"
-
-
-def _wall_ms() -> int:
-    return int(datetime.now(UTC).timestamp() * 1000)  # noqa: TID251 - ids are made before any Clock is at hand
-
-
-_of_this_process = IdMaker(_wall_ms, secrets.randbits)
-new_id = _of_this_process.new_id
-new_ids = _of_this_process.new_ids

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from tickwork.core.ids import JobId, is_id
-from tickwork.core.job import Claimed, JobFilter, JobState, JobView, NewJob, Policy
+from tickwork.core.job import JobFilter, JobState, JobView, NewJob, Policy
 from tickwork.errors import InvalidInput
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -141,24 +141,6 @@ def job_view(row: Mapping[str, Any], instant: Callable[[Any], datetime]) -> JobV
         result=None if row["result"] is None else row["result"].encode(),
         error=row["error"],
         discarded=bool(row["discarded"]),
-    )
-
-
-def claimed(row: Mapping[str, Any], claimed_at: datetime, instant: Callable[[Any], datetime]) -> Claimed:
-    """A claimed job from a row of the claim."""
-    return Claimed(
-        job_id=JobId(str(row["job_id"])),
-        attempt=row["attempt"],
-        task=row["task"],
-        queue=row["queue"],
-        priority=row["priority"],
-        args=row["args"].encode(),
-        policy=decode_policy(row["policy"]),
-        run_at=instant(row["run_at"]),
-        claimed_at=claimed_at,
-        failures=row["failures"],
-        crashes=row["crashes"],
-        alone=bool(row["alone"]),
     )
 
 

@@ -118,6 +118,7 @@ def captured() -> Iterator[None]:
     stdout, stderr = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = _Tee(stdout), _Tee(stderr)
     logging.root.addHandler(handler)
+    logging.getLogger("tickwork.task").setLevel(logging.INFO)  # what `current_job().logger` is a child of
     try:
         yield
     finally:

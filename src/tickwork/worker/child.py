@@ -69,9 +69,10 @@ class Outbox:
                 self._send_ends()
 
     def _send_ends(self) -> None:
+        # A handler that is interrupted just here sends them twice, which is harmless, rather than not at all.
         if self._ends:
-            ends, self._ends = self._ends, []
-            self._connection.sendall(encode(Ended(ends)))
+            self._connection.sendall(encode(Ended(self._ends)))
+            self._ends = []
 
 
 def main(arguments: list[str]) -> None:

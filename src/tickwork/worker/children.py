@@ -70,6 +70,7 @@ class Child:
     held: dict[str, Assignment] = field(default_factory=dict)
     unsent: bytearray = field(default_factory=bytearray)
     hello: Hello | None = None
+    trouble: str | None = None
     done: int = 0
     retiring: bool = False
     leaving: bool = False
@@ -300,6 +301,8 @@ class Children:
         match message:
             case Hello():
                 child.hello = message
+            case Trouble(error):
+                child.trouble = error
             case Ended(ends):
                 for end in ends:
                     child.held.pop(end.job_id, None)
@@ -317,7 +320,8 @@ class Children:
         self._forget(child)
         if not child.retiring:
             self._replace(child)
-        return Died(list(child.held), f"the process that ran it {how}", len(child.held) == 1)
+        error = f"the process that ran it {how}" if child.trouble is None else f"no process for it: {child.trouble}"
+        return Died(list(child.held), error, len(child.held) == 1)
 
     def _replace(self, child: Child) -> None:
         if not child.solo and child.hello is not None:

@@ -200,7 +200,10 @@ class Executor:
 
     def _run(self, attempt: Attempt) -> bool:
         """Run one plain attempt; False when it was given up meanwhile, and this thread with it."""
-        attempt.thread = threading.get_ident()
+        with attempt.lock:
+            if attempt.sealed:  # it was ended before it began
+                return True
+            attempt.thread = threading.get_ident()
         sink = self._begin(attempt)
         end: End | None = None
         while True:
@@ -263,7 +266,9 @@ class Executor:
 
     def _create_tasks(self, loop: asyncio.AbstractEventLoop, attempts: list[Attempt]) -> None:
         for attempt in attempts:
-            attempt.future = loop.create_task(self._run_async(attempt))
+            with attempt.lock:
+                if not attempt.sealed:
+                    attempt.future = loop.create_task(self._run_async(attempt))
 
     async def _run_async(self, attempt: Attempt) -> None:
         sink = self._begin(attempt)
@@ -339,10 +344,15 @@ class Executor:
                 return
             attempt.ending = (kind, error)
             attempt.cancelled = True
+            attempt.sealed = attempt.thread is None and attempt.future is None  # it never begins
             if attempt.future is not None and self._loop is not None:
                 self._loop.call_soon_threadsafe(attempt.future.cancel)
             elif attempt.thread is not None:
                 _raise_in(attempt.thread, errors.Interrupted)
+        if attempt.sealed:
+            self._attempts.pop(attempt.key, None)
+            self._ended(attempt.interrupted(), True)
+            return
         self._remind(attempt, STUCK_GRACE_S, lambda: self._give_up(attempt, kind, error))
 
     def _give_up(self, attempt: Attempt, kind: EndKind, error: str) -> None:

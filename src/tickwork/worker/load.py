@@ -13,13 +13,28 @@ from tickwork.errors import WorkerError
 from tickwork.task import TaskRegistry
 
 
+_loading: list[str] = []
+
+
+def refuse_while_loading() -> None:
+    """Raise when the code that calls this runs because a worker's child imports it: it would start workers for ever."""
+    if _loading:
+        raise WorkerError(
+            f"{_loading[0]} starts a worker while it is imported. Put that part under: if __name__ == '__main__':"
+        )
+
+
 def load_app(target: str) -> TaskRegistry:
     """Import `shop.tasks`, `shop.tasks:app` or `shop.py` and return the app in it.
 
     Raises WorkerError with one sentence, or the user's own traceback, when there is none.
     """
     where, _, attribute = target.partition(":")
-    module = _load(where)
+    _loading.append(where)
+    try:
+        module = _load(where)
+    finally:
+        _loading.pop()
     if attribute:
         found = getattr(module, attribute, None)
         if not isinstance(found, TaskRegistry):

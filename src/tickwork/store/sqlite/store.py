@@ -33,7 +33,8 @@ from tickwork.core.outcome import Transition
 from tickwork.errors import LeaseLost, check
 from tickwork.store import codec
 from tickwork.store.base import Claims, Finish, Health, NewLog, OpenAttempt, Progress, Retention, Waiter, Worker
-from tickwork.store.codec import duration_us, from_us, to_us
+from tickwork.store.codec import duration_us, from_us
+from tickwork.store.migrate import Migration
 from tickwork.store.sql import load_statements
 from tickwork.store.sqlite.clock import StoreClock
 from tickwork.store.sqlite.connection import Connection
@@ -42,6 +43,7 @@ from tickwork.store.sqlite.wake import PollOnlyWaiter, SocketWaiter, wake_all
 
 _SQL = load_statements("tickwork.store.sqlite")
 _LOST_WORKERS_KEPT = timedelta(hours=1)
+_STUCK = timedelta(minutes=1)
 
 
 class Transaction:
@@ -87,15 +89,14 @@ class SqliteStore:
         with self._write(tx) as transaction:
             if by is not None and not transaction.run("is_current", by):
                 raise LeaseLost(f"attempt {by[1]} of job {by[0]} was superseded; nothing it enqueues is stored.")
-            ids = [_insert(transaction, job) for job in jobs]
+            kept, stands = codec.one_for_each_key(jobs)
+            ids = [_insert(transaction, job) for job in kept]
         self._wake()
-        return ids
+        return [ids[place] for place in stands]
 
     def get_jobs(self, ids: Sequence[JobId]) -> dict[JobId, JobView]:
         with self._read() as transaction:
-            rows = transaction.connection.rows(
-                _SQL["job_columns"] + " WHERE j.id IN (SELECT value FROM json_each(?))", (_json(list(ids)),)
-            )
+            rows = transaction.connection.rows(_SQL["job_columns"] + _SQL["of_these"], (_json(list(ids)),))
         views = (codec.job_view(row, from_us) for row in rows)
         return {view.id: view for view in views}
 
@@ -109,7 +110,7 @@ class SqliteStore:
             values["label"] = which.label
         if before is not None:
             found.append("j.id < {before}")
-            values["before"] = before
+            values["before"] = codec.checked_id(before)
         where = " AND ".join(found) or "true"
         where = where.format_map({name: f":{name}" for name in values})
         sql = f"{_SQL['job_columns']} WHERE {where} ORDER BY j.id DESC LIMIT :page"
@@ -186,9 +187,10 @@ class SqliteStore:
     def task_definition(self, name: str) -> TaskDefinition | None:
         with self._read() as transaction:
             rows = transaction.run("task_definition", (name,))
-        for name, queue, priority, policy, schema in rows:
-            return TaskDefinition(name, queue, priority, codec.decode_policy(policy), schema.encode())
-        return None
+        if not rows:
+            return None
+        _, queue, priority, policy, schema = rows[0]
+        return TaskDefinition(name, queue, priority, codec.decode_policy(policy), schema.encode())
 
     def connection(self) -> contextlib.AbstractContextManager[Any]:
         return self._file.user_transaction(self._wake)
@@ -200,7 +202,8 @@ class SqliteStore:
             names = (_json(list(worker.queues)), _json(list(worker.tasks)))
             until = transaction.now + duration_us(lease)
             identity = (worker.id, worker.host, worker.pid, worker.version)
-            transaction.run("register_worker", (*identity, *names, worker.slots, transaction.now, until))
+            if not transaction.run("register_worker", (*identity, *names, worker.slots, transaction.now, until)):
+                raise LeaseLost(f"worker {worker.id} was lost or has ended; it must register under a new id.")
             for task in definitions:
                 policy = codec.encode_policy(task.policy)
                 transaction.run("define_task", (task.name, task.queue, task.priority, policy, task.schema.decode()))
@@ -225,7 +228,7 @@ class SqliteStore:
         limit: int,
         ahead: timedelta = timedelta(0),
     ) -> Claims:
-        names, window = _json(list(tasks)), duration_us(ahead)
+        names, window, queues = _json(list(tasks)), duration_us(ahead), list(dict.fromkeys(queues))
         with self._write() as transaction:
             _check_lease(transaction, worker)
             picked = _pick(transaction, queues, names, limit, 0, transaction.now)
@@ -246,7 +249,10 @@ class SqliteStore:
     def finish_attempts(self, endings: Sequence[Finish], logs: Sequence[NewLog] = (), tx: Any = None) -> set[JobId]:
         with self._write(tx) as transaction:
             _append(transaction, logs)
-            return {finish.job_id for finish in endings if _finish(transaction, finish, "leave_running", ())}
+            finished = {finish.job_id for finish in endings if _finish(transaction, finish, "leave_running", ())}
+        if tx is None and any(finish.transition.job is JobState.QUEUED for finish in endings):
+            self._wake()
+        return finished
 
     def cancel_requests(self, worker: WorkerId) -> list[tuple[JobId, int]]:
         with self._read() as transaction:
@@ -259,8 +265,8 @@ class SqliteStore:
     def set_progress(self, progress: Sequence[Progress]) -> None:
         with self._write() as transaction:
             for one in progress:
-                values = {"job_id": one.job_id, "attempt": one.attempt, "fraction": one.fraction, "note": one.note}
-                transaction.run("set_progress", values)
+                values = {"job_id": one.job_id, "attempt": one.attempt, "fraction": one.fraction}
+                transaction.run("set_progress", {**values, "note": codec.clean(one.note)})
 
     def save_state(self, job_id: JobId, attempt: int, state: bytes) -> bool:
         values = {"job_id": job_id, "attempt": attempt, "state": state.decode()}
@@ -287,9 +293,11 @@ class SqliteStore:
     def reclaim_attempts(self, endings: Sequence[Finish]) -> set[JobId]:
         with self._write() as transaction:
             now = (transaction.now,)
-            reclaimed = {one.job_id for one in endings if _finish(transaction, one, "leave_running_expired", now)}
+            holders = {one.job_id: _finish(transaction, one, "leave_running_expired", now) for one in endings}
+            for worker in {worker for worker in holders.values() if worker is not None}:
+                transaction.run("lose_worker", (worker,))
         self._wake()
-        return reclaimed
+        return {job_id for job_id, worker in holders.items() if worker is not None}
 
     def expire_jobs(self, limit: int) -> int:
         with self._write() as transaction:
@@ -304,10 +312,9 @@ class SqliteStore:
         with self._write() as transaction:
             now = transaction.now
             cutoff = {"ended": now - duration_us(retention.ended), "failed": now - duration_us(retention.failed)}
-            ids = [row[0] for row in transaction.run("prunable", {**cutoff, "limit": limit})]
-            for table, column in _JOB_TABLES:
-                sql = f"DELETE FROM tickwork_{table} WHERE {column} IN (SELECT value FROM json_each(?))"
-                transaction.connection.run(sql, (_json(ids),))
+            ids = [row[0] for row in transaction.run("prunable", {**cutoff, "now": now, "limit": limit})]
+            for statement in ("prune_jobs", "prune_finished", "prune_attempts", "prune_logs", "prune_saved"):
+                transaction.run(statement, (_json(ids),))
             transaction.run("prune_workers", (now - duration_us(_LOST_WORKERS_KEPT),))
             transaction.run("prune_keys", (now,))
         return len(ids)
@@ -333,7 +340,15 @@ class SqliteStore:
     def health(self) -> Health:
         with self._file.reading() as connection:
             ahead = self._clock.ahead_us(connection)
-        return self._file.health(timedelta(microseconds=ahead))
+            overdue = self._clock.now_us(connection, may_write=False) - duration_us(_STUCK)
+            ((stuck,),) = connection.run(_SQL["stuck_leases"], (overdue,))
+        return self._file.health(timedelta(microseconds=ahead), stuck)
+
+    def schema_status(self) -> SchemaStatus:
+        return self._file.schema_status()
+
+    def upgrade(self) -> list[Migration]:
+        return self._file.upgrade()
 
     def close(self) -> None:
         self._file.close()
@@ -341,12 +356,12 @@ class SqliteStore:
 
 # -- one row each: what the verbs above do for every job of a batch
 
-_JOB_TABLES = (("jobs", "id"), ("finished", "job_id"), ("attempts", "job_id"), ("logs", "job_id"), ("saved", "job_id"))
-
 
 def _insert(transaction: Transaction, job: NewJob) -> JobId:
-    asked, run_at, expires_at = due_us(job, transaction.now)
+    asked, run_at, expires_at = codec.due_us(job, transaction.now)
     if job.key is not None:
+        if transaction.run("is_stored", (job.id,)):
+            return job.id
         holder = transaction.run("key_holder", (job.key, transaction.now))
         if holder:
             if job.replace:
@@ -361,19 +376,6 @@ def _insert(transaction: Transaction, job: NewJob) -> JobId:
         place = (job.queue, job.priority, run_at, job.id, job.task)
         transaction.run("insert_queue", (*place, int(job.key is not None), expires_at))
     return job.id
-
-
-def due_us(job: NewJob, now: int) -> tuple[int, int, int | None]:
-    """When a new job was asked for, when it may be claimed, and when it expires.
-
-    A time in the past is kept as the job's own, but stands in the queue as of now: claims may remember how far they
-    have read and need not look further back.
-    """
-    asked = to_us(job.at) if job.at is not None else now + duration_us(job.delay or timedelta(0))
-    if job.expires_at is not None:
-        return asked, max(asked, now), to_us(job.expires_at)
-    expires_at = None if job.policy.expires is None else max(asked, now) + duration_us(job.policy.expires)
-    return asked, max(asked, now), expires_at
 
 
 def _replace(
@@ -391,6 +393,8 @@ def _replace(
         "policy": codec.encode_policy(job.policy),
         "collection": job.collection,
         "labels": codec.encode_labels(job.labels),
+        "parent": job.parent,
+        "trace": job.trace,
     }
     if transaction.run("replace_queue", values):
         transaction.run("replace_job", values)
@@ -438,33 +442,34 @@ def _next_due(transaction: Transaction, queues: Sequence[str], window: int) -> f
 
 def _append(transaction: Transaction, logs: Sequence[NewLog]) -> None:
     for log in logs:
-        values = {"job_id": log.job_id, "attempt": log.attempt, "seq": log.seq, "at": transaction.now, "text": log.text}
-        transaction.run("append_log", values)
+        values = {"job_id": log.job_id, "attempt": log.attempt, "seq": log.seq, "at": transaction.now}
+        transaction.run("append_log", {**values, "text": codec.clean(log.text)})
 
 
-def _finish(transaction: Transaction, finish: Finish, guard: str, extra: tuple[int, ...]) -> bool:
-    """Close one attempt behind its guard and move its job on. False: it was not the current one."""
+def _finish(transaction: Transaction, finish: Finish, guard: str, extra: tuple[int, ...]) -> str | None:
+    """Close one attempt behind its guard and move its job on; return its worker. None: it was not the current one."""
     rows = transaction.run(guard, (finish.job_id, finish.attempt, *extra))
     if not rows:
-        return False
+        return None
     queue, priority, task, run_at, claimed_at, worker, keyed, expires_at, cancel_at = rows[0]
     outcome = finish.transition if cancel_at is None else _cancelled(finish.transition)
+    error = codec.clean(outcome.error)
     started_at = claimed_at + duration_us(finish.waited)
     if outcome.job is JobState.QUEUED:
         check(outcome.delay is not None, f"Job {finish.job_id} is to be queued again without a time.")
-        attempt = (finish.job_id, finish.attempt, outcome.attempt, worker, started_at, transaction.now, outcome.error)
+        attempt = (finish.job_id, finish.attempt, outcome.attempt, worker, started_at, transaction.now, error)
         transaction.run("enter_attempts", attempt)
         again_at = transaction.now + duration_us(outcome.delay or timedelta(0))
         place = (queue, priority, again_at, finish.job_id, task, finish.attempt)
         counts = (outcome.failures, outcome.crashes, int(outcome.alone))
         transaction.run("enter_queue", (*place, *counts, keyed, expires_at))
-        return True
+        return str(worker)
     result = None if outcome.result is None else outcome.result.decode()
     ended = (finish.job_id, outcome.job, transaction.now, run_at, finish.attempt, outcome.attempt, worker, started_at)
-    transaction.run("enter_finished", (*ended, outcome.failures, outcome.crashes, result, outcome.error))
+    transaction.run("enter_finished", (*ended, outcome.failures, outcome.crashes, result, error))
     if keyed:
         _let_go_of_key(transaction, finish.job_id)
-    return True
+    return str(worker)
 
 
 def _cancelled(outcome: Transition) -> Transition:
@@ -500,7 +505,7 @@ def _end_unstarted(
 
 
 def _retry(transaction: Transaction, job_id: JobId, run_at: int) -> bool:
-    if transaction.run("retry_now", {"job_id": job_id, "run_at": run_at}):
+    if transaction.run("hurry", {"job_id": job_id, "run_at": run_at, "now": transaction.now}):
         return True
     rows = transaction.run("ended_job", (job_id,))
     if not rows:

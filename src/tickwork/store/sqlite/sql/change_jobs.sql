@@ -13,8 +13,8 @@ UPDATE tickwork_running SET cancel_at = coalesce(cancel_at, :now) WHERE job_id =
 -- :finish_unstarted
 INSERT INTO tickwork_finished (job_id, state, ended_at, run_at, attempt, failures, crashes, error) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 
--- :retry_now
-UPDATE tickwork_queue SET run_at = :run_at WHERE job_id = :job_id AND run_at > :run_at RETURNING job_id
+-- :hurry
+UPDATE tickwork_queue SET run_at = min(run_at, :run_at) WHERE job_id = :job_id AND run_at > :now RETURNING job_id
 
 -- :ended_job
 SELECT f.attempt, f.attempt_state, f.worker, f.started_at, f.ended_at, f.error, f.crashes,
@@ -31,8 +31,26 @@ WHERE job_id = :job_id AND state = 'failed' AND discarded_at IS NULL
 RETURNING job_id
 
 -- :prunable
-SELECT job_id FROM tickwork_finished WHERE ended_at < :ended AND (state <> 'failed' OR ended_at < :failed)
-ORDER BY ended_at LIMIT :limit
+-- A job whose key stays taken is kept as long as the key.
+SELECT f.job_id FROM tickwork_finished f
+WHERE  f.ended_at < :ended AND (f.state <> 'failed' OR f.ended_at < :failed)
+AND    NOT EXISTS (SELECT 1 FROM tickwork_keys k WHERE k.job_id = f.job_id AND k.until > :now)
+ORDER  BY f.ended_at LIMIT :limit
+
+-- :prune_jobs
+DELETE FROM tickwork_jobs WHERE id IN (SELECT value FROM json_each(?))
+
+-- :prune_finished
+DELETE FROM tickwork_finished WHERE job_id IN (SELECT value FROM json_each(?))
+
+-- :prune_attempts
+DELETE FROM tickwork_attempts WHERE job_id IN (SELECT value FROM json_each(?))
+
+-- :prune_logs
+DELETE FROM tickwork_logs WHERE job_id IN (SELECT value FROM json_each(?))
+
+-- :prune_saved
+DELETE FROM tickwork_saved WHERE job_id IN (SELECT value FROM json_each(?))
 
 -- :prune_workers
 DELETE FROM tickwork_workers

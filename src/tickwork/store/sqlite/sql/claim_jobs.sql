@@ -1,7 +1,7 @@
 -- claim_jobs: from the queue to running, with the next attempt number.
 
 -- :worker_lease
-SELECT lease_until FROM tickwork_workers WHERE id = ?
+SELECT lease_until FROM tickwork_workers WHERE id = ? AND state IN ('running', 'draining')
 
 -- :pick_due
 -- One range of the primary key: the due jobs of one queue and priority, the oldest first.

@@ -13,6 +13,9 @@ RETURNING id
 INSERT INTO tickwork_queue (queue, priority, run_at, job_id, task, attempt, failures, crashes, alone, keyed, expires_at)
 VALUES (?, ?, ?, ?, ?, 0, 0, 0, 0, ?, ?)
 
+-- :is_stored
+SELECT 1 FROM tickwork_jobs WHERE id = ?
+
 -- :key_holder
 SELECT job_id FROM tickwork_keys WHERE key = ? AND (until IS NULL OR until > ?)
 
@@ -29,5 +32,5 @@ RETURNING job_id
 -- :replace_job
 UPDATE tickwork_jobs
 SET task = :task, queue = :queue, priority = :priority, args = :args, policy = :policy, due_at = :due_at, expires_at = :expires_at,
-    collection = :collection, labels = :labels
+    collection = :collection, labels = :labels, parent = :parent, trace = :trace
 WHERE id = :job_id

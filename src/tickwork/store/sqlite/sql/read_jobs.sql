@@ -17,6 +17,9 @@ LEFT   JOIN tickwork_queue q ON q.job_id = j.id
 LEFT   JOIN tickwork_running r ON r.job_id = j.id
 LEFT   JOIN tickwork_finished f ON f.job_id = j.id
 
+-- :of_these
+WHERE j.id IN (SELECT value FROM json_each(?))
+
 -- :holder_of_key
 SELECT job_id FROM tickwork_keys WHERE key = ?
 

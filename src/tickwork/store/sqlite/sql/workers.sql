@@ -1,26 +1,36 @@
 -- Workers: one lease for each instance.
 
 -- :register_worker
+-- No row back: the worker was lost or has ended. Under the same id it could not tell its old attempts from new ones.
 INSERT INTO tickwork_workers (id, host, pid, version, queues, tasks, slots, state, started_at, lease_until)
 VALUES (?, ?, ?, ?, ?, ?, ?, 'running', ?, ?)
 ON CONFLICT (id) DO UPDATE SET queues = excluded.queues, tasks = excluded.tasks, slots = excluded.slots, lease_until = excluded.lease_until
+WHERE state IN ('running', 'draining')
+RETURNING id
 
 -- :define_task
 INSERT INTO tickwork_tasks (name, queue, priority, policy, schema) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (name) DO UPDATE SET queue = excluded.queue, priority = excluded.priority, policy = excluded.policy, schema = excluded.schema
 
 -- :renew_lease
-UPDATE tickwork_workers SET lease_until = ? WHERE id = ? RETURNING id
+UPDATE tickwork_workers SET lease_until = ? WHERE id = ? AND state IN ('running', 'draining') RETURNING id
 
 -- :drain_worker
-UPDATE tickwork_workers SET state = 'draining' WHERE id = ?
+UPDATE tickwork_workers SET state = 'draining' WHERE id = ? AND state = 'running'
 
 -- :end_worker
 -- The row stays until the pruner finds nothing that points at it; whatever was left open is reclaimed at once.
 UPDATE tickwork_workers SET state = 'ended', lease_until = min(lease_until, :now - 1) WHERE id = :id
 
+-- :lose_worker
+-- One that lost an attempt to the reaper is lost as a whole: its next heartbeat is refused.
+UPDATE tickwork_workers SET state = 'lost' WHERE id = ? AND state <> 'ended'
+
+-- :stuck_leases
+SELECT count(*) FROM tickwork_workers w JOIN tickwork_running r ON r.worker = w.id WHERE w.lease_until < ?
+
 -- :cancel_requests
-SELECT job_id, attempt FROM tickwork_running WHERE worker = ? AND cancel_at IS NOT NULL
+SELECT job_id, attempt FROM tickwork_running WHERE worker = ? AND cancel_at IS NOT NULL ORDER BY job_id
 
 -- :expired_attempts
 SELECT r.job_id, r.attempt, r.worker, j.policy, r.failures, r.crashes, r.alone

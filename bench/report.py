@@ -1,0 +1,149 @@
+"""What a run found: a table for people, JSON for programs, and the machine that it was found on."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from rich.table import Table
+
+from bench.places import Place, temporary_folder
+from bench.rows import Sizes
+from bench.run import Outcome
+from bench.stats import percentile
+from bench.worker import PROCESSES, ROOT
+from tickwork.version import VERSION
+
+LATEST = Path(__file__).parent / "results" / "latest.json"
+_FSYNCS = 100
+
+
+def table(outcomes: Sequence[Outcome]) -> Table:
+    """Ours beside raw, a line for each row and store."""
+    made = Table(title="Tickwork beside raw loops on the same store (medians)", title_justify="left")
+    for column in ("workload", "store"):
+        made.add_column(column)
+    for column in ("ours", "raw", "ratio", "spread"):
+        made.add_column(column, justify="right")
+    made.add_column("of each job")
+    for outcome in outcomes:
+        made.add_row(*_line(outcome))
+    return made
+
+
+def _line(outcome: Outcome) -> list[str]:
+    ours, raw, ratios = outcome.figures(), outcome.raw_figures(), outcome.ratios()
+    unit = outcome.row.unit
+    shown = _figures(ours, unit) if outcome.error is None else "failed"
+    ratio = " / ".join(f"{one:.2f}" if one < 10 else f"{one:.0f}" for one in ratios.values())
+    costs = [f"{_cost(value)} {_COSTS[name]}" for name, value in outcome.extra().items() if name in _COSTS]
+    return [
+        _title(outcome),
+        outcome.store,
+        shown,
+        _figures(raw, unit),
+        ratio,
+        f"{outcome.spread():.0%}",
+        ", ".join(costs),
+    ]
+
+
+_COSTS = {"wal_bytes_per_job": "B WAL", "commits_per_job": "commits", "dead_tuples_per_job": "dead rows"}
+
+
+def _title(outcome: Outcome) -> str:
+    return outcome.row.title if outcome.row.unit == "jobs/s" else f"{outcome.row.title}: p50 / p95 / p99"
+
+
+def _cost(value: float) -> str:
+    return f"{value:.0f}" if value >= 10 else f"{value:.2g}"
+
+
+def _figures(figures: Mapping[str, float], unit: str) -> str:
+    if unit == "jobs/s":
+        return " / ".join(f"{value:,.0f}/s" for value in figures.values())
+    return " / ".join(f"{value:.1f}" for value in figures.values()) + (" ms" if figures else "")
+
+
+def write(outcomes: Sequence[Outcome], facts: Mapping[str, Any], path: Path = LATEST) -> Path:
+    """Write everything, each single measurement included."""
+    document = {**facts, "rows": [_document(outcome) for outcome in outcomes]}
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")
+    return path
+
+
+def _document(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "row": outcome.row.name,
+        "title": outcome.row.title,
+        "store": outcome.store,
+        "unit": outcome.row.unit,
+        "ours": outcome.figures(),
+        "raw": outcome.raw_figures(),
+        "ratio": outcome.ratios(),
+        "spread": outcome.spread(),
+        "extra": outcome.extra(),
+        "error": outcome.error,
+        "samples": {"ours": [asdict(one) for one in outcome.ours], "raw": [asdict(one) for one in outcome.raw]},
+    }
+
+
+# -- the machine
+
+
+def machine() -> dict[str, Any]:
+    """What figures depend on besides the code."""
+    return {
+        "host": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "cpu": _first("/proc/cpuinfo", "model name"),
+        "cores": os.cpu_count(),
+        "memory": _first("/proc/meminfo", "MemTotal"),
+        "python": platform.python_version(),
+        "load_before": round(os.getloadavg()[0], 2),
+        "fsync_ms": round(fsync_ms(), 3),
+    }
+
+
+def facts_of(places: Sequence[Place], sizes: Sizes, repeat: int) -> dict[str, Any]:
+    return {
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "tickwork": {"version": VERSION, "commit": _commit()},
+        "machine": machine(),
+        "stores": {place.name: place.facts() for place in places},
+        "settings": {"worker": f"tickwork worker --processes {PROCESSES}, shipped defaults", "repeat": repeat},
+        "sizes": asdict(sizes),
+    }
+
+
+def fsync_ms() -> float:
+    """How long a small durable write takes, in the middle: the floor under everything that commits."""
+    took: list[float] = []
+    with temporary_folder() as folder, (folder / "probe").open("wb", buffering=0) as file:
+        for _ in range(_FSYNCS):
+            began = time.perf_counter()
+            file.write(b"x" * 512)
+            os.fsync(file.fileno())
+            took.append((time.perf_counter() - began) * 1000)
+    return percentile(took, 50)
+
+
+def _first(path: str, name: str) -> str:
+    lines = Path(path).read_text().splitlines() if Path(path).exists() else []
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith(name)), "unknown")
+
+
+def _commit() -> str:
+    git = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
+    try:
+        return subprocess.run(git, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"

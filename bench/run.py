@@ -1,0 +1,90 @@
+"""Measures rows on stores, ours and raw by turns, so that what else happens on the machine meets both alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import psycopg
+
+from bench.places import Place
+from bench.raw.loops import RawFailed
+from bench.rows import Measure, Row, Sample, Sizes
+from bench.stats import medians, spread
+from bench.worker import BenchFailed
+from tickwork.errors import TickworkError
+
+FAILURES = (BenchFailed, RawFailed, TickworkError, psycopg.Error, ImportError)
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What the measurements of one row on one store gave. `error` says why some are missing."""
+
+    row: Row
+    store: str
+    ours: list[Sample] = field(default_factory=list)
+    raw: list[Sample] = field(default_factory=list)
+    error: str | None = None
+
+    def figures(self) -> dict[str, float]:
+        """Ours: the median of each figure."""
+        return medians([sample.figures for sample in self.ours]) if self.ours else {}
+
+    def raw_figures(self) -> dict[str, float]:
+        return medians([sample.figures for sample in self.raw]) if self.raw else {}
+
+    def extra(self) -> dict[str, float]:
+        return medians([sample.extra for sample in self.ours]) if self.ours else {}
+
+    def ratios(self) -> dict[str, float]:
+        """Ours as a share (or a multiple) of raw, for each figure that both have."""
+        ours, raw = self.figures(), self.raw_figures()
+        return {name: ours[name] / raw[name] for name in ours if raw.get(name)}
+
+    def spread(self) -> float:
+        """How far our runs lie apart in their first figure."""
+        values = [next(iter(sample.figures.values())) for sample in self.ours]
+        return spread(values) if values else 0.0
+
+
+class Watcher(Protocol):
+    """Is told how far a run is."""
+
+    def begins(self, row: Row, store: str, what: str) -> None: ...
+
+    def measured(self, row: Row, store: str, what: str, sample: Sample) -> None: ...
+
+    def ended(self, outcome: Outcome) -> None: ...
+
+
+def run_rows(
+    places: Sequence[Place], rows: Sequence[Row], sizes: Sizes, repeat: int, watcher: Watcher
+) -> Iterator[Outcome]:
+    """Measure each row on each store so many times. A row that fails says why, and the others go on."""
+    for place in places:
+        for row in rows:
+            outcome = Outcome(row, place.name)
+            try:
+                _measure(outcome, place, sizes, repeat, watcher)
+            except FAILURES as error:
+                outcome.error = f"{type(error).__name__}: {error}"
+            watcher.ended(outcome)
+            yield outcome
+
+
+def _measure(outcome: Outcome, place: Place, sizes: Sizes, repeat: int, watcher: Watcher) -> None:
+    row = outcome.row
+    watcher.begins(row, place.name, "setting up")
+    with row.raw(place, sizes) as raw, row.ours(place, sizes) as ours:
+
+        def take(what: str, measure: Measure, samples: list[Sample]) -> None:
+            watcher.begins(row, place.name, f"{what}, {len(samples) + 1} of {repeat}")
+            samples.append(measure())
+            watcher.measured(row, place.name, what, samples[-1])
+
+        for turn in range(repeat):
+            if turn == 0 or not row.raw_once:
+                take("raw", raw, outcome.raw)
+            take("ours", ours, outcome.ours)

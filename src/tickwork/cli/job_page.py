@@ -1,0 +1,97 @@
+"""All about one job, on a page for people."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from tickwork.cli.escape import clean, clean_lines
+from tickwork.cli.output import about, ago, console, last_line, print_table, state_text, stored_json, utc
+from tickwork.core.duration import format_duration
+from tickwork.core.job import AttemptView, JobView, WorkerView
+
+_FACTS_WIDTH = 12
+_VALUE_LIMIT = 2000  # characters of arguments or of a result that are shown
+
+
+def print_job(
+    view: JobView, attempts: Sequence[AttemptView], why: str, workers: Sequence[WorkerView], now: datetime
+) -> None:
+    """Print the page."""
+    out = console()
+    out.print(Text.assemble((clean(view.task), "bold"), "  ", state_text(view.state), "  ", (view.id, "dim")))
+    out.print(Text(f"{clean(why[:1].upper() + why[1:])}."), soft_wrap=not out.is_terminal)
+    click.echo()
+    for name, value in _facts(view, now):
+        _print_fact(out, name, value)
+    if attempts:
+        click.echo()
+        _print_attempts(attempts, {worker.id: f"{worker.host}:{worker.pid}" for worker in workers}, now, out)
+    if view.error:
+        click.echo()
+        out.print(Text("Error", style="bold"))
+        out.print(Text(clean_lines(view.error), style="red"), soft_wrap=True)
+
+
+def _facts(view: JobView, now: datetime) -> Iterator[tuple[str, str]]:
+    yield "arguments", _shown(view.args)
+    if view.result is not None:
+        yield "result", _shown(view.result)
+    yield "queue", f"{view.queue}, priority {view.priority}"
+    yield "created", f"{utc(view.created_at)}, {ago(view.created_at, now)}"
+    yield "due", f"{utc(view.run_at)}, {ago(view.run_at, now)}"
+    if view.expires_at is not None:
+        yield "expires", f"{utc(view.expires_at)}, {ago(view.expires_at, now)}"
+    if view.ended_at is not None:
+        yield "ended", f"{utc(view.ended_at)}, {ago(view.ended_at, now)}"
+    if view.progress is not None:
+        yield "progress", f"{view.progress:.0%} {view.progress_note or ''}"
+    yield "retries", _retries(view)
+    if view.policy.timeout is not None:
+        yield "timeout", format_duration(view.policy.timeout)
+    for name, value in (("key", view.key), ("collection", view.collection), ("parent", view.parent)):
+        if value:
+            yield name, value
+    if view.labels:
+        yield "labels", ", ".join(view.labels)
+    if view.discarded:
+        yield "discarded", "yes: it is not among the dead letters any more"
+
+
+def _retries(view: JobView) -> str:
+    used = f"{view.failures} of {view.policy.retry.retries + 1} tries failed"
+    return f"{used}, {view.crashes} crashed" if view.crashes else used
+
+
+def _print_fact(out: Console, name: str, value: str) -> None:
+    """A name, and its value beside it, folded under itself on a terminal."""
+    text = Text(clean(value.strip()))
+    lines = text.wrap(out, max(20, out.width - _FACTS_WIDTH)) if out.is_terminal else [text]
+    for at, line in enumerate(lines):
+        out.print(Text.assemble((f"{name if at == 0 else '':<{_FACTS_WIDTH}}", "dim"), line), soft_wrap=True)
+
+
+def _print_attempts(attempts: Sequence[AttemptView], known: dict[str, str], now: datetime, out: Console) -> None:
+    rows = [
+        [
+            str(one.number),
+            state_text(one.state),
+            ago(one.started_at, now),
+            about((one.ended_at or now) - one.started_at),
+            known.get(one.worker or "", (one.worker or "")[:8]),
+            last_line(one.error),
+        ]
+        for one in attempts
+    ]
+    print_table([">TRY", "STATE", "STARTED", "TOOK", "WORKER", "ERROR"], rows, out)
+
+
+def _shown(data: bytes) -> str:
+    value = stored_json(data)
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _VALUE_LIMIT else f"{text[:_VALUE_LIMIT]}... ({len(text):,} characters; all with --json)"

@@ -1,0 +1,195 @@
+"""How things are printed: JSON for programs, tables and times for people.
+
+JSON has snake_case keys and RFC 3339 instants in UTC; a key that is there today stays. Tables are fitted to a terminal, and
+are as wide as they need to be in a pipe, so that nothing that a script looks for is cut off.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from tickwork.cli.escape import clean
+from tickwork.core.duration import format_duration
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+    from tickwork.core.job import JobView
+
+_ID_WIDTH = 36
+UNBOUNDED = 100_000  # columns, where nobody looks at a screen
+STATE_STYLES = {
+    "queued": "yellow",
+    "running": "cyan",
+    "succeeded": "green",
+    "failed": "bold red",
+    "timed_out": "red",
+    "lost": "red",
+    "cancelled": "dim",
+    "dropped": "dim",
+    "expired": "magenta",
+    "released": "dim",
+    "draining": "yellow",
+}
+
+
+# ---- JSON -----------------------------------------------------------------------------------------------------------
+
+
+def print_json(value: Any) -> None:
+    """Print a value for programs."""
+    click.echo(json.dumps(plain(value), indent=2, ensure_ascii=False))
+
+
+def print_json_line(value: Any) -> None:
+    """Print one of many values, on a line of its own, now."""
+    click.echo(json.dumps(plain(value), ensure_ascii=False))
+    sys.stdout.flush()
+
+
+def plain(value: Any) -> Any:
+    """A value in JSON's own types."""
+    match value:
+        case datetime():
+            return rfc3339(value)
+        case timedelta():
+            return value.total_seconds()
+        case Enum():
+            return value.value
+        case bytes():
+            return stored_json(value)
+        case Mapping():
+            return {str(key): plain(one) for key, one in value.items()}
+        case list() | tuple():
+            return [plain(one) for one in value]
+        case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            return {name.name: plain(getattr(value, name.name)) for name in dataclasses.fields(value)}
+        case _:
+            return value
+
+
+def stored_json(data: bytes) -> Any:
+    """Arguments or a result as they are stored; a text when they are damaged."""
+    try:
+        return json.loads(data)
+    except ValueError:
+        return data.decode(errors="replace")
+
+
+def job_json(view: JobView) -> dict[str, Any]:
+    """A job for programs. Its policy's durations end in their unit."""
+    found: dict[str, Any] = plain(view)
+    policy = view.policy
+    found["policy"] = plain(
+        {
+            "retries": policy.retry.retries,
+            "backoff_s": policy.retry.base,
+            "backoff_factor": policy.retry.factor,
+            "backoff_cap_s": policy.retry.cap,
+            "timeout_s": policy.timeout,
+            "expires_s": policy.expires,
+            "key_for_s": policy.key_for,
+            "retry_on": policy.retry_on,
+            "give_up_on": policy.give_up_on,
+            "on_lost": policy.on_lost,
+        }
+    )
+    return found
+
+
+def rfc3339(instant: datetime) -> str:
+    """An instant as programs read it: 2026-11-15T21:13:54.123456Z."""
+    return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+# ---- for people -----------------------------------------------------------------------------------------------------
+
+
+def console() -> Console:
+    """Standard output, fitted to a terminal or as wide as needed. Colours only on a terminal, and not with NO_COLOR."""
+    from rich.console import Console
+
+    terminal = sys.stdout.isatty()
+    width = None if terminal else UNBOUNDED
+    return Console(highlight=False, markup=False, emoji=False, width=width, force_terminal=terminal, soft_wrap=False)
+
+
+def print_table(titles: Sequence[str], rows: Iterable[Sequence[str | Text]], out: Console | None = None) -> None:
+    """Print rows under titles; a title that starts with ">" is set to the right. What is too wide ends in an ellipsis:
+    the last column takes what the others leave, and they take 36 columns at most, which is an id.
+    """
+    from rich.table import Table
+    from rich.text import Text
+
+    out = out or console()
+    cells = [[cell if isinstance(cell, Text) else Text(clean(cell)) for cell in row] for row in rows]
+    widest = _ID_WIDTH if sys.stdout.isatty() else UNBOUNDED
+    taken = [
+        min(widest, max(len(title), *(row[at].cell_len for row in cells))) + 2 for at, title in enumerate(titles[:-1])
+    ]
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for at, title in enumerate(titles):
+        most = widest if at < len(taken) else max(len(title), out.width - sum(taken))
+        justify: Literal["left", "right"] = "right" if title.startswith(">") else "left"
+        table.add_column(title.lstrip(">"), justify=justify, no_wrap=True, overflow="ellipsis", max_width=most)
+    for row in cells:
+        table.add_row(*row)
+    print_trimmed(table, out)
+
+
+def print_trimmed(what: Any, out: Console) -> None:
+    """Print something without the spaces that would fill its lines up to the edge."""
+    with out.capture() as captured:
+        out.print(what)
+    for line in captured.get().splitlines():
+        click.echo(line.rstrip())
+
+
+def state_text(state: str) -> Text:
+    """A state in its colour."""
+    from rich.text import Text
+
+    return Text(state, style=STATE_STYLES.get(state, ""))
+
+
+def ago(instant: datetime | None, now: datetime) -> str:
+    """When something was or will be, seen from now: "3m ago", "in 2h5m", "now"."""
+    if instant is None:
+        return ""
+    away = instant - now
+    if abs(away) < timedelta(seconds=1):
+        return "now"
+    return f"in {about(away)}" if away > timedelta(0) else f"{about(-away)} ago"
+
+
+def about(duration: timedelta) -> str:
+    """A duration as people say it, no finer than they care: whole seconds from ten on."""
+    if duration >= timedelta(seconds=10):
+        return format_duration(timedelta(seconds=duration // timedelta(seconds=1)))
+    if duration >= timedelta(seconds=1):
+        return format_duration(timedelta(milliseconds=100) * (duration // timedelta(milliseconds=100)))
+    return format_duration(timedelta(milliseconds=1) * (duration // timedelta(milliseconds=1)))
+
+
+def utc(instant: datetime) -> str:
+    return instant.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def last_line(text: str | None) -> str:
+    """The line of an error that says what happened."""
+    lines = (text or "").strip().splitlines()
+    return lines[-1].strip() if lines else ""
+
+
+def count_of(count: int, what: str) -> str:
+    """"1 job", "2 jobs"."""
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"

@@ -1,0 +1,102 @@
+"""`tickwork worker`: a supervisor that never runs user code, and child processes that do.
+
+It says at its start what it serves and what its store promises, and logs plain lines to stderr. The first SIGTERM or
+Ctrl-C drains it and it exits with 0; the second one stops it now.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import click
+
+from tickwork.cli.base import Command, Session, pass_session, shown_url, url_option
+from tickwork.cli.escape import clean
+from tickwork.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from tickwork.store.base import Store
+    from tickwork.worker.messages import Hello
+    from tickwork.worker.supervisor import SupervisorOptions
+
+_NAMES_SHOWN = 12
+
+
+@click.command(
+    cls=Command,
+    example="tickwork worker shop.py\n"
+    "tickwork worker shop.tasks:app -c 20 -q default -q mail:3 --processes 4\n"
+    "tickwork worker shop.py --grace 60s --max-jobs 1000 --memory-mb 512",
+)
+@click.argument("target", metavar="MODULE_OR_FILE")
+@click.option("-c", "--concurrency", type=click.IntRange(min=1), help="Slots in all, over all processes. Default 10.")
+@click.option("-q", "--queue", "queues", metavar="QUEUE[:WEIGHT]", multiple=True, help="A queue to serve. Default: default.")
+@click.option("--processes", type=click.IntRange(min=1), help="Child processes. Default: one for each core.")
+@click.option("--grace", metavar="DURATION", default="20s", show_default=True, help="For running jobs, after SIGTERM.")
+@click.option("--max-jobs", type=click.IntRange(min=1), help="Replace a child after so many jobs.")
+@click.option("--recycle-mb", type=click.IntRange(min=1), help="Replace a child that grew to this, between jobs.")
+@click.option("--memory-mb", type=click.IntRange(min=1), help="The most that a child may use: beyond it, MemoryError.")
+@click.option("--all-queues", is_flag=True, hidden=True, help="Serve every queue that the tasks name.")
+@click.option("--with-parent", is_flag=True, hidden=True, help="End when the process that started this one has.")
+@url_option
+@pass_session
+def worker(
+    session: Session,
+    target: str,
+    concurrency: int | None,
+    queues: tuple[str, ...],
+    processes: int | None,
+    grace: str,
+    max_jobs: int | None,
+    recycle_mb: int | None,
+    memory_mb: int | None,
+    all_queues: bool,
+    with_parent: bool,
+) -> None:
+    """Run the tasks of a module or file, until it is told to stop.
+
+    SIGTERM or Ctrl-C: running jobs finish within the grace, the rest is given back, exit code 0. Once more: stop now.
+    """
+    _log_to_stderr()
+    signal.signal(signal.SIGTERM, _leave)  # until the supervisor obeys it
+    if with_parent:
+        _end_with_parent()
+    if session.url is not None:
+        os.environ["TICKWORK_URL"] = session.url  # for the children, which open the store that the user's code names
+    options = _options(target, concurrency, queues, processes, grace, (max_jobs, recycle_mb, memory_mb))
+    from tickwork.worker.supervisor import supervise
+
+    def started(hello: Hello, store: Store) -> None:
+        _check_url(session.url, hello)
+        _introduce(hello, store, options)
+
+    supervise(options, _open_store, started)
+
+
+def _options(
+    target: str,
+    concurrency: int | None,
+    queues: tuple[str, ...],
+    processes: int | None,
+    grace: str,
+    limits: tuple[int | None, int | None, int | None],
+) -> SupervisorOptions:
+    from tickwork.app import parse_queues
+    from tickwork.core.duration import parse_duration
+    from tickwork.worker.children import ChildLimits
+    from tickwork.worker.supervisor import SLOTS, SupervisorOptions
+
+    return SupervisorOptions(
+        target=target,
+        queues=parse_queues(list(queues)),
+        slots=concurrency or SLOTS,
+        processes=processes or os.cpu_count() or 1,
+        grace=parse_duration(grace, what="--grace"),
+        limits=ChildLimits(*limits),
+    )
