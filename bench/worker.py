@@ -1,11 +1,10 @@
 """A real worker: `tickwork worker bench/tasks.py --processes 2`, as a user starts it and with nothing else set.
 
-It is stopped by SIGTERM to its own pid, and dies with us when we are killed.
+It is stopped by SIGTERM to its own pid. Should we be killed, the guard of its folder ends it.
 """
 
 from __future__ import annotations
 
-import ctypes
 import importlib.util
 import os
 import signal
@@ -20,7 +19,6 @@ PROCESSES = 2
 TASKS = Path(__file__).with_name("tasks.py")
 ROOT = TASKS.parent.parent
 STOP_LIMIT_S = 30.0
-_PR_SET_PDEATHSIG = 1
 
 
 class BenchFailed(Exception):
@@ -65,13 +63,12 @@ def running_worker(url: str, folder: Path, env: Mapping[str, str] | None = None)
     with path.open("wb") as log:
         process = subprocess.Popen(
             command(),
-            cwd=ROOT,
+            cwd=folder,  # by which the guard of the folder finds it when we are killed
             env={**os.environ, "TICKWORK_URL": url, **(env or {})},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             start_new_session=True,  # our Ctrl-C is ours to handle
-            preexec_fn=_die_with_parent,
         )
     worker = WorkerProcess(process, path)
     try:
@@ -85,7 +82,7 @@ def command() -> list[str]:
     options = [str(TASKS), "--processes", str(PROCESSES)]
     if importlib.util.find_spec("tickwork.__main__") is not None:
         return [sys.executable, "-m", "tickwork", "worker", *options]
-    return [sys.executable, "-m", "bench.stand_in", *options]
+    return [sys.executable, str(TASKS.with_name("stand_in.py")), *options]
 
 
 def wait_until(done: Callable[[], bool], what: str, limit_s: float, worker: WorkerProcess, pause_s: float) -> None:
@@ -96,8 +93,3 @@ def wait_until(done: Callable[[], bool], what: str, limit_s: float, worker: Work
         if time.monotonic() > deadline:
             raise BenchFailed(f"Not within {limit_s:.0f} s: {what}.\n{worker.log_tail()}")
         time.sleep(pause_s)
-
-
-def _die_with_parent() -> None:
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

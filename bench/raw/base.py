@@ -12,7 +12,7 @@ CLAIM = 100
 
 
 class Raw(ABC):
-    """One table of jobs, a row for each, that is kept: state 0 queued, 1 running, 2 done. Travels to processes by pickle."""
+    """One table of jobs, whose rows are kept: state 0 queued, 1 running, 2 done. It travels to processes by pickle."""
 
     def __init__(self, url: str) -> None:
         self.url = url

@@ -19,7 +19,8 @@ CREATE INDEX raw_due ON raw_jobs (run_at, id) WHERE state = 0;
 """
 _INSERT = "INSERT INTO raw_jobs (state, run_at, payload) VALUES (0, %s, %s) RETURNING id"
 _INSERT_MANY = """
-INSERT INTO raw_jobs (state, run_at, payload) SELECT 0, run_at, %s FROM unnest(%s::float8[]) AS given (run_at) RETURNING id
+INSERT INTO raw_jobs (state, run_at, payload)
+SELECT 0, run_at, %s FROM unnest(%s::float8[]) AS given (run_at) RETURNING id
 """
 _CLAIM = """
 WITH picked AS MATERIALIZED (

@@ -7,23 +7,21 @@ import secrets
 import socket
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from random import Random
 from typing import Any
 
-import msgspec
-
 from tickwork.client import Client, Job, Page
 from tickwork.clock import SystemClock
 from tickwork.config import Settings, load_settings, sqlite_path
-from tickwork.core import payload
 from tickwork.core.duration import parse_duration
 from tickwork.core.ids import JobId
 from tickwork.core.job import JobFilter, JobState, TaskDefinition
 from tickwork.core.options import Options
-from tickwork.errors import InvalidArguments, InvalidInput
+from tickwork.core.stored_signature import StoredSignature
+from tickwork.errors import InvalidInput
 from tickwork.store.base import LEASE, Store
 from tickwork.task import Enqueues, Task, TaskRegistry
 from tickwork.twins import twin
@@ -250,40 +248,7 @@ def _by_name(app: Tickwork, name: str, definition: TaskDefinition | None) -> Enq
             expires=policy.expires,
             key_for=policy.key_for,
         )
-    return Enqueues(app, name, StoredSignature(definition), options)
-
-
-class StoredSignature:
-    """The arguments of a task that is not imported: by name, or by position where a worker has told their names.
-
-    They are checked by the worker that knows the task.
-    """
-
-    def __init__(self, definition: TaskDefinition | None) -> None:
-        self._names: list[str] | None = None
-        if definition is not None:
-            schema = msgspec.json.decode(definition.schema)
-            self._names = list(_properties(schema))
-
-    def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], task: str) -> bytes:
-        """The arguments as JSON, checked as far as they can be here."""
-        if args and self._names is None:
-            raise InvalidArguments(
-                f"no worker has told what the arguments of task {task!r} are called. Nothing was stored. Pass them by name."
-            )
-        names = self._names or []
-        if len(args) > len(names) and args:
-            raise InvalidArguments(f"task {task!r} takes {len(names)} arguments, not {len(args)}. Nothing was stored.")
-        given = {**dict(zip(names, args, strict=False)), **kwargs}
-        return payload.encode(given, what=f"the arguments of task {task!r}", limit_bytes=payload.PAYLOAD_LIMIT)
-
-
-def _properties(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    reference = schema.get("$ref")
-    if reference:
-        schema = schema["$defs"][reference.rpartition("/")[2]]
-    found: Mapping[str, Any] = schema.get("properties", {})
-    return found
+    return Enqueues(app, name, StoredSignature(definition).encode, options)
 
 
 def _name(task: str | Task[Any, Any]) -> str:

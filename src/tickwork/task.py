@@ -6,8 +6,8 @@ import inspect
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import update_wrapper
-from typing import Any, Generic, ParamSpec, Protocol, TypeVar, overload
+from functools import cached_property, update_wrapper
+from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 import msgspec
 
@@ -28,24 +28,21 @@ Result = TypeVar("Result")
 POOLS = ("thread", "async", "process")
 
 
-class EncodesArguments(Protocol):
-    """What turns the arguments of a call into what is stored."""
-
-    def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], task: str) -> bytes: ...
+Encode = Callable[[tuple[Any, ...], Mapping[str, Any], str], bytes]  # a call's arguments for the task of that name
 
 
 class Enqueues(Generic[Arguments, Result]):
     """A task with options, ready to be enqueued."""
 
-    def __init__(self, registry: TaskRegistry, name: str, arguments: EncodesArguments, options: Options) -> None:
+    def __init__(self, registry: TaskRegistry, name: str, encode: Encode, options: Options) -> None:
         self._registry = registry
         self.name = name
-        self._arguments = arguments
+        self._encode = encode
         self.defaults = options
 
     def options(self, **options: Any) -> Enqueues[Arguments, Result]:
         """The same task with other options: `send.options(delay="5m", key="x").enqueue(...)`."""
-        return Enqueues(self._registry, self.name, self._arguments, self.defaults.updated(options))
+        return Enqueues(self._registry, self.name, self._encode, self.defaults.updated(options))
 
     def enqueue(self, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Job:
         """Store a job; return when it is durable (or, with tx=, part of that transaction)."""
@@ -64,7 +61,7 @@ class Enqueues(Generic[Arguments, Result]):
         return await self._registry.client.enqueue_async(self._jobs(rows), self.defaults.tx)
 
     def _job(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> NewJob:
-        encoded = self._arguments.encode(args, kwargs, self.name)
+        encoded = self._encode(args, kwargs, self.name)
         return self._registry.new_jobs(self.name, [encoded], self.defaults)[0]
 
     def _jobs(self, rows: Iterable[Sequence[Any] | Mapping[str, Any]]) -> list[NewJob]:
@@ -76,9 +73,9 @@ class Enqueues(Generic[Arguments, Result]):
 
     def _row(self, row: Sequence[Any] | Mapping[str, Any]) -> bytes:
         if isinstance(row, Mapping):
-            return self._arguments.encode((), row, self.name)
+            return self._encode((), row, self.name)
         if isinstance(row, tuple | list):
-            return self._arguments.encode(tuple(row), {}, self.name)
+            return self._encode(tuple(row), {}, self.name)
         raise InvalidArguments(
             f"each row for task {self.name!r} is a tuple of positional or a dict of named arguments, not {row!r}. "
             f"Nothing was stored."
@@ -97,19 +94,25 @@ class Task(Enqueues[Arguments, Result]):
         pool: str,
         transactional: bool,
     ) -> None:
-        self.signature = Signature.of(function, skip_first=transactional)
-        super().__init__(registry, name, self.signature, options)
+        super().__init__(registry, name, lambda *call: self.signature.encode(*call), options)
         update_wrapper(self, function)
         self.function = function
         self.pool = pool
         self.transactional = transactional
+
+    @cached_property
+    def signature(self) -> Signature:
+        """What it takes and returns; read at first use, so that hints may name what is defined further down."""
+        return Signature.of(self.function, skip_first=self.transactional)
 
     def __call__(self, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
         return self.function(*args, **kwargs)
 
     def definition(self) -> TaskDefinition:
         """What a worker tells the store of this task."""
-        job = self.defaults.new_job(JobId(""), self.name, b"")
+        job = replace(self.defaults, key=self.name).new_job(
+            JobId(""), self.name, b""
+        )  # a key, since some options need one
         return TaskDefinition(
             self.name, job.queue, job.priority, job.policy, msgspec.json.encode(self.signature.schema())
         )

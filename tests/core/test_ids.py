@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from tickwork.core.ids import IdMaker, created_at, is_id
 from tickwork.errors import InvalidInput
 
-
 PRODUCTION = IdMaker(lambda: time.time_ns() // 1_000_000, secrets.randbits)
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from tickwork.cli.escape import clean_lines
 from tickwork.errors import JobNotFound, StoreUnreachable
 
 if TYPE_CHECKING:
@@ -19,6 +22,21 @@ if TYPE_CHECKING:
 OK, FAILURE, USAGE, NOT_FOUND, UNREACHABLE = range(5)
 STATES = ("waiting", "queued", "running", "succeeded", "failed", "cancelled", "dropped", "expired")
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+
+class _Lines(logging.Formatter):
+    """Plain lines, in which what a message quotes cannot act on the terminal. %(level)s is in lower case."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        record.level = record.levelname.lower()
+        return clean_lines(super().format(record))
+
+
+def log_to_stderr(style: str, level: int) -> None:
+    """Write what is logged, as plain lines of this style."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Lines(style))
+    logging.basicConfig(handlers=[handler], level=level, force=True)
 
 
 class Command(click.Command):

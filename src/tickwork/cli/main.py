@@ -16,7 +16,7 @@ from typing import Any
 
 import click
 
-from tickwork.cli.base import FAILURE, NOT_FOUND, UNREACHABLE, USAGE, Group, Session, url_option
+from tickwork.cli.base import FAILURE, NOT_FOUND, UNREACHABLE, USAGE, Group, Session, log_to_stderr, url_option
 from tickwork.cli.escape import clean_lines
 from tickwork.errors import InvalidInput, JobNotFound, StoreUnreachable, TickworkError
 
@@ -114,9 +114,7 @@ class Commands(Group):
 @url_option
 @click.pass_context
 def main(ctx: click.Context) -> None:
-    logging.basicConfig(format="%(levelname)s: %(message)s", level=logging.WARNING)
-    for level in (logging.WARNING, logging.ERROR):
-        logging.addLevelName(level, logging.getLevelName(level).lower())
+    log_to_stderr("%(level)s: %(message)s", logging.WARNING)
     ctx.ensure_object(Session)
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())

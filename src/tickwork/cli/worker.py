@@ -10,13 +10,11 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Iterable
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import click
 
-from tickwork.cli.base import Command, Session, pass_session, shown_url, url_option
+from tickwork.cli.base import Command, Session, log_to_stderr, pass_session, shown_url, url_option
 from tickwork.cli.escape import clean
 from tickwork.errors import InvalidInput
 
@@ -25,7 +23,9 @@ if TYPE_CHECKING:
     from tickwork.worker.messages import Hello
     from tickwork.worker.supervisor import SupervisorOptions
 
+_log = logging.getLogger("tickwork.worker")
 _NAMES_SHOWN = 12
+_PR_SET_PDEATHSIG = 1
 
 
 @click.command(
@@ -63,13 +63,16 @@ def worker(
 
     SIGTERM or Ctrl-C: running jobs finish within the grace, the rest is given back, exit code 0. Once more: stop now.
     """
-    _log_to_stderr()
+    log_to_stderr("%(asctime)s %(level)-7s %(message)s", logging.INFO)
     signal.signal(signal.SIGTERM, _leave)  # until the supervisor obeys it
     if with_parent:
         _end_with_parent()
     if session.url is not None:
         os.environ["TICKWORK_URL"] = session.url  # for the children, which open the store that the user's code names
-    options = _options(target, concurrency, queues, processes, grace, (max_jobs, recycle_mb, memory_mb))
+    limits = (max_jobs, recycle_mb, memory_mb)
+    options = _options(
+        target, concurrency, () if all_queues else queues or ("default",), processes, grace, limits
+    )
     from tickwork.worker.supervisor import supervise
 
     def started(hello: Hello, store: Store) -> None:
@@ -94,9 +97,69 @@ def _options(
 
     return SupervisorOptions(
         target=target,
-        queues=parse_queues(list(queues)),
+        queues=parse_queues(list(queues)) if queues else (),  # none: those that the tasks name
         slots=concurrency or SLOTS,
         processes=processes or os.cpu_count() or 1,
         grace=parse_duration(grace, what="--grace"),
         limits=ChildLimits(*limits),
     )
+
+
+def _open_store(settings: dict[str, str | None]) -> Store:
+    from tickwork.app import open_store
+    from tickwork.config import load_settings
+
+    return open_store(load_settings(settings))
+
+
+def _check_url(url: str | None, hello: Hello) -> None:
+    if url is not None and hello.settings["url"] != url:
+        raise InvalidInput(
+            f"--url says {shown_url(url)}, and the code names another store itself: "
+            f"{shown_url(hello.settings['url'] or '')}. Leave out --url, or write Tickwork() without a URL."
+        )
+
+
+def _introduce(hello: Hello, store: Store, options: SupervisorOptions) -> None:
+    """Say what this worker is, once, before the first job."""
+    from tickwork.worker.supervisor import queues_of
+
+    queues = options.queues or queues_of(hello)
+    tasks = sorted(task.name for task in hello.tasks)
+    health = store.health()
+    lines = {
+        "store": health.facts.get("store", shown_url(store.url)),
+        "durability": health.facts.get("durability", "unknown"),
+        "tasks": _names(tasks) if tasks else "none: jobs stay queued until a worker knows them",
+        "queues": ", ".join(name if weight == 1 else f"{name}:{weight:g}" for name, weight in queues),
+        "slots": f"{options.slots} in {options.processes} process{'es' if options.processes > 1 else ''}",
+        "pid": f"{os.getpid()} (SIGTERM or Ctrl-C: finish what runs, then exit)",
+    }
+    for name, text in lines.items():
+        click.echo(f"{name:<11}{clean(text)}", err=True)
+    for warning in health.warnings:
+        _log.warning("%s", warning)
+    served = {name for name, _ in queues}
+    for task in sorted(hello.tasks, key=lambda task: task.name):
+        if task.queue not in served:
+            _log.warning("Task %s goes to queue %r, which this worker does not serve: -q %s", task.name, task.queue, task.queue)
+
+
+def _names(names: list[str]) -> str:
+    more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
+    return ", ".join(names[:_NAMES_SHOWN]) + more
+
+
+def _leave(number: int, frame: object) -> None:
+    raise SystemExit(0)
+
+
+def _end_with_parent() -> None:
+    """Be told to stop when our parent dies, however it dies (Linux)."""
+    import ctypes
+
+    parent = os.getppid()
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent:
+        raise SystemExit(0)

@@ -54,13 +54,12 @@ class Options:
         for said, other in (("delay", "at"), ("at", "delay")):
             if said in given:
                 read[other] = None
-        changed = replace(self, **read)
-        if changed.key is None and (changed.replace or changed.key_for is not None):
-            raise InvalidOption("replace and key_for are about a key: give key= as well.")
-        return changed
+        return replace(self, **read)
 
     def new_job(self, id: JobId, task: str, args: bytes) -> NewJob:
-        """A job of this task with these options."""
+        """A job of this task with these options. Raises InvalidOption when they do not go together."""
+        if self.key is None and (self.replace or self.key_for is not None):
+            raise InvalidOption("replace and key_for are about a key: give key= as well. Nothing was stored.")
         return NewJob(
             id=id,
             task=task,
@@ -123,9 +122,12 @@ def type_name(one: type) -> str:
 
 
 def matches(error: BaseException, names: tuple[str, ...]) -> bool:
-    """Whether an exception is of one of the types."""
-    kinds = {name for one in type(error).__mro__ for name in (type_name(one), one.__qualname__)}
-    return not kinds.isdisjoint(names)
+    """Whether an exception is of one of the types.
+
+    `tasks.Refused` and `shop.tasks.Refused` are one type: who enqueued may have imported what the worker loads by path.
+    """
+    kinds = [f".{type_name(one)}" for one in type(error).__mro__]
+    return any(kind.endswith(f".{name}") or f".{name}".endswith(kind) for kind in kinds for name in names)
 
 
 def _text(name: str, value: Any) -> str:

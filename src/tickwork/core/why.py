@@ -61,7 +61,8 @@ def _running(job: JobView, now: datetime) -> str:
 
 
 def _ended(job: JobView) -> str:
-    cause = f": {job.error.strip().splitlines()[-1]}" if job.error else ""
+    lines = (job.error or "").strip().splitlines()
+    cause = f": {lines[-1]}" if lines else ""
     when = "" if job.ended_at is None else f" at {_time(job.ended_at)}"
     return f"it ended as {job.state}{when} after {job.attempt} attempt(s){cause}"
 

@@ -258,7 +258,10 @@ class Store(Protocol):
         """End queued jobs whose deadline passed before they were started; return how many."""
 
     def prune(self, retention: Retention, limit: int) -> int:
-        """Delete ended jobs that are old enough, and lost workers and free keys that nobody needs; return how many jobs."""
+        """Delete ended jobs that are old enough, and what nobody needs any more; return how many jobs.
+
+        That is: workers lost long ago, and keys that are free. A job whose key stays taken is kept as long as the key.
+        """
 
     # -- the store itself
 

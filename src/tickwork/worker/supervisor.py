@@ -37,7 +37,7 @@ OpenStore = Callable[[dict[str, str | None]], Store]
 
 @dataclass(frozen=True, slots=True)
 class SupervisorOptions:
-    """What `tickwork worker` was asked for."""
+    """What `tickwork worker` was asked for. No queues: those that its tasks name."""
 
     target: str
     queues: tuple[tuple[str, float], ...] = (("default", 1.0),)
@@ -70,7 +70,8 @@ def supervise(options: SupervisorOptions, open_store: OpenStore, started: Callab
         started(hello, store)
         solo = frozenset(name for name, pool in hello.pools.items() if pool == "process")
         lease = Lease(options.lease)
-        serving = WorkerOptions(options.queues, options.slots, socket.gethostname(), os.getpid(), VERSION)
+        queues = options.queues or queues_of(hello)
+        serving = WorkerOptions(queues, options.slots, socket.gethostname(), os.getpid(), VERSION)
         parts = WorkerParts(store, lease, clock, Random(secrets.randbits(64)))
         loop, runner = parts.assemble(ChildPools(children), hello, solo, serving, options.grace)
         _obey_signals(loop)
@@ -82,6 +83,11 @@ def supervise(options: SupervisorOptions, open_store: OpenStore, started: Callab
             store.close()
     finally:
         children.stop()
+
+
+def queues_of(hello: Hello) -> tuple[tuple[str, float], ...]:
+    """The queues that tasks go to unless told otherwise, and the default one, all alike."""
+    return tuple((name, 1.0) for name in sorted({"default", *(task.queue for task in hello.tasks)}))
 
 
 @dataclass(frozen=True, slots=True)

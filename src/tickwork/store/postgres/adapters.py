@@ -1,7 +1,7 @@
 """Statements inside a transaction of the caller's own (`tx=`), whichever library it belongs to.
 
-A verb that may run there is written as steps: a generator that yields a statement with its values and is sent the rows. So
-one text of it serves our own connections, psycopg's, and SQLAlchemy's over any driver, sync and async.
+A verb that may run there is written as steps: a generator that yields a statement with its values and is sent the
+rows. So one text of it serves our own connections, psycopg's, and SQLAlchemy's over any driver, sync and async.
 """
 
 from __future__ import annotations
@@ -139,14 +139,15 @@ def _rows(result: Any) -> Rows:
 def _check_dialect(connection: Any) -> None:
     if connection.dialect.name != "postgresql":
         raise InvalidInput(
-            f"tx= is a SQLAlchemy connection to {connection.dialect.name}, and this store is PostgreSQL. Nothing was stored."
+            f"tx= is a SQLAlchemy connection to {connection.dialect.name}, and this store is PostgreSQL. "
+            f"Nothing was stored."
         )
 
 
 def _unknown(tx: Any) -> InvalidInput:
     return InvalidInput(
-        f"tx= is a {_name(tx)}, which cannot write to PostgreSQL here. Nothing was stored. Pass what app.connection() gives, "
-        f"or a psycopg or SQLAlchemy connection or session of the same database."
+        f"tx= is a {_name(tx)}, which cannot write to PostgreSQL here. Nothing was stored. Pass what app.connection() "
+        f"gives, or a psycopg or SQLAlchemy connection or session of the same database."
     )
 
 

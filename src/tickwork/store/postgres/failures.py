@@ -1,6 +1,7 @@
 """What PostgreSQL raises, as what Tickwork raises: which database, what happened, what became of it, what to do.
 
-No message holds a password: `where` is an address without one, and only the first line of the server's own words is used.
+No message holds a password: `where` is an address without one, and of the server's own words only the first line is
+used.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ _SHUTTING_DOWN = frozenset({"57P01", "57P02", "57P03", "57P05", "53300"})
 def cannot_connect(where: str, error: Exception) -> StoreUnreachable:
     """The database could not be reached at all."""
     return StoreUnreachable(
-        f"{where} cannot be reached: {_reason(error)}. Nothing was done. Is PostgreSQL running there, and is TICKWORK_URL right?"
+        f"{where} cannot be reached: {_reason(error)}. Nothing was done. Is PostgreSQL running there, and is "
+        f"TICKWORK_URL right?"
     )
 
 
@@ -25,8 +27,8 @@ def translate(where: str, error: psycopg.Error, *, lost: bool) -> StoreError:
     code = error.sqlstate or ""
     if lost or code in _SHUTTING_DOWN or code.startswith("08"):
         return StoreUnreachable(
-            f"the connection to {where} was lost: {_reason(error)}. Whether the last request was carried out is not known; "
-            f"repeating it is safe."
+            f"the connection to {where} was lost: {_reason(error)}. Whether the last request was carried out is not "
+            f"known; repeating it is safe."
         )
     match code:
         case "57014" | "55P03":
@@ -35,7 +37,9 @@ def translate(where: str, error: psycopg.Error, *, lost: bool) -> StoreError:
                 f"`tickwork doctor` names it."
             )
         case "53100":
-            return StoreFull(f"the disk of {where} is full. Nothing was written. Free some room; work goes on by itself.")
+            return StoreFull(
+                f"the disk of {where} is full. Nothing was written. Free some room; work goes on by itself."
+            )
         case "25006":
             return StoreReadOnly(f"{where} cannot be written: {_reason(error)}. Nothing was written. Is it a standby?")
         case "42P01" | "3F000" | "42703":
@@ -46,8 +50,8 @@ def translate(where: str, error: psycopg.Error, *, lost: bool) -> StoreError:
 
 def not_migrated(where: str, reason: str) -> SchemaMismatch:
     return SchemaMismatch(
-        f"{where} does not have Tickwork's tables in this version: {reason}. Nothing was touched. Run `tickwork db upgrade`, or "
-        f"open it with Tickwork(url, upgrade=True)."
+        f"{where} does not have Tickwork's tables in this version: {reason}. Nothing was touched. Run "
+        f"`tickwork db upgrade`, or open it with Tickwork(url, upgrade=True)."
     )
 
 

@@ -27,6 +27,7 @@ def examine(connection: Connection, schema: str, server: Server, clock: Clock) -
     asked = clock.wall_us()
     facts = _read(connection, schema, "health")[0]
     ahead = timedelta(microseconds=facts["wall_us"] - (asked + clock.wall_us()) // 2)
+    offset = f"{format_duration(abs(ahead))} {'ahead of' if ahead > timedelta(0) else 'behind'} this host's"
     holders = _read(connection, schema, "oldest_transactions")
     tables = _read(connection, schema, "table_sizes")
     return Health(
@@ -34,7 +35,7 @@ def examine(connection: Connection, schema: str, server: Server, clock: Clock) -
             "store": f"PostgreSQL {facts['version']}, {server.where}, schema {schema}",
             "durability": _durability(facts),
             "pooler": "yes: statements are not prepared, workers poll" if server.pooled else "none",
-            "clock": f"the server's, {format_duration(abs(ahead))} {'ahead of' if ahead > timedelta(0) else 'behind'} this host's",
+            "clock": f"the server's, {offset}",
             "oldest transaction": _describe(holders[0]) if holders else "none is open",
             "dead rows": ", ".join(f"{row['name']} {row['dead']:,}" for row in tables if row["hot"]),
             "size": ", ".join(f"{row['name']} {row['size']}" for row in tables),
@@ -67,19 +68,21 @@ def _server_warnings(facts: dict[str, Any], ahead: timedelta) -> list[str]:
     if facts["fsync"] == "off" or facts["synchronous_commit"] == "off":
         warnings.append(f"{_durability(facts)}. Set both to on, unless that is meant.")
     if facts["encoding"] != "UTF8":
-        warnings.append(f"The database's encoding is {facts['encoding']}: not every text can be stored. Make one with UTF8.")
+        warnings.append(
+            f"The database's encoding is {facts['encoding']}: not every text can be stored. Make one with UTF8."
+        )
     if abs(ahead) > _CLOCK_TROUBLE:
         warnings.append(
-            f"The clocks of the server and of this host differ by {format_duration(abs(ahead))}. Jobs go by the server's; "
-            f"set both by NTP."
+            f"The clocks of the server and of this host differ by {format_duration(abs(ahead))}. Jobs go by the "
+            f"server's; set both by NTP."
         )
     return warnings
 
 
 def _row_warnings(facts: dict[str, Any], holders: list[dict[str, Any]], tables: list[dict[str, Any]]) -> list[str]:
     warnings = [
-        f"{holder['who']} is {format_duration(holder['age'])} old: until it ends, dead rows stay and claims get slower. "
-        f"{holder['cure']}"
+        f"{holder['who']} has been in a transaction for {format_duration(holder['age'])}: until it ends, dead rows "
+        f"stay and claims get slower. {holder['cure']}"
         for holder in holders
         if holder["age"] > _TRANSACTION_TROUBLE
     ]
@@ -90,6 +93,7 @@ def _row_warnings(facts: dict[str, Any], holders: list[dict[str, Any]], tables: 
             )
     if facts["stuck"]:
         warnings.append(
-            f"{facts['stuck']} attempts belong to workers whose lease ran out over a minute ago. No reaper runs: start a worker."
+            f"{facts['stuck']} attempts belong to workers whose lease ran out over a minute ago. No reaper runs: "
+            f"start a worker."
         )
     return warnings

@@ -1,7 +1,7 @@
 """Wakes a worker when PostgreSQL says that there is work.
 
-A thread holds one direct connection that listens, and makes a socket readable for each call. It connects again by itself;
-as calls may have been missed meanwhile, that counts as one. It is only a hint: polling alone finds everything.
+A thread holds one direct connection that listens, and makes a socket readable for each call. It connects again by
+itself; as calls may have been missed meanwhile, that counts as one. It is only a hint: polling alone finds everything.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Listener:
             try:
                 with self._connect() as connection:
                     if behind_pooler(connection):
-                        _log.warning("A pooler stands before the listening connection, too: new work is found by polling.")
+                        _log.warning("Nobody can listen through a pooler: new work is found by polling.")
                         return
                     wait_s = _FIRST_WAIT_S
                     if self._pass_on_calls(connection):
@@ -87,8 +87,8 @@ class Listener:
         connection.execute(f'LISTEN "{self._channel}"'.encode())
         self._wake()
         while True:
-            readable, _, _ = select.select([connection.fileno(), self._closing], [], [])
-            if self._closing in readable:
+            readable, _, _ = select.select([connection.fileno(), self._closing.fileno()], [], [])
+            if self._closing.fileno() in readable:
                 return True
             connection.pgconn.consume_input()
             while connection.pgconn.notifies() is not None:

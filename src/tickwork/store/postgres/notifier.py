@@ -1,7 +1,8 @@
 """Tells listening processes that there may be work, seldom enough to cost nothing.
 
-NOTIFY takes a lock on the whole database when its transaction commits, so it is sent on its own, after the commit that it
-tells of, and at most once in a while for each process: the first call at once, those that follow together a moment later.
+NOTIFY takes a lock on the whole database when its transaction commits, so it is sent on its own, after the commit that
+it tells of, and at most once in a while for each process: the first call at once, those that follow together a moment
+later.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ GAP_S = 0.01
 
 
 class Notifier:
-    """Calls `send` at once, and then no more often than every GAP_S. Nothing is lost: a late call is sent by a timer."""
+    """Calls `send` at once, and then no more often than every GAP_S. No call is lost: a timer sends late ones."""
 
     def __init__(self, send: Callable[[], None], monotonic: Callable[[], float]) -> None:
         self._send = send

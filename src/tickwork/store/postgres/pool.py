@@ -1,9 +1,9 @@
 """Connections to PostgreSQL: how they are made, and lent to one verb at a time.
 
 Nothing depends on the state of a session, so a pooler in transaction mode may stand in between. Where none does, each
-connection gets its limits and planner settings once, and prepares its statements; behind a pooler every transaction brings
-its own limits. Connections are made by the thread that needs one, so that its error reaches the caller, and a process
-that was forked makes its own.
+connection gets its limits and planner settings once, and prepares its statements; behind a pooler every transaction
+brings its own limits. Connections are made by the thread that needs one, so that its error reaches the caller, and a
+process that was forked makes its own.
 """
 
 from __future__ import annotations
@@ -96,8 +96,8 @@ class Server:
     def _prepare(self, connection: Connection, *, ours: bool) -> None:
         if connection.info.server_version < OLDEST_VERSION:
             raise StoreNotOurs(
-                f"{self.where} is PostgreSQL {connection.info.server_version // 10000}; Tickwork needs version 14 or newer. "
-                f"Nothing was touched."
+                f"{self.where} is PostgreSQL {connection.info.server_version // 10000}; Tickwork needs version 14 or "
+                f"newer. Nothing was touched."
             )
         if behind_pooler(connection):
             connection.prepare_threshold = None  # names of prepared statements collide behind an old PgBouncer
@@ -110,7 +110,7 @@ class Server:
 
     def _note_pooler(self) -> None:
         if not self.pooled:
-            _log.info("%s is behind a pooler: statements are not prepared, and new work is found by polling.", self.where)
+            _log.info("%s is behind a pooler: statements are not prepared, and workers poll.", self.where)
         self.pooled = True
 
 

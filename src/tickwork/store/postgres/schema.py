@@ -56,7 +56,7 @@ class Schema:
     def _prepare(self, connection: Connection) -> None:
         """Make the schema if need be; to ask for it IF NOT EXISTS takes a privilege that many roles do not have."""
         if not _ask(connection, "SELECT to_regnamespace(%s) IS NOT NULL", f'"{self.name}"'):
-            connection.execute(in_schema("CREATE SCHEMA tickwork.x", self.name).removesuffix(".x").encode())
+            connection.execute(f'CREATE SCHEMA "{self.name}"'.encode())
         elif not self._is_ours(connection) and _ask(connection, _HAS_TABLES, self.name):
             raise StoreNotOurs(
                 f"{self._where} holds tables of another program. Nothing was touched. Choose another schema: "
@@ -66,10 +66,8 @@ class Schema:
 
     def _apply(self, connection: Connection, migration: Migration) -> None:
         connection.execute(in_schema(migration.sql, self.name).encode())
-        connection.execute(
-            in_schema("INSERT INTO tickwork.migrations (number, name, checksum) VALUES (%s, %s, %s)", self.name).encode(),
-            (migration.number, migration.name, migration.checksum),
-        )
+        row = (migration.number, migration.name, migration.checksum)
+        connection.execute(in_schema(_APPLY, self.name).encode(), row)
 
     def _is_ours(self, connection: Connection) -> bool:
         return bool(_ask(connection, "SELECT to_regclass(%s) IS NOT NULL", f'"{self.name}".migrations'))
@@ -77,8 +75,7 @@ class Schema:
     def _applied(self, connection: Connection) -> dict[int, str]:
         if not self._is_ours(connection):
             return {}
-        rows = connection.execute(in_schema("SELECT number, checksum FROM tickwork.migrations", self.name).encode()).fetchall()
-        return {number: checksum for number, checksum in rows}
+        return dict(connection.execute(in_schema(_APPLIED, self.name).encode()).fetchall())
 
 
 def _ask(connection: Connection, question: str, value: str) -> Any:
@@ -89,5 +86,8 @@ def _ask(connection: Connection, question: str, value: str) -> Any:
 _HAS_TABLES = "SELECT EXISTS (SELECT FROM pg_class c WHERE c.relnamespace = to_regnamespace(%s))"
 
 _MIGRATIONS = """CREATE TABLE IF NOT EXISTS tickwork.migrations (
-    number integer PRIMARY KEY, name text NOT NULL, checksum text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now()
+    number integer PRIMARY KEY, name text NOT NULL, checksum text NOT NULL,
+    applied_at timestamptz NOT NULL DEFAULT clock_timestamp()
 )"""
+_APPLIED = "SELECT number, checksum FROM tickwork.migrations"
+_APPLY = "INSERT INTO tickwork.migrations (number, name, checksum) VALUES (%s, %s, %s)"

@@ -22,8 +22,8 @@ def checked_schema(schema: str) -> str:
     """Refuse a schema's name that would have to be escaped somewhere, or that belongs to PostgreSQL itself."""
     if not _NAME.fullmatch(schema) or schema.lower().startswith("pg_") or schema == "information_schema":
         raise InvalidInput(
-            f"schema {schema!r} cannot be used: a name is a letter and then up to 62 letters, digits or underscores, and "
-            f"does not begin with pg_."
+            f"schema {schema!r} cannot be used: a name is a letter and then up to 62 letters, digits or underscores, "
+            f"and does not begin with pg_."
         )
     return schema
 

@@ -27,7 +27,9 @@ class StepMaker:
         self._sql = sql
         self._channel = channel
 
-    def insert(self, jobs: Sequence[NewJob], now: datetime | None, by: By = None, fence: str = "hold_current") -> Steps[list[JobId]]:
+    def insert(
+        self, jobs: Sequence[NewJob], now: datetime | None, by: By = None, fence: str = "hold_current"
+    ) -> Steps[list[JobId]]:
         """Store jobs; the answer is who stands for each. Jobs with a key first learn who holds it."""
         if by is not None:
             yield from self._fenced(by, fence)

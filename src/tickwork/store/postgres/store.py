@@ -1,7 +1,7 @@
 """The verbs of `store.base` on PostgreSQL. The SQL is in sql/, a file for each group of verbs.
 
-Every batch is one statement, and most verbs are one statement in all: a transaction by itself, in one round trip. `now` is
-NULL in production, so that the database's own clock counts; tests hand in theirs. Heartbeats and the reaper have
+Every batch is one statement, and most verbs are one statement in all: a transaction by itself, in one round trip. `now`
+is NULL in production, so that the database's own clock counts; tests hand in theirs. Heartbeats and the reaper have
 connections of their own, and never wait for those that work has in use.
 """
 
@@ -36,7 +36,7 @@ from tickwork.core.job import (
     TaskDefinition,
     WorkerView,
 )
-from tickwork.errors import InvalidInput, LeaseLost, StoreError, StoreUnreachable
+from tickwork.errors import LeaseLost, StoreError
 from tickwork.store import codec
 from tickwork.store.base import (
     Claims,
@@ -74,6 +74,8 @@ TRIES = 6  # of a transaction that the server wants to be run again
 CANCEL_PASSES = 20  # of cancelling jobs that move between queue and running meanwhile
 _NAP_S = 0.02
 _LOST_WORKERS_KEPT = timedelta(hours=1)
+_AMONG = "j.id IN (SELECT value::uuid FROM json_array_elements_text({ids}::json))"
+_LABELLED = "EXISTS (SELECT FROM json_array_elements_text(j.labels::json) AS l (name) WHERE l.name = {label})"
 
 
 class Session:
@@ -97,8 +99,8 @@ class Session:
 class PostgresStore:
     """A store in a PostgreSQL database. Safe to use from many threads, processes and machines.
 
-    Nothing is opened before it is needed. Tables of another version are refused, unless `upgrade` brings them up to date.
-    `listen_url` is a way to the same database around a pooler, for workers to be woken by.
+    Nothing is opened before it is needed. Tables of another version are refused, unless `upgrade` brings them up to
+    date. `listen_url` is a way to the same database around a pooler, for workers to be woken by.
     """
 
     def __init__(
@@ -192,16 +194,15 @@ class PostgresStore:
         return await run_inside_async(tx, self._steps.insert_and_call(jobs, self._now(), by))
 
     def get_jobs(self, ids: Sequence[JobId]) -> dict[JobId, JobView]:
-        views = self._views("j.id IN (SELECT value::uuid FROM json_array_elements_text(%(ids)s::json))", {"ids": _ids(ids)})
-        return {view.id: view for view in views}
+        return {view.id: view for view in self._views(_AMONG.format(ids="%(ids)s"), {"ids": _ids(ids)})}
 
     def list_jobs(self, which: JobFilter, limit: int, before: JobId | None = None) -> list[JobView]:
         found, values = codec.conditions(which)
         if which.ids is not None:
-            found.append("j.id IN (SELECT value::uuid FROM json_array_elements_text({ids}::json))")
+            found.append(_AMONG)
             values["ids"] = _ids(which.ids)
         if which.label is not None:
-            found.append("EXISTS (SELECT FROM json_array_elements_text(j.labels::json) AS l (name) WHERE l.name = {label})")
+            found.append(_LABELLED)
             values["label"] = which.label
         if before is not None:
             found.append("j.id < {before}::uuid")
@@ -223,17 +224,18 @@ class PostgresStore:
         return JobId(rows[0][0]) if rows else None
 
     def cancel_jobs(self, ids: Sequence[JobId]) -> list[JobId]:
-        """A job that moved from queue to running or back in the middle of a pass is looked for again."""
         done: set[str] = set()
-        wanted = [job_id for job_id in ids if is_id(job_id)]
+        wanted = list(ids)
         for _ in range(CANCEL_PASSES):
-            if not wanted:
-                break
-            rows = self._perform(lambda session, these=documents.document(wanted): session.run("cancel_jobs", ids=these))
-            done.update(job_id for job_id, what in rows if what == "done")
-            wanted = [JobId(job_id) for job_id, what in rows if what == "moved"]
+            became = self._cancel_pass(wanted) if wanted else {}
+            done.update(job_id for job_id, what in became.items() if what == "done")
+            wanted = [job_id for job_id, what in became.items() if what == "moved"]
         self._notifier.call()
         return [job_id for job_id in dict.fromkeys(ids) if job_id in done]
+
+    def _cancel_pass(self, ids: Sequence[JobId]) -> dict[JobId, str]:
+        """What became of each. One that moved from queue to running or back meanwhile is to be looked for again."""
+        return dict(self._perform(lambda session: session.run("cancel_jobs", ids=_ids(ids))))
 
     def retry_jobs(
         self, ids: Sequence[JobId], spacing: timedelta = timedelta(0), first: timedelta = timedelta(0)
@@ -274,9 +276,10 @@ class PostgresStore:
 
     def task_definition(self, name: str) -> TaskDefinition | None:
         rows = self._perform(lambda session: session.run("task_definition", name=name))
-        for name, queue, priority, policy, schema in rows:
-            return TaskDefinition(name, queue, priority, codec.decode_policy(policy), schema.encode())
-        return None
+        if not rows:
+            return None
+        _, queue, priority, policy, schema = rows[0]
+        return TaskDefinition(name, queue, priority, codec.decode_policy(policy), schema.encode())
 
     @contextlib.contextmanager
     def connection(self) -> Iterator[psycopg.Connection[Any]]:
@@ -425,7 +428,8 @@ class PostgresStore:
         return Listener(lambda: self._listening.connect(ours=False), self._channel)
 
     def health(self) -> Health:
-        return self._perform(lambda session: examine(session.connection, self.schema.name, self.server, self._host_clock))
+        name, server, clock = self.schema.name, self.server, self._host_clock
+        return self._perform(lambda session: examine(session.connection, name, server, clock))
 
     def schema_status(self) -> SchemaStatus:
         return self._look_at_schema(self.schema.status)

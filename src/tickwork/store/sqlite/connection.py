@@ -13,6 +13,7 @@ import os
 import sqlite3
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -43,7 +44,8 @@ _NETWORK = frozenset(
         "9p",
     ]
 )
-_drivers: dict[tuple[int, int], str] = {}  # which library has which file open in this process
+FileId = tuple[int, int]
+_drivers: Counter[tuple[FileId, str]] = Counter()  # which library has which file open in this process, how often
 _drivers_lock = threading.Lock()
 
 Values = Sequence[Any] | dict[str, Any]
@@ -63,8 +65,8 @@ class Connection(Protocol):
     def script(self, sql: str) -> None:
         """Run several statements."""
 
-    def changes(self) -> int:
-        """How many rows the last statement changed."""
+    def begin_if_expected(self) -> None:
+        """Begin a transaction where the library itself would have done so before the first write."""
 
     def close(self) -> None: ...
 
@@ -89,8 +91,7 @@ class ApswConnection:
     def script(self, sql: str) -> None:
         self.raw.execute(sql)
 
-    def changes(self) -> int:
-        return self.raw.changes()
+    def begin_if_expected(self) -> None: ...
 
     def close(self) -> None:
         self.raw.close()
@@ -103,19 +104,26 @@ class SqliteConnection:
         self.raw = raw
 
     def run(self, sql: str, values: Values = ()) -> list[Any]:
-        return self.raw.execute(sql, values).fetchall()
+        return self._cursor().execute(sql, values).fetchall()
 
     def rows(self, sql: str, values: Values = ()) -> list[dict[str, Any]]:
-        cursor = self.raw.execute(sql, values)
+        cursor = self._cursor().execute(sql, values)
         names = [column[0] for column in cursor.description]
         return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+    def _cursor(self) -> sqlite3.Cursor:
+        """One that gives tuples, whatever rows the user's own make."""
+        cursor = self.raw.cursor()
+        cursor.row_factory = None
+        return cursor
 
     def script(self, sql: str) -> None:
         for statement in _statements(sql):
             self.raw.execute(statement)
 
-    def changes(self) -> int:
-        return int(self.raw.execute("SELECT changes()").fetchone()[0])
+    def begin_if_expected(self) -> None:
+        if self.raw.isolation_level is not None and not self.raw.in_transaction:
+            self.raw.execute("BEGIN")
 
     def close(self) -> None:
         self.raw.close()
@@ -164,16 +172,37 @@ def has_wal_defect(version: str) -> bool:
     return numbers < (3, 51, 3) and not ((3, 50, 7) <= numbers < (3, 51)) and not ((3, 44, 6) <= numbers < (3, 45))
 
 
-def remember_driver(path: Path, driver: str) -> None:
-    """Note which library opens the file in this process; refuse a second one."""
-    status = path.stat()
-    with _drivers_lock:
-        known = _drivers.setdefault((status.st_dev, status.st_ino), driver)
-    if known != driver:
+def check_driver(path: Path, driver: str) -> None:
+    """Refuse to open a file that another library has open in this process."""
+    if not path.exists():
+        return
+    known = {opened for file, opened in _drivers if file == _file_id(path)} - {driver}
+    if known:
+        other = known.pop()
         raise MixedDrivers(
-            f"{path} is open in this process through {known}; opening it through {driver} as well can corrupt it. "
-            f"Use one of them: Tickwork(url, driver={known!r})."
+            f"{path} is open in this process through {other}; opening it through {driver} as well can corrupt it. "
+            f"Use one of them: Tickwork(url, driver={other!r})."
         )
+
+
+def remember_driver(path: Path, driver: str) -> tuple[FileId, str]:
+    """Note which library has the file open in this process, until `forget_driver`."""
+    opened = (_file_id(path), driver)
+    with _drivers_lock:
+        _drivers[opened] += 1
+    return opened
+
+
+def forget_driver(opened: tuple[FileId, str]) -> None:
+    with _drivers_lock:
+        _drivers[opened] -= 1
+        if not _drivers[opened]:
+            del _drivers[opened]
+
+
+def _file_id(path: Path) -> FileId:
+    status = path.stat()
+    return status.st_dev, status.st_ino
 
 
 def refuse_network_file_system(path: Path) -> None:

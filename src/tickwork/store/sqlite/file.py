@@ -16,13 +16,16 @@ from typing import Any
 
 from tickwork.core.duration import format_duration
 from tickwork.errors import InvalidInput, MixedDrivers, StoreNotOurs, StoreUnreachable
-from tickwork.store.base import Health
-from tickwork.store.migrate import migrations, pending
+from tickwork.store.base import Health, SchemaStatus
+from tickwork.store.migrate import Migration, migrations, pending
 from tickwork.store.sqlite.connection import (
     ApswConnection,
     Connection,
+    FileId,
     SqliteConnection,
     WriteLock,
+    check_driver,
+    forget_driver,
     has_wal_defect,
     library_version,
     open_connection,
@@ -34,6 +37,7 @@ from tickwork.store.sqlite.connection import (
 _log = logging.getLogger("tickwork.store")
 MEMORY = ":memory:"
 _CLOCK_TROUBLE = timedelta(seconds=5)
+_inherited: list[Connection] = []  # in a forked process: the parent's connections, kept from being closed
 
 
 class SqliteFile:
@@ -50,13 +54,18 @@ class SqliteFile:
     def _open(self) -> None:
         self._pid = os.getpid()
         self._readers: list[Connection] = []
+        self._known_as: tuple[FileId, str] | None = None
         with translated(self.path):
             if self.path != MEMORY:
                 self._check_place()
             guard = Path(f"{self.path}-writer") if self.defect and self.path != MEMORY else None
             self._lock = WriteLock(guard)
             self._writer = open_connection(self.path, self.driver)
-            self._prepare()
+            try:
+                self._prepare()
+            except BaseException:
+                self.close()
+                raise
         if self.defect:
             _log.warning("%s", _DEFECT.format(version=library_version(self.driver)))
 
@@ -67,8 +76,12 @@ class SqliteFile:
             raise StoreUnreachable(
                 f"{path} cannot be opened: there is no folder {path.parent}. Make it, or choose another."
             )
-        if path.exists():
-            remember_driver(path, self.driver)
+        check_driver(path, self.driver)
+
+    def _open_after_fork(self) -> None:
+        """Leave the parent's connections alone: to close one here could take its files from under the parent."""
+        _inherited.extend([*self._readers, self._writer])
+        self._open()
 
     def _prepare(self) -> None:
         """Bring the schema up to date; a fresh file gets all of it."""
@@ -80,32 +93,40 @@ class SqliteFile:
                 f"{self.path} is a database of another program (its tables: {some}). Nothing was touched. To keep "
                 f"Tickwork's tables in the same file on purpose, say so once: Tickwork(url, upgrade=True)."
             )
-        applied = dict(self._writer.run("SELECT number, checksum FROM tickwork_migrations")) if ours else {}
-        if pending(migrations("tickwork.store.sqlite"), applied, self.path):
+        applied = dict(self._writer.run(_APPLIED)) if ours else {}
+        if pending(migrations(_PACKAGE), applied, self.path):
             self._migrate()
         if self.path != MEMORY:
             self._writer.run("PRAGMA journal_mode=WAL")
-            remember_driver(Path(self.path), self.driver)
+            self._known_as = remember_driver(Path(self.path), self.driver)
 
-    def _migrate(self) -> None:
+    def _migrate(self) -> list[Migration]:
         with self._lock(), self._transaction(self._writer) as writer:
             writer.run(_MIGRATIONS)
-            applied = dict(writer.run("SELECT number, checksum FROM tickwork_migrations"))
-            for migration in pending(migrations("tickwork.store.sqlite"), applied, self.path):
+            missing = pending(migrations(_PACKAGE), dict(writer.run(_APPLIED)), self.path)
+            for migration in missing:
                 writer.script(migration.sql)
                 row = (migration.number, migration.name, migration.checksum)
                 writer.run("INSERT INTO tickwork_migrations (number, name, checksum) VALUES (?, ?, ?)", row)
+        return missing
 
-    def schema(self) -> dict[int, str]:
-        """The migrations that the file has, by number."""
+    def schema_status(self) -> SchemaStatus:
         with self.reading() as connection:
-            return dict(connection.run("SELECT number, name FROM tickwork_migrations"))
+            applied = dict(connection.run(_APPLIED))
+        known = migrations(_PACKAGE)
+        missing = pending(known, applied, self.path)
+        return SchemaStatus(tuple(known[: len(known) - len(missing)]), tuple(missing))
+
+    def upgrade(self) -> list[Migration]:
+        """What opening the file has done already, unless another version of us was here since."""
+        with translated(self.path):
+            return self._migrate()
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[Connection]:
         """The writing connection inside a transaction that has the write lock from its start."""
         if os.getpid() != self._pid:
-            self._open()
+            self._open_after_fork()
         with translated(self.path), self._lock(), self._transaction(self._writer) as connection:
             yield connection
 
@@ -113,7 +134,7 @@ class SqliteFile:
     def reading(self) -> Iterator[Connection]:
         """A connection for one short read."""
         if os.getpid() != self._pid:
-            self._open()
+            self._open_after_fork()
         if self.path == MEMORY:
             with translated(self.path), self._lock():
                 yield self._writer
@@ -134,16 +155,21 @@ class SqliteFile:
 
     @contextlib.contextmanager
     def user_transaction(self, committed: Callable[[], None]) -> Iterator[Any]:
-        """A transaction of the user's own; `committed` is called after its commit."""
-        if self.path == MEMORY:
-            with self.writing() as connection:
-                yield UserConnection(connection)
-        else:
-            connection = open_connection(self.path, self.driver)
-            try:
-                with translated(self.path), self._file_lock(), self._transaction(connection):
+        """A transaction of the user's own, whose errors stay as they are; `committed` is called after its commit."""
+        if os.getpid() != self._pid:
+            self._open_after_fork()
+        own = self.path == MEMORY
+        connection = self._writer if own else open_connection(self.path, self.driver)
+        try:
+            with self._lock() if own else self._file_lock():
+                with translated(self.path):
+                    connection.run("BEGIN IMMEDIATE")
+                with rolled_back_on_error(connection):
                     yield UserConnection(connection)
-            finally:
+                    with translated(self.path):
+                        connection.run("COMMIT")
+        finally:
+            if not own:
                 connection.close()
         committed()
 
@@ -156,50 +182,73 @@ class SqliteFile:
         with self._lock():
             yield
 
-    def borrowed(self, tx: Any) -> Connection:
-        """The connection behind a `tx=` that a caller gave us."""
-        if isinstance(tx, UserConnection):
-            return tx.inner
-        raw = sqlalchemy_driver_connection(tx)
+    @contextlib.contextmanager
+    def borrowed(self, tx: Any) -> Iterator[Connection]:
+        """The connection behind a `tx=` that a caller gave us; what is done with it is done in full or not at all."""
+        connection = tx.inner if isinstance(tx, UserConnection) else self._behind(tx)
+        with translated(self.path):
+            connection.run("SAVEPOINT tickwork")
+            try:
+                yield connection
+            except BaseException:
+                with contextlib.suppress(Exception):
+                    connection.script("ROLLBACK TO tickwork; RELEASE tickwork")
+                raise
+            connection.run("RELEASE tickwork")
+
+    def _behind(self, tx: Any) -> Connection:
+        """The connection of our own library behind somebody else's `tx`, inside a transaction if they expect one."""
+        raw = driver_connection(tx)
         kind = type(raw).__module__.partition(".")[0]
-        if kind == "sqlite3" and self.driver == "sqlite3":
-            return SqliteConnection(raw)
-        if kind == "apsw" and self.driver == "apsw":
-            return ApswConnection(raw)
-        if kind in {"sqlite3", "apsw"}:
+        if kind in {"sqlite3", "apsw"} and kind != self.driver:
             raise MixedDrivers(
                 f"tx= is a connection of {kind}, and this app opens {self.path} through {self.driver}; two SQLite "
-                f"libraries on one file in one process can corrupt it. Nothing was stored. Use Tickwork(url, driver={kind!r})."
+                f"libraries on one file in one process can corrupt it. Nothing was stored. "
+                f"Use Tickwork(url, driver={kind!r})."
             )
-        raise InvalidInput(
-            f"tx= is a {type(tx).__module__}.{type(tx).__qualname__}, which cannot write to {self.path}. Pass what "
-            f"app.connection() gives, or a sqlite3 or SQLAlchemy connection with Tickwork(url, driver='sqlite3')."
-        )
+        if kind not in {"sqlite3", "apsw"}:
+            raise InvalidInput(
+                f"tx= is a {type(tx).__module__}.{type(tx).__qualname__}, which cannot write to {self.path}. Pass what "
+                f"app.connection() gives, or a sqlite3 or SQLAlchemy connection with Tickwork(url, driver='sqlite3')."
+            )
+        connection: Connection = SqliteConnection(raw) if kind == "sqlite3" else ApswConnection(raw)
+        self._check_same_file(connection)
+        connection.begin_if_expected()
+        return connection
+
+    def _check_same_file(self, connection: Connection) -> None:
+        files = {file for _, name, file in connection.run("PRAGMA database_list") if name == "main"}
+        if not any(file and os.path.realpath(file) == os.path.realpath(self.path) for file in files):
+            other = files.pop() or MEMORY
+            raise InvalidInput(f"tx= is a connection to {other}, not to {self.path}. Nothing was stored.")
 
     @staticmethod
     @contextlib.contextmanager
     def _transaction(connection: Connection, begin: str = "BEGIN IMMEDIATE") -> Iterator[Connection]:
         connection.run(begin)
-        try:
+        with rolled_back_on_error(connection):
             yield connection
             connection.run("COMMIT")
-        except BaseException:
-            with contextlib.suppress(Exception):
-                connection.run("ROLLBACK")
-            raise
 
-    def health(self, ahead: timedelta) -> Health:
+    def health(self, ahead: timedelta, stuck: int) -> Health:
         version = library_version(self.driver)
+        offset = f"{format_duration(abs(ahead))} {'ahead of' if ahead > timedelta(0) else 'behind'} this host's"
         facts = {
             "store": f"SQLite {version} (through {self.driver}), {self.path}",
             "durability": "synchronous=FULL: an answered enqueue survives a power loss",
-            "clock": f"the file's own, {format_duration(abs(ahead))} {'ahead of' if ahead > timedelta(0) else 'behind'} this host's",
+            "clock": f"the file's own, {offset}",
+            "stuck leases": str(stuck),
         }
         warnings = [_DEFECT.format(version=version)] if self.defect else []
         if ahead > _CLOCK_TROUBLE:
             warnings.append(
-                f"The store's clock is {format_duration(ahead)} ahead of this host's: the host's clock was set back. No "
-                f"job is lost or repeated; those with a fixed time start that much early until the host catches up."
+                f"The store's clock is {format_duration(ahead)} ahead of this host's: the host's clock was set back. "
+                f"No job is lost or repeated; those with a fixed time start that much early until the host catches up."
+            )
+        if stuck:
+            warnings.append(
+                f"{stuck} attempts belong to workers whose lease ran out over a minute ago. No reaper runs: start a "
+                f"worker."
             )
         return Health(facts, warnings)
 
@@ -210,6 +259,9 @@ class SqliteFile:
             connection.close()
         self._readers.clear()
         self._lock.close()
+        if self._known_as is not None:
+            forget_driver(self._known_as)
+            self._known_as = None
 
 
 class UserConnection:
@@ -235,20 +287,37 @@ class Rows:
         return self._rows[0] if self._rows else None
 
 
-def sqlalchemy_driver_connection(tx: Any) -> Any:
-    """The driver's own connection behind a SQLAlchemy session or connection; anything else as it is."""
+@contextlib.contextmanager
+def rolled_back_on_error(connection: Connection) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(Exception):
+            connection.run("ROLLBACK")
+        raise
+
+
+def driver_connection(tx: Any) -> Any:
+    """The driver's own connection behind a SQLAlchemy session or connection; anything else as it is.
+
+    Asynchronous ones are left as they are, too, and so refused: none of them can be used from here.
+    """
+    if type(tx).__name__.lower().startswith("async"):
+        return tx
     if hasattr(tx, "get_bind") and hasattr(tx, "connection"):  # a session
         tx = tx.connection()
     fairy = getattr(tx, "connection", None)
     return getattr(fairy, "driver_connection", tx)
 
 
+_PACKAGE = "tickwork.store.sqlite"
+_APPLIED = "SELECT number, checksum FROM tickwork_migrations"
 _MIGRATIONS = """CREATE TABLE IF NOT EXISTS tickwork_migrations (
     number INTEGER PRIMARY KEY, name TEXT NOT NULL, checksum TEXT NOT NULL
 ) STRICT"""
 
 _DEFECT = (
     "SQLite {version} has the WAL-reset defect: two writers at the same moment can corrupt the file. Tickwork lets one "
-    "process write at a time through a lock file, which other programs do not know of. Use driver='apsw' (the default), "
-    "or a Python built with SQLite 3.51.3 or newer."
+    "process write at a time through a lock file, which other programs do not know of. Use driver='apsw' (the "
+    "default), or a Python built with SQLite 3.51.3 or newer."
 )

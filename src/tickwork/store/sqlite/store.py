@@ -32,7 +32,18 @@ from tickwork.core.job import (
 from tickwork.core.outcome import Transition
 from tickwork.errors import LeaseLost, check
 from tickwork.store import codec
-from tickwork.store.base import Claims, Finish, Health, NewLog, OpenAttempt, Progress, Retention, Waiter, Worker
+from tickwork.store.base import (
+    Claims,
+    Finish,
+    Health,
+    NewLog,
+    OpenAttempt,
+    Progress,
+    Retention,
+    SchemaStatus,
+    Waiter,
+    Worker,
+)
 from tickwork.store.codec import duration_us, from_us
 from tickwork.store.migrate import Migration
 from tickwork.store.sql import load_statements
@@ -72,8 +83,8 @@ class SqliteStore:
     @contextlib.contextmanager
     def _write(self, tx: Any = None) -> Iterator[Transaction]:
         if tx is not None:
-            connection = self._file.borrowed(tx)
-            yield Transaction(connection, self._clock.now_us(connection, may_write=True))
+            with self._file.borrowed(tx) as connection:
+                yield Transaction(connection, self._clock.now_us(connection, may_write=True))
             return
         with self._file.writing() as connection:
             yield Transaction(connection, self._clock.now_us(connection, may_write=True))

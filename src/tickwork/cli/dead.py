@@ -1,0 +1,122 @@
+"""`tickwork dead`: the dead letters, which are the jobs that failed for good and that nobody has dealt with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from tickwork.cli.base import Group, Session, filter_options, found_jobs, job_filter, json_option, pass_session, url_option
+from tickwork.cli.output import ago, console, count_of, last_line, print_json, print_table
+from tickwork.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from tickwork.client import Client
+    from tickwork.core.job import JobFilter, JobView
+
+READ_LIMIT = 10_000  # so many dead letters are looked at to group them
+_PAGE = 1000
+
+
+@dataclass
+class Cause:
+    """Dead letters of one task with the same last line of error. The newest of them stands for all."""
+
+    task: str
+    error: str
+    count: int
+    newest_id: str
+    newest_at: datetime
+    oldest_at: datetime
+
+
+@click.group(cls=Group, example="tickwork dead list\ntickwork dead redrive --task send_email --rate 50/s")
+def dead() -> None:
+    """The jobs that failed for good: see why, queue them again, or let them go."""
+
+
+@dead.command("list", example="tickwork dead list --queue mail")
+@filter_options(state=False)
+@json_option
+@url_option
+@pass_session
+def list_dead(session: Session, as_json: bool, **which: str | None) -> None:
+    """List the dead letters by task and last line of error, the most frequent first."""
+    app = session.app()
+    causes, complete = grouped(app.client, job_filter(which, dead=True))
+    total = sum(cause.count for cause in causes)
+    if as_json:
+        print_json({"items": causes, "total": total, "complete": complete})
+        return
+    if not causes:
+        click.echo("No dead letters.")
+        return
+    now, out = app.store.now(), console()
+    rows = [[f"{one.count:,}", ago(one.newest_at, now), one.task, one.error] for one in causes]
+    print_table([">COUNT", "NEWEST", "TASK", "ERROR"], rows, out)
+    more = "" if complete else f" (the newest {READ_LIMIT:,}; there are more)"
+    click.echo(f"\n{count_of(total, 'dead letter')}{more}. One of them: tickwork jobs show {causes[0].newest_id}")
+
+
+def grouped(client: Client, which: JobFilter) -> tuple[list[Cause], bool]:
+    """Dead letters by cause, the most frequent first, and whether all of them were looked at."""
+    found: dict[tuple[str, str], Cause] = {}
+    cursor, read = None, 0
+    while read < READ_LIMIT:
+        page = client.jobs(which, _PAGE, cursor)
+        for job in page:
+            _add(found, job.view)
+        read, cursor = read + len(page), page.next_cursor
+        if cursor is None:
+            break
+    return sorted(found.values(), key=lambda cause: -cause.count), cursor is None
+
+
+def _add(found: dict[tuple[str, str], Cause], view: JobView) -> None:
+    error, at = last_line(view.error), view.ended_at or view.created_at
+    cause = found.setdefault((view.task, error), Cause(view.task, error, 0, view.id, at, at))
+    cause.count += 1
+    if at > cause.newest_at:
+        cause.newest_id, cause.newest_at = view.id, at
+    cause.oldest_at = min(cause.oldest_at, at)
+
+
+@dead.command("redrive", example="tickwork dead redrive --task send_email --rate 50/s")
+@click.argument("ids", metavar="[ID]...", nargs=-1)
+@filter_options(state=False)
+@click.option("--rate", metavar="RATE", help="No more than so many due at a time: 50/s, 10/m.")
+@json_option
+@url_option
+@pass_session
+def redrive(session: Session, ids: tuple[str, ...], rate: str | None, as_json: bool, **which: str | None) -> None:
+    """Queue dead letters again: all, those that match, or those named."""
+    app = session.app()
+    found_jobs(app, ids)
+    count = app.client.redrive(job_filter(which, ids, dead=True), rate)
+    if as_json:
+        print_json({"redriven": count})
+    else:
+        click.echo(f"Queued {count_of(count, 'dead letter')} again{f', at {rate}' if rate else ''}.")
+
+
+@dead.command("discard", example="tickwork dead discard --task send_email\ntickwork dead discard --all")
+@click.argument("ids", metavar="[ID]...", nargs=-1)
+@filter_options(state=False)
+@click.option("--all", "everything", is_flag=True, help="Every dead letter.")
+@json_option
+@url_option
+@pass_session
+def discard(session: Session, ids: tuple[str, ...], everything: bool, as_json: bool, **which: str | None) -> None:
+    """Take jobs out of the dead letters. They stay readable until they are pruned."""
+    if not everything and not ids and not any(which.values()):
+        raise InvalidInput("say which dead letters: ids, filters such as --task and --queue, or --all.")
+    app = session.app()
+    found_jobs(app, ids)
+    count = app.client.discard(job_filter(which, ids, dead=True))
+    if as_json:
+        print_json({"discarded": count})
+    else:
+        click.echo(f"Discarded {count_of(count, 'dead letter')}.")

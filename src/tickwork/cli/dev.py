@@ -1,0 +1,145 @@
+"""`tickwork dev`: everything that is needed while writing tasks, in one process tree, reloaded when a file changes.
+
+This process runs no user code: it watches files and owns the parts, each a process of its own. There is one part now, a
+worker; a server would be another one in `_Parts`. SIGTERM or Ctrl-C ends the whole tree within ten seconds.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+
+import click
+
+from tickwork.cli.base import FAILURE, Command, Session, pass_session, url_option
+from tickwork.cli.escape import clean
+from tickwork.cli.process import Part
+
+BUILTIN = "tickwork.cli.builtin"
+LOOK_S = 0.5
+DRAIN_S, INSIST_S = 3.0, 3.0  # with the time to kill, below the ten seconds that we promise
+RELOAD_DRAIN_S = 2.0
+_FILES_LIMIT = 10_000
+_SKIPPED = {"__pycache__", "node_modules", "site-packages"}
+
+
+@click.command(cls=Command, example="tickwork dev shop.py\ntickwork dev shop.tasks:app -c 4")
+@click.argument("target", metavar="[MODULE_OR_FILE]", required=False)
+@click.option("-c", "--concurrency", type=click.IntRange(min=1), help="Slots in all. Default 10.")
+@click.option("--processes", type=click.IntRange(min=1), default=1, show_default=True, help="Child processes.")
+@url_option
+@pass_session
+def dev(session: Session, target: str | None, concurrency: int | None, processes: int) -> None:
+    """Run the tasks of a file, from all their queues, and start anew when a Python file beside it changes.
+
+    Without a file only the built-in tasks are run.
+    """
+    if session.url is not None:
+        os.environ["TICKWORK_URL"] = session.url
+    arguments = ["worker", target or BUILTIN, "--all-queues", "--processes", str(processes), "--grace", f"{DRAIN_S}s"]
+    arguments += [] if concurrency is None else ["-c", str(concurrency)]
+    stopped = _stop_event()
+    parts = _Parts(arguments)
+    try:
+        watch(parts, None if target is None else folder_of(target), stopped)
+    finally:
+        parts.stop(DRAIN_S)
+
+
+def watch(parts: _Parts, folder: Path | None, stopped: threading.Event) -> None:
+    """Keep the parts running until told to stop; start them anew when a file in the folder changes."""
+    seen = {} if folder is None else fingerprint(folder)
+    parts.start()
+    while not stopped.wait(LOOK_S):
+        now = {} if folder is None else fingerprint(folder)
+        if now != seen:
+            _say(f"{_changed(seen, now)} changed: starting anew")
+            parts.stop(RELOAD_DRAIN_S)
+            seen = now
+            parts.start()
+        elif (code := parts.failed()) is not None:
+            if folder is None or code > FAILURE:
+                raise click.exceptions.Exit(code if code > 0 else FAILURE)  # no change of a file could help
+            _say("waiting for a file to change")
+
+
+class _Parts:
+    """The processes of `tickwork dev`. They are started and stopped together."""
+
+    def __init__(self, worker: list[str]) -> None:
+        self._commands = [worker]
+        self._running: list[Part] = []
+
+    def start(self) -> None:
+        self._running = [Part(command) for command in self._commands]
+
+    def failed(self) -> int | None:
+        """The exit code of a part that ended by itself, told once."""
+        for part in self._running:
+            code = part.ended()
+            if code is not None:
+                self._running.remove(part)
+                return code
+        return None
+
+    def stop(self, drain_s: float) -> None:
+        for part in self._running:
+            part.stop(drain_s=drain_s, insist_s=INSIST_S)
+        self._running = []
+
+
+def folder_of(target: str) -> Path:
+    """The folder whose files matter: that of a file, else the current one."""
+    where = target.partition(":")[0]
+    return Path(where).resolve().parent if where.endswith(".py") else Path.cwd()
+
+
+def fingerprint(folder: Path) -> dict[str, int]:
+    """When each Python file in and below a folder was changed. Hidden folders and environments are left out."""
+    found: dict[str, int] = {}
+    for path in _python_files(str(folder)):
+        try:
+            found[path] = os.stat(path).st_mtime_ns
+        except OSError:  # it was removed just now
+            continue
+        if len(found) >= _FILES_LIMIT:
+            break
+    return found
+
+
+def _python_files(folder: str) -> Iterator[str]:
+    for where, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if _matters(where, name)]
+        yield from (os.path.join(where, name) for name in files if name.endswith(".py"))
+
+
+def _matters(where: str, name: str) -> bool:
+    if name.startswith(".") or name in _SKIPPED:
+        return False
+    return not os.path.exists(os.path.join(where, name, "pyvenv.cfg"))
+
+
+def _changed(before: dict[str, int], now: dict[str, int]) -> str:
+    paths = sorted({path for path, _ in before.items() ^ now.items()})
+    more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+    return f"{os.path.relpath(paths[0])}{more}"
+
+
+def _stop_event() -> threading.Event:
+    """An event that SIGTERM, Ctrl-C and a closed terminal set."""
+    stopped = threading.Event()
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        stopped.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, stop)
+    return stopped
+
+
+def _say(text: str) -> None:
+    click.secho(f"dev: {clean(text)}", err=True, dim=True)

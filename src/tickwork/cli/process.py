@@ -1,0 +1,50 @@
+"""A part of `tickwork dev` or `tickwork demo` that runs as a process of its own, and that surely ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import IO
+
+_KILL_S = 5.0  # a process that was killed is gone by then
+
+
+class Part:
+    """A `tickwork` command in a session of its own: Ctrl-C reaches us alone, and we pass on what we mean by it.
+
+    It is started with --with-parent: however we end, it does too, and its children with it.
+    """
+
+    def __init__(
+        self, arguments: Sequence[str], *, url: str | None = None, output: IO[bytes] | int | None = None
+    ) -> None:
+        environment = os.environ if url is None else {**os.environ, "TICKWORK_URL": url}
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tickwork", *arguments, "--with-parent"],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=None if output is None else subprocess.STDOUT,
+            start_new_session=True,
+            env=environment,
+        )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def ended(self) -> int | None:
+        """Its exit code, or None while it runs."""
+        return self._process.poll()
+
+    def stop(self, *, drain_s: float, insist_s: float) -> int | None:
+        """Let it finish what it does; after a while tell it to stop now; after another kill it. Return its exit code."""
+        for number, patience_s in ((signal.SIGTERM, drain_s), (signal.SIGTERM, insist_s), (signal.SIGKILL, _KILL_S)):
+            with suppress(ProcessLookupError):
+                self._process.send_signal(number)
+            with suppress(subprocess.TimeoutExpired):
+                return self._process.wait(patience_s)
+        return None

@@ -1,0 +1,37 @@
+"""`tickwork workers`: who is working."""
+
+from __future__ import annotations
+
+import click
+
+from tickwork.cli.base import Command, Session, json_option, pass_session, url_option
+from tickwork.cli.output import ago, print_json, print_table, state_text
+
+
+@click.command(cls=Command, example="tickwork workers --json")
+@json_option
+@url_option
+@pass_session
+def workers(session: Session, as_json: bool) -> None:
+    """Show the workers that live, and those that were lost lately."""
+    app = session.app()
+    found, now = app.client.workers(), app.store.now()
+    if as_json:
+        print_json({"items": found})
+        return
+    if not found:
+        click.echo("No worker is running. Start one: tickwork worker MODULE_OR_FILE")
+        return
+    rows = [
+        [
+            f"{one.host}:{one.pid}",
+            state_text(one.state),
+            f"{one.running} of {one.slots}",
+            ago(one.started_at, now),
+            one.version,
+            ", ".join(one.queues),
+            f"{len(one.tasks)}: {', '.join(one.tasks)}" if one.tasks else "none",
+        ]
+        for one in found
+    ]
+    print_table(["WORKER", "STATE", "BUSY", "STARTED", "VERSION", "QUEUES", "TASKS"], rows)

@@ -1,0 +1,60 @@
+"""The arguments of a task that this program does not import, as far as a worker has told of them.
+
+They are written as the JSON that the task's hints expect: a datetime as its text, a model as its object. Only where a
+worker said that a parameter has no hint are they tagged. Whether they fit is for the worker to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from tickwork.core import payload
+from tickwork.core.job import TaskDefinition
+from tickwork.errors import InvalidArguments
+
+
+class StoredSignature:
+    """Encodes arguments by name, and by position where their names are known."""
+
+    def __init__(self, definition: TaskDefinition | None) -> None:
+        self._parameters = None if definition is None else _properties(msgspec.json.decode(definition.schema))
+
+    def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], task: str) -> bytes:
+        """The arguments as JSON. Raises InvalidArguments where they cannot be named, InvalidPayload for bad values."""
+        given = {**self._by_position(args, task), **kwargs}
+        what = f"the arguments of task {task!r}"
+        try:
+            flaw = payload.find_flaw(given)
+            if flaw is not None:
+                raise flaw
+            data = payload.seal({name: self._wire(name, value) for name, value in given.items()})
+        except payload.Flaw as flaw:
+            raise flaw.about(what) from None
+        return payload.within(data, what=what, limit_bytes=payload.PAYLOAD_LIMIT)
+
+    def _by_position(self, args: tuple[Any, ...], task: str) -> dict[str, Any]:
+        if not args:
+            return {}
+        if self._parameters is None:
+            raise InvalidArguments(
+                f"no worker has told what the arguments of task {task!r} are called. Nothing was stored. Pass them by name."
+            )
+        if len(args) > len(self._parameters):
+            raise InvalidArguments(
+                f"task {task!r} takes at most {len(self._parameters)} arguments, not {len(args)}. Nothing was stored."
+            )
+        return dict(zip(self._parameters, args, strict=False))
+
+    def _wire(self, name: str, value: Any) -> Any:
+        untyped = self._parameters is not None and self._parameters.get(name, {}).get("description") == "anything"
+        return payload.tagged(value) if untyped else value
+
+
+def _properties(schema: Mapping[str, Any]) -> dict[str, Any]:
+    reference = schema.get("$ref")
+    if reference:
+        schema = schema["$defs"][reference.rpartition("/")[2]]
+    return dict(schema.get("properties", {}))

@@ -1,0 +1,164 @@
+"""One place decides what becomes of a job: what is charged, what is tried again, and what is final."""
+
+from datetime import timedelta
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tickwork.core.job import AttemptState, JobState, Policy
+from tickwork.core.outcome import (
+    CRASH_BUDGET,
+    ERROR_LIMIT,
+    Abandoned,
+    Cancelled,
+    Crashed,
+    Ending,
+    Failed,
+    Released,
+    Snoozed,
+    Succeeded,
+    TimedOut,
+    Transition,
+    decide,
+)
+from tickwork.core.retry import RetryPolicy
+
+ONCE_AGAIN = Policy(retry=RetryPolicy(retries=1))
+MUST_NOT_RUN_TWICE = Policy(on_lost="fail")
+TEN_MINUTES = timedelta(minutes=10)
+
+
+def after(ending: Ending, policy: Policy = ONCE_AGAIN, failures=0, crashes=0, *, alone=False) -> Transition:
+    return decide(policy, failures, crashes, alone, ending, Random(1))
+
+
+def test_a_success_ends_the_job_with_its_result():
+    end = after(Succeeded(b"42"), failures=1)
+    assert (end.attempt, end.job, end.result) == (AttemptState.SUCCEEDED, JobState.SUCCEEDED, b"42")
+    assert end.failures == 1
+    assert end.delay is None
+
+
+@pytest.mark.parametrize(
+    ("ending", "attempt"), [(Failed("no"), AttemptState.FAILED), (TimedOut("late"), AttemptState.TIMED_OUT)]
+)
+def test_a_failure_is_charged_and_retried_after_a_delay(ending, attempt):
+    end = after(ending)
+    assert (end.attempt, end.job, end.failures) == (attempt, JobState.QUEUED, 1)
+    assert end.delay is not None
+    assert end.delay > timedelta(0)
+    assert end.error == ending.error
+
+
+@pytest.mark.parametrize("ending", [Failed("no"), TimedOut("late")])
+def test_the_failure_after_the_last_retry_is_final(ending):
+    end = after(ending, failures=1)
+    assert (end.job, end.failures, end.delay) == (JobState.FAILED, 2, None)
+
+
+def test_a_fatal_failure_is_final_although_retries_are_left():
+    end = after(Failed("hopeless", fatal=True))
+    assert (end.job, end.failures) == (JobState.FAILED, 1)
+
+
+def test_a_failure_that_asks_for_its_own_delay_gets_it():
+    assert after(Failed("later", after=TEN_MINUTES)).delay == TEN_MINUTES
+
+
+def test_asking_for_a_delay_does_not_buy_more_retries():
+    assert after(Failed("later", after=TEN_MINUTES), failures=1).job is JobState.FAILED
+
+
+@pytest.mark.parametrize(("ending", "delay"), [(Snoozed(TEN_MINUTES), TEN_MINUTES), (Released(), timedelta(0))])
+def test_what_was_snoozed_or_given_back_is_not_charged(ending, delay):
+    end = after(ending, failures=1, crashes=2)
+    assert (end.attempt, end.job, end.delay) == (AttemptState.RELEASED, JobState.QUEUED, delay)
+    assert (end.failures, end.crashes) == (1, 2)
+
+
+def test_a_cancelled_attempt_ends_the_job_as_cancelled():
+    end = after(Cancelled("not wanted"))
+    assert (end.attempt, end.job, end.error) == (AttemptState.CANCELLED, JobState.CANCELLED, "not wanted")
+
+
+def test_a_job_whose_worker_went_silent_is_queued_again_uncharged():
+    end = after(Abandoned(), failures=1, crashes=1)
+    assert (end.attempt, end.job, end.delay) == (AttemptState.LOST, JobState.QUEUED, timedelta(0))
+    assert (end.failures, end.crashes, end.alone) == (1, 1, False)
+
+
+def test_a_job_that_died_beside_others_is_not_blamed_but_runs_alone_next():
+    end = after(Crashed("killed", alone=False))
+    assert (end.attempt, end.job) == (AttemptState.LOST, JobState.QUEUED)
+    assert (end.failures, end.crashes, end.alone) == (0, 0, True)
+
+
+def test_a_job_that_died_alone_is_charged_a_crash_and_no_failure():
+    end = after(Crashed("killed", alone=True))
+    assert (end.job, end.failures, end.crashes, end.alone) == (JobState.QUEUED, 0, 1, True)
+
+
+def test_the_third_crash_alone_ends_the_job_as_crashed():
+    end = after(Crashed("killed by SIGKILL", alone=True), crashes=CRASH_BUDGET - 1)
+    assert (end.attempt, end.job, end.crashes) == (AttemptState.LOST, JobState.FAILED, 3)
+    assert end.error is not None
+    assert end.error.startswith("crashed: killed by SIGKILL")
+
+
+@pytest.mark.parametrize("ending", [Abandoned(), Crashed("killed", alone=False), Crashed("killed", alone=True)])
+def test_a_job_that_must_not_run_twice_fails_when_its_attempt_is_lost(ending):
+    end = after(ending, MUST_NOT_RUN_TWICE)
+    assert (end.attempt, end.job, end.delay) == (AttemptState.LOST, JobState.FAILED, None)
+
+
+@pytest.mark.parametrize("ending", [Failed("no"), TimedOut("late"), Snoozed(TEN_MINUTES), Released(), Abandoned()])
+def test_a_suspect_stays_apart_until_it_ends(ending):
+    assert after(ending, alone=True).alone
+
+
+def test_an_error_that_is_too_long_keeps_both_its_ends():
+    error = after(Failed(f"top {'x' * ERROR_LIMIT} bottom")).error
+    assert error is not None
+    assert error.startswith("top x")
+    assert error.endswith("x bottom")
+    assert len(error) < ERROR_LIMIT + 100
+
+
+texts = st.text(max_size=20)
+durations = st.timedeltas(timedelta(0), timedelta(days=1))
+endings = st.one_of(
+    st.builds(Succeeded, st.just(b"null")),
+    st.builds(Failed, texts, st.booleans(), st.none() | durations),
+    st.builds(TimedOut, texts),
+    st.builds(Snoozed, durations),
+    st.builds(Cancelled, texts),
+    st.just(Released()),
+    st.builds(Crashed, texts, st.booleans()),
+    st.just(Abandoned()),
+)
+
+
+@given(ending=endings, retries=st.integers(0, 3), failures=st.integers(0, 3), crashes=st.integers(0, 2))
+def test_every_ending_either_queues_the_job_again_with_a_time_or_ends_it(ending, retries, failures, crashes):
+    end = after(ending, Policy(retry=RetryPolicy(retries=retries)), failures, crashes)
+    assert (end.job is JobState.QUEUED) == (end.delay is not None)
+    assert (end.job is JobState.QUEUED) != end.job.ended
+    assert (end.result is not None) == (end.job is JobState.SUCCEEDED)
+    assert failures <= end.failures <= failures + 1
+    assert crashes <= end.crashes <= crashes + 1
+    assert end.attempt is not AttemptState.RUNNING
+
+
+@given(endings=st.lists(endings, max_size=60), retries=st.integers(0, 4), seed=st.integers())
+def test_no_history_has_more_failures_or_crashes_than_allowed(endings, retries, seed):
+    policy, state = Policy(retry=RetryPolicy(retries=retries)), Transition(AttemptState.LOST, JobState.QUEUED, 0, 0)
+    for ending in endings:
+        state = decide(policy, state.failures, state.crashes, state.alone, ending, Random(seed))
+        if state.job.ended:
+            break
+    assert state.failures <= retries + 1
+    assert state.crashes <= CRASH_BUDGET
+    assert not (state.job is JobState.QUEUED and (state.failures > retries or state.crashes >= CRASH_BUDGET))
+
