@@ -26,45 +26,33 @@ LATEST = Path(__file__).parent / "results" / "latest.json"
 _FSYNCS = 100
 
 
+_CAPTION = "ms: p50 / p95 / p99. Ratio: ours to raw. Spread: of our runs. WAL, commits, dead rows: of each job."
+_COSTS = {"wal_bytes_per_job": "WAL bytes", "commits_per_job": "commits", "dead_tuples_per_job": "dead rows"}
+
+
 def table(outcomes: Sequence[Outcome]) -> Table:
     """Ours beside raw, a line for each row and store."""
-    made = Table(title="Tickwork beside raw loops on the same store (medians)", title_justify="left")
+    made = Table(title="Medians, beside raw loops on the same store", caption=_CAPTION, caption_justify="left")
     for column in ("workload", "store"):
         made.add_column(column)
-    for column in ("ours", "raw", "ratio", "spread"):
+    for column in ("ours", "raw", "ratio", "spread", *_COSTS.values()):
         made.add_column(column, justify="right")
-    made.add_column("of each job")
     for outcome in outcomes:
         made.add_row(*_line(outcome))
     return made
 
 
 def _line(outcome: Outcome) -> list[str]:
-    ours, raw, ratios = outcome.figures(), outcome.raw_figures(), outcome.ratios()
-    unit = outcome.row.unit
-    shown = _figures(ours, unit) if outcome.error is None else "failed"
-    ratio = " / ".join(f"{one:.2f}" if one < 10 else f"{one:.0f}" for one in ratios.values())
-    costs = [f"{_cost(value)} {_COSTS[name]}" for name, value in outcome.extra().items() if name in _COSTS]
-    return [
-        _title(outcome),
-        outcome.store,
-        shown,
-        _figures(raw, unit),
-        ratio,
-        f"{outcome.spread():.0%}",
-        ", ".join(costs),
-    ]
-
-
-_COSTS = {"wal_bytes_per_job": "B WAL", "commits_per_job": "commits", "dead_tuples_per_job": "dead rows"}
-
-
-def _title(outcome: Outcome) -> str:
-    return outcome.row.title if outcome.row.unit == "jobs/s" else f"{outcome.row.title}: p50 / p95 / p99"
+    row, extra = outcome.row, outcome.extra()
+    ours = _figures(outcome.figures(), row.unit) if outcome.error is None else "failed"
+    ratio = " / ".join(f"{one:.2f}" if one < 10 else f"{one:.0f}" for one in outcome.ratios().values())
+    apart = f"{outcome.spread():.0%}" if len(outcome.ours) > 1 else ""
+    costs = [_cost(extra[name]) if name in extra else "" for name in _COSTS]
+    return [row.title, outcome.store, ours, _figures(outcome.raw_figures(), row.unit), ratio, apart, *costs]
 
 
 def _cost(value: float) -> str:
-    return f"{value:.0f}" if value >= 10 else f"{value:.2g}"
+    return f"{value:.0f}" if value >= 10 or value == 0 else f"{value:.2g}"
 
 
 def _figures(figures: Mapping[str, float], unit: str) -> str:

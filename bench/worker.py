@@ -5,7 +5,6 @@ It is stopped by SIGTERM to its own pid. Should we be killed, the guard of its f
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import signal
 import subprocess
@@ -79,10 +78,7 @@ def running_worker(url: str, folder: Path, env: Mapping[str, str] | None = None)
 
 def command() -> list[str]:
     """How a worker is started."""
-    options = [str(TASKS), "--processes", str(PROCESSES)]
-    if importlib.util.find_spec("tickwork.__main__") is not None:
-        return [sys.executable, "-m", "tickwork", "worker", *options]
-    return [sys.executable, str(TASKS.with_name("stand_in.py")), *options]
+    return [sys.executable, "-m", "tickwork", "worker", str(TASKS), "--processes", str(PROCESSES)]
 
 
 def wait_until(done: Callable[[], bool], what: str, limit_s: float, worker: WorkerProcess, pause_s: float) -> None:

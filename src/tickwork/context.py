@@ -13,6 +13,8 @@ from tickwork.core import payload
 from tickwork.core.ids import JobId
 from tickwork.errors import InvalidInput, NoCurrentJob
 
+NOTE_LIMIT = 500  # characters of a progress note
+
 
 class Link(Protocol):
     """How a running attempt reaches its worker."""
@@ -54,7 +56,7 @@ class CurrentJob:
         """Say how far the work is, from 0 to 1. Shown while it runs; cheap enough to call in a loop."""
         if not 0 <= fraction <= 1:
             raise InvalidInput(f"progress goes from 0 to 1, not {fraction!r}.")
-        self.link.progress(float(fraction), note)
+        self.link.progress(float(fraction), None if note is None else payload.storable(str(note))[:NOTE_LIMIT])
 
     def save(self, state: Any) -> None:
         """Store where the work stands; a later attempt finds it in `saved`. Returns when it is on disk.

@@ -94,7 +94,7 @@ class Task(Enqueues[Arguments, Result]):
         pool: str,
         transactional: bool,
     ) -> None:
-        super().__init__(registry, name, lambda *call: self.signature.encode(*call), options)
+        super().__init__(registry, name, self._encode_call, options)
         update_wrapper(self, function)
         self.function = function
         self.pool = pool
@@ -105,14 +105,16 @@ class Task(Enqueues[Arguments, Result]):
         """What it takes and returns; read at first use, so that hints may name what is defined further down."""
         return Signature.of(self.function, skip_first=self.transactional)
 
+    def _encode_call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], task: str) -> bytes:
+        return self.signature.encode(args, kwargs, task)
+
     def __call__(self, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
         return self.function(*args, **kwargs)
 
     def definition(self) -> TaskDefinition:
         """What a worker tells the store of this task."""
-        job = replace(self.defaults, key=self.name).new_job(
-            JobId(""), self.name, b""
-        )  # a key, since some options need one
+        wanted = replace(self.defaults, key=self.name)  # some options need a key, which jobs bring themselves
+        (job,) = wanted.new_jobs(self.name, [(JobId(""), b"")])
         return TaskDefinition(
             self.name, job.queue, job.priority, job.policy, msgspec.json.encode(self.signature.schema())
         )
@@ -186,7 +188,7 @@ class TaskRegistry:
         if options.parent is None and asking is not None:
             options = replace(options, parent=asking.id)
         ids = self._ids.new_ids(len(encoded))
-        return [options.new_job(JobId(id), name, args) for id, args in zip(ids, encoded, strict=True)]
+        return options.new_jobs(name, zip(map(JobId, ids), encoded, strict=True))
 
     def decode_result(self, name: str, data: bytes) -> Any:
         """A stored result as what it was, where the task is known here; else as its plain JSON."""

@@ -14,7 +14,7 @@ NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 
 
 def job_with(**options: Any) -> NewJob:
-    return Options().updated(options).new_job(JobId("1"), "task", b"{}")
+    return Options().updated(options).new_jobs("task", [(JobId("1"), b"{}")])[0]
 
 
 def test_without_options_a_job_has_the_documented_defaults() -> None:
@@ -136,7 +136,7 @@ def test_a_job_is_due_after_a_delay_or_at_a_time_but_not_both() -> None:
 
 
 def test_a_later_delay_takes_the_place_of_an_earlier_time() -> None:
-    job = Options().updated({"at": NOON}).updated({"delay": "5m"}).new_job(JobId("1"), "task", b"{}")
+    job = Options().updated({"at": NOON}).updated({"delay": "5m"}).new_jobs("task", [(JobId("1"), b"{}")])[0]
     assert (job.at, job.delay) == (None, timedelta(minutes=5))
 
 
@@ -152,7 +152,7 @@ def test_what_is_about_a_key_needs_one(given: dict[str, Any]) -> None:
 
 def test_a_task_may_say_how_its_keys_behave_before_any_key_is_known() -> None:
     defaults = Options().updated({"key_for": "1h", "replace": True})
-    job = defaults.updated({"key": "order:1"}).new_job(JobId("1"), "task", b"{}")
+    job = defaults.updated({"key": "order:1"}).new_jobs("task", [(JobId("1"), b"{}")])[0]
     assert (job.key, job.replace, job.policy.key_for) == ("order:1", True, timedelta(hours=1))
 
 

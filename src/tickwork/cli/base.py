@@ -77,14 +77,15 @@ class Session:
 
     url: str | None = None
 
-    def app(self, *, create: bool = False) -> Tickwork:
+    def app(self, *, create: bool = False, adopt: bool = False) -> Tickwork:
         """The store, behind the calls of an app. Unless `create`, a SQLite file that is not there is not made.
 
-        An empty list from a file that was just made in the wrong folder would look like an answer.
+        An empty list from a file that was just made in the wrong folder would look like an answer. `adopt` puts our
+        tables beside those of another program.
         """
         from tickwork.app import Tickwork
 
-        app = Tickwork(self.url)
+        app = Tickwork(self.url, upgrade=adopt)
         if not create:
             _check_there(app.url)
         click.get_current_context().call_on_close(app.close)

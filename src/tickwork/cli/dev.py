@@ -7,17 +7,15 @@ worker; a server would be another one in `_Parts`. SIGTERM or Ctrl-C ends the wh
 from __future__ import annotations
 
 import os
-import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from types import FrameType
 
 import click
 
 from tickwork.cli.base import FAILURE, Command, Session, pass_session, url_option
 from tickwork.cli.escape import clean
-from tickwork.cli.process import Part
+from tickwork.cli.process import Part, stop_event
 
 BUILTIN = "tickwork.cli.builtin"
 LOOK_S = 0.5
@@ -42,7 +40,7 @@ def dev(session: Session, target: str | None, concurrency: int | None, processes
         os.environ["TICKWORK_URL"] = session.url
     arguments = ["worker", target or BUILTIN, "--all-queues", "--processes", str(processes), "--grace", f"{DRAIN_S}s"]
     arguments += [] if concurrency is None else ["-c", str(concurrency)]
-    stopped = _stop_event()
+    stopped = stop_event()
     parts = _Parts(arguments)
     try:
         watch(parts, None if target is None else folder_of(target), stopped)
@@ -127,18 +125,6 @@ def _changed(before: dict[str, int], now: dict[str, int]) -> str:
     paths = sorted({path for path, _ in before.items() ^ now.items()})
     more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
     return f"{os.path.relpath(paths[0])}{more}"
-
-
-def _stop_event() -> threading.Event:
-    """An event that SIGTERM, Ctrl-C and a closed terminal set."""
-    stopped = threading.Event()
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        stopped.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, stop)
-    return stopped
 
 
 def _say(text: str) -> None:

@@ -6,6 +6,7 @@ error of ours is one line with its next step. A traceback is shown only of the u
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import sys
@@ -103,6 +104,9 @@ class Commands(Group):
         **extra: Any,
     ) -> None:
         """Run a command and exit with its code."""
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="backslashreplace")  # a terminal that cannot show something is no failure
         try:
             code = super().main(args, "tickwork", complete_var, standalone_mode=False, **extra)
         except Exception as error:

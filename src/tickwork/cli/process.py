@@ -1,13 +1,14 @@
-"""A part of `tickwork dev` or `tickwork demo` that runs as a process of its own, and that surely ends."""
+"""The parts of `tickwork dev` and `tickwork demo`, which run as processes of their own, and how all of it ends."""
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from contextlib import suppress
+from types import FrameType
 from typing import IO
 
 _KILL_S = 5.0  # a process that was killed is gone by then
@@ -19,22 +20,14 @@ class Part:
     It is started with --with-parent: however we end, it does too, and its children with it.
     """
 
-    def __init__(
-        self, arguments: Sequence[str], *, url: str | None = None, output: IO[bytes] | int | None = None
-    ) -> None:
-        environment = os.environ if url is None else {**os.environ, "TICKWORK_URL": url}
+    def __init__(self, arguments: Sequence[str], *, output: IO[bytes] | None = None) -> None:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tickwork", *arguments, "--with-parent"],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=None if output is None else subprocess.STDOUT,
             start_new_session=True,
-            env=environment,
         )
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
 
     def ended(self) -> int | None:
         """Its exit code, or None while it runs."""
@@ -48,3 +41,15 @@ class Part:
             with suppress(subprocess.TimeoutExpired):
                 return self._process.wait(patience_s)
         return None
+
+
+def stop_event() -> threading.Event:
+    """An event that SIGTERM, Ctrl-C and a closed terminal set from now on."""
+    stopped = threading.Event()
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        stopped.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, stop)
+    return stopped

@@ -56,27 +56,25 @@ class Options:
                 read[other] = None
         return replace(self, **read)
 
-    def new_job(self, id: JobId, task: str, args: bytes) -> NewJob:
-        """A job of this task with these options. Raises InvalidOption when they do not go together."""
+    def new_jobs(self, task: str, requests: Iterable[tuple[JobId, bytes]]) -> list[NewJob]:
+        """Jobs of one task with these ids and arguments. Raises InvalidOption when the options do not go together."""
         if self.key is None and (self.replace or self.key_for is not None):
             raise InvalidOption("replace and key_for are about a key: give key= as well. Nothing was stored.")
-        return NewJob(
-            id=id,
-            task=task,
-            args=args,
-            queue=self.queue or "default",
-            priority=PRIORITIES["normal"] if self.priority is None else self.priority,
-            delay=self.delay,
-            at=self.at,
-            expires_at=self.expires if isinstance(self.expires, datetime) else None,
-            policy=self.policy(),
-            key=self.key,
-            replace=bool(self.replace),
-            collection=self.collection,
-            labels=self.labels or (),
-            parent=self.parent,
-            trace=self.trace,
+        shared = (
+            self.queue or "default",
+            PRIORITIES["normal"] if self.priority is None else self.priority,
+            self.delay,
+            self.at,
+            self.expires if isinstance(self.expires, datetime) else None,
+            self.policy(),
+            self.key,
+            bool(self.replace),
+            self.collection,
+            self.labels or (),
+            self.parent,
+            self.trace,
         )
+        return [NewJob(id, task, args, *shared) for id, args in requests]
 
     def policy(self) -> Policy:
         """The rules that go with the job."""

@@ -132,7 +132,7 @@ def _failed(
     after: timedelta | None,
     rng: Random,
 ) -> Transition:
-    error = _clip(error)
+    error = clip(error)
     failures += 1
     delay = None if fatal else policy.retry.delay(failures, rng)
     if delay is None:
@@ -143,18 +143,18 @@ def _failed(
 
 def _crashed(policy: Policy, failures: int, crashes: int, error: str) -> Transition:
     if crashes >= CRASH_BUDGET or policy.on_lost == "fail":
-        error = f"crashed: {_clip(error)} (crash {crashes} of {CRASH_BUDGET} while running alone)"
+        error = f"crashed: {clip(error)} (crash {crashes} of {CRASH_BUDGET} while running alone)"
         return Transition(AttemptState.LOST, JobState.FAILED, failures, crashes, error=error)
-    return Transition(AttemptState.LOST, JobState.QUEUED, failures, crashes, timedelta(0), True, error=_clip(error))
+    return Transition(AttemptState.LOST, JobState.QUEUED, failures, crashes, timedelta(0), True, error=clip(error))
 
 
 def _lost(policy: Policy, failures: int, crashes: int, error: str, *, alone: bool) -> Transition:
     if policy.on_lost == "fail":
-        return Transition(AttemptState.LOST, JobState.FAILED, failures, crashes, error=_clip(error))
-    return Transition(AttemptState.LOST, JobState.QUEUED, failures, crashes, timedelta(0), alone, error=_clip(error))
+        return Transition(AttemptState.LOST, JobState.FAILED, failures, crashes, error=clip(error))
+    return Transition(AttemptState.LOST, JobState.QUEUED, failures, crashes, timedelta(0), alone, error=clip(error))
 
 
-def _clip(error: str) -> str:
+def clip(error: str) -> str:
     """Keep both ends of an error that is too long to store: the cause is at the bottom, the way there at the top."""
     if len(error) <= ERROR_LIMIT:
         return error

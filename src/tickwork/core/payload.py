@@ -59,6 +59,11 @@ def decode(data: bytes) -> Any:
         raise InvalidPayload(f"a stored value is not the JSON that Tickwork writes: {error}") from None
 
 
+def storable(text: str) -> str:
+    """Return text of somebody else (output, an error) as both stores can hold it: what they cannot is escaped."""
+    return text.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()
+
+
 def within(data: bytes, *, what: str, limit_bytes: int) -> bytes:
     """Return `data`, or raise InvalidPayload when it is over the cap."""
     if len(data) > limit_bytes:

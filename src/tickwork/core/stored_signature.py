@@ -40,7 +40,8 @@ class StoredSignature:
             return {}
         if self._parameters is None:
             raise InvalidArguments(
-                f"no worker has told what the arguments of task {task!r} are called. Nothing was stored. Pass them by name."
+                f"no worker has told what the arguments of task {task!r} are called. Nothing was stored. "
+                f"Pass them by name."
             )
         if len(args) > len(self._parameters):
             raise InvalidArguments(

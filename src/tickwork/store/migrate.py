@@ -6,7 +6,7 @@ A store records what it has applied with a checksum, so a file that was edited a
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 
@@ -51,3 +51,12 @@ def pending(known: list[Migration], applied: Mapping[int, str], where: str) -> l
                 f"Tickwork ships. Nothing was touched. Was it made by a development version?"
             )
     return [migration for migration in known if migration.number not in applied]
+
+
+def script(prepare: str, steps: Iterable[Migration], table: str) -> str:
+    """The whole schema as one transaction of SQL, for people who apply it themselves; `table` records what was applied."""
+    parts = ["BEGIN;", f"{prepare};"]
+    for step in steps:
+        row = f"({step.number}, '{step.name}', '{step.checksum}')"
+        parts += [step.sql.strip(), f"INSERT INTO {table} (number, name, checksum) VALUES {row};"]
+    return "\n\n".join([*parts, "COMMIT;"])

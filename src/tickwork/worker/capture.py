@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TextIO
 
+from tickwork.core.payload import storable
+
 LOG_LIMIT = 10 * 1024 * 1024  # of an attempt, in characters
 CHUNK = 4096  # more than this is passed on at once, less within a moment
 
@@ -59,9 +61,7 @@ class Sink:
         """Pass on what is there."""
         with self._lock:
             if self._parts:
-                # NUL cannot be stored by PostgreSQL, and a lone surrogate cannot be encoded at all.
-                text = "".join(self._parts).replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()
-                self._passed_on(self._seq, text)
+                self._passed_on(self._seq, storable("".join(self._parts)))
                 self._parts, self._size, self._seq = [], 0, self._seq + 1
 
 

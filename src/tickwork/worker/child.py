@@ -79,8 +79,8 @@ def main(arguments: list[str]) -> None:
     """Load the code, say hello, and serve until the supervisor goes."""
     descriptor, target, slots, memory_mb = int(arguments[0]), arguments[1], int(arguments[2]), int(arguments[3])
     _die_with_parent()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the supervisor's to handle
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGTERM):  # Ctrl-C is the supervisor's to handle
+        signal.signal(number, lambda *_: None)  # not SIG_IGN, which what handlers start would inherit
     faulthandler.enable()
     if memory_mb:
         resource.setrlimit(resource.RLIMIT_DATA, (memory_mb << 20, memory_mb << 20))

@@ -19,9 +19,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from tickwork.clock import Clock
-from tickwork.errors import WorkerError
+from tickwork.errors import InvariantBroken, WorkerError
 from tickwork.worker.guard import Guard
 from tickwork.worker.messages import (
+    Answer,
     Assignment,
     Died,
     Ended,
@@ -39,12 +40,15 @@ from tickwork.worker.messages import (
     from_executor,
     socket_pair,
 )
+from tickwork.worker.worker import Source
 
 _log = logging.getLogger("tickwork.worker")
 LOAD_LIMIT_S = 60.0  # the user's code may take so long to import
 STALLED_S = 0.2  # a child that ended nothing for so long gives back what it has not begun
 MEMORY_LOOK_S = 1.0
 QUIT_S = 2.0
+RESPAWN_S = 0.5  # after a child that did not even load; doubled each time
+LOAD_TRIES = 6
 _CHILD = "import sys; from tickwork.worker.child import main; main(sys.argv[1:])"
 _PAGE_SIZE = os.sysconf("SC_PAGE_SIZE")
 
@@ -73,7 +77,7 @@ class Child:
     trouble: str | None = None
     done: int = 0
     retiring: bool = False
-    leaving: bool = False
+    leaves_by: float | None = None
     moved_at: float = 0.0
     recalled: bool = False
 
@@ -92,6 +96,16 @@ class Child:
         """Kill it with everything that its handlers started."""
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
+
+
+class _Nobody:
+    """Said something on behalf of a child that does not exist yet."""
+
+    def send(self, message: Answer) -> None:
+        raise InvariantBroken("nobody asked.")
+
+
+_NOBODY = _Nobody()
 
 
 class Children:
@@ -117,6 +131,11 @@ class Children:
         self._guard: Guard | None = None
         self._children: list[Child] = []
         self._waiting: deque[Assignment] = deque()  # for a solo child
+        self._homeless: list[Assignment] = []  # for a general child, while there is none
+        self._last_words: list[tuple[Source, FromExecutor | Died]] = []
+        self._missing: list[str] = []  # targets of general children that did not load
+        self._failed_loads = 0
+        self._spawn_at = 0.0
         self._looked_at = 0.0
 
     # -- starting and ending
@@ -172,18 +191,23 @@ class Children:
     def kill_all(self) -> None:
         """Kill every child now."""
         for child in list(self._children):
-            child.kill()
-            child.process.wait()
-            self._forget(child)
+            self._end(child)
 
     def abandon(self) -> None:
         """Kill every child that runs something, and have others in their place."""
         self._waiting.clear()
+        self._homeless.clear()
         for child in [child for child in self._children if child.held]:
-            child.kill()
-            child.process.wait()
-            self._forget(child)
+            self._end(child)
             self._replace(child)
+        self._last_words.clear()
+
+    def _end(self, child: Child) -> None:
+        """Kill a child; what it had said until then is heard."""
+        child.kill()
+        child.process.wait()
+        self._last_words += [(child, message) for message in self._received(child)]
+        self._forget(child)
 
     def _forget(self, child: Child) -> None:
         child.connection.close()
@@ -200,7 +224,10 @@ class Children:
             if alone or self._is_solo(assignment.task) or not self._general:
                 self._waiting.append(assignment)
                 continue
-            child = min(self._serving(), key=lambda one: len(one.held))
+            child = min(self._serving(), key=lambda one: (one.hello is None, len(one.held)), default=None)
+            if child is None:
+                self._homeless.append(assignment)
+                continue
             child.held[assignment.job_id] = assignment
             general.setdefault(child, []).append(assignment)
         for child, batch in general.items():
@@ -230,10 +257,17 @@ class Children:
 
     def _idle_solo(self, target: str) -> Child | None:
         solos = [child for child in self._children if child.solo]
-        for child in solos:
-            if not child.held and not child.retiring and child.target == target:
+        idle = [child for child in solos if not child.held and not child.retiring]
+        for child in idle:
+            if child.target == target:
                 return child
-        return self._spawn(target, solo=True) if len(solos) < self._solo_limit else None
+        if self._clock.monotonic() < self._spawn_at:
+            return None
+        if len(solos) >= self._solo_limit and idle:
+            self._end(idle[0])  # it has loaded other code, and stands in the way
+        elif len(solos) >= self._solo_limit:
+            return None
+        return self._spawn(target, solo=True)
 
     def solo_room(self) -> int:
         """How many more attempts could run in a child of their own right now."""
@@ -244,20 +278,20 @@ class Children:
         child = self._holder(job_id)
         if child is not None:
             child.send(Interrupt(job_id, attempt, "stop" if reason == "stop" else "cancel"))
-        else:
-            self._waiting = deque(one for one in self._waiting if one.job_id != job_id)
+            return
+        for waiting in (self._waiting, self._homeless):
+            for assignment in [one for one in waiting if one.job_id == job_id]:
+                waiting.remove(assignment)
+                self._last_words.append((_NOBODY, Returned([job_id])))
 
     def kill_holder(self, job_id: str) -> list[str]:
         """Kill the child that runs a job; return the other jobs that it held."""
         child = self._holder(job_id)
         if child is None:
             return []
-        child.kill()
-        child.process.wait()
-        others = [held for held in child.held if held != job_id]
-        self._forget(child)
+        self._end(child)
         self._replace(child)
-        return others
+        return [held for held in child.held if held != job_id]
 
     def _holder(self, job_id: str) -> Child | None:
         return next((child for child in self._children if job_id in child.held), None)
@@ -271,9 +305,9 @@ class Children:
         """Whether a child has not yet read everything that was said to it."""
         return any(child.unsent for child in self._children)
 
-    def poll(self) -> list[tuple[Child, FromExecutor | Died]]:
+    def poll(self) -> list[tuple[Source, FromExecutor | Died]]:
         """What the children said since the last time, and which of them died."""
-        news: list[tuple[Child, FromExecutor | Died]] = []
+        news: list[tuple[Source, FromExecutor | Died]] = []
         for child in list(self._children):
             child.flush()
             news += [(child, message) for message in self._received(child)]
@@ -281,6 +315,7 @@ class Children:
                 news += [(child, message) for message in self._received(child)]  # its last words
                 news.append((child, self._died(child)))
         self._start_waiting()
+        news, self._last_words = self._last_words + news, []
         return news
 
     def _received(self, child: Child) -> Iterator[FromExecutor]:
@@ -290,8 +325,9 @@ class Children:
             except (BlockingIOError, ConnectionResetError):
                 return
             if not data:
+                if child.process.returncode is None:
+                    child.kill()  # it closed its end: nothing more can be said to it, or heard of it
                 return
-            child.moved_at, child.recalled = self._clock.monotonic(), False
             for frame in child.frames.feed(data):
                 message = from_executor.decode(frame)
                 self._note(child, message)
@@ -301,12 +337,14 @@ class Children:
         match message:
             case Hello():
                 child.hello = message
+                self._failed_loads = 0
             case Trouble(error):
                 child.trouble = error
             case Ended(ends):
                 for end in ends:
                     child.held.pop(end.job_id, None)
                 child.done += len(ends)
+                child.moved_at, child.recalled = self._clock.monotonic(), False
             case Returned(job_ids):
                 for job_id in job_ids:
                     child.held.pop(job_id, None)
@@ -318,19 +356,41 @@ class Children:
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
         child.kill()  # what its handlers started must not outlive it
         self._forget(child)
+        if child.hello is None and self._general:
+            self._keep_unstarted(child)
         if not child.retiring:
             self._replace(child)
         error = f"the process that ran it {how}" if child.trouble is None else f"no process for it: {child.trouble}"
         return Died(list(child.held), error, len(child.held) == 1)
 
+    def _keep_unstarted(self, child: Child) -> None:
+        """A child that died while it loaded had begun nothing: what it was given waits for another one."""
+        unstarted = list(child.held.values())
+        child.held.clear()
+        if child.solo:
+            self._waiting.extendleft(reversed(unstarted))
+        else:
+            self._homeless += unstarted
+
     def _replace(self, child: Child) -> None:
+        """Have another one in the place of a general child: at once, unless that one did not even load."""
+        if child.hello is None:
+            self._spawn_at = self._clock.monotonic() + RESPAWN_S * 2**self._failed_loads
+            self._failed_loads += 1
         if not child.solo and child.hello is not None:
             self._spawn(child.target, solo=False)
+        elif not child.solo:
+            self._missing.append(child.target)
+            _log.error("A child process ended while it loaded %s; another one is started in a moment.", child.target)
 
     # -- housekeeping
 
     def tend(self, now: float) -> None:
-        """Recall what stands behind slow work, and retire children that have done or grown enough."""
+        """Recall what stands behind slow work, and retire children that have done or grown enough.
+
+        Raises WorkerError when the user's code does not load any more: a worker that can run nothing must not go on.
+        """
+        self._respawn(now)
         look = now - self._looked_at > MEMORY_LOOK_S
         if look:
             self._looked_at = now
@@ -339,19 +399,32 @@ class Children:
             if stalled and not child.solo and len(child.held) > self._slots:
                 child.recalled = True
                 child.send(Recall())
-            self._retire_if_due(child, look)
+            self._retire_if_due(child, look, now)
 
     def stalled(self) -> bool:
         """Whether a child was asked to give back work and has ended nothing since."""
         return any(child.recalled for child in self._children)
 
-    def _retire_if_due(self, child: Child, look: bool) -> None:
+    def _respawn(self, now: float) -> None:
+        if not self._missing or now < self._spawn_at:
+            return
+        if self._failed_loads >= LOAD_TRIES:
+            raise WorkerError(f"{self._missing[0]} could not be loaded again, {LOAD_TRIES} times in a row.")
+        for target in self._missing:
+            self._spawn(target, solo=False)
+        self._missing.clear()
+        homeless, self._homeless = self._homeless, []
+        self.submit(homeless)
+
+    def _retire_if_due(self, child: Child, look: bool, now: float) -> None:
         if not child.retiring and self._used_up(child, look):
             child.retiring = True
             self._replace(child)
-        if child.retiring and not child.held and not child.leaving:
-            child.leaving = True
+        if child.retiring and not child.held and child.leaves_by is None:
+            child.leaves_by = now + QUIT_S
             child.send(Quit())
+        if child.leaves_by is not None and child.leaves_by < now:
+            child.kill()  # a thread that a handler left behind keeps it
 
     def _used_up(self, child: Child, look: bool) -> bool:
         jobs, megabytes = self._limits.max_jobs, self._limits.recycle_mb

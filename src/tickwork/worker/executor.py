@@ -29,8 +29,9 @@ from tickwork.core.duration import parse_duration
 from tickwork.core.ids import JobId
 from tickwork.core.job import Policy
 from tickwork.core.options import matches
-from tickwork.core.outcome import Succeeded, decide
-from tickwork.store.base import LEASE, Finish, Store
+from tickwork.core.outcome import Succeeded, clip, decide
+from tickwork.core.payload import storable
+from tickwork.store.base import LEASE, Finish, NewLog, Store
 from tickwork.store.codec import from_us
 from tickwork.task import Task
 from tickwork.worker.capture import Sink, set_sink
@@ -38,6 +39,7 @@ from tickwork.worker.messages import Answer, Ask, Assignment, End, FromExecutor,
 from tickwork.worker.timekeeper import Call, Timekeeper
 
 CANCEL_GRACE_S = 5.0  # a plain handler may notice by itself that it was cancelled, before it is interrupted
+ASK_LOOK_S = 0.1
 STUCK_GRACE_S = 0.5  # an interrupted handler may clean up for so long
 TRANSACTION_LIMIT = LEASE / 3  # a transaction of a handler stops every other writer of a SQLite file
 
@@ -60,6 +62,8 @@ class Attempt:
         self.reminders: list[Call] = []
         self.ending: tuple[EndKind, str] | None = None  # why it is being ended from outside
         self.sealed = False  # it has ended, or was given up: nothing more is said of it
+        self.sink: Sink | None = None
+        self.written: list[NewLog] = []  # what a transactional handler wrote, to be stored in its transaction
 
     def end(self, kind: Any, **more: Any) -> End:
         return End(self.assignment.job_id, self.assignment.attempt, kind, self.began, **more)
@@ -94,7 +98,7 @@ class Executor:
         self._ready: SimpleQueue[Attempt | None] = SimpleQueue()
         self._attempts: dict[tuple[str, int], Attempt] = {}
         self._threads = 0
-        self._idle = 0
+        self._plain = 0  # plain attempts that are here and not over
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._asked: dict[int, tuple[threading.Event, list[Answer]]] = {}
@@ -114,6 +118,8 @@ class Executor:
             if attempt.task is not None and attempt.task.pool == "async":
                 on_loop.append(attempt)
             else:
+                with self._lock:
+                    self._plain += 1
                 self._ready.put(attempt)
                 self._want_thread()
         if on_loop:
@@ -126,11 +132,18 @@ class Executor:
         try:
             while True:
                 attempt = self._ready.get_nowait()
-                if attempt is not None:
-                    self._attempts.pop(attempt.key, None)
+                if attempt is not None and self._take_back(attempt):
                     back.append(attempt.assignment.job_id)
         except Empty:
             return back
+
+    def _take_back(self, attempt: Attempt) -> bool:
+        self._attempts.pop(attempt.key, None)
+        with self._lock:
+            self._plain -= 1
+        with attempt.lock:
+            ended, attempt.sealed = attempt.sealed, True
+        return not ended
 
     def interrupt(self, job_id: str, number: int, reason: str) -> None:
         """End an attempt: a cancelled plain handler is asked first, and interrupted when it does not listen."""
@@ -140,7 +153,7 @@ class Executor:
         attempt.cancelled = True
         if reason == "stop":
             self._insist(attempt, "released", "its worker had to let go of it")
-        elif attempt.future is not None:
+        elif attempt.thread is None:
             self._insist(attempt, "cancelled", "cancelled while it ran")
         else:
             self._remind(attempt, CANCEL_GRACE_S, lambda: self._insist(attempt, "cancelled", "cancelled while it ran"))
@@ -181,43 +194,49 @@ class Executor:
 
     def _want_thread(self) -> None:
         with self._lock:
-            if self._threads < self._slots and self._idle < self._ready.qsize():
-                self._threads += 1
-                number = self._threads
-            else:
+            if self._threads >= min(self._slots, self._plain):
                 return
+            self._threads += 1
+            number = self._threads
         threading.Thread(target=self._work, name=f"tickwork-slot-{number}", daemon=True).start()
 
     def _work(self) -> None:
-        while True:
-            with self._lock:
-                self._idle += 1
-            attempt = self._ready.get()
-            with self._lock:
-                self._idle -= 1
-            if attempt is None or not self._run(attempt):
+        while (attempt := self._ready.get()) is not None:
+            if not self._run(attempt):
                 return
 
     def _run(self, attempt: Attempt) -> bool:
         """Run one plain attempt; False when it was given up meanwhile, and this thread with it."""
-        with attempt.lock:
-            if attempt.sealed:  # it was ended before it began
-                return True
-            attempt.thread = threading.get_ident()
-        sink = self._begin(attempt)
+        self._begin(attempt)
+        thread = threading.get_ident()
         end: End | None = None
+        given_up: bool | None = None
         while True:
             try:
-                if end is None:
+                if end is None and self._enter(attempt, thread):
                     end = self._call(attempt)
                 with attempt.lock:
-                    given_up, attempt.sealed = attempt.sealed, True
-                    _raise_in(attempt.thread, None)  # an interruption that came too late must not hit the next one
+                    if given_up is None:  # else an interruption hit us just below
+                        given_up, attempt.sealed = attempt.sealed, True
+                    _raise_in(thread, None)  # one that came too late must not hit the next attempt
                 break
             except errors.Interrupted:
-                end = attempt.interrupted()
-        self._finish(attempt, sink, None if given_up else end)
-        return not given_up
+                end = end or attempt.interrupted()
+        if given_up and attempt.thread is not None:
+            self._finish(attempt, None)
+            return False
+        with self._lock:
+            self._plain -= 1
+        self._finish(attempt, None if given_up else end)
+        return True
+
+    @staticmethod
+    def _enter(attempt: Attempt, thread: int) -> bool:
+        """From here on the attempt can be interrupted; False when it was ended before it began."""
+        with attempt.lock:
+            if not attempt.sealed:
+                attempt.thread = thread
+            return not attempt.sealed
 
     def _call(self, attempt: Attempt) -> End:
         try:
@@ -242,7 +261,9 @@ class Executor:
             finish = Finish(
                 JobId(attempt.assignment.job_id), attempt.assignment.attempt, outcome, self._waited(attempt)
             )
-            if not store.finish_attempts([finish], tx=transaction.begun()):
+            if attempt.sink is not None:
+                attempt.sink.flush()
+            if not store.finish_attempts([finish], attempt.written, transaction.begun()):
                 raise errors.LeaseLost("this attempt was superseded; what its transaction wrote was rolled back.")
         return attempt.end("succeeded", result=result, settled=True)
 
@@ -261,7 +282,7 @@ class Executor:
     def _event_loop(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
-            threading.Thread(target=self._loop.run_forever, name="tickwork-loop", daemon=True).start()
+            threading.Thread(target=_run_loop, args=(self._loop,), name="tickwork-loop", daemon=True).start()
         return self._loop
 
     def _create_tasks(self, loop: asyncio.AbstractEventLoop, attempts: list[Attempt]) -> None:
@@ -271,7 +292,7 @@ class Executor:
                     attempt.future = loop.create_task(self._run_async(attempt))
 
     async def _run_async(self, attempt: Attempt) -> None:
-        sink = self._begin(attempt)
+        self._begin(attempt)
         try:
             task = self._task(attempt)
             args, kwargs = task.signature.decode(attempt.assignment.args)
@@ -283,7 +304,7 @@ class Executor:
             end = _failure(attempt, error)
         with attempt.lock:
             given_up, attempt.sealed = attempt.sealed, True
-        self._finish(attempt, sink, None if given_up else end)
+        self._finish(attempt, None if given_up else end)
 
     # -- the beginning and the end of both
 
@@ -292,17 +313,22 @@ class Executor:
             raise errors.UnknownTask(f"this worker has no task named {attempt.assignment.task!r}.")
         return attempt.task
 
-    def _begin(self, attempt: Attempt) -> Sink:
+    def _begin(self, attempt: Attempt) -> None:
         attempt.began = self._clock.monotonic()
         given = attempt.assignment
-        sink = Sink(lambda seq, text: self._emit(Wrote(given.job_id, given.attempt, seq, text)), self._stir)
-        set_sink(sink)
+        attempt.sink = Sink(lambda seq, text: self._pass_on(attempt, seq, text), self._stir)
+        set_sink(attempt.sink)
         set_current(self._current(attempt))
         if given.timeout_s is not None:
             self._emit(Started(given.job_id, given.attempt, attempt.began))
             error = f"it ran for more than its timeout of {given.timeout_s:g} s"
             self._remind(attempt, given.timeout_s, lambda: self._insist(attempt, "timed_out", error))
-        return sink
+
+    def _pass_on(self, attempt: Attempt, seq: int, text: str) -> None:
+        given = attempt.assignment
+        if attempt.task is not None and attempt.task.transactional:
+            attempt.written.append(NewLog(JobId(given.job_id), given.attempt, seq, text))
+        self._emit(Wrote(given.job_id, given.attempt, seq, text))
 
     def _current(self, attempt: Attempt) -> CurrentJob:
         given = attempt.assignment
@@ -321,14 +347,15 @@ class Executor:
             logger,
         )
 
-    def _finish(self, attempt: Attempt, sink: Sink, end: End | None) -> None:
+    def _finish(self, attempt: Attempt, end: End | None) -> None:
         set_current(None)
         set_sink(None)
         self._attempts.pop(attempt.key, None)
         for reminder in attempt.reminders:
             self._timekeeper.cancel(reminder)
         if end is not None:
-            sink.flush()
+            if attempt.sink is not None:
+                attempt.sink.flush()
             took = self._clock.monotonic() - attempt.began
             self._ended(msgspec.structs.replace(end, took=took), self._ready.empty())
 
@@ -345,8 +372,8 @@ class Executor:
             attempt.ending = (kind, error)
             attempt.cancelled = True
             attempt.sealed = attempt.thread is None and attempt.future is None  # it never begins
-            if attempt.future is not None and self._loop is not None:
-                self._loop.call_soon_threadsafe(attempt.future.cancel)
+            if attempt.future is not None:
+                attempt.future.get_loop().call_soon_threadsafe(attempt.future.cancel)
             elif attempt.thread is not None:
                 _raise_in(attempt.thread, errors.Interrupted)
         if attempt.sealed:
@@ -368,6 +395,7 @@ class Executor:
         with self._lock:
             if attempt.future is None:
                 self._threads -= 1  # its thread is given up; another takes its place when it is needed
+                self._plain -= 1
             else:
                 self._loop = None  # its loop is blocked; the next async attempt gets another
         self._ended(attempt.interrupted(), True)
@@ -379,9 +407,13 @@ class Executor:
         """Ask the worker to store or give a state, and wait for its answer."""
         request, event, slot = next(self._requests), threading.Event(), list[Answer]()
         self._asked[request] = (event, slot)
-        self._emit(Ask(request, attempt.assignment.job_id, attempt.assignment.attempt, state))
-        event.wait()
-        return slot[0]
+        try:
+            self._emit(Ask(request, attempt.assignment.job_id, attempt.assignment.attempt, state))
+            while not event.wait(ASK_LOOK_S):  # in steps, so that an interruption can reach us
+                pass
+            return slot[0]
+        finally:
+            self._asked.pop(request, None)
 
     def progress(self, attempt: Attempt, fraction: float, note: str | None) -> None:
         self._emit(Progressed(attempt.assignment.job_id, attempt.assignment.attempt, fraction, note))
@@ -402,7 +434,10 @@ class _Link:
             raise errors.LeaseLost("this attempt was superseded; what it saves is not stored.")
 
     def saved(self) -> bytes | None:
-        return self._executor.ask(self._attempt, None).state
+        answer = self._executor.ask(self._attempt, None)
+        if not answer.accepted:
+            raise errors.LeaseLost("this attempt was superseded; what was saved is not its to read.")
+        return answer.state
 
     def cancelled(self) -> bool:
         return self._attempt.cancelled
@@ -418,14 +453,33 @@ class _NoChance:
 _NO_CHANCE: Any = _NoChance()
 
 
+def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
+    """Serve an event loop until it is stopped, and leave nothing of it behind."""
+    loop.run_forever()
+    tasks = asyncio.all_tasks(loop)
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        loop.run_until_complete(asyncio.wait(tasks))
+    loop.run_until_complete(loop.shutdown_asyncgens())
+    loop.close()
+
+
 def _failure(attempt: Attempt, error: BaseException) -> End:
     """What an exception of a handler, or on the way to it, means for the attempt."""
+    try:
+        return _meaning(attempt, error)
+    except Exception as wrong:  # Snooze("5 parsecs"), or an exception that cannot even be shown
+        return attempt.end("failed", error=_told(wrong), fatal=True)
+
+
+def _meaning(attempt: Attempt, error: BaseException) -> End:
     given = attempt.assignment
     match error:
         case errors.Snooze(after=after):
             return attempt.end("snoozed", after_s=_seconds(after))
         case errors.Cancel():
-            return attempt.end("cancelled", error=str(error) or "the handler cancelled its own job")
+            return attempt.end("cancelled", error=storable(str(error)) or "the handler cancelled its own job")
         case errors.Retry(after=after):
             return attempt.end("failed", error=_told(error), after_s=None if after is None else _seconds(after))
         case errors.Fatal() | errors.InvalidInput():
@@ -443,7 +497,7 @@ def _told(error: BaseException) -> str:
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_globals.get("__name__") == __name__:
         trace = trace.tb_next
-    return "".join(traceback.format_exception(type(error), error, trace)).rstrip()
+    return clip(storable("".join(traceback.format_exception(type(error), error, trace)).rstrip()))
 
 
 def _raise_in(thread: int, exception: type[BaseException] | None) -> None:

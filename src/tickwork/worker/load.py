@@ -12,7 +12,6 @@ from types import ModuleType
 from tickwork.errors import WorkerError
 from tickwork.task import TaskRegistry
 
-
 _loading: list[str] = []
 
 

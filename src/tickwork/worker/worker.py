@@ -133,6 +133,7 @@ class Worker:
         self._pace = Pace(options.slots)
         self._held: dict[str, Held] = {}
         self._inbox: deque[tuple[Source, FromExecutor | Died]] = deque()
+        self._asks: deque[tuple[Source, messages.Ask]] = deque()
         self._endings: list[tuple[Held, Ending, float]] = []
         self._notes = Notes()
         self._notes_at = 0.0
@@ -161,6 +162,7 @@ class Worker:
         else:
             self._let_go("the worker could not renew its lease in time")
         self._settle()
+        self._answer_asks()
         self._look_for_cancels(now, called)
         took = self._claim(now) if owning and not self.draining else 0
         self._store_notes(now)
@@ -179,8 +181,8 @@ class Worker:
 
     def release(self) -> None:
         """End whatever still runs and give it back, uncharged; then leave."""
-        self._listen(self._clock.monotonic())
         self._pools.kill_all()
+        self._listen(self._clock.monotonic())  # what had ended just before
         for held in list(self._held.values()):
             self._end(held, Released(), 0.0)
         self._settle()
@@ -220,6 +222,7 @@ class Worker:
     def _drop_all(self) -> None:
         self._pools.abandon()
         self._inbox.clear()
+        self._asks.clear()
         self._held.clear()
         self._endings.clear()
         self._notes = Notes()
@@ -244,8 +247,8 @@ class Worker:
                 self._release_others(job_ids)
             case messages.Wrote() | messages.Progressed():
                 self._note(message)
-            case messages.Ask(request, job_id, attempt, state):
-                self._answer(source, request, JobId(job_id), attempt, state)
+            case messages.Ask():
+                self._asks.append((source, message))
             case Died(job_ids, error, alone):
                 self._hear_death(job_ids, error, alone)
             case messages.Hello():
@@ -301,19 +304,20 @@ class Worker:
             if held is not None:
                 self._end(held, Released(), 0.0)
 
-    def _answer(self, source: Source, request: int, job_id: JobId, attempt: int, state: bytes | None) -> None:
-        """Store or give a handler's state. A store that does not answer refuses it: the handler must not go on."""
-        if self._mine(job_id, attempt) is None:
-            source.send(Answer(request, False, None))
-            return
-        try:
-            if state is None:
-                source.send(Answer(request, True, self._store.saved_state(job_id)))
-            else:
-                source.send(Answer(request, self._store.save_state(job_id, attempt, state), None))
-        except StoreError as error:
-            _log.warning("The state of job %s could not be stored or read: %s", job_id, error)
-            source.send(Answer(request, False, None))
+    def _answer_asks(self) -> None:
+        """Store or give handlers' states. While the store does not answer, they wait."""
+        while self._asks:
+            source, ask = self._asks[0]
+            answer = self._answer(ask, JobId(ask.job_id))
+            self._asks.popleft()
+            source.send(answer)
+
+    def _answer(self, ask: messages.Ask, job_id: JobId) -> Answer:
+        if self._mine(job_id, ask.attempt) is None:
+            return Answer(ask.request, False, None)
+        if ask.state is None:
+            return Answer(ask.request, True, self._store.saved_state(job_id))
+        return Answer(ask.request, self._store.save_state(job_id, ask.attempt, ask.state), None)
 
     # -- settling
 
@@ -423,6 +427,8 @@ class Worker:
         """
         now = self._clock.monotonic()
         for job in jobs:
+            if job.job_id in self._held:  # an attempt of ours that was reclaimed, and has not stopped yet
+                self._release_others(self._pools.kill_holder(job.job_id))
             wait = (job.run_at - job.claimed_at).total_seconds()
             self._held[job.job_id] = Held(job, now, now + max(0.0, wait))
         self._start_due(now)

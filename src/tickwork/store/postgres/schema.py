@@ -10,10 +10,10 @@ from typing import Any
 
 from tickwork.errors import StoreNotOurs
 from tickwork.store.base import SchemaStatus
-from tickwork.store.migrate import Migration, migrations, pending
+from tickwork.store.migrate import Migration, migrations, pending, script
 from tickwork.store.postgres.failures import not_migrated
 from tickwork.store.postgres.pool import Connection
-from tickwork.store.postgres.statements import in_schema
+from tickwork.store.postgres.statements import checked_schema, in_schema
 
 
 class Schema:
@@ -76,6 +76,12 @@ class Schema:
         if not self._is_ours(connection):
             return {}
         return dict(connection.execute(in_schema(_APPLIED, self.name).encode()).fetchall())
+
+
+def schema_script(name: str) -> str:
+    """The tables of a schema as SQL, for people who apply it themselves."""
+    prepare = f'CREATE SCHEMA IF NOT EXISTS "{checked_schema(name)}";\n\n{_MIGRATIONS}'
+    return in_schema(script(prepare, migrations("tickwork.store.postgres"), "tickwork.migrations"), name)
 
 
 def _ask(connection: Connection, question: str, value: str) -> Any:

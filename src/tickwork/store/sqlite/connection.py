@@ -24,7 +24,7 @@ from tickwork.errors import MixedDrivers, StoreError, StoreFull, StoreNotOurs, S
 
 BUSY_S = 5.0
 _BUSY_NAP_S = 0.0005
-_PRAGMAS = "PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON; PRAGMA journal_size_limit=67108864"
+_PRAGMAS = "PRAGMA synchronous=FULL;\nPRAGMA journal_size_limit=67108864;"
 _NETWORK = frozenset(
     [
         "nfs",
@@ -63,7 +63,7 @@ class Connection(Protocol):
         """Run one statement and return all its rows by column name."""
 
     def script(self, sql: str) -> None:
-        """Run several statements."""
+        """Run several statements, each of which begins on a line of its own."""
 
     def begin_if_expected(self) -> None:
         """Begin a transaction where the library itself would have done so before the first write."""
@@ -141,6 +141,8 @@ def open_connection(path: str, driver: str) -> Connection:
 def _open_apsw(path: str) -> apsw.Connection:
     raw = apsw.Connection(path)
     raw.set_busy_handler(_busy_handler())
+    # Else this library plans a statement anew whenever a value is bound that could change its plan: for a claim, always.
+    raw.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     return raw
 
 
@@ -289,7 +291,7 @@ def _primary_code(error: Exception) -> int:
 
 
 def _statements(script: str) -> Iterator[str]:
-    """Split a script at the semicolons that end a statement."""
+    """Split a script at the lines that end a statement."""
     statement = ""
     for line in script.splitlines(keepends=True):
         statement += line

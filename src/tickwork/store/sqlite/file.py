@@ -17,7 +17,7 @@ from typing import Any
 from tickwork.core.duration import format_duration
 from tickwork.errors import InvalidInput, MixedDrivers, StoreNotOurs, StoreUnreachable
 from tickwork.store.base import Health, SchemaStatus
-from tickwork.store.migrate import Migration, migrations, pending
+from tickwork.store.migrate import Migration, migrations, pending, script
 from tickwork.store.sqlite.connection import (
     ApswConnection,
     Connection,
@@ -192,7 +192,8 @@ class SqliteFile:
                 yield connection
             except BaseException:
                 with contextlib.suppress(Exception):
-                    connection.script("ROLLBACK TO tickwork; RELEASE tickwork")
+                    connection.run("ROLLBACK TO tickwork")
+                    connection.run("RELEASE tickwork")
                 raise
             connection.run("RELEASE tickwork")
 
@@ -285,6 +286,11 @@ class Rows:
 
     def fetchone(self) -> Any:
         return self._rows[0] if self._rows else None
+
+
+def schema_script() -> str:
+    """The tables as SQL, for people who apply it themselves."""
+    return script(_MIGRATIONS, migrations(_PACKAGE), "tickwork_migrations")
 
 
 @contextlib.contextmanager

@@ -1,11 +1,11 @@
 -- insert_jobs: a job row and its place in the queue; an id that is there already changes nothing.
 
 -- :is_current
-SELECT FROM tickwork.running WHERE job_id = %(job_id)s::uuid AND attempt = %(attempt)s::integer
+SELECT 1 FROM tickwork.running WHERE job_id = %(job_id)s::uuid AND attempt = %(attempt)s::integer
 
 -- :hold_current
 -- The lock makes the fence exact: the attempt cannot be reclaimed before what it enqueues is stored.
-SELECT FROM tickwork.running WHERE job_id = %(job_id)s::uuid AND attempt = %(attempt)s::integer FOR KEY SHARE
+SELECT 1 FROM tickwork.running WHERE job_id = %(job_id)s::uuid AND attempt = %(attempt)s::integer FOR KEY SHARE
 
 -- :insert_jobs
 -- Gives back the new jobs that have a key. A time in the past stands in the queue as of now.

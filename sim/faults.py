@@ -1,0 +1,212 @@
+"""What goes wrong, and how often. Each seed switches some kinds of faults on; the others never happen in it.
+
+Most faults strike at the edge of a store verb, since that is where a process and the store can come to differ: before
+it (nothing has happened), or after its commit (it has happened, and whoever asked may never know).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from tickwork.errors import StoreUnreachable
+
+if TYPE_CHECKING:
+    from sim.actor import Actor
+    from sim.world import World
+
+SECOND = 1_000_000
+_RARE = frozenset(["finish_attempts", "reclaim_attempts", "insert_jobs", "cancel_jobs", "retry_jobs", "save_state"])
+_BOOST = 6.0  # verbs that move jobs are few among those that only look
+_DEEPEST = 4  # so many calls at most stand still at once, one inside the other
+
+
+class Unreachable(StoreUnreachable):
+    """The store did not answer, because the simulator said so. Any other error of the store is a bug."""
+
+
+class Crashed(BaseException):
+    """A process ended in the middle of what it did. Its stack is unwound; nothing in it may look at this."""
+
+    def __init__(self, actor: Actor) -> None:
+        super().__init__(f"{actor.name} crashed")
+        self.actor = actor
+
+
+@dataclass(frozen=True, slots=True)
+class FaultPlan:
+    """How likely each fault is at a verb's edge, and how often the others come in a run. Zero: switched off."""
+
+    crash: float = 0.002
+    error: float = 0.01
+    lost_reply: float = 0.008
+    pause: float = 0.002
+    stall: float = 0.006
+    random_pauses: float = 2.0
+    random_crashes: float = 2.0
+    drains: float = 1.5
+    outages: float = 1.0
+    clock_steps: float = 2.0
+    lost_wakes: float = 0.2
+    deadly_starts: float = 0.1  # a child that dies before it has said hello
+
+
+NO_FAULTS = FaultPlan(**dict.fromkeys((field.name for field in fields(FaultPlan)), 0.0))
+
+
+def draw_plan(rng: Random) -> FaultPlan:
+    """Switch each kind on or off, and the whole up or down."""
+    strength = rng.choice((0.3, 1.0, 1.0, 3.0))
+    drawn = {field.name: getattr(FaultPlan(), field.name) * strength * rng.randint(0, 1) for field in fields(FaultPlan)}
+    return replace(FaultPlan(), **drawn)
+
+
+class Faults:
+    """Decides at each edge of a verb what goes wrong there. After `heal` nothing does."""
+
+    def __init__(self, world: World, plan: FaultPlan, rng: Random) -> None:
+        self._world = world
+        self._plan = plan
+        self._rng = rng
+        self._down: dict[Actor | None, int] = {}  # until when the store is out of reach, for one process or for all
+        self.active = True
+
+    # -- at the edges of a verb
+
+    def before(self, actor: Actor, verb: str) -> None:
+        """Nothing has happened yet."""
+        if not self.active:
+            return
+        self._check_outage(actor, verb)
+        boost = _BOOST if verb in _RARE else 1.0
+        self._strike(actor, verb, boost, self._plan.error, "before")
+
+    def after(self, actor: Actor, verb: str, moved: bool) -> None:
+        """The verb's transaction is committed; the answer is on its way."""
+        if self.active:
+            boost = _BOOST if moved or verb in _RARE else 1.0
+            self._strike(actor, verb, boost, self._plan.lost_reply, "after")
+
+    def _strike(self, actor: Actor, verb: str, boost: float, lost: float, edge: str) -> None:
+        plan, roll = self._plan, self._rng.random() / boost
+        for chance, strike in (
+            (lost, self._lose),
+            (plan.crash, self._crash),
+            (plan.pause, self._pause),
+            (plan.stall, self._stall),
+        ):
+            if roll < chance:
+                strike(actor, verb, edge)
+                return
+            roll -= chance
+
+    def _lose(self, actor: Actor, verb: str, edge: str) -> None:
+        self._note(actor, verb, "error before" if edge == "before" else "reply lost")
+        raise Unreachable(f"simulated: {verb}, {edge} its commit")
+
+    def _crash(self, actor: Actor, verb: str, edge: str) -> None:
+        self._note(actor, verb, f"crash {edge}")
+        if verb == "finish_attempts":
+            self._world.trace.count("crash inside finish")
+        actor.crash()
+        raise Crashed(actor)
+
+    def _pause(self, actor: Actor, verb: str, edge: str) -> None:
+        """The whole process stands still; sometimes its children, too."""
+        if self._world.depth < _DEEPEST:
+            self._note(actor, verb, f"pause {edge}")
+            pause = self._some_leases()
+            actor.freeze(self._world.now_us + pause, children=self._rng.random() < 0.5)
+            self._world.pass_time(actor, pause)
+
+    def _stall(self, actor: Actor, verb: str, edge: str) -> None:
+        """Only this call takes long; the other threads of its process go on."""
+        if self._world.depth < _DEEPEST:
+            self._note(actor, verb, f"stall {edge}")
+            self._world.pass_time(actor, self._some_leases())
+
+    def _note(self, actor: Actor, verb: str, what: str) -> None:
+        self._world.trace.add(self._world.now_us, actor.name, what, verb)
+        self._world.trace.count(what)
+        actor.disturb(self._world.now_us)
+
+    def _some_leases(self) -> int:
+        """0.1 to 10 leases, but nothing stands still when healing begins."""
+        us = int(self._world.config.lease_s * 10 ** self._rng.uniform(-1, 1) * SECOND)
+        return max(0, min(us, self._world.horizon_us - self._world.now_us))
+
+    def _check_outage(self, actor: Actor, verb: str) -> None:
+        for whom in (None, actor):
+            if self._down.get(whom, 0) > self._world.now_us:
+                actor.disturb(self._world.now_us)
+                raise Unreachable(f"simulated: {verb}, the store is down")
+
+    # -- at any time
+
+    def plan_ahead(self) -> None:
+        """Draw when the faults come that need no verb."""
+        plan = self._plan
+        for rate, strike in (
+            (plan.random_pauses, self._freeze_one),
+            (plan.random_crashes, self._crash_one),
+            (plan.drains, self._drain_one),
+            (plan.outages, self._take_down),
+            (plan.clock_steps, self._step_clock),
+        ):
+            for _ in range(self._about(rate)):
+                self._world.after(self._rng.randrange(self._world.horizon_us), None, self._if_active(strike))
+
+    def _about(self, rate: float) -> int:
+        return int(rate * 2 * self._rng.random() + 0.5)
+
+    def _if_active(self, strike: Callable[[], None]) -> Callable[[], None]:
+        return lambda: strike() if self.active else None
+
+    def _freeze_one(self) -> None:
+        process = self._world.any_process(self._rng)
+        self._note(process, "", "pause")
+        process.freeze(self._world.now_us + self._some_leases(), children=self._rng.random() < 0.5)
+
+    def _crash_one(self) -> None:
+        process = self._world.any_process(self._rng)
+        self._note(process, "", "crash")
+        process.crash()
+
+    def _drain_one(self) -> None:
+        process = self._world.any_process(self._rng)
+        self._note(process, "", "drain")
+        process.drain(now=self._rng.random() < 0.3)
+
+    def _take_down(self) -> None:
+        whom = None if self._rng.random() < 0.5 else self._world.any_process(self._rng)
+        until = self._world.now_us + self._some_leases()
+        self._down[whom] = max(until, self._down.get(whom, 0))
+        self._world.trace.add(self._world.now_us, "world", "store down", whom.name if whom else "for all", until)
+        self._world.trace.count("outage")
+
+    def _step_clock(self) -> None:
+        by_s = self._rng.choice((-3600, 3600, -self._rng.randrange(3600), self._rng.randrange(3600), 1, -1))
+        self._world.step_clock(by_s)
+
+    def loses_wake(self) -> bool:
+        return self.active and self._rng.random() < self._plan.lost_wakes
+
+    def deadly_start(self) -> bool:
+        return self.active and self._rng.random() < self._plan.deadly_starts
+
+
+class FaultyStore:
+    """A process's way to the store: every verb goes through the world, which may let it fail."""
+
+    def __init__(self, world: World, actor: Actor) -> None:
+        self._world = world
+        self._actor = actor
+        self.url = world.store.url
+
+    def __getattr__(self, verb: str) -> Any:
+        call = partial(self._world.call, self._actor, verb, getattr(self._world.store, verb))
+        setattr(self, verb, call)  # the next time it is found at once
+        return call

@@ -1,0 +1,241 @@
+"""An account of the store's tables that is kept apart from the store: it listens to SQLite itself.
+
+SQLite says of every row what it was and what it becomes, whichever statement did it. From that a copy of the tables is
+kept in memory, and for every verb it is known which jobs it moved, from where to where. At the end of a run the copy is
+compared with the tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from operator import attrgetter, itemgetter
+from typing import Any, NamedTuple
+
+import apsw
+
+from sim.trace import hold
+
+
+class JobRow(NamedTuple):
+    id: str
+    task: str
+    queue: str
+    priority: int
+    args: str
+    policy: str
+    key: str | None
+    created_at: int
+    due_at: int
+    expires_at: int | None
+
+
+class QueueRow(NamedTuple):
+    queue: str
+    priority: int
+    run_at: int
+    job_id: str
+    task: str
+    attempt: int
+    failures: int
+    crashes: int
+    alone: int
+    keyed: int
+    expires_at: int | None
+
+
+class RunningRow(NamedTuple):
+    job_id: str
+    attempt: int
+    worker: str
+    queue: str
+    priority: int
+    task: str
+    run_at: int
+    claimed_at: int
+    failures: int
+    crashes: int
+    alone: int
+    keyed: int
+    expires_at: int | None
+    cancel_at: int | None
+    progress: float | None
+
+
+class FinishedRow(NamedTuple):
+    job_id: str
+    state: str
+    ended_at: int
+    attempt: int
+    attempt_state: str | None
+    worker: str | None
+    started_at: int | None
+    failures: int
+    crashes: int
+    result: str | None
+    error: str | None
+    discarded_at: int | None
+
+
+class AttemptRow(NamedTuple):
+    job_id: str
+    attempt: int
+    state: str
+    worker: str | None
+    started_at: int
+    ended_at: int
+    error: str | None
+
+
+class KeyRow(NamedTuple):
+    key: str
+    job_id: str
+    until: int | None
+
+
+class LogRow(NamedTuple):
+    job_id: str
+    attempt: int
+    seq: int
+    text: str
+
+
+class SavedRow(NamedTuple):
+    job_id: str
+    state: str
+
+
+class WorkerRow(NamedTuple):
+    id: str
+    state: str
+    lease_until: int
+
+
+class ClockRow(NamedTuple):
+    one: int
+    wall: int
+    steady: int
+    boot: str
+
+
+class LedgerRow(NamedTuple):
+    """What transactional handlers write: the user's own table in the same file."""
+
+    job_id: str
+    attempt: int
+
+
+Row = Any  # one of the above
+Standing = QueueRow | RunningRow | FinishedRow
+LEDGER = "CREATE TABLE sim_ledger (job_id TEXT NOT NULL, attempt INTEGER NOT NULL) STRICT"
+
+
+class Change(NamedTuple):
+    """A row that was written: new only, old only, or both."""
+
+    table: str
+    old: Row | None
+    new: Row | None
+
+
+class Move(NamedTuple):
+    """Where a job stood before a verb, and where it stands after it. None: it did not or does not exist."""
+
+    job_id: str
+    before: Standing | None
+    after: Standing | None
+
+
+_KINDS: dict[str, tuple[type[Any], Callable[[Any], Any]]] = {
+    "tickwork_jobs": (JobRow, attrgetter("id")),
+    "tickwork_queue": (QueueRow, attrgetter("job_id")),
+    "tickwork_running": (RunningRow, attrgetter("job_id")),
+    "tickwork_finished": (FinishedRow, attrgetter("job_id")),
+    "tickwork_attempts": (AttemptRow, attrgetter("job_id", "attempt")),
+    "tickwork_keys": (KeyRow, attrgetter("key")),
+    "tickwork_logs": (LogRow, attrgetter("job_id", "attempt", "seq")),
+    "tickwork_saved": (SavedRow, attrgetter("job_id")),
+    "tickwork_workers": (WorkerRow, attrgetter("id")),
+    "tickwork_clock": (ClockRow, attrgetter("one")),
+    "sim_ledger": (LedgerRow, attrgetter("job_id", "attempt")),
+}
+_PLACES = frozenset(["tickwork_queue", "tickwork_running", "tickwork_finished"])
+
+
+class Tap:
+    """Hears of every row that changes on a connection, and keeps it until it is taken."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._readers = {table: _reader(connection, table, kind) for table, (kind, _) in _KINDS.items()}
+        self._heard: list[Change] = []
+        connection.preupdate_hook(self._hear)
+
+    def _hear(self, update: Any) -> None:
+        read = self._readers.get(update.table_name)
+        if read is not None:
+            old = None if update.old is None else read(update.old)
+            new = None if update.new is None else read(update.new)
+            self._heard.append(Change(update.table_name, old, new))
+
+    def take(self) -> list[Change]:
+        """What changed since the last time, in order."""
+        heard, self._heard = self._heard, []
+        return heard
+
+
+def _reader(connection: apsw.Connection, table: str, kind: Any) -> Callable[[tuple[Any, ...]], Any]:
+    """Make a row of our own from one of SQLite's, whatever other columns the table has."""
+    names = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
+    pick = itemgetter(*(names.index(field) for field in kind._fields))
+    return lambda row: kind._make(pick(row))
+
+
+class Mirror:
+    """The copy of the tables."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[str, JobRow] = {}
+        self.queue: dict[str, QueueRow] = {}
+        self.running: dict[str, RunningRow] = {}
+        self.finished: dict[str, FinishedRow] = {}
+        self.attempts: dict[tuple[str, int], AttemptRow] = {}
+        self.keys: dict[str, KeyRow] = {}
+        self.logs: dict[tuple[str, int, int], LogRow] = {}
+        self.saved: dict[str, SavedRow] = {}
+        self.workers: dict[str, WorkerRow] = {}
+        self.clock: dict[int, ClockRow] = {}
+        self.ledger: dict[tuple[str, int], LedgerRow] = {}
+        tables = vars(self)
+        self._tables: dict[str, dict[Any, Any]] = {name: tables[name.partition("_")[2]] for name in _KINDS}
+
+    def standing(self, job_id: str) -> Standing | None:
+        """Where a job is. S1: in one place at most."""
+        places = [
+            place[job_id]
+            for place in (self.queue, self.running, self.finished)
+            if job_id in place  # type: ignore[operator]
+        ]
+        hold(len(places) <= 1, "S1", f"job {job_id} is in {len(places)} places at once: {places}")
+        return places[0] if places else None  # type: ignore[index]
+
+    def apply(self, change: Change) -> None:
+        """Make a change here, too."""
+        table, key = self._tables[change.table], _KINDS[change.table][1]
+        if change.old is not None:
+            table.pop(key(change.old), None)
+        if change.new is not None:
+            table[key(change.new)] = change.new
+
+    def live(self, job_id: str) -> bool:
+        return job_id in self.queue or job_id in self.running
+
+    def compare(self, connection: apsw.Connection) -> None:
+        """The copy equals the tables; else the simulator itself is wrong."""
+        for table, (kind, key) in _KINDS.items():
+            read = _reader(connection, table, kind)
+            rows = {key(row): row for row in map(read, connection.execute(f"SELECT * FROM {table}"))}
+            hold(rows == self._tables[table], "SIM", f"the account of {table} differs from the table")
+
+
+def jobs_in(changes: Iterable[Change]) -> list[str]:
+    """The jobs whose place was written to, each once."""
+    return list(dict.fromkeys((change.new or change.old).job_id for change in changes if change.table in _PLACES))

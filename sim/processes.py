@@ -1,0 +1,202 @@
+"""A simulated worker process: the shipped worker, its loop, and the services that run beside it.
+
+What `services/runner.py` and `worker/loop.py` do with threads, sleeps and sockets is done here with events. The loop is
+the shipped one, with its waiting taken out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from sim.actor import Actor
+from sim.faults import SECOND, Crashed, Unreachable
+from sim.pools import SimChildren
+from sim.trace import Broken, hold
+from tickwork.services.pruner import Pruner
+from tickwork.services.reaper import Expirer, Reaper
+from tickwork.services.runner import LONGEST_S, Backoff, Service
+from tickwork.worker import loop as shipped
+from tickwork.worker.heartbeat import Heartbeat, Lease
+from tickwork.worker.pools import ChildPools
+from tickwork.worker.worker import Worker, WorkerOptions
+
+if TYPE_CHECKING:
+    from sim.world import World
+
+GRACE_LEASES = 0.5
+_HEAR_US = 200  # from a message of a child, or a call of the store, to the tick that it causes
+
+
+class WatchfulBackoff(Backoff):
+    """The shipped backoff, except that an error that the simulator did not make is a finding."""
+
+    def failed(self, error: Exception) -> float:
+        if not isinstance(error, Unreachable):
+            raise Broken("ERR", f"{self._name} raised {type(error).__name__}: {error}") from error
+        return super().failed(error)
+
+
+class SimLoop(shipped.WorkerLoop):
+    """The shipped loop, a step at a time."""
+
+    def __init__(self, process: WorkerProcess, worker: Worker) -> None:
+        super().__init__(
+            worker,
+            process.world.store.waiter(),
+            list,
+            process.clock,
+            process.rng,
+            process.world.config.lease_s * GRACE_LEASES,
+        )
+        self._process = process
+        self._backoff = WatchfulBackoff("worker", process.rng)
+
+    def step(self) -> float | None:
+        """Tick once; return how long to wait, or None when the worker has left."""
+        wait = self._tick()
+        if self._over():
+            self._leave()
+            return None
+        if self._give_up_at is not None:
+            wait = min(wait, max(0.0, self._give_up_at - self._clock.monotonic()))
+        return min(wait, shipped.LONGEST_S)
+
+    def call(self) -> None:
+        self._process.wake(called=False)
+
+    def _wait(self, seconds: float) -> None:
+        self._process.world.pass_time(self._process, int(seconds * SECOND))
+        if self._process.dead:
+            raise Crashed(self._process)
+
+
+class Thread:
+    """One loop of a process. It has at most one event to come, and is not entered twice."""
+
+    def __init__(self, process: WorkerProcess, name: str, step: Callable[[], float | None]) -> None:
+        self._process = process
+        self._name = name
+        self._step = step
+        self._due_us: int | None = None
+        self._turn = 0
+        self._called = False
+        self._busy = False
+
+    def call(self, after_us: int) -> None:
+        """Have it step no later than this; while it is busy, as soon as it is not."""
+        world = self._process.world
+        at_us = world.now_us + after_us
+        if self._busy:
+            self._called = True
+        elif self._due_us is None or at_us < self._due_us:
+            self._due_us = at_us
+            self._turn += 1
+            turn = self._turn
+            world.after(after_us, self._process, lambda: self._run(turn))
+
+    def _run(self, turn: int) -> None:
+        if turn != self._turn or self._busy:
+            return
+        self._due_us, self._called, self._busy = None, False, True
+        wait = self._step()
+        self._busy = False
+        if wait is not None and not self._process.dead:
+            us = int(wait / self._process.clock.rate * SECOND) + 1  # never before the time that was asked for
+            self.call(0 if self._called else us)
+
+
+class WorkerProcess(Actor):
+    """One incarnation of a worker process: everything in it is lost when it crashes."""
+
+    def __init__(self, world: World, index: int) -> None:
+        config = world.config.workers[index]
+        incarnation = world.next_incarnation(index)
+        super().__init__(world, f"w{index}.{incarnation}", config.clock)
+        self.index = index
+        self.rng = world.stream(self.name)
+        store = world.store_for(self)
+        self.lease = Lease(world.config.lease)
+        self.children = SimChildren(self, config)
+        known = [task for task in world.config.tasks if task.name in config.tasks]
+        self.worker = Worker(
+            store,
+            ChildPools(self.children),
+            known,
+            world.config.solo_tasks,
+            WorkerOptions(config.queues, config.slots, "host", index, "sim"),
+            self.lease,
+            self._new_id,
+            self.clock,
+            self.rng,
+            world.config.poll_s,
+        )
+        self.loop = SimLoop(self, self.worker)
+        self._main = Thread(self, "worker", self._step)
+        self.children.start()
+        services = (
+            Heartbeat(store, self.lease),
+            Reaper(store, self.rng),
+            Expirer(store),
+            Pruner(store, world.config.retention),
+        )
+        for thread in (self._main, *(self._service(one) for one in services)):
+            thread.call(self.rng.randrange(1000))
+
+    def _new_id(self) -> str:
+        identity = f"{self.name}-{self.rng.getrandbits(64):016x}"
+        self.world.judge.identities[identity] = self
+        return identity
+
+    def _service(self, service: Service) -> Thread:
+        """What `Runner` does with a service, without its thread."""
+        name = type(service).__name__.lower()
+        backoff = WatchfulBackoff(name, self.rng)
+
+        def step() -> float:
+            try:
+                wait = service.tick(self.clock.monotonic())
+                backoff.worked()
+            except Exception as error:
+                wait = backoff.failed(error)
+            return min(wait, LONGEST_S)
+
+        return Thread(self, name, step)
+
+    def _step(self) -> float | None:
+        wait = self.loop.step()
+        hold(wait is None or wait >= 0, "ERR", f"the worker wants to wait for {wait} s")
+        if wait is None:
+            self.world.trace.count("drained")
+            self._end()
+        return wait
+
+    def wake(self, *, called: bool) -> None:
+        """Somebody enqueued (`called`), or a handler has news: the loop looks around."""
+        if called:
+            self.worker.called = True
+        self._main.call(_HEAR_US)
+
+    def freeze(self, until_us: int, *, children: bool) -> None:
+        super().freeze(until_us, children=children)
+        if children:
+            self.children.freeze(until_us)
+
+    def crash(self) -> None:
+        super().crash()
+        self._end()
+
+    def drain(self, *, now: bool) -> None:
+        self.loop.stop(now=now)
+
+    def _end(self) -> None:
+        """It is gone, and its children with it; another one is started in its place."""
+        self.dead = True
+        self.children.vanish()
+        world = self.world
+        world.trace.add(world.now_us, self.name, "ended")
+        wait_s = world.config.lease_s * self.rng.uniform(0, 2) if world.faults.active else 0.1
+        world.after(int(wait_s * SECOND), None, lambda: world.start_worker(self.index))
+
+    def close(self) -> None:
+        self.loop.close()

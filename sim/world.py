@@ -1,0 +1,214 @@
+"""One simulated world: a queue of events, one clock, one store, and the processes that use it.
+
+There is one thread. An event is a call at a virtual time; what a process does between two waits is one event. A call
+that stands still (a slow store, a paused process) runs the events of all others meanwhile, from inside: so two calls that
+overlap end in the reverse order in which they began, which is the one restriction of this design.
+"""
+
+from __future__ import annotations
+
+import heapq
+import logging
+from collections.abc import Callable
+from datetime import timedelta
+from itertools import count
+from random import Random
+from typing import Any
+
+import apsw
+
+from sim.actor import Actor
+from sim.checks import Call, Judge
+from sim.config import Config, draw_config
+from sim.faults import SECOND, Crashed, FaultPlan, Faults, FaultyStore, draw_plan
+from sim.liveness import Liveness
+from sim.mirror import LEDGER, Tap
+from sim.processes import WorkerProcess
+from sim.trace import Broken, Trace, hold
+from sim.workloads import draw_workload
+from sim.workloads.base import Client
+from tickwork.errors import StoreError, TickworkError
+from tickwork.store.sqlite import SqliteStore
+from tickwork.testing import VirtualClock
+
+_WAKING = frozenset(["insert_jobs", "cancel_jobs", "retry_jobs", "reclaim_attempts"])
+_MOST_EVENTS = 200_000
+_MOST_AT_ONCE = 5_000
+
+
+logging.getLogger("tickwork").setLevel(logging.CRITICAL)
+
+
+class World:
+    """Everything of one run. `run` ends when all jobs have ended after the faults, or with `Broken`."""
+
+    def __init__(self, seed: int, config: Config | None = None, plan: FaultPlan | None = None) -> None:
+        self.seed = seed
+        self.config = config or draw_config(self.stream("config"))
+        self.horizon_us = int(self.config.horizon_s * SECOND)
+        self.trace = Trace()
+        self.clock = VirtualClock()
+        self.store = SqliteStore(":memory:", clock=self.clock)
+        self.raw: apsw.Connection = self.store._file._writer.raw
+        self.raw.execute(LEDGER)
+        self.depth = 0
+        self._tap = Tap(self.raw)
+        self._events: list[tuple[int, int, Actor | None, Callable[[], None]]] = []
+        self._order = count()
+        self._handled = 0
+        self._at_once = 0
+        self.stepped_at_us = -1
+        self.faults = Faults(self, plan or draw_plan(self.stream("plan")), self.stream("faults"))
+        self.judge = Judge(self)
+        self.liveness = Liveness(self)
+        self.workers: list[WorkerProcess] = []
+        self._incarnations = [0] * len(self.config.workers)
+        self.workload = draw_workload(self.stream("workload"), self.config)
+        self.clients = [Client(self, number) for number in range(self.config.clients)]
+
+    def stream(self, name: str) -> Random:
+        """Randomness for one purpose; what one part draws does not shift what another gets."""
+        return Random(f"{self.seed}/{name}")
+
+    # -- time
+
+    @property
+    def now_us(self) -> int:
+        """Microseconds since the world began, by a clock that nothing disturbs."""
+        return self.clock.steady_us()
+
+    def after(self, us: int, actor: Actor | None, call: Callable[[], None]) -> None:
+        """Make a call so much later, unless the actor is dead by then; if it is frozen, when it thaws."""
+        heapq.heappush(self._events, (self.now_us + max(0, us), next(self._order), actor, call))
+
+    def pass_time(self, actor: Actor, us: int) -> None:
+        """Let the caller stand still while everybody else goes on."""
+        self.depth += 1
+        try:
+            self._run(self.now_us + us)
+        finally:
+            self.depth -= 1
+        actor.disturb(self.now_us)
+
+    def step_clock(self, by_s: int) -> None:
+        """Set the host's wall clock."""
+        self.clock.step(timedelta(seconds=by_s))
+        self.stepped_at_us = self.now_us
+        self.trace.add(self.now_us, "world", "clock step", by_s)
+        self.trace.count("clock step")
+
+    # -- the run
+
+    def run(self) -> None:
+        """Run it all: with faults, then without, until every job has ended; then look at what is left."""
+        try:
+            for index in range(len(self.config.workers)):
+                self.start_worker(index)
+            for client in self.clients:
+                client.start()
+            self.faults.plan_ahead()
+            self.after(self.horizon_us, None, self._heal)
+            self._run(None)
+            self.judge.finally_check()
+            self.workload.check(self)
+        finally:
+            self._close()
+
+    def _heal(self) -> None:
+        self.faults.active = False
+        self.trace.add(self.now_us, "world", "heal")
+        self.liveness.begin()
+
+    def start_worker(self, index: int) -> None:
+        """Start a worker process, the first time or anew."""
+        self.workers = [worker for worker in self.workers if worker.index != index]
+        self.workers.append(WorkerProcess(self, index))
+
+    def next_incarnation(self, index: int) -> int:
+        self._incarnations[index] += 1
+        return self._incarnations[index]
+
+    def any_process(self, rng: Random) -> Actor:
+        return rng.choice([*(worker for worker in self.workers if not worker.dead), *self.clients])
+
+    def _run(self, until: int | None) -> None:
+        while self._events and (until is None or self._events[0][0] <= until):
+            at, _, actor, call = heapq.heappop(self._events)
+            self._advance_to(at)
+            if actor is None or not actor.dead:
+                self._handle(actor, call)
+            if until is None and self.liveness.over():
+                return
+        if until is not None:
+            self._advance_to(until)
+
+    def _handle(self, actor: Actor | None, call: Callable[[], None]) -> None:
+        if actor is not None and actor.frozen_until > self.now_us:
+            self.after(actor.frozen_until - self.now_us, actor, call)
+            return
+        self._count_event()
+        try:
+            call()
+        except Crashed as crashed:
+            hold(crashed.actor is actor, "SIM", f"{crashed.actor.name} crashed inside an event of another")
+        if not self.faults.active:
+            self.liveness.look()
+
+    def _count_event(self) -> None:
+        self._handled += 1
+        self._at_once += 1
+        hold(self._handled < _MOST_EVENTS, "L1", "there is no end of events")
+        hold(self._at_once < _MOST_AT_ONCE, "L1", "so much happens at one instant that somebody must be spinning")
+
+    def _advance_to(self, at_us: int) -> None:
+        if at_us > self.now_us:
+            self.clock.advance(timedelta(microseconds=at_us - self.now_us))
+            self._at_once = 0
+
+    def _close(self) -> None:
+        for worker in self.workers:
+            worker.close()
+        self.store.close()
+
+    # -- the store
+
+    def store_for(self, actor: Actor) -> Any:
+        """The store as a process sees it: all verbs of `store.base.Store`."""
+        return FaultyStore(self, actor)
+
+    def call(self, actor: Actor, verb: str, real: Callable[..., Any], *args: Any, **named: Any) -> Any:
+        """Carry out a verb for a process, have its effect judged, and let something go wrong on either side of it."""
+        self.faults.before(actor, verb)
+        self._still_alive(actor)
+        self._advance_to(self.now_us + self.config.latency_us)
+        now = self.judge.store_now()
+        try:
+            answer = real(*args, **named)
+        except TickworkError as error:
+            self._refused(actor, verb, error)
+            raise
+        call = Call(actor, verb, real, args, named, answer, self._tap.take(), now)
+        self.trace.add(self.now_us, actor.name, verb, *call.told())
+        moves = self.judge.observe(call)
+        if verb in _WAKING and call.changes:
+            self._wake_all()
+        self.faults.after(actor, verb, bool(moves))
+        self._still_alive(actor)
+        return answer
+
+    def _refused(self, actor: Actor, verb: str, error: TickworkError) -> None:
+        self._tap.take()  # it was rolled back
+        self.trace.add(self.now_us, actor.name, verb, type(error).__name__)
+        self.trace.count(f"{type(error).__name__} from {verb}")
+        if isinstance(error, StoreError):
+            raise Broken("SQL", f"{verb} of {actor.name}: {error}") from error
+
+    def _still_alive(self, actor: Actor) -> None:
+        if actor.dead:
+            raise Crashed(actor)
+
+    def _wake_all(self) -> None:
+        if self.config.wakes:
+            for worker in self.workers:
+                if not worker.dead and not self.faults.loses_wake():
+                    worker.wake(called=True)

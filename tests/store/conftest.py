@@ -1,0 +1,104 @@
+"""Each test of the behaviour of a store runs on every way to have one: this directory is the definition of a Store."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from itertools import count
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.postgres_server import Postgres
+from tests.store.pooler import Pooler
+from tickwork.store.base import Store
+from tickwork.store.postgres import PostgresStore
+from tickwork.store.sqlite import SqliteStore
+from tickwork.testing import VirtualClock
+
+KINDS = ["sqlite", "sqlite-stdlib", "postgres", "postgres-pooled"]
+
+_schemas = count(1)
+
+
+class OpensStore(Protocol):
+    def __call__(self, **options: Any) -> Store: ...
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def open_store(kind: str, clock: VirtualClock, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpensStore]:
+    """Opens the same store as often as it is called, as several processes would."""
+    with ExitStack() as stack:
+        if kind.startswith("sqlite"):
+            open_one = _sqlite(tmp_path / "jobs.db", kind)
+        else:
+            open_one = request.getfixturevalue("open_postgres" if kind == "postgres" else "open_pooled_postgres")
+
+        def open_store(**options: Any) -> Store:
+            store = open_one(**{"clock": clock, **options})
+            stack.callback(store.close)
+            return store
+
+        yield open_store
+
+
+@pytest.fixture
+def store(open_store: OpensStore) -> Store:
+    return open_store()
+
+
+def _sqlite(path: Path, kind: str) -> Callable[..., Store]:
+    driver = "sqlite3" if kind == "sqlite-stdlib" else "apsw"
+    return lambda **options: SqliteStore(str(path), **{"driver": driver, **options})
+
+
+@pytest.fixture(scope="session")
+def postgres_database(postgres_server: Postgres) -> Iterator[str]:
+    """A database that the tests of this process share; each has a schema of its own in it."""
+    yield postgres_server.create_database("stores")
+    postgres_server.drop_database("stores")
+
+
+@pytest.fixture
+def schema() -> str:
+    return f"test_{next(_schemas)}"
+
+
+@pytest.fixture
+def open_postgres(postgres_database: str, schema: str) -> Callable[..., PostgresStore]:
+    return lambda **options: PostgresStore(postgres_database, **{"schema": schema, "upgrade": True, **options})
+
+
+@pytest.fixture
+def postgres(open_postgres: Callable[..., PostgresStore], clock: VirtualClock) -> Iterator[PostgresStore]:
+    store = open_postgres(clock=clock)
+    yield store
+    store.close()
+
+
+@pytest.fixture(scope="session")
+def pooler(postgres_database: str) -> Iterator[Pooler]:
+    with Pooler(urlsplit(postgres_database).port or 5432) as pooler:
+        yield pooler
+
+
+@pytest.fixture
+def pooled_url(postgres_database: str, pooler: Pooler) -> str:
+    parts = urlsplit(postgres_database)
+    return parts._replace(netloc=f"{parts.username}@127.0.0.1:{pooler.port}").geturl()
+
+
+@pytest.fixture
+def open_pooled_postgres(pooled_url: str, schema: str, pooler: Pooler) -> Iterator[Callable[..., PostgresStore]]:
+    yield lambda **options: PostgresStore(pooled_url, **{"schema": schema, "upgrade": True, **options})
+    assert pooler.leftovers() == set(), "the store left session state behind, which a pooler gives to somebody else"
