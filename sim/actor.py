@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sim.config import ClockConfig
+from sim.config import DAY_S, ClockConfig
 from tickwork.testing import VirtualClock
 
 if TYPE_CHECKING:
     from sim.world import World
+
+
+_UPTIME_S = 2.0 * DAY_S  # a monotonic clock counts from the host's start
 
 
 class ProcessClock:
@@ -29,7 +32,7 @@ class ProcessClock:
         return self._host.boot_id()
 
     def monotonic(self) -> float:
-        return self._offset_s + self._host.steady_us() * self.rate / 1e6
+        return _UPTIME_S + self._offset_s + self._host.steady_us() * self.rate / 1e6
 
 
 class Actor:

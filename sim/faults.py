@@ -6,13 +6,15 @@ it (nothing has happened), or after its commit (it has happened, and whoever ask
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from tickwork.errors import StoreUnreachable
+from tickwork.core.ids import JobId
+from tickwork.errors import LeaseLost, StoreUnreachable
+from tickwork.store.base import Finish, NewLog
 
 if TYPE_CHECKING:
     from sim.actor import Actor
@@ -210,3 +212,18 @@ class FaultyStore:
         call = partial(self._world.call, self._actor, verb, getattr(self._world.store, verb))
         setattr(self, verb, call)  # the next time it is found at once
         return call
+
+    def commit_with(self, endings: Sequence[Finish], logs: Sequence[NewLog]) -> Any:
+        """What a transactional handler commits: a row of its own, together with the end of its job."""
+
+        def commit(endings: Sequence[Finish], logs: Sequence[NewLog]) -> set[JobId]:
+            store = self._world.store
+            with store.connection() as tx:
+                for one in endings:
+                    tx.execute("INSERT INTO sim_ledger VALUES (?, ?)", (one.job_id, one.attempt))
+                accepted = store.finish_attempts(endings, logs, tx)
+                if not accepted:
+                    raise LeaseLost("this attempt was superseded; what its transaction wrote was rolled back.")
+            return accepted
+
+        return self._world.call(self._actor, "finish_attempts", commit, endings, logs)

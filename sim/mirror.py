@@ -136,6 +136,13 @@ class Change(NamedTuple):
     old: Row | None
     new: Row | None
 
+    def brief(self) -> str:
+        """For people."""
+        row = self.new or self.old
+        sign = "~" if self.old and self.new else "+" if self.new else "-"
+        told = " ".join(f"{name}={value}" for name, value in row._asdict().items() if name in _TOLD and value)
+        return f"{sign}{self.table.partition('_')[2]}({told})"
+
 
 class Move(NamedTuple):
     """Where a job stood before a verb, and where it stands after it. None: it did not or does not exist."""
@@ -158,6 +165,7 @@ _KINDS: dict[str, tuple[type[Any], Callable[[Any], Any]]] = {
     "tickwork_clock": (ClockRow, attrgetter("one")),
     "sim_ledger": (LedgerRow, attrgetter("job_id", "attempt")),
 }
+_TOLD = frozenset(["job_id", "attempt", "worker", "state", "key", "priority", "cancel_at", "lease_until", "until", "seq"])
 _PLACES = frozenset(["tickwork_queue", "tickwork_running", "tickwork_finished"])
 
 

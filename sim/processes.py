@@ -13,6 +13,7 @@ from sim.actor import Actor
 from sim.faults import SECOND, Crashed, Unreachable
 from sim.pools import SimChildren
 from sim.trace import Broken, hold
+from tickwork.errors import WorkerError
 from tickwork.services.pruner import Pruner
 from tickwork.services.reaper import Expirer, Reaper
 from tickwork.services.runner import LONGEST_S, Backoff, Service
@@ -38,45 +39,50 @@ class WatchfulBackoff(Backoff):
 
 
 class SimLoop(shipped.WorkerLoop):
-    """The shipped loop, a step at a time."""
+    """The shipped loop, a step at a time: where it would wait, it only notes for how long."""
 
     def __init__(self, process: WorkerProcess, worker: Worker) -> None:
-        super().__init__(
-            worker,
-            process.world.store.waiter(),
-            list,
-            process.clock,
-            process.rng,
-            process.world.config.lease_s * GRACE_LEASES,
-        )
+        grace_s = process.world.config.lease_s * GRACE_LEASES
+        super().__init__(worker, process.world.store.waiter(), list, process.clock, process.rng, grace_s)
         self._process = process
         self._backoff = WatchfulBackoff("worker", process.rng)
+        self._wait_s = 0.0
+        self._leaving = False
+        self.deaf = False  # after an error it waits, whatever handlers have to say
 
     def step(self) -> float | None:
         """Tick once; return how long to wait, or None when the worker has left."""
-        wait = self._tick()
-        if self._over():
-            self._leave()
-            return None
-        if self._give_up_at is not None:
-            wait = min(wait, max(0.0, self._give_up_at - self._clock.monotonic()))
-        return min(wait, shipped.LONGEST_S)
+        self._wait_s, self.deaf = 0.0, False
+        try:
+            self._tick()
+            if not self._over():
+                return self._wait_s
+        except WorkerError:
+            self._process.world.trace.count("worker gave up")
+        self._leaving = True
+        self._leave()
+        return None
 
     def call(self) -> None:
+        self.deaf = False
         self._process.wake(called=False)
 
     def _wait(self, seconds: float) -> None:
-        self._process.world.pass_time(self._process, int(seconds * SECOND))
-        if self._process.dead:
-            raise Crashed(self._process)
+        self._wait_s = min(seconds, shipped.LONGEST_S)
+
+    def _pause(self, seconds: float) -> None:
+        self._wait_s, self.deaf = seconds, True
+        if self._leaving:
+            self._process.world.pass_time(self._process, int(seconds * SECOND))
+            if self._process.dead:
+                raise Crashed(self._process)
 
 
 class Thread:
     """One loop of a process. It has at most one event to come, and is not entered twice."""
 
-    def __init__(self, process: WorkerProcess, name: str, step: Callable[[], float | None]) -> None:
+    def __init__(self, process: WorkerProcess, step: Callable[[], float | None]) -> None:
         self._process = process
-        self._name = name
         self._step = step
         self._due_us: int | None = None
         self._turn = 0
@@ -132,11 +138,11 @@ class WorkerProcess(Actor):
             world.config.poll_s,
         )
         self.loop = SimLoop(self, self.worker)
-        self._main = Thread(self, "worker", self._step)
+        self._main = Thread(self, self._step)
         self.children.start()
         services = (
             Heartbeat(store, self.lease),
-            Reaper(store, self.rng),
+            Reaper(store, self.rng, lambda: self.lease.worker),
             Expirer(store),
             Pruner(store, world.config.retention),
         )
@@ -161,7 +167,7 @@ class WorkerProcess(Actor):
                 wait = backoff.failed(error)
             return min(wait, LONGEST_S)
 
-        return Thread(self, name, step)
+        return Thread(self, step)
 
     def _step(self) -> float | None:
         wait = self.loop.step()
@@ -175,7 +181,8 @@ class WorkerProcess(Actor):
         """Somebody enqueued (`called`), or a handler has news: the loop looks around."""
         if called:
             self.worker.called = True
-        self._main.call(_HEAR_US)
+        if not self.loop.deaf:
+            self._main.call(_HEAR_US)
 
     def freeze(self, until_us: int, *, children: bool) -> None:
         super().freeze(until_us, children=children)
@@ -193,10 +200,9 @@ class WorkerProcess(Actor):
         """It is gone, and its children with it; another one is started in its place."""
         self.dead = True
         self.children.vanish()
+        self.loop.close()
         world = self.world
         world.trace.add(world.now_us, self.name, "ended")
-        wait_s = world.config.lease_s * self.rng.uniform(0, 2) if world.faults.active else 0.1
-        world.after(int(wait_s * SECOND), None, lambda: world.start_worker(self.index))
-
-    def close(self) -> None:
-        self.loop.close()
+        wait_us = int(world.config.lease_s * self.rng.uniform(0, 2) * SECOND)
+        wait_us = max(0, min(wait_us, world.horizon_us - world.now_us))
+        world.after(wait_us, None, lambda: world.start_worker(self.index))

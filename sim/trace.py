@@ -50,5 +50,5 @@ class Trace:
     def last(self) -> Iterator[str]:
         """The last events, one line each."""
         for at_us, who, what, *more in self._last:
-            rest = " ".join(str(one) for one in more)
+            rest = " ".join(one.brief() if hasattr(one, "brief") else str(one) for one in more)
             yield f"{at_us / 1e6:12.6f}  {who:<14} {what:<18} {rest}"[:240]

@@ -27,6 +27,7 @@ from sim.processes import WorkerProcess
 from sim.trace import Broken, Trace, hold
 from sim.workloads import draw_workload
 from sim.workloads.base import Client
+from tickwork.core.ids import IdMaker
 from tickwork.errors import StoreError, TickworkError
 from tickwork.store.sqlite import SqliteStore
 from tickwork.testing import VirtualClock
@@ -69,6 +70,10 @@ class World:
     def stream(self, name: str) -> Random:
         """Randomness for one purpose; what one part draws does not shift what another gets."""
         return Random(f"{self.seed}/{name}")
+
+    def new_ids(self, rng: Random) -> IdMaker:
+        """Makes ids of jobs from this world's clock."""
+        return IdMaker(lambda: self.clock.wall_us() // 1000, rng.getrandbits)
 
     # -- time
 
@@ -167,7 +172,8 @@ class World:
 
     def _close(self) -> None:
         for worker in self.workers:
-            worker.close()
+            if not worker.dead:
+                worker.loop.close()
         self.store.close()
 
     # -- the store
@@ -187,7 +193,7 @@ class World:
         except TickworkError as error:
             self._refused(actor, verb, error)
             raise
-        call = Call(actor, verb, real, args, named, answer, self._tap.take(), now)
+        call = Call(actor, verb, args, named, answer, self._tap.take(), now)
         self.trace.add(self.now_us, actor.name, verb, *call.told())
         moves = self.judge.observe(call)
         if verb in _WAKING and call.changes:

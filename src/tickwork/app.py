@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import secrets
 import socket
@@ -19,7 +20,7 @@ from tickwork.config import Settings, load_settings, sqlite_path
 from tickwork.core.duration import parse_duration
 from tickwork.core.ids import JobId
 from tickwork.core.job import JobFilter, JobState, TaskDefinition
-from tickwork.core.options import Options
+from tickwork.core.options import Options, read_option, task_name
 from tickwork.core.stored_signature import StoredSignature
 from tickwork.errors import InvalidInput
 from tickwork.store.base import LEASE, Store
@@ -51,8 +52,8 @@ def open_store(settings: Settings, *, upgrade: bool = False) -> Store:
             raise InvalidInput('PostgreSQL needs its driver: pip install "tickwork[postgres]"') from error
         return PostgresStore(settings.url, schema=settings.schema, listen_url=settings.listen_url, upgrade=upgrade)
     raise InvalidInput(
-        f"TICKWORK_URL is {settings.url.partition('@')[0]!r}, which names no store. Write sqlite:///tickwork.db or "
-        f"postgresql://user@host/database."
+        f"TICKWORK_URL begins with {settings.url.partition(':')[0]!r}, which names no store. "
+        f"Write sqlite:///tickwork.db or postgresql://user@host/database."
     )
 
 
@@ -112,11 +113,12 @@ class Tickwork(TaskRegistry):
 
     async def enqueue_async(self, task: str | Task[Any, Any], /, *args: Any, **kwargs: Any) -> Job:
         """The asyncio twin of `enqueue`."""
-        return await self.named(task).enqueue_async(*args, **kwargs)
+        named = await asyncio.to_thread(self.named, task)  # it may have to read the task's definition
+        return await named.enqueue_async(*args, **kwargs)
 
     def named(self, task: str | Task[Any, Any]) -> Enqueues[Any, Any]:
         """A task by name, ready for `.options(...)` and `.enqueue(...)`, imported here or not."""
-        name = _name(task)
+        name = task_name(_name(task))
         known = self.tasks.get(name)
         return known if known is not None else _by_name(self, name, self.store.task_definition(name))
 
@@ -175,11 +177,13 @@ class Tickwork(TaskRegistry):
         served = parse_queues([queues] if isinstance(queues, str) else queues or [])
         clock, rng = SystemClock(), Random(secrets.randbits(64))
         solo = frozenset(name for name, task in self.tasks.items() if task.pool == "process")
+        for name in solo:
+            self._target_of(name)  # refuses here what no child could import
         local = LocalPool(self.tasks, lambda: self.store, concurrency, clock)
         children = Children(
             self._target_of, lambda task: True, [], concurrency, os.cpu_count() or 1, clock, ChildLimits()
         )
-        pools = LocalPools(local, children, solo)
+        pools = LocalPools(local, children, solo, concurrency, clock)
         serving = WorkerOptions(served, concurrency, socket.gethostname(), os.getpid(), VERSION)
         parts = WorkerParts(self.store, Lease(parse_duration(lease, what="lease")), clock, rng)
         with captured():
@@ -283,7 +287,12 @@ def _filter(which: dict[str, Any]) -> JobFilter:
     if chosen.get("ids") is not None:
         chosen["ids"] = tuple(JobId(_job_id(one)) for one in chosen["ids"])
     if chosen.get("task") is not None:
-        chosen["task"] = _name(chosen["task"])
+        chosen["task"] = task_name(_name(chosen["task"]))
+    if chosen.get("label") is not None:
+        (chosen["label"],) = read_option("labels", [chosen["label"]])
+    for option in ("queue", "key", "collection", "parent"):
+        if option in chosen:
+            chosen[option] = read_option(option, chosen[option])
     if chosen.get("state") is not None:
         chosen["state"] = _state(chosen["state"])
     return JobFilter(**chosen)

@@ -14,6 +14,7 @@ from tickwork.core import why
 from tickwork.core.duration import parse_duration, parse_rate
 from tickwork.core.ids import JobId
 from tickwork.core.job import AttemptView, JobFilter, JobState, JobView, LogChunk, NewJob, QueueView, WorkerView
+from tickwork.core.options import read_option
 from tickwork.store.base import Store
 from tickwork.twins import twin
 
@@ -57,7 +58,7 @@ class Client:
         """The job with this id, or the one that holds (else last held) this key; None when there is none."""
         if (id is None) == (key is None):
             raise errors.InvalidInput("say which job: an id or a key, and only one of them.")
-        found = JobId(id) if id is not None else self.store.find_key(str(key))
+        found = JobId(id) if id is not None else self.store.find_key(read_option("key", key))
         view = self.store.get_jobs([found]).get(found) if found else None
         return Job(self, view.id, view) if view else None
 
@@ -110,7 +111,7 @@ class Page(list["Job"]):
 
 
 class Job:
-    """A job in the store. Its properties are read from there when asked for; an ended job is read once."""
+    """A job in the store. Its properties are read from there when asked for; one that succeeded is read once."""
 
     def __init__(self, client: Client, id: JobId, view: JobView | None = None) -> None:
         self._client = client
@@ -123,7 +124,7 @@ class Job:
     @property
     def view(self) -> JobView:
         """Everything about the job, as it stands now. Raises JobNotFound when it is gone."""
-        if self._view is None or not self._view.state.ended:
+        if self._view is None or self._view.state is not JobState.SUCCEEDED:  # others may be retried or discarded
             found = self._client.store.get_jobs([self.id]).get(self.id)
             if found is None:
                 raise errors.JobNotFound(
@@ -164,30 +165,33 @@ class Job:
 
     def wait(self, timeout: float | str | timedelta | None = None) -> str:
         """Wait until the job ended, however it did; return its state. Raises WaitTimeout, and the job goes on."""
+        return self._wait(timeout).state.value
+
+    def _wait(self, timeout: float | str | timedelta | None) -> JobView:
         waits = _Waits(self, timeout)
-        while not self.view.state.ended:
+        while not (view := self.view).state.ended:
             time.sleep(waits.next())
-        return self.state
+        return view
 
     async def wait_async(self, timeout: float | str | timedelta | None = None) -> str:
         """The asyncio twin of `wait`; it holds no thread while it waits."""
+        return (await self._wait_async(timeout)).state.value
+
+    async def _wait_async(self, timeout: float | str | timedelta | None) -> JobView:
         waits = _Waits(self, timeout)
-        while not (await asyncio.to_thread(lambda: self.view)).state.ended:
+        while not (view := await asyncio.to_thread(lambda: self.view)).state.ended:
             await asyncio.sleep(waits.next())
-        return self.state
+        return view
 
     def result(self, timeout: float | str | timedelta | None = None) -> Any:
         """Wait for the end and return the result; raise JobFailed, JobCancelled, JobExpired or JobDropped otherwise."""
-        self.wait(timeout)
-        return self._outcome()
+        return self._outcome(self._wait(timeout))
 
     async def result_async(self, timeout: float | str | timedelta | None = None) -> Any:
         """The asyncio twin of `result`."""
-        await self.wait_async(timeout)
-        return self._outcome()
+        return self._outcome(await self._wait_async(timeout))
 
-    def _outcome(self) -> Any:
-        view = self.view
+    def _outcome(self, view: JobView) -> Any:
         if view.state is not JobState.SUCCEEDED:
             _raise_ended(view)
         errors.check(view.result is not None, f"Job {self.id} succeeded without a result.")

@@ -18,7 +18,7 @@ from tickwork.context import current_or_none
 from tickwork.core import payload
 from tickwork.core.ids import IdMaker, JobId
 from tickwork.core.job import NewJob, TaskDefinition
-from tickwork.core.options import Options
+from tickwork.core.options import Options, task_name
 from tickwork.core.signature import Signature
 from tickwork.errors import InvalidArguments, InvalidOption
 from tickwork.store.base import Store
@@ -165,9 +165,8 @@ class TaskRegistry:
 
         def register(function: Callable[..., Any]) -> Task[Any, Any]:
             given = Options().updated(options)
-            made = Task(
-                self, function, name or function.__name__, given, _pool(function, pool, transactional), transactional
-            )
+            called = task_name(function.__name__ if name is None else name)
+            made = Task(self, function, called, given, _pool(function, pool, transactional), transactional)
             return self._add(made)
 
         return register if function is None else register(function)
@@ -198,6 +197,8 @@ class TaskRegistry:
 
 def _pool(function: Callable[..., Any], pool: str | None, transactional: bool) -> str:
     is_async = inspect.iscoroutinefunction(function)
+    if is_async and transactional:
+        raise InvalidOption(f"{function.__qualname__} is an async function, which cannot be transactional.")
     if pool is None:
         return "async" if is_async else "thread"
     if pool not in POOLS:

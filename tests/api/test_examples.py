@@ -17,7 +17,7 @@ def test_the_examples_are_there() -> None:
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.stem)
 def test_an_example_runs_to_its_end(program: Path, store_url: str, tmp_path: Path) -> None:
     environment = {**os.environ, "TICKWORK_URL": store_url}
-    command = [sys.executable, "-W", "error::ResourceWarning", str(program)]
+    command = [sys.executable, str(program)]
     done = subprocess.run(
         command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=50, check=False
     )

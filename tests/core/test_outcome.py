@@ -161,4 +161,3 @@ def test_no_history_has_more_failures_or_crashes_than_allowed(endings, retries, 
     assert state.failures <= retries + 1
     assert state.crashes <= CRASH_BUDGET
     assert not (state.job is JobState.QUEUED and (state.failures > retries or state.crashes >= CRASH_BUDGET))
-

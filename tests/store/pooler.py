@@ -26,6 +26,7 @@ class Stream:
     """One side of a connection, read message by message."""
 
     def __init__(self, sock: socket.socket) -> None:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.sock = sock
         self._buffer = b""
 

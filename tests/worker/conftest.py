@@ -1,3 +1,3 @@
-from tests.worker.fixtures import app, postgres_template, store_url
+from tests.worker.fixtures import app, postgres_database, store_url
 
-__all__ = ["app", "postgres_template", "store_url"]
+__all__ = ["app", "postgres_database", "store_url"]

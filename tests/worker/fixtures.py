@@ -1,5 +1,6 @@
 """What the tests of workers share: a store of each kind, an app on it, and waiting for a condition."""
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -12,7 +13,6 @@ from tests.postgres_server import Postgres
 from tickwork import Tickwork
 
 Value = TypeVar("Value")
-TEMPLATE = "tickwork_template"
 
 
 def eventually(condition: Callable[[], Value], within_s: float = 10.0, what: str = "") -> Value:
@@ -26,25 +26,22 @@ def eventually(condition: Callable[[], Value], within_s: float = 10.0, what: str
 
 
 @pytest.fixture(scope="session")
-def postgres_template(postgres_server: Postgres) -> str:
-    """A database with our schema in it; to copy it is quicker than to migrate each test's own."""
-    app = Tickwork(postgres_server.create_database(TEMPLATE), upgrade=True)
-    app.store.now()
-    app.close()
-    return TEMPLATE
+def postgres_database(postgres_server: Postgres) -> str:
+    """One database for all tests: each has a schema of its own in it, which is quicker to make."""
+    return postgres_server.create_database(f"workers_{os.getpid()}")
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """A new, empty store: a SQLite file, and a PostgreSQL database."""
+def store_url(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A new, empty store: a SQLite file, and a schema in PostgreSQL (which programs find in their environment)."""
     if request.param == "sqlite":
-        yield f"sqlite:///{tmp_path}/tickwork.db"
-        return
-    server: Postgres = request.getfixturevalue("postgres_server")
-    template: str = request.getfixturevalue("postgres_template")
-    name = f"test_{time.monotonic_ns()}"
-    yield server.create_database(name, template)
-    server.drop_database(name)
+        return f"sqlite:///{tmp_path}/tickwork.db"
+    url: str = request.getfixturevalue("postgres_database")
+    monkeypatch.setenv("TICKWORK_SCHEMA", f"test_{time.monotonic_ns()}")
+    app = Tickwork(url, upgrade=True)
+    app.store.now()
+    app.close()
+    return url
 
 
 @pytest.fixture

@@ -108,8 +108,8 @@ def _check_there(url: str) -> None:
     path = sqlite_path(url)
     if path is not None and path != ":memory:" and not Path(path).exists():
         raise StoreUnreachable(
-            f"there is no store in {Path(path).absolute()}. A worker or `tickwork enqueue` makes it; if it is elsewhere, "
-            f"say where: --url sqlite:///PATH, or TICKWORK_URL."
+            f"there is no store in {Path(path).absolute()}. A worker or `tickwork enqueue` makes it; if it is "
+            f"elsewhere, say where: --url sqlite:///PATH, or TICKWORK_URL."
         )
 
 

@@ -7,8 +7,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tickwork.cli.base import Group, Session, filter_options, found_jobs, job_filter, json_option, pass_session, url_option
-from tickwork.cli.output import ago, console, count_of, last_line, print_json, print_table
+from tickwork.cli.base import (
+    Group,
+    Session,
+    filter_options,
+    found_jobs,
+    job_filter,
+    json_option,
+    pass_session,
+    url_option,
+)
+from tickwork.cli.output import ago, console, count_of, last_line, print_json, print_table, short_error
 from tickwork.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -43,7 +52,7 @@ def dead() -> None:
 @json_option
 @url_option
 @pass_session
-def list_dead(session: Session, as_json: bool, **which: str | None) -> None:
+def list_dead(session: Session, /, as_json: bool, **which: str | None) -> None:
     """List the dead letters by task and last line of error, the most frequent first."""
     app = session.app()
     causes, complete = grouped(app.client, job_filter(which, dead=True))
@@ -55,10 +64,10 @@ def list_dead(session: Session, as_json: bool, **which: str | None) -> None:
         click.echo("No dead letters.")
         return
     now, out = app.store.now(), console()
-    rows = [[f"{one.count:,}", ago(one.newest_at, now), one.task, one.error] for one in causes]
+    rows = [[f"{one.count:,}", ago(one.newest_at, now), one.task, short_error(one.error)] for one in causes]
     print_table([">COUNT", "NEWEST", "TASK", "ERROR"], rows, out)
     more = "" if complete else f" (the newest {READ_LIMIT:,}; there are more)"
-    click.echo(f"\n{count_of(total, 'dead letter')}{more}. One of them: tickwork jobs show {causes[0].newest_id}")
+    click.echo(f"\n{count_of(total, 'dead letter')}{more}. See one: tickwork jobs show {causes[0].newest_id}")
 
 
 def grouped(client: Client, which: JobFilter) -> tuple[list[Cause], bool]:
@@ -91,7 +100,7 @@ def _add(found: dict[tuple[str, str], Cause], view: JobView) -> None:
 @json_option
 @url_option
 @pass_session
-def redrive(session: Session, ids: tuple[str, ...], rate: str | None, as_json: bool, **which: str | None) -> None:
+def redrive(session: Session, /, ids: tuple[str, ...], rate: str | None, as_json: bool, **which: str | None) -> None:
     """Queue dead letters again: all, those that match, or those named."""
     app = session.app()
     found_jobs(app, ids)
@@ -109,7 +118,7 @@ def redrive(session: Session, ids: tuple[str, ...], rate: str | None, as_json: b
 @json_option
 @url_option
 @pass_session
-def discard(session: Session, ids: tuple[str, ...], everything: bool, as_json: bool, **which: str | None) -> None:
+def discard(session: Session, /, ids: tuple[str, ...], everything: bool, as_json: bool, **which: str | None) -> None:
     """Take jobs out of the dead letters. They stay readable until they are pruned."""
     if not everything and not ids and not any(which.values()):
         raise InvalidInput("say which dead letters: ids, filters such as --task and --queue, or --all.")

@@ -80,7 +80,7 @@ def _run(folder: Path, stopped: threading.Event, seconds: float | None) -> None:
 def _pictures(
     shop: Shop, watch: Watch, stopped: threading.Event, seconds: float | None
 ) -> Iterator[tuple[Picture, float]]:
-    """Let the shop live, and look at it, until it is time to end. With each picture, the seconds since the beginning."""
+    """Let the shop live, and look at it, until it is time to end. With each picture, the seconds since the start."""
     clock, interval = SystemClock(), _LOOK_S[sys.stdout.isatty()]
     began = looked = next_tick = clock.monotonic()
     while seconds is None or clock.monotonic() - began < seconds:

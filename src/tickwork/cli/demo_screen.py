@@ -6,13 +6,13 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from tickwork.cli.demo_watch import Picture
+from tickwork.cli.demo_watch import Picture, Seen
 from tickwork.cli.escape import clean
 from tickwork.cli.output import STATE_STYLES, about, state_text
 
 _BARS = " ▁▂▃▄▅▆▇█"
-_ENDS = ("succeeded", "failed", "cancelled", "expired")
-_FRAME_LINES = 16  # of the screen without the jobs
+_ENDS = ("succeeded", "failed", "cancelled")
+_FRAME_LINES = 15  # of the screen, without its queues and jobs
 
 
 def screen(picture: Picture, out: Console, seconds: float, commands: list[str]) -> RenderableType:
@@ -22,7 +22,8 @@ def screen(picture: Picture, out: Console, seconds: float, commands: list[str]) 
         _headline(picture, seconds),
         _sparkline(picture, out),
         "",
-        _counts(picture),
+        _counted("ended", {name: picture.ended.get(name, 0) for name in _ENDS}),
+        _counted("now", {**picture.standing, "retrying": picture.retrying, "dead letters": picture.dead}),
         "",
         _queues(picture),
         "",
@@ -36,7 +37,7 @@ def screen(picture: Picture, out: Console, seconds: float, commands: list[str]) 
 
 def line(picture: Picture, seconds: float) -> str:
     """The same for a log: one line."""
-    ends = "  ".join(f"{name} {picture.ended.get(name, 0)}" for name in _ENDS[:3])
+    ends = "  ".join(f"{name} {picture.ended.get(name, 0)}" for name in _ENDS)
     standing = "  ".join(f"{name} {count}" for name, count in picture.standing.items())
     return f"{seconds:4.0f} s  {picture.rates[-1]:5.1f} jobs/s  {ends}  {standing}  retrying {picture.retrying}"
 
@@ -57,18 +58,20 @@ def _sparkline(picture: Picture, out: Console) -> Text:
     return Text("".join(_BARS[round(rate / highest * steps)] for rate in picture.rates), style="green", no_wrap=True)
 
 
-def _counts(picture: Picture) -> Text:
-    parts = [*((name, picture.ended.get(name, 0)) for name in _ENDS[:3]), *picture.standing.items()]
-    text = Text(no_wrap=True, overflow="ellipsis")
-    for name, count in [*parts, ("retrying", picture.retrying), ("dead", picture.dead)]:
-        text.append(f"{count:,} ", style="bold").append(f"{name}   ", style=STATE_STYLES.get(name, "dim"))
+def _counted(what: str, counts: dict[str, int]) -> Text:
+    text = Text(f"{what:<7}", style="dim", no_wrap=True, overflow="ellipsis")
+    for name, count in counts.items():
+        text.append(f"{count:>4,} ", style="bold not dim").append(name, style=STATE_STYLES.get(name, "")).append("  ")
     return text
 
 
 def _queues(picture: Picture) -> Table:
     """Queues on the left, workers on the right: the same few lines serve both."""
     table = _table("QUEUE", ">DUE", ">LATER", ">RUNNING", "OLDEST DUE", "WORKER", "BUSY")
-    workers = [(f"{one.host}:{one.pid}", state_text(one.state).append(f" {one.running} of {one.slots}")) for one in picture.workers]
+    workers = [
+        (f"{one.host}:{one.pid}", state_text(one.state).append(f" {one.running} of {one.slots}"))
+        for one in picture.workers
+    ]
     for at in range(max(len(picture.queues), len(workers), 1)):
         queue = picture.queues[at] if at < len(picture.queues) else None
         worker = workers[at] if at < len(workers) else ("", Text(""))
@@ -82,12 +85,19 @@ def _queues(picture: Picture) -> Table:
 
 def _jobs(picture: Picture, room: int) -> Table:
     table = _table("STATE", "TASK", "WHEN", "WHY")
-    for job in picture.jobs[:room]:
+    jobs = fair_share(picture.jobs, room)
+    for job in jobs:
         state = state_text("retrying" if job.state == "queued" else job.state)
         table.add_row(state, clean(job.task), job.when, clean(job.why))
-    for _ in range(min(room, 12) - len(picture.jobs[:room])):
+    for _ in range(min(room, 12) - len(jobs)):
         table.add_row("", "", "", "")  # so that the screen does not jump
     return table
+
+
+def fair_share(kinds: list[list[Seen]], room: int) -> list[Seen]:
+    """As many of each kind as there is room for, one of each before the second of any."""
+    order = sorted((rank, kind) for kind, seen in enumerate(kinds) for rank in range(len(seen)))
+    return [kinds[kind][rank] for kind, rank in sorted((kind, rank) for rank, kind in order[:room])]
 
 
 def _table(*titles: str) -> Table:
@@ -103,4 +113,3 @@ def _table(*titles: str) -> Table:
             ratio=1 if wide else None,
         )
     return table
-

@@ -9,7 +9,7 @@ from typing import Any
 
 import apsw  # the library that the store opens this file with: one process may use only one
 
-from tickwork.cli.output import about, ago, last_line
+from tickwork.cli.output import about, ago, short_error
 from tickwork.client import Client, Job
 from tickwork.core.ids import JobId
 from tickwork.core.job import JobFilter, JobState, JobView, QueueView, WorkerView
@@ -37,7 +37,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """The demo at one instant. `ended` counts by state since it began."""
+    """The demo at one instant. `ended` counts by state since it began; `jobs` are of several kinds, a few of each."""
 
     now: datetime
     rates: list[float]
@@ -46,7 +46,7 @@ class Picture:
     dead: int
     queues: list[QueueView]
     workers: list[WorkerView]
-    jobs: list[Seen]
+    jobs: list[list[Seen]]
 
     @property
     def standing(self) -> dict[str, int]:
@@ -79,15 +79,15 @@ class Watch:
         self._rates.append(self._count_ended() / max(passed_s, 0.001))
         store = self._client.store
         retrying = [row[0] for row in self._rows(_RETRYING)]
-        now = store.now()
+        now, workers = store.now(), store.workers()
         return Picture(
             now=now,
             rates=list(self._rates),
             ended=dict(self._ended),
             retrying=len(retrying),
             dead=self._rows(_DEAD)[0][0],
-            queues=store.queues(),
-            workers=store.workers(),
+            queues=_with_empty(store.queues(), workers),
+            workers=workers,
             jobs=self._jobs(retrying[:_SHOWN], now),
         )
 
@@ -104,17 +104,14 @@ class Watch:
     def _rows(self, sql: str, values: tuple[Any, ...] = ()) -> list[Any]:
         return list(self._file.execute(sql, values))
 
-    def _jobs(self, retrying: list[str], now: datetime) -> list[Seen]:
-        """Work in progress first, then what will be tried again, what failed, and what went well."""
-        busy = [view for view in self._views_of_running() if view.progress is not None][:_SHOWN]
-        ended = [JobId(id) for id in (*reversed(self._badly), *reversed(self._well))]
-        wanted = [*(JobId(id) for id in retrying), *ended]
-        found = self._client.store.get_jobs(wanted)
-        views = [*busy, *(found[id] for id in wanted if id in found)]
-        return [Seen(view.state, view.task, _when(view, now), self._why(view)) for view in views]
-
-    def _views_of_running(self) -> list[JobView]:
-        return [job.view for job in self._client.jobs(_RUNNING, limit=50)]
+    def _jobs(self, retrying: list[str], now: datetime) -> list[list[Seen]]:
+        """Work in progress, what will be tried again, what failed, and what went well."""
+        running = [job.view for job in self._client.jobs(_RUNNING, limit=50)]
+        kinds = [[view for view in running if view.progress is not None][:_SHOWN]]
+        for ids in (retrying, list(reversed(self._badly)), list(reversed(self._well))):
+            found = self._client.store.get_jobs([JobId(id) for id in ids])
+            kinds.append([found[JobId(id)] for id in ids if id in found])
+        return [[Seen(view.state, view.task, _when(view, now), self._why(view)) for view in kind] for kind in kinds]
 
     def _why(self, view: JobView) -> str:
         match view.state:
@@ -122,14 +119,21 @@ class Watch:
                 return f"{view.progress or 0:.0%} {view.progress_note or ''}, attempt {view.attempt}"
             case JobState.QUEUED:
                 errors = [one.error for one in Job(self._client, view.id, view).attempts()]
-                return f"failure {view.failures}: {last_line(errors[-1] if errors else '')}"
+                return f"failure {view.failures}: {short_error(errors[-1] if errors else '')}"
             case JobState.SUCCEEDED if view.started_at and view.ended_at:
                 again = f", attempt {view.attempt}" if view.attempt > 1 else ""
                 return f"took {about(view.ended_at - view.started_at)}{again}"
             case JobState.CANCELLED:
                 return f"cancelled: {view.key} was not needed any more" if view.key else "cancelled"
             case _:
-                return last_line(view.error)
+                return short_error(view.error)
+
+
+def _with_empty(queues: list[QueueView], workers: list[WorkerView]) -> list[QueueView]:
+    """The queues, and those that somebody serves and that have no job just now."""
+    found = {queue.name: queue for queue in queues}
+    names = {name for worker in workers for name in worker.queues} | found.keys()
+    return [found.get(name, QueueView(name, 0, 0, 0, None)) for name in sorted(names)]
 
 
 def _when(view: JobView, now: datetime) -> str:

@@ -1,7 +1,7 @@
 """`tickwork doctor`: is everything in order, and what to do about what is not.
 
-It exits with 0 when it could look at everything, whatever it found; a store that does not answer, or that is not ours, is
-an error like everywhere else.
+It exits with 0 when it could look at everything, whatever it found; a store that does not answer, or that is not ours,
+is an error like everywhere else.
 """
 
 from __future__ import annotations
@@ -93,7 +93,8 @@ def _warnings(
     for queue in queues:
         if queue.oldest_due_at is None or now - queue.oldest_due_at < LATE:
             continue
-        waited = f"Queue {queue.name} has {count_of(queue.due, 'due job')}, the oldest for {about(now - queue.oldest_due_at)}"
+        late = about(now - queue.oldest_due_at)
+        waited = f"Queue {queue.name} has {count_of(queue.due, 'due job')}, the oldest for {late}"
         serving = [worker for worker in live if queue.name in worker.queues]
         if not serving:
             yield f"{waited}, and no worker serves it. Start one: tickwork worker MODULE_OR_FILE -q {queue.name}"

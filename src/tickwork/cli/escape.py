@@ -1,4 +1,4 @@
-"""Text that came from elsewhere, made safe for a terminal: what could move the cursor or hide something is spelled out."""
+"""Text from elsewhere, made safe for a terminal: what could move the cursor or hide something is spelled out."""
 
 from __future__ import annotations
 

@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
 from rich.text import Text
 
 from tickwork.cli.escape import clean, clean_lines
-from tickwork.cli.output import about, ago, console, last_line, print_table, state_text, stored_json, utc
+from tickwork.cli.output import about, ago, console, print_table, short_error, state_text, stored_json, utc
 from tickwork.core.duration import format_duration
 from tickwork.core.job import AttemptView, JobView, WorkerView
+
+if TYPE_CHECKING:
+    from tickwork.cli.output import Row
 
 _FACTS_WIDTH = 12
 _VALUE_LIMIT = 2000  # characters of arguments or of a result that are shown
@@ -77,14 +81,14 @@ def _print_fact(out: Console, name: str, value: str) -> None:
 
 
 def _print_attempts(attempts: Sequence[AttemptView], known: dict[str, str], now: datetime, out: Console) -> None:
-    rows = [
+    rows: list[Row] = [
         [
             str(one.number),
             state_text(one.state),
             ago(one.started_at, now),
             about((one.ended_at or now) - one.started_at),
             known.get(one.worker or "", (one.worker or "")[:8]),
-            last_line(one.error),
+            short_error(one.error),
         ]
         for one in attempts
     ]
@@ -94,4 +98,6 @@ def _print_attempts(attempts: Sequence[AttemptView], known: dict[str, str], now:
 def _shown(data: bytes) -> str:
     value = stored_json(data)
     text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= _VALUE_LIMIT else f"{text[:_VALUE_LIMIT]}... ({len(text):,} characters; all with --json)"
+    return (
+        text if len(text) <= _VALUE_LIMIT else f"{text[:_VALUE_LIMIT]}... ({len(text):,} characters; all with --json)"
+    )

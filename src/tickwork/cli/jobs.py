@@ -21,19 +21,32 @@ from tickwork.cli.base import (
     url_option,
 )
 from tickwork.cli.escape import clean, clean_log
-from tickwork.cli.output import ago, console, count_of, job_json, last_line, print_json, print_json_line, print_table, state_text
+from tickwork.cli.output import (
+    ago,
+    console,
+    count_of,
+    job_json,
+    print_json,
+    print_json_line,
+    print_table,
+    short_error,
+    state_text,
+)
 from tickwork.core.job import JobState
 from tickwork.errors import InvalidInput, JobNotFound
 
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from tickwork.cli.output import Row
     from tickwork.client import Job
     from tickwork.core.ids import JobId
     from tickwork.core.job import JobView
 
 _FOLLOW_S = 0.2  # how often `logs -f` looks for more
 _WIDE = 110  # columns, from which on a list also says what and why
+_WIDE_TITLES = ("ID", "STATE", "TASK", "QUEUE", ">TRIES", "WHEN", "NOTE")
+_NARROW_TITLES = ("ID", "STATE", "WHEN", "TASK")
 
 
 @click.group(cls=Group, example="tickwork jobs list --state failed --task send_email\ntickwork jobs why ID")
@@ -48,7 +61,7 @@ def jobs() -> None:
 @json_option
 @url_option
 @pass_session
-def list_jobs(session: Session, limit: int, cursor: str | None, as_json: bool, **which: str | None) -> None:
+def list_jobs(session: Session, /, limit: int, cursor: str | None, as_json: bool, **which: str | None) -> None:
     """List jobs, the newest first."""
     app = session.app()
     page = app.client.jobs(job_filter(which), limit, None if cursor is None else _cursor(cursor))
@@ -56,7 +69,9 @@ def list_jobs(session: Session, limit: int, cursor: str | None, as_json: bool, *
     if as_json:
         print_json({"items": [job_json(view) for view in views], "next_cursor": page.next_cursor})
     elif not views:
-        click.echo("No such jobs." if any(which.values()) else "No jobs yet. Ask for one: tickwork enqueue NAME key=value")
+        click.echo(
+            "No such jobs." if any(which.values()) else "No jobs yet. Ask for one: tickwork enqueue NAME key=value"
+        )
     else:
         _print_list(views, app.store.now())
         if page.next_cursor is not None:
@@ -65,16 +80,17 @@ def list_jobs(session: Session, limit: int, cursor: str | None, as_json: bool, *
 
 def _print_list(views: list[JobView], now: datetime) -> None:
     out = console()
-    wide = out.width >= _WIDE
-    if wide:
-        rows = [
-            [v.id, state_text(v.state), v.task, v.queue, str(v.attempt), _when(v, now), _note(v)] for v in views
-        ]
-        print_table(["ID", "STATE", "TASK", "QUEUE", ">TRIES", "WHEN", "NOTE"], rows, out)
-    else:
-        print_table(
-            ["ID", "STATE", "WHEN", "TASK"], [[v.id, state_text(v.state), _when(v, now), v.task] for v in views], out
-        )
+    titles, row = (_WIDE_TITLES, _wide_row) if out.width >= _WIDE else (_NARROW_TITLES, _narrow_row)
+    print_table(titles, [row(view, now) for view in views], out)
+
+
+def _wide_row(view: JobView, now: datetime) -> Row:
+    state = state_text(view.state)
+    return [view.id, state, view.task, view.queue, str(view.attempt), _when(view, now), _note(view)]
+
+
+def _narrow_row(view: JobView, now: datetime) -> Row:
+    return [view.id, state_text(view.state), _when(view, now), view.task]
 
 
 def _when(view: JobView, now: datetime) -> str:
@@ -87,7 +103,7 @@ def _when(view: JobView, now: datetime) -> str:
 def _note(view: JobView) -> str:
     """What else is worth a glance."""
     if view.error:
-        return last_line(view.error)
+        return short_error(view.error)
     if view.state is JobState.RUNNING and view.progress is not None:
         note = f" {view.progress_note}" if view.progress_note else ""
         return f"{view.progress:.0%}{note}"
@@ -101,7 +117,7 @@ def _note(view: JobView) -> str:
 @json_option
 @url_option
 @pass_session
-def show(session: Session, id: str, as_json: bool) -> None:
+def show(session: Session, /, id: str, as_json: bool) -> None:
     """Show all about a job: arguments, attempts, result, error, and why it is where it is."""
     app = session.app()
     job = found_jobs(app, (id,))[0]
@@ -119,7 +135,7 @@ def show(session: Session, id: str, as_json: bool) -> None:
 @json_option
 @url_option
 @pass_session
-def why(session: Session, id: str, as_json: bool) -> None:
+def why(session: Session, /, id: str, as_json: bool) -> None:
     """Say in one sentence what a job waits for, where it runs, or how it ended."""
     job = found_jobs(session.app(), (id,))[0]
     sentence = job.why()
@@ -136,7 +152,7 @@ def why(session: Session, id: str, as_json: bool) -> None:
 @json_option
 @url_option
 @pass_session
-def logs(session: Session, id: str, follow: bool, attempt: int | None, as_json: bool) -> None:
+def logs(session: Session, /, id: str, follow: bool, attempt: int | None, as_json: bool) -> None:
     """Print what a job's handlers wrote, also while it runs. With --json, one object for each piece."""
     job = found_jobs(session.app(), (id,))[0]
     after, terminal = (0, -1), sys.stdout.isatty()
@@ -169,7 +185,7 @@ def _print_chunk(chunk: Any, is_retry: bool, terminal: bool, as_json: bool) -> N
 @url_option
 @pass_session
 @click.pass_context
-def cancel(ctx: click.Context, session: Session, ids: tuple[str, ...], as_json: bool, **which: str | None) -> None:
+def cancel(ctx: click.Context, session: Session, /, ids: tuple[str, ...], as_json: bool, **which: str | None) -> None:
     """Cancel jobs, by id or all that match. Running ones are asked to stop."""
     given = any(value is not None for value in which.values())
     if bool(ids) == given:
@@ -190,7 +206,7 @@ def cancel(ctx: click.Context, session: Session, ids: tuple[str, ...], as_json: 
 @url_option
 @pass_session
 @click.pass_context
-def retry(ctx: click.Context, session: Session, ids: tuple[str, ...], as_json: bool) -> None:
+def retry(ctx: click.Context, session: Session, /, ids: tuple[str, ...], as_json: bool) -> None:
     """Queue jobs again: ended ones with a fresh count of failures, waiting ones now.
 
     Those that succeeded, run or are due already stay as they are. For all dead letters: tickwork dead redrive.

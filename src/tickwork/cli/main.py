@@ -1,7 +1,7 @@
 """`tickwork`: the tour that --help gives, the commands, and how errors end.
 
 A command's file is imported when that command is asked for, so `tickwork --help` costs no more than click does. Every
-error of ours is one line with its next step. A traceback is shown only of the user's own code, or with TICKWORK_DEBUG=1.
+error of ours is one line with its next step. A traceback is shown of the user's own code, or with TICKWORK_DEBUG=1.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
 """How things are printed: JSON for programs, tables and times for people.
 
-JSON has snake_case keys and RFC 3339 instants in UTC; a key that is there today stays. Tables are fitted to a terminal, and
-are as wide as they need to be in a pipe, so that nothing that a script looks for is cut off.
+JSON has snake_case keys and RFC 3339 instants in UTC; a key that is there today stays. Tables are fitted to a terminal,
+and are as wide as they need to be in a pipe, so that nothing that a script looks for is cut off.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -25,7 +26,10 @@ if TYPE_CHECKING:
 
     from tickwork.core.job import JobView
 
+    Row = Sequence[str | Text]
+
 _ID_WIDTH = 36
+_MODULE = re.compile(r"^(?:\w+\.)+(?=[A-Za-z_]\w*(?:$|: ))")
 UNBOUNDED = 100_000  # columns, where nobody looks at a screen
 STATE_STYLES = {
     "queued": "yellow",
@@ -123,7 +127,7 @@ def console() -> Console:
     return Console(highlight=False, markup=False, emoji=False, width=width, force_terminal=terminal, soft_wrap=False)
 
 
-def print_table(titles: Sequence[str], rows: Iterable[Sequence[str | Text]], out: Console | None = None) -> None:
+def print_table(titles: Sequence[str], rows: Iterable[Row], out: Console | None = None) -> None:
     """Print rows under titles; a title that starts with ">" is set to the right. What is too wide ends in an ellipsis:
     the last column takes what the others leave, and they take 36 columns at most, which is an id.
     """
@@ -190,6 +194,11 @@ def last_line(text: str | None) -> str:
     return lines[-1].strip() if lines else ""
 
 
+def short_error(text: str | None) -> str:
+    """The same for a glance: without the module that an exception is from."""
+    return _MODULE.sub("", last_line(text))
+
+
 def count_of(count: int, what: str) -> str:
-    """"1 job", "2 jobs"."""
+    """ "1 job", "2 jobs"."""
     return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"

@@ -34,7 +34,7 @@ class Part:
         return self._process.poll()
 
     def stop(self, *, drain_s: float, insist_s: float) -> int | None:
-        """Let it finish what it does; after a while tell it to stop now; after another kill it. Return its exit code."""
+        """Let it finish what it does; after a while tell it to stop now; after another, kill it. Return its code."""
         for number, patience_s in ((signal.SIGTERM, drain_s), (signal.SIGTERM, insist_s), (signal.SIGKILL, _KILL_S)):
             with suppress(ProcessLookupError):
                 self._process.send_signal(number)

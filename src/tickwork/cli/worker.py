@@ -36,7 +36,9 @@ _PR_SET_PDEATHSIG = 1
 )
 @click.argument("target", metavar="MODULE_OR_FILE")
 @click.option("-c", "--concurrency", type=click.IntRange(min=1), help="Slots in all, over all processes. Default 10.")
-@click.option("-q", "--queue", "queues", metavar="QUEUE[:WEIGHT]", multiple=True, help="A queue to serve. Default: default.")
+@click.option(
+    "-q", "--queue", "queues", metavar="QUEUE[:WEIGHT]", multiple=True, help="A queue to serve. Default: default."
+)
 @click.option("--processes", type=click.IntRange(min=1), help="Child processes. Default: one for each core.")
 @click.option("--grace", metavar="DURATION", default="20s", show_default=True, help="For running jobs, after SIGTERM.")
 @click.option("--max-jobs", type=click.IntRange(min=1), help="Replace a child after so many jobs.")
@@ -70,9 +72,7 @@ def worker(
     if session.url is not None:
         os.environ["TICKWORK_URL"] = session.url  # for the children, which open the store that the user's code names
     limits = (max_jobs, recycle_mb, memory_mb)
-    options = _options(
-        target, concurrency, () if all_queues else queues or ("default",), processes, grace, limits
-    )
+    options = _options(target, concurrency, () if all_queues else queues or ("default",), processes, grace, limits)
     from tickwork.worker.supervisor import supervise
 
     def started(hello: Hello, store: Store) -> None:
@@ -142,7 +142,9 @@ def _introduce(hello: Hello, store: Store, options: SupervisorOptions) -> None:
     served = {name for name, _ in queues}
     for task in sorted(hello.tasks, key=lambda task: task.name):
         if task.queue not in served:
-            _log.warning("Task %s goes to queue %r, which this worker does not serve: -q %s", task.name, task.queue, task.queue)
+            _log.warning(
+                "Task %s goes to queue %r, which this worker does not serve: -q %s", task.name, task.queue, task.queue
+            )
 
 
 def _names(names: list[str]) -> str:

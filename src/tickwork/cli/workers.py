@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from tickwork.cli.base import Command, Session, json_option, pass_session, url_option
 from tickwork.cli.output import ago, print_json, print_table, state_text
+
+if TYPE_CHECKING:
+    from tickwork.cli.output import Row
 
 
 @click.command(cls=Command, example="tickwork workers --json")
@@ -22,7 +27,7 @@ def workers(session: Session, as_json: bool) -> None:
     if not found:
         click.echo("No worker is running. Start one: tickwork worker MODULE_OR_FILE")
         return
-    rows = [
+    rows: list[Row] = [
         [
             f"{one.host}:{one.pid}",
             state_text(one.state),

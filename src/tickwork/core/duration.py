@@ -17,7 +17,7 @@ _UNITS = {
     "s": timedelta(seconds=1),
     "ms": timedelta(milliseconds=1),
 }
-_NUMBER = r"[0-9]{1,12}(?:\.[0-9]{1,9})?"
+_NUMBER = r"[0-9]{1,12}(?:\.[0-9]{1,20})?"
 _DURATION = re.compile(r"(-?)" + "".join(rf"(?:({_NUMBER}){unit}\s*)?" for unit in _UNITS))
 _RATE = re.compile(rf"({_NUMBER})/(s|m|h)")
 

@@ -19,6 +19,8 @@ from tickwork.core.retry import RetryPolicy
 from tickwork.errors import InvalidOption
 
 _NAME_LIMIT = 200
+_LONGEST = timedelta(days=365_000)  # beyond it, and outside of these years, databases and datetime disagree
+_FIRST_YEAR, _LAST_YEAR = 1970, 8000
 _LABELS_LIMIT = 32
 
 
@@ -103,6 +105,11 @@ def read_option(name: str, value: Any) -> Any:
     return None if value is None else reader(name, value)
 
 
+def task_name(value: Any) -> str:
+    """Check the name of a task: it is stored, shown and typed."""
+    return _text("the name of a task", value)
+
+
 def exception_names(name: str, value: Any) -> tuple[str, ...]:
     """Exception types by name, so that they can be stored with the job."""
     types = value if isinstance(value, Iterable) else (value,)
@@ -144,7 +151,10 @@ def _priority(name: str, value: Any) -> int:
 
 
 def _duration(name: str, value: Any) -> timedelta:
-    return parse_duration(value, what=name)
+    duration = parse_duration(value, what=name)
+    if duration > _LONGEST:
+        raise InvalidOption(f"{name}: {_shown(value)} is too long; {_LONGEST.days:,} days is the most.")
+    return duration
 
 
 def _instant(name: str, value: Any) -> datetime:
@@ -154,6 +164,8 @@ def _instant(name: str, value: Any) -> datetime:
         raise InvalidOption(
             f"{name} is {value.isoformat()} without a zone. Say which: datetime(..., tzinfo=timezone.utc)."
         )
+    if not _FIRST_YEAR <= value.year <= _LAST_YEAR:
+        raise InvalidOption(f"{name} is {value.isoformat()}; it must be in the years {_FIRST_YEAR} to {_LAST_YEAR}.")
     return value
 
 
@@ -170,7 +182,7 @@ def _flag(name: str, value: Any) -> bool:
 
 
 def _expires(name: str, value: Any) -> timedelta | datetime:
-    return _instant(name, value) if isinstance(value, datetime) else parse_duration(value, what=name)
+    return _instant(name, value) if isinstance(value, datetime) else _duration(name, value)
 
 
 def _labels(name: str, value: Any) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ class StoredSignature:
 
     def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], task: str) -> bytes:
         """The arguments as JSON. Raises InvalidArguments where they cannot be named, InvalidPayload for bad values."""
-        given = {**self._by_position(args, task), **kwargs}
+        given = {**self._by_position(args, kwargs, task), **kwargs}
         what = f"the arguments of task {task!r}"
         try:
             flaw = payload.find_flaw(given)
@@ -35,7 +35,7 @@ class StoredSignature:
             raise flaw.about(what) from None
         return payload.within(data, what=what, limit_bytes=payload.PAYLOAD_LIMIT)
 
-    def _by_position(self, args: tuple[Any, ...], task: str) -> dict[str, Any]:
+    def _by_position(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], task: str) -> dict[str, Any]:
         if not args:
             return {}
         if self._parameters is None:
@@ -47,7 +47,11 @@ class StoredSignature:
             raise InvalidArguments(
                 f"task {task!r} takes at most {len(self._parameters)} arguments, not {len(args)}. Nothing was stored."
             )
-        return dict(zip(self._parameters, args, strict=False))
+        named = dict(zip(self._parameters, args, strict=False))
+        twice = [name for name in named if name in kwargs]
+        if twice:
+            raise InvalidArguments(f"task {task!r} was given {twice[0]!r} by position and by name. Nothing was stored.")
+        return named
 
     def _wire(self, name: str, value: Any) -> Any:
         untyped = self._parameters is not None and self._parameters.get(name, {}).get("description") == "anything"

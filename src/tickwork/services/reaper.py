@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 
 from tickwork.core.outcome import Abandoned, decide
@@ -14,13 +15,16 @@ INTERVAL_S = 2.0
 class Reaper:
     """Reclaims attempts whose lease ran out. Safe to run twice at once, on two machines."""
 
-    def __init__(self, store: Store, rng: Random) -> None:
+    def __init__(self, store: Store, rng: Random, own: Callable[[], str | None] = lambda: None) -> None:
+        """`own` is the worker of this process: after a pause it settles and renews by itself, and is not raced."""
         self._store = store
         self._rng = rng
+        self._own = own
         self.reclaimed = 0
 
     def tick(self, now: float) -> float:
-        expired = self._store.expired_attempts(BATCH)
+        own = self._own()
+        expired = [one for one in self._store.expired_attempts(BATCH) if one.worker != own]
         endings = [
             Finish(
                 one.job_id,

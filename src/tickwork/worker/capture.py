@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TextIO
+from typing import Any, TextIO
 
 from tickwork.core.payload import storable
 
@@ -94,9 +94,15 @@ class _Tee(io.TextIOBase):
     def isatty(self) -> bool:
         return self.original.isatty()
 
+    def writable(self) -> bool:
+        return True
+
     @property
     def encoding(self) -> str:  # type: ignore[override]
         return self.original.encoding
+
+    def __getattr__(self, name: str) -> Any:  # buffer, reconfigure and whatever else some code needs
+        return getattr(self.original, name)
 
 
 class _LogHandler(logging.Handler):

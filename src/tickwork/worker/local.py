@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -12,7 +13,7 @@ from tickwork.clock import Clock
 from tickwork.store.base import Store
 from tickwork.task import Task
 from tickwork.worker.executor import Executor
-from tickwork.worker.messages import Answer, Assignment, Ended, FromExecutor
+from tickwork.worker.messages import Answer, Assignment, Ended, FromExecutor, Returned
 
 
 class LocalPool:
@@ -22,6 +23,8 @@ class LocalPool:
         self, tasks: Mapping[str, Task[Any, Any]], store: Callable[[], Store], slots: int, clock: Clock
     ) -> None:
         self._news: deque[FromExecutor] = deque()
+        self._lock = threading.Lock()
+        self._closed = False
         self._readable, self._writable = os.pipe()
         os.set_blocking(self._readable, False)
         os.set_blocking(self._writable, False)
@@ -41,8 +44,9 @@ class LocalPool:
         self._call()
 
     def _call(self) -> None:
-        with suppress(BlockingIOError):
-            os.write(self._writable, b"!")
+        with self._lock, suppress(BlockingIOError):
+            if not self._closed:
+                os.write(self._writable, b"!")
 
     def submit(self, assignments: Iterable[Assignment]) -> None:
         self._executor.run(list(assignments))
@@ -68,5 +72,13 @@ class LocalPool:
             news.append(self._news.popleft())
         return news
 
+    def recall(self) -> None:
+        """Give back what no thread has begun."""
+        self._emit(Returned(self._executor.recall()))
+
     def stop(self) -> None:
         self._executor.stop()
+        with self._lock:  # a thread that was given up may still have something to say
+            self._closed = True
+            os.close(self._readable)
+            os.close(self._writable)

@@ -14,12 +14,14 @@ from contextlib import suppress
 from random import Random
 
 from tickwork.clock import Clock
+from tickwork.errors import WorkerError
 from tickwork.services.runner import Backoff
 from tickwork.store.base import Waiter
 from tickwork.worker.worker import Worker
 
 _log = logging.getLogger("tickwork.worker")
 LONGEST_S = 5.0
+PAUSE_S = 1.0
 LAST_TRIES_S = 5.0  # when leaving, the store is tried for so long
 
 
@@ -59,32 +61,48 @@ class WorkerLoop:
             os.write(self._writable, b"!")
 
     def run(self) -> None:
-        """Tick until stopped. Errors of the store are waited out."""
-        wait = self._tick()
-        while not self._over():
-            self._wait(wait)
-            wait = self._tick()
-        self._leave()
+        """Tick until stopped. Errors of the store are waited out; raises WorkerError when nothing can be run."""
+        try:
+            self._tick()
+            while not self._over():
+                self._tick()
+        finally:
+            self._leave()
 
-    def _tick(self) -> float:
+    def _tick(self) -> None:
+        """Tick once, and wait until there may be more to do."""
         try:
             if self._give_up_at is not None and not self._draining:
                 self._draining = True
                 self._worker.drain()
             wait = self._worker.tick(self._clock.monotonic())
             self._backoff.worked()
-            return wait
+        except WorkerError:
+            raise
         except Exception as error:
-            return self._backoff.failed(error)
+            # Only for this long: handlers are still to be ended in time. And not less, however much they have to say.
+            self._pause(min(self._backoff.failed(error), PAUSE_S, self._left()))
+        else:
+            if not self._over():
+                self._wait(min(wait, self._left()))
 
     def _over(self) -> bool:
         if self._give_up_at is None:
             return False
         return self._clock.monotonic() >= self._give_up_at or (self._draining and not self._worker.busy)
 
+    def _left(self) -> float:
+        """How long it may go on."""
+        return LONGEST_S if self._give_up_at is None else max(0.0, self._give_up_at - self._clock.monotonic())
+
+    def _pause(self, seconds: float) -> None:
+        """Wait, unless this loop is told to stop."""
+        poll = select.poll()
+        poll.register(self._readable, select.POLLIN)
+        poll.poll(seconds * 1000)
+        self._clear_calls()
+
     def _wait(self, seconds: float) -> None:
-        if self._give_up_at is not None:
-            seconds = min(seconds, max(0.0, self._give_up_at - self._clock.monotonic()))
         poll = select.poll()
         for descriptor in (self._readable, self._waiter.fileno(), *self._filenos()):
             if descriptor >= 0:
@@ -93,6 +111,9 @@ class WorkerLoop:
         if self._waiter.fileno() in ready:
             self._waiter.clear()
             self._worker.called = True
+        self._clear_calls()
+
+    def _clear_calls(self) -> None:
         with suppress(BlockingIOError):
             while os.read(self._readable, 4096):
                 pass
@@ -111,7 +132,7 @@ class WorkerLoop:
                         "Leaving without having told the store: %s Its jobs start again when the lease ran out.", error
                     )
                     return
-                self._wait(wait)
+                self._pause(wait)
 
     def close(self) -> None:
         self._waiter.close()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tickwork.worker.children import Children
+from tickwork.clock import Clock
+from tickwork.worker.children import STALLED_S, Children
 from tickwork.worker.local import LocalPool
-from tickwork.worker.messages import Assignment, Died, Ended, FromExecutor
+from tickwork.worker.messages import Assignment, Died, Ended, FromExecutor, Returned
 from tickwork.worker.worker import Source
 
 
@@ -30,15 +31,23 @@ class ChildPools:
 class LocalPools:
     """For `app.worker()`: threads of this process, and child processes for CPU-bound tasks."""
 
-    def __init__(self, local: LocalPool, children: Children, solo_tasks: frozenset[str]) -> None:
+    def __init__(
+        self, local: LocalPool, children: Children, solo_tasks: frozenset[str], slots: int, clock: Clock
+    ) -> None:
         self._local = local
         self._children = children
         self._solo_tasks = solo_tasks
+        self._slots = slots
+        self._clock = clock
         self._here: set[tuple[str, int]] = set()  # the attempts on our threads
+        self._moved_at = 0.0
+        self._recalled = False
 
     def submit(self, assignments: Sequence[Assignment], alone: bool) -> None:
         apart = [one for one in assignments if one.task in self._solo_tasks]
         here = [one for one in assignments if one.task not in self._solo_tasks]
+        if here and not self._here:
+            self._moved_at = self._clock.monotonic()
         self._here |= {(one.job_id, one.attempt) for one in here}
         self._local.submit(here)
         if apart:
@@ -49,6 +58,9 @@ class LocalPools:
         for message in self._local.poll():
             if isinstance(message, Ended):
                 self._here.difference_update((end.job_id, end.attempt) for end in message.ends)
+                self._moved_at, self._recalled = self._clock.monotonic(), False
+            elif isinstance(message, Returned):
+                self._here = {one for one in self._here if one[0] not in message.job_ids}
             news.append((self._local, message))
         return news + list(self._children.poll())
 
@@ -76,10 +88,14 @@ class LocalPools:
         return self._children.solo_room()
 
     def tend(self, now: float) -> None:
+        """Recall what stands behind slow work, as children do."""
+        if now - self._moved_at > STALLED_S and not self._recalled and len(self._here) > self._slots:
+            self._recalled = True
+            self._local.recall()
         self._children.tend(now)
 
     def stalled(self) -> bool:
-        return self._children.stalled()
+        return self._recalled or self._children.stalled()
 
     def filenos(self) -> list[int]:
         return [self._local.fileno(), *self._children.filenos()]

@@ -110,7 +110,7 @@ class WorkerParts:
         loop = WorkerLoop(worker, waiter, pools.filenos, self.clock, self.rng, grace.total_seconds())
         runner = Runner(self.clock, self.rng)
         runner.start(Heartbeat(self.store, self.lease))
-        runner.start(Reaper(self.store, self.rng))
+        runner.start(Reaper(self.store, self.rng, lambda: self.lease.worker))
         runner.start(Expirer(self.store))
         runner.start(Pruner(self.store, Retention()))
         return loop, runner

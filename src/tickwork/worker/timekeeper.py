@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import heapq
+import logging
 import threading
 from collections.abc import Callable
 from itertools import count
 
 from tickwork.clock import Clock
+
+_log = logging.getLogger("tickwork.worker")
 
 
 class Call:
@@ -61,8 +64,11 @@ class Timekeeper:
 
     def _keep(self) -> None:
         while (call := self._next()) is not None:
-            if call.make is not None:
-                call.make()
+            try:
+                if call.make is not None:
+                    call.make()
+            except Exception:
+                _log.exception("A call failed; the next ones are made all the same.")
 
     def _next(self) -> Call | None:
         """Wait for the next call's time; None when there will be no more."""

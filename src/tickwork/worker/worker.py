@@ -19,7 +19,7 @@ from tickwork.clock import Clock
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import Claimed, TaskDefinition
 from tickwork.core.outcome import Crashed, Ending, Released, TimedOut, decide
-from tickwork.errors import LeaseLost, StoreError
+from tickwork.errors import LeaseLost
 from tickwork.store import base
 from tickwork.store.base import AHEAD_LIMIT, Finish, NewLog, Progress, Store
 from tickwork.store.codec import to_us
@@ -166,6 +166,9 @@ class Worker:
         self._look_for_cancels(now, called)
         took = self._claim(now) if owning and not self.draining else 0
         self._store_notes(now)
+        now = self._clock.monotonic()  # the store took its time
+        if owning:
+            self._start_due(now)
         return 0.0 if took else self._wait(now)
 
     @property
@@ -384,10 +387,11 @@ class Worker:
     def _kill_overdue(self, now: float) -> None:
         """Kill children whose attempt is past its time limit and which did not end it themselves."""
         overdue = [held for held in self._held.values() if held.kill_at is not None and held.kill_at < now]
-        for held in overdue:
+        for held in overdue:  # all of them first: one must not be given back uncharged because another one was killed
             timeout = held.job.policy.timeout
             limit = "" if timeout is None else f" of {timeout.total_seconds():g} s"
             self._end(held, TimedOut(f"it ran for more than its timeout{limit}; its process was killed"), 0.0)
+        for held in overdue:
             self._release_others(self._pools.kill_holder(held.job.job_id))
 
     # -- claiming

@@ -1,0 +1,108 @@
+"""What must come to pass once nothing goes wrong any more.
+
+L1: every job ends, within a bound. Three things are looked at: that something moves in any stretch that is long enough for
+it, that no job is tried more often than it can need, and that it is all over some day.
+L2: an attempt that no process works on is taken back within lease + reap interval + poll.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sim.mirror import RunningRow
+from sim.trace import Broken, hold
+from tickwork.core.outcome import CRASH_BUDGET
+from tickwork.services.reaper import INTERVAL_S
+from tickwork.services.runner import LAST_BACKOFF_S
+from tickwork.store.codec import decode_policy
+from tickwork.worker.executor import CANCEL_GRACE_S, STUCK_GRACE_S
+from tickwork.worker.worker import KILL_GRACE_S
+
+if TYPE_CHECKING:
+    from sim.world import World
+
+LONGEST_TIMEOUT_S = 5.0
+_SECOND = 1_000_000
+_SLACK_S = 2.0
+_SPARE_ATTEMPTS = 16  # snoozes, and neighbours of children that died
+_LOOK_EVERY_US = _SECOND
+
+
+class Liveness:
+    """Watches the time after the faults."""
+
+    def __init__(self, world: World) -> None:
+        config = world.config
+        self._world = world
+        self._began_us: int | None = None
+        self._looked_us = 0
+        self._orphans: dict[tuple[str, int], int] = {}
+        self._attempts: dict[str, int] = {}
+        handler_s = max(config.longest_s, LONGEST_TIMEOUT_S) + KILL_GRACE_S + CANCEL_GRACE_S + STUCK_GRACE_S
+        patience_s = config.lease_s + INTERVAL_S + config.poll_s + LAST_BACKOFF_S + _SLACK_S
+        self._orphan_us = int(patience_s * _SECOND)
+        self._still_us = int((patience_s + 2 * handler_s) * _SECOND)
+
+    def begin(self) -> None:
+        """The faults are over."""
+        self._began_us = self._world.now_us
+        self._attempts = {job_id: story.attempt for job_id, story in self._world.judge.stories.items()}
+
+    def over(self) -> bool:
+        """Whether every job has ended, and every client has been told."""
+        mirror = self._world.judge.mirror
+        if self._began_us is None or mirror.queue or mirror.running:
+            return False
+        return all(client.idle for client in self._world.clients)
+
+    def look(self) -> None:
+        """Check, now and then."""
+        now = self._world.now_us
+        if self._began_us is not None and now - self._looked_us >= _LOOK_EVERY_US:
+            self._looked_us = now
+            self._look_for_orphans(now)
+            self._look_for_standstill(now)
+            self._look_for_endless_jobs()
+
+    def _look_for_orphans(self, now: int) -> None:
+        running = self._world.judge.mirror.running
+        unowned = {(row.job_id, row.attempt): row for row in running.values() if not self._owned(row)}
+        self._orphans = {key: self._orphans.get(key, now) for key in unowned}
+        for key, since in self._orphans.items():
+            waited_s = (now - since) / _SECOND
+            hold(now - since <= self._orphan_us, "L2", f"for {waited_s:g} s nobody has had {unowned[key]}")
+
+    def _owned(self, row: RunningRow) -> bool:
+        """Whether a living process knows that it holds this attempt."""
+        owner = self._world.judge.identities[row.worker]
+        if owner.dead or owner.lease.worker != row.worker:
+            return False
+        held = owner.worker._held.get(row.job_id)
+        if held is not None and held.job.attempt == row.attempt:
+            return True
+        return any(
+            (one.job.job_id, one.job.attempt) == (row.job_id, row.attempt) for one, *_ in owner.worker._endings
+        )
+
+    def _look_for_standstill(self, now: int) -> None:
+        judge = self._world.judge
+        since = max(judge.moved_at_us, self._began_us or 0)
+        if now - since <= self._still_us:
+            return
+        queue = judge.mirror.queue
+        if queue and not judge.mirror.running:
+            due_us = (min(row.run_at for row in queue.values()) - judge.store_now()) + now
+            if now - due_us <= self._still_us:
+                return
+        stuck = [*judge.mirror.running.values(), *queue.values()]
+        if stuck:
+            raise Broken("L1", f"nothing has moved for {(now - since) / _SECOND:g} s; left are {len(stuck)}: {stuck[0]}")
+
+    def _look_for_endless_jobs(self) -> None:
+        judge = self._world.judge
+        for job_id in [*judge.mirror.queue, *judge.mirror.running]:
+            story = judge.stories[job_id]
+            retries = decode_policy(judge.mirror.jobs[job_id].policy).retry.retries
+            most = retries + 1 + CRASH_BUDGET + _SPARE_ATTEMPTS
+            made = story.attempt - self._attempts.get(job_id, 0)
+            hold(made <= most, "L1", f"job {job_id} was tried {made} times since all is well, and has not ended")

@@ -1,0 +1,21 @@
+"""What is done in a simulated world, besides what goes wrong. A seed draws one of these mixes."""
+
+from __future__ import annotations
+
+from random import Random
+
+from sim.config import Config
+from sim.workloads.base import Mix, Workload
+
+MIXES = (
+    Mix("mixed", {"calm": 8, "flaky": 4, "doomed": 1, "sleepy": 1, "quitter": 1, "hanging": 1, "accountant": 2}),
+    Mix("short", {"calm": 10, "flaky": 2}, delayed=0.1, timed=0.1),
+    Mix("keys", {"calm": 4, "flaky": 4, "doomed": 1}, keyed=0.9, keys=3, meddling=0.6),
+    Mix("crashes", {"calm": 6, "deadly": 2, "hanging": 2, "sleepy": 1}, timed=0.5),
+    Mix("meddling", {"calm": 4, "flaky": 4, "doomed": 2, "hanging": 1}, meddling=0.7, expiring=0.3),
+)
+
+
+def draw_workload(rng: Random, config: Config) -> Workload:
+    """Draw a mix."""
+    return Workload(rng.choice(MIXES), config)

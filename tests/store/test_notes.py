@@ -1,0 +1,116 @@
+"""What running attempts write: logs, progress and saved state, each only while the attempt is the current one."""
+
+import pytest
+
+from tests.store.builders import HOUR, SECOND, again, an_id, claim_one, log, reap, running, succeeded
+from tickwork.core.ids import JobId
+from tickwork.core.job import Claimed
+from tickwork.store.base import NewLog, Progress, Store
+from tickwork.testing import VirtualClock
+
+
+@pytest.fixture
+def stale(store: Store) -> Claimed:
+    """An attempt after which another one of its job has begun."""
+    first = running(store)
+    store.finish_attempts([again(first)])
+    claim_one(store)
+    return first
+
+
+class TestLogs:
+    def test_lines_are_readable_while_the_job_runs(self, store: Store, clock: VirtualClock) -> None:
+        claimed = running(store)
+        store.append_logs([log(claimed, "one\n")])
+        clock.advance(SECOND)
+        store.append_logs([log(claimed, "two\n", 1), log(claimed, "three\n", 2)])
+        chunks = store.logs(claimed.job_id)
+        assert [(chunk.job_id, chunk.attempt, chunk.seq, chunk.text) for chunk in chunks] == [
+            (claimed.job_id, 1, 0, "one\n"),
+            (claimed.job_id, 1, 1, "two\n"),
+            (claimed.job_id, 1, 2, "three\n"),
+        ]
+        assert chunks[-1].at == clock.now()
+
+    def test_a_reader_goes_on_where_it_was(self, store: Store) -> None:
+        claimed = running(store)
+        store.append_logs([log(claimed, str(n), n) for n in range(5)])
+        store.finish_attempts([again(claimed)])
+        store.append_logs([log(claim_one(store), "second try")])
+        assert [chunk.text for chunk in store.logs(claimed.job_id, after=(1, 2))] == ["3", "4", "second try"]
+        assert [chunk.text for chunk in store.logs(claimed.job_id, after=(1, 2), limit=1)] == ["3"]
+
+    def test_lines_that_are_sent_twice_are_stored_once(self, store: Store) -> None:
+        claimed = running(store)
+        store.append_logs([log(claimed, "one")])
+        store.append_logs([log(claimed, "one"), log(claimed, "two", 1)])
+        assert [chunk.text for chunk in store.logs(claimed.job_id)] == ["one", "two"]
+
+    def test_lines_of_a_superseded_attempt_are_dropped(self, store: Store, stale: Claimed) -> None:
+        other = running(store)
+        store.append_logs([log(stale, "late"), log(other, "in time"), NewLog(an_id(), 1, 0, "of nobody")])
+        assert store.logs(stale.job_id) == []
+        assert [chunk.text for chunk in store.logs(other.job_id)] == ["in time"]
+
+    def test_lines_survive_the_death_of_the_worker(self, store: Store, clock: VirtualClock) -> None:
+        claimed = running(store)
+        store.append_logs([log(claimed, "last words")])
+        clock.advance(HOUR)
+        reap(store)
+        assert [chunk.text for chunk in store.logs(claimed.job_id)] == ["last words"]
+
+    def test_none_are_no_trouble(self, store: Store) -> None:
+        store.append_logs([])
+        assert store.logs(an_id()) == store.logs(JobId("not an id")) == []
+
+
+class TestProgress:
+    def test_the_latest_report_counts(self, store: Store) -> None:
+        claimed = running(store)
+        reports = [Progress(claimed.job_id, 1, fraction, note) for fraction, note in [(0.1, "a"), (0.5, "half\0way")]]
+        store.set_progress(reports)
+        view = store.get_jobs([claimed.job_id])[claimed.job_id]
+        assert (view.progress, view.progress_note) == (0.5, "half\ufffdway")
+        store.set_progress([Progress(claimed.job_id, 1, 0.75, None)])
+        view = store.get_jobs([claimed.job_id])[claimed.job_id]
+        assert (view.progress, view.progress_note) == (0.75, None)
+
+    def test_that_of_a_superseded_attempt_is_dropped(self, store: Store, stale: Claimed) -> None:
+        store.set_progress([Progress(stale.job_id, stale.attempt, 0.9, "late"), Progress(an_id(), 1, 0.1, None)])
+        assert store.get_jobs([stale.job_id])[stale.job_id].progress is None
+
+    def test_it_begins_anew_with_each_attempt(self, store: Store) -> None:
+        claimed = running(store)
+        store.set_progress([Progress(claimed.job_id, 1, 0.9, None)])
+        store.finish_attempts([again(claimed)])
+        claim_one(store)
+        assert store.get_jobs([claimed.job_id])[claimed.job_id].progress is None
+
+    def test_none_is_no_trouble(self, store: Store) -> None:
+        store.set_progress([])
+
+
+class TestSavedState:
+    def test_a_later_attempt_resumes_from_it(self, store: Store) -> None:
+        claimed = running(store)
+        assert store.saved_state(claimed.job_id) is None
+        assert store.save_state(claimed.job_id, 1, b'{"row": 1}')
+        assert store.save_state(claimed.job_id, 1, '{"row": 2, "ж": "\\u0000"}'.encode())
+        store.finish_attempts([again(claimed)])
+        claim_one(store)
+        assert store.saved_state(claimed.job_id) == '{"row": 2, "ж": "\\u0000"}'.encode()
+
+    def test_a_superseded_attempt_cannot_save(self, store: Store, stale: Claimed) -> None:
+        assert store.save_state(stale.job_id, 2, b"2")
+        assert not store.save_state(stale.job_id, stale.attempt, b"1")
+        assert store.saved_state(stale.job_id) == b"2"
+
+    def test_nor_one_that_ended(self, store: Store) -> None:
+        claimed = running(store)
+        store.finish_attempts([succeeded(claimed)])
+        assert not store.save_state(claimed.job_id, 1, b"1")
+
+    def test_of_an_unknown_job_there_is_none(self, store: Store) -> None:
+        assert not store.save_state(an_id(), 1, b"1")
+        assert store.saved_state(an_id()) is None
+        assert store.saved_state(JobId("not an id")) is None
