@@ -44,6 +44,7 @@ class Actor:
         self.clock = ProcessClock(world.clock, clock)
         self.dead = False
         self.frozen_until = 0
+        self.standing_still = 0  # how many of its calls take long just now
         self.disturbed_at = -1  # when something last went wrong for it
 
     def freeze(self, until_us: int, *, children: bool) -> None:
@@ -57,7 +58,7 @@ class Actor:
 
     def well_since(self, at_us: int) -> bool:
         """Whether nothing has gone wrong for it, or with the clocks of all, since then."""
-        return max(self.disturbed_at, self.world.stepped_at_us) < at_us
+        return not self.standing_still and max(self.disturbed_at, self.world.stepped_at_us) < at_us
 
     def crash(self) -> None:
         """End at once; whatever was in memory is gone."""

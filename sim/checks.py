@@ -72,8 +72,9 @@ class Call:
         return bound.arguments[name]
 
     def told(self) -> list[object]:
-        """For the trace."""
-        return [*self.changes, self.answer if self.verb != "insert_jobs" else len(self.answer)]
+        """For the trace: the same at every replay, whatever order sets have."""
+        answer = self.answer
+        return [*self.changes, sorted(answer) if isinstance(answer, set) else answer]
 
 
 @cache
@@ -300,8 +301,9 @@ class Judge:
             story.failures += 1
         story.crashes = crashes
         retries = self.claims[key].policy.retry.retries
+        again = state == "queued" and ended_as in _CHARGED
         hold(state != "queued" or failures == story.failures, "S21", f"{what}: {failures} failures are counted, {story.failures} happened")
-        hold(state != "queued" or story.failures <= retries, "S21", f"{what} is retried after {failures} failures")
+        hold(not again or story.failures <= retries, "S21", f"{what} is retried after {failures} failures")
         hold(crashes - old.crashes <= (ended_as == "lost"), "S21", f"{what}: crashes {old.crashes} to {crashes}")
         hold(state != "queued" or crashes < CRASH_BUDGET, "S21", f"{what} is retried after {crashes} crashes")
         hold(old.cancel_at is None or state == "cancelled", "S19", f"{what} was cancelled, and its job is now {state}")

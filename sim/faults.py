@@ -7,13 +7,14 @@ it (nothing has happened), or after its commit (it has happened, and whoever ask
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 from tickwork.core.ids import JobId
-from tickwork.errors import LeaseLost, StoreUnreachable
+from tickwork.errors import LeaseLost, StoreUnreachable, TickworkError
 from tickwork.store.base import Finish, NewLog
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class FaultPlan:
     crash: float = 0.002
     error: float = 0.01
     lost_reply: float = 0.008
+    late: float = 0.004
     pause: float = 0.002
     stall: float = 0.006
     random_pauses: float = 2.0
@@ -78,12 +80,14 @@ class Faults:
 
     # -- at the edges of a verb
 
-    def before(self, actor: Actor, verb: str) -> None:
+    def before(self, actor: Actor, verb: str, carry_out: Callable[[], object]) -> None:
         """Nothing has happened yet."""
         if not self.active:
             return
         self._check_outage(actor, verb)
         boost = _BOOST if verb in _RARE else 1.0
+        if self._rng.random() < self._plan.late * boost:
+            self._delay(actor, verb, carry_out)
         self._strike(actor, verb, boost, self._plan.error, "before")
 
     def after(self, actor: Actor, verb: str, moved: bool) -> None:
@@ -108,6 +112,18 @@ class Faults:
     def _lose(self, actor: Actor, verb: str, edge: str) -> None:
         self._note(actor, verb, "error before" if edge == "before" else "reply lost")
         raise Unreachable(f"simulated: {verb}, {edge} its commit")
+
+    def _delay(self, actor: Actor, verb: str, carry_out: Callable[[], object]) -> None:
+        """Whoever asked gives up, and the store carries it out a little later; no statement lives for a third of a lease."""
+
+        def later() -> None:
+            with suppress(TickworkError):
+                carry_out()
+
+        self._note(actor, verb, "late commit")
+        us = int(self._rng.random() * self._world.config.lease_s / 3 * SECOND)
+        self._world.after(min(us, self._world.horizon_us - self._world.now_us), None, later)
+        raise Unreachable(f"simulated: {verb}, which may still be carried out")
 
     def _crash(self, actor: Actor, verb: str, edge: str) -> None:
         self._note(actor, verb, f"crash {edge}")

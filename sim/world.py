@@ -11,6 +11,7 @@ import heapq
 import logging
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from itertools import count
 from random import Random
 from typing import Any
@@ -89,10 +90,12 @@ class World:
     def pass_time(self, actor: Actor, us: int) -> None:
         """Let the caller stand still while everybody else goes on."""
         self.depth += 1
+        actor.standing_still += 1
         try:
             self._run(self.now_us + us)
         finally:
             self.depth -= 1
+            actor.standing_still -= 1
         actor.disturb(self.now_us)
 
     def step_clock(self, by_s: int) -> None:
@@ -184,12 +187,21 @@ class World:
 
     def call(self, actor: Actor, verb: str, real: Callable[..., Any], *args: Any, **named: Any) -> Any:
         """Carry out a verb for a process, have its effect judged, and let something go wrong on either side of it."""
-        self.faults.before(actor, verb)
+        carry_out = partial(self._carry_out, actor, verb, partial(real, *args, **named), args, named)
+        self.faults.before(actor, verb, carry_out)
         self._still_alive(actor)
+        answer, moved = carry_out()
+        self.faults.after(actor, verb, moved)
+        self._still_alive(actor)
+        return answer
+
+    def _carry_out(
+        self, actor: Actor, verb: str, real: Callable[[], Any], args: tuple[Any, ...], named: dict[str, Any]
+    ) -> tuple[Any, bool]:
         self._advance_to(self.now_us + self.config.latency_us)
         now = self.judge.store_now()
         try:
-            answer = real(*args, **named)
+            answer = real()
         except TickworkError as error:
             self._refused(actor, verb, error)
             raise
@@ -198,9 +210,7 @@ class World:
         moves = self.judge.observe(call)
         if verb in _WAKING and call.changes:
             self._wake_all()
-        self.faults.after(actor, verb, bool(moves))
-        self._still_alive(actor)
-        return answer
+        return answer, bool(moves)
 
     def _refused(self, actor: Actor, verb: str, error: TickworkError) -> None:
         self._tap.take()  # it was rolled back

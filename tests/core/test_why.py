@@ -1,5 +1,6 @@
 """One true sentence for every situation that a job can be in."""
 
+import traceback
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -8,7 +9,7 @@ import pytest
 
 from tickwork.core.ids import JobId
 from tickwork.core.job import JobState, JobView, Policy, WorkerView
-from tickwork.core.why import RUNNABLE, explain, runnable
+from tickwork.core.why import RUNNABLE, explain, gist, runnable
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -108,6 +109,15 @@ def test_an_ended_job_says_how_it_ended_with_the_last_line_of_its_error() -> Non
     error = "Traceback (most recent call last):\n  ...\nValueError: no such card\n"
     said = why(state=JobState.FAILED, attempt=3, ended_at=NOW, error=error)
     assert said == "it ended as failed at 2026-11-15 12:00:00 UTC after 3 attempt(s): ValueError: no such card"
+
+
+def test_of_a_group_of_exceptions_the_last_one_is_told() -> None:
+    group = ExceptionGroup("two", [ValueError("one"), TypeError("other")])
+    assert gist("".join(traceback.format_exception(group))) == "TypeError: other"
+
+
+def test_a_very_long_line_is_cut() -> None:
+    assert len(gist("ValueError: " + "x" * 10_000)) == 300
 
 
 @pytest.mark.parametrize("error", [None, "", " \n "])

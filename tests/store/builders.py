@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import timedelta
 from itertools import count
-from random import Random
+from random import Random, SystemRandom
 from typing import Any
 
 from tickwork.core.ids import IdMaker, JobId, WorkerId
@@ -21,7 +21,7 @@ MICROSECOND = timedelta(microseconds=1)
 
 _random = Random()
 _ms = count(1_767_225_600_000)
-_ids = IdMaker(lambda: next(_ms), _random.getrandbits)
+_ids = IdMaker(lambda: next(_ms), SystemRandom().getrandbits)  # a forked test makes other ids
 _numbers = count(1)
 
 

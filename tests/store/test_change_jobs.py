@@ -276,8 +276,7 @@ class TestPrune:
         assert claim_one(store).job_id == job_id
 
 
-def test_a_job_made_with_a_job_made_before_is_unchanged(store: Store) -> None:
-    """Changing one job leaves its neighbours alone."""
+def test_changing_a_job_leaves_its_neighbours_alone(store: Store) -> None:
     batch = [a_job(priority=n) for n in range(10)]
     ids = store.insert_jobs(batch)
     before = store.get_jobs(ids)

@@ -13,7 +13,6 @@ from tests.store.builders import (
     abandoned,
     claim,
     claim_one,
-    insert_one,
     jobs,
     reap,
     register,
@@ -215,6 +214,18 @@ class TestLeaving:
         assert reap(store) == {claimed.job_id}
 
 
+def test_a_worker_learns_what_it_holds(store: Store) -> None:
+    worker = register(store)
+    assert store.open_attempts(worker) == []
+    claimed = [running(store, worker) for _ in range(2)]
+    running(store)
+    assert [(held.job_id, held.attempt, held.worker) for held in store.open_attempts(worker)] == [
+        (one.job_id, 1, worker) for one in claimed
+    ]
+    store.finish_attempts([succeeded(claimed[0])])
+    assert [held.job_id for held in store.open_attempts(worker)] == [claimed[1].job_id]
+
+
 def test_requests_to_stop_reach_the_worker_that_runs_the_job(store: Store) -> None:
     worker, other = register(store), register(store)
     wanted, kept, elsewhere = running(store, worker), running(store, worker), running(store, other)
@@ -225,6 +236,12 @@ def test_requests_to_stop_reach_the_worker_that_runs_the_job(store: Store) -> No
     assert store.cancel_requests(worker) == []
 
 
-def test_a_store_with_stuck_leases_says_so(store: Store) -> None:
+def test_a_store_with_stuck_leases_says_so(store: Store, clock: VirtualClock) -> None:
+    running(store)
     assert store.health().facts["stuck leases"] == "0"
-    insert_one(store)
+    clock.advance(HOUR)
+    health = store.health()
+    assert health.facts["stuck leases"] == "1"
+    assert any("start a worker" in warning for warning in health.warnings)
+    reap(store)
+    assert store.health().facts["stuck leases"] == "0"

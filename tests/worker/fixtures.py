@@ -5,12 +5,15 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from random import Random
 from typing import TypeVar
 
 import pytest
 
 from tests.postgres_server import Postgres
-from tickwork import Tickwork
+from tickwork import Job, Tickwork
+from tickwork.core.outcome import Abandoned, decide
+from tickwork.store.base import Finish
 
 Value = TypeVar("Value")
 
@@ -23,6 +26,13 @@ def eventually(condition: Callable[[], Value], within_s: float = 10.0, what: str
             pytest.fail(f"not true within {within_s:g} s: {what or condition}; it is {value!r}")
         time.sleep(0.005)
     return value
+
+
+def supersede(job: Job) -> None:
+    """Take a running job away from its worker, as the reaper does when a lease ran out."""
+    view, store = job.view, job._client.store
+    lost = decide(view.policy, view.failures, view.crashes, view.alone, Abandoned(), Random(1))
+    assert store.finish_attempts([Finish(view.id, view.attempt, lost)]) == {view.id}
 
 
 @pytest.fixture(scope="session")

@@ -51,7 +51,7 @@ class Command(click.Command):
 
 
 class Group(click.Group):
-    """A group of commands, with an example of its own."""
+    """A group of commands, with an example of its own. A mistyped one is answered with the nearest."""
 
     command_class = Command
 
@@ -61,6 +61,17 @@ class Group(click.Group):
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         _write_example(self.example, formatter)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        known = self.list_commands(ctx)
+        if args[0] not in known and not args[0].startswith("-") and not ctx.resilient_parsing:
+            from difflib import get_close_matches
+
+            near = get_close_matches(args[0], known, n=1)
+            ctx.fail(f"there is no command {args[0]!r}{f'; did you mean {near[0]!r}?' if near else '.'}")
+        return super().resolve_command(ctx, args)
 
 
 def _write_example(example: str, formatter: click.HelpFormatter) -> None:

@@ -128,23 +128,20 @@ def report(error: Exception, environ: Mapping[str, str] = os.environ) -> int:
     """Say what went wrong on stderr; return the exit code that stands for it."""
     if isinstance(error, click.Abort):
         return 130  # Ctrl-C: as a shell counts it
-    if environ.get("TICKWORK_DEBUG") and not isinstance(error, click.ClickException):
-        traceback.print_exception(error)
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         error.show()
     elif isinstance(error, click.UsageError):
-        _say(f"{error.format_message().rstrip('.')}. See: {_help_of(error.ctx)}")
+        _say(f"{_sentence(error.format_message())} See: {_help_of(error.ctx)}")
     elif isinstance(error, click.ClickException):
         _say(error.format_message())
         return FAILURE
     elif isinstance(error, TickworkError):
         _say(str(error))
     else:
+        if environ.get("TICKWORK_DEBUG"):
+            traceback.print_exception(error)
         what = "".join(traceback.format_exception_only(error)).strip()
-        _say(
-            f"{what}. This is a bug in Tickwork: please report it, with the traceback that the same command shows "
-            f"with TICKWORK_DEBUG=1 before it."
-        )
+        _say(f"{what} (a bug in Tickwork). Please report it, with the traceback that TICKWORK_DEBUG=1 shows.")
     return _code(error)
 
 
@@ -166,6 +163,12 @@ def _say(message: str) -> None:
 
 def _colours() -> bool | None:
     return False if os.environ.get("NO_COLOR") else None
+
+
+def _sentence(text: str) -> str:
+    """What click says, begun like our own errors and ended like a sentence."""
+    text = text[:1].lower() + text[1:]
+    return text if text.endswith((".", "?")) else f"{text}."
 
 
 def _help_of(ctx: click.Context | None) -> str:

@@ -12,27 +12,21 @@ is wrapped as `{"$dict": {…}}`, so every dict comes back too. One loss is acce
 
 from __future__ import annotations
 
-import dataclasses
-import json
-import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
-from functools import lru_cache
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 from uuid import UUID
 
 import msgspec
 
+from tickwork.core.flaws import DEPTH_LIMIT, Flaw, Unfit, brief, explain, field_names, find_flaw, sound
 from tickwork.errors import InvalidPayload
 
 PAYLOAD_LIMIT = 256 * 1024
 RESULT_LIMIT = 1024 * 1024
-DEPTH_LIMIT = 64
-
-_INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
 
 
 def encode(value: Any, *, what: str, limit_bytes: int) -> bytes:
@@ -73,28 +67,6 @@ def within(data: bytes, *, what: str, limit_bytes: int) -> bytes:
     return data
 
 
-class Flaw(Exception):
-    """Why a value cannot be stored, and where inside it. Becomes an InvalidPayload once its owner is known."""
-
-    def __init__(self, reason: str, path: str = "$") -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.path = path
-
-    def about(self, what: str, note: str = "") -> InvalidPayload:
-        path = self.path if len(self.path) <= 80 else f"{self.path[:80]}…"
-        where = "" if path == "$" else f"at {path}, "
-        return InvalidPayload(f"{what} cannot be stored: {where}{self.reason}.{note}")
-
-
-class Unfit(ValueError):
-    """The part of a value that cannot be stored. Its place is looked for only now, so that sound values pay nothing."""
-
-    def __init__(self, reason: str, culprit: object) -> None:
-        super().__init__(reason)
-        self.culprit = culprit
-
-
 # ---- values without a hint: tags ------------------------------------------------------------------------------------
 
 
@@ -112,7 +84,7 @@ def pack(value: Any) -> Any:
     if kind is str or kind is bool or value is None:
         return value
     if kind is int or kind is float:
-        return _sound(value)
+        return sound(value)
     if kind is dict:
         return _pack_dict(value)
     if kind is list or kind is tuple:
@@ -120,7 +92,7 @@ def pack(value: Any) -> Any:
     if kind not in _TAG_OF:
         raise Unfit(_no_json_for(value), value)
     tag = _TAG_OF[kind]
-    return {tag: _TAGS[tag].write(_sound(value))}
+    return {tag: _TAGS[tag].write(sound(value))}
 
 
 def unpack(wire: Any) -> Any:
@@ -129,7 +101,7 @@ def unpack(wire: Any) -> Any:
     if kind is list:
         return [unpack(item) for item in wire]
     if kind is int:
-        return _sound(wire)
+        return sound(wire)
     if kind is not dict:
         return wire
     if (tag := _tag_in(wire)) is not None:
@@ -158,7 +130,7 @@ def _untag(tag: str, body: Any) -> Any:
     if tag not in _TAGS:
         raise InvalidPayload(f'there is no tag "{tag}"; a dict with that only key is {{"$dict": {{"{tag}": …}}}}')
     try:
-        return _sound(_TAGS[tag].read(body))
+        return sound(_TAGS[tag].read(body))
     except (ValueError, TypeError, AttributeError, ArithmeticError) as error:
         raise InvalidPayload(f'what stands after the tag "{tag}" cannot be read: {error}') from None
 
@@ -174,7 +146,7 @@ def pack_members(members: Iterable[Any]) -> list[Any]:
 
 def _no_json_for(value: Any) -> str:
     kind = type(value)
-    if isinstance(value, Enum) or _field_names(kind):
+    if isinstance(value, Enum) or field_names(kind):
         return f"a {kind.__name__} has no JSON of its own; annotate the parameter (or the return) with its type"
     return f"a {kind.__module__}.{kind.__qualname__} has no JSON; pass plain values, or a dataclass and annotate it"
 
@@ -286,180 +258,3 @@ def _may_be_deep(data: bytes) -> bool:
 
 _ONE_KIND_OF_BRACKET = bytes.maketrans(b"{}", b"[]")
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
-
-
-# ---- did it come back? ----------------------------------------------------------------------------------------------
-
-
-class Difference(NamedTuple):
-    """Where a value and what came back for it are not the same."""
-
-    given: Any
-    back: Any
-    path: str = ""
-
-
-def difference(given: Any, back: Any) -> Difference | None:
-    """Return the first place where `back` is not what was `given`, or where it is what no store may hold.
-
-    The same means: equal, and of the same type. A hint may ask for less: an int is taken for a float, a tuple for a
-    list, a frozenset for a set, a subclass of a plain type for the type. A dataclass or model must be exactly itself,
-    because a subclass would lose its fields.
-    """
-    kind = type(back)
-    if kind in _LEAVES:
-        same = (type(given) is kind or _is_kin(given, back)) and _is_equal(given, back)
-        return None if same and not (kind in _WATCHED and flaw_of(given)) else Difference(given, back)
-    if not _is_kin(given, back):
-        return Difference(given, back)
-    # Members of a set and keys have no partner to be compared with. Beside themselves, only their flaws show.
-    if isinstance(back, set | frozenset | dict) and any(type(it) is not str and difference(it, it) for it in given):
-        return Difference(given, back)
-    return _difference_inside(given, back)
-
-
-def _difference_inside(given: Any, back: Any) -> Difference | None:
-    pairs = _pairs(given, back)
-    if pairs is None:
-        return None if given == back else Difference(given, back)
-    for key, ours, theirs in pairs:
-        if found := difference(ours, theirs):
-            return found._replace(path=_suffix(key) + found.path)
-    return None
-
-
-def _pairs(given: Any, back: Any) -> Iterable[tuple[Any, Any, Any]] | None:
-    """Return the parts of two containers side by side, or None when only the two as a whole can be compared."""
-    if isinstance(back, dict):
-        return None if given.keys() != back.keys() else ((key, given[key], item) for key, item in back.items())
-    if isinstance(back, list | tuple):
-        return None if len(given) != len(back) else zip(range(len(back)), given, back, strict=True)
-    names = _field_names(type(back))
-    return ((name, getattr(given, name), getattr(back, name)) for name in names) if names else None
-
-
-def _is_equal(given: Any, back: Any) -> bool:
-    if type(back) is datetime and given.tzinfo and back.tzinfo:
-        return not (given - back)  # two zones are never == in the hour that one of them repeats (PEP 495)
-    return bool(given == back)
-
-
-def _is_kin(given: Any, back: Any) -> bool:
-    kind = type(back)
-    if _field_names(kind):
-        return type(given) is kind
-    return isinstance(given, (kind, _TAKEN_FOR.get(kind, kind)))
-
-
-_LEAVES = frozenset({str, int, float, bool, type(None), bytes, datetime, date, time, timedelta, UUID, Decimal})
-_WATCHED = frozenset({int, datetime, time, Decimal})  # a bad float or text never gets as far as coming back
-_TAKEN_FOR: dict[type, type] = {float: int, list: tuple, set: frozenset}
-
-
-# ---- what is wrong, and where ---------------------------------------------------------------------------------------
-
-
-def explain(error: Exception, root: Any) -> Flaw:
-    """Return the Flaw of `root` that made packing or encoding raise `error`."""
-    if isinstance(error, Unfit):
-        places = (path for path, _, node in _walk(root) if node is error.culprit)
-        return Flaw(str(error), next(places, "$"))
-    return find_flaw(root) or Flaw(str(error))
-
-
-def find_flaw(root: Any) -> Flaw | None:
-    """Return the first value inside `root` that no store may hold, with its path."""
-    for path, depth, node in _walk(root):
-        if depth > DEPTH_LIMIT:
-            deep = f"values are nested more than {DEPTH_LIMIT} levels deep; flatten them, or store them elsewhere"
-            return Flaw(deep, path)
-        if reason := flaw_of(node):
-            return Flaw(reason, path)
-    return None
-
-
-def flaw_of(value: Any) -> str | None:
-    """Say why this one value, its parts aside, cannot be stored, and what to do; or return None."""
-    match value:
-        case int() if not _INT_MIN <= value <= _INT_MAX:
-            return "an integer does not fit into 64 bits; pass it as a string"
-        case float() if not math.isfinite(value):
-            return "NaN and Infinity are not JSON; pass None or a string"
-        case Decimal() if not value.is_finite():
-            return "NaN and Infinity are not JSON; pass None or a string"
-        case datetime() if value.utcoffset() is None:
-            return f"the datetime {value} has no zone; give it one, such as tzinfo=timezone.utc"
-        case time() if value.tzinfo and value.utcoffset() is None:
-            return f"the time {value} is in a zone whose offset depends on the day; pass a datetime, or drop the zone"
-        case str():
-            return _flaw_of_text(value)
-    return None
-
-
-def _flaw_of_text(text: str) -> str | None:
-    if "\0" in text:
-        return f"the text {brief(text)} holds a NUL character, which PostgreSQL cannot store; remove it"
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return f"the text {brief(text)} holds a lone surrogate, which is not Unicode text; pass bytes, or clean it"
-    return None
-
-
-def _sound(value: Any) -> Any:
-    if reason := flaw_of(value):
-        raise Unfit(reason, value)
-    return value
-
-
-def brief(value: Any) -> str:
-    """Return a short printable form of `value` for an error message."""
-    try:
-        text = ascii(value)
-    except Exception:  # a user's repr, or an int of thousands of digits
-        return "…"
-    return text if len(text) <= 60 else text[:60] + "…"
-
-
-def _walk(root: Any) -> Iterator[tuple[str, int, Any]]:
-    """Yield each value inside `root` with its path and depth. No recursion, for depth is what it looks for."""
-    waiting: list[tuple[str, int, Any]] = [("$", 0, root)]
-    while waiting:
-        path, depth, node = waiting.pop()
-        children = _children(node)
-        yield path, depth + (children is not None), node
-        if depth > DEPTH_LIMIT or children is None:
-            continue
-        inside = [(path + _suffix(key), key, child) for key, child in children]
-        yield from ((place, depth, key) for place, key, _ in inside if isinstance(node, dict))
-        waiting.extend((place, depth + 1, child) for place, _, child in reversed(inside))
-
-
-def _children(node: Any) -> Iterable[tuple[Any, Any]] | None:
-    """Return the parts of a container by their index, key or name, or None for a value that has no parts."""
-    match node:
-        case dict():
-            return node.items()
-        case list() | tuple() | set() | frozenset():
-            return enumerate(node)
-    names = _field_names(type(node))
-    return ((name, getattr(node, name)) for name in names) if names else None
-
-
-def _suffix(key: Any) -> str:
-    """Write one step of a path: `.name`, `[3]` or `["a key"]`."""
-    if isinstance(key, str):
-        return f".{key}" if key.isidentifier() else f"[{json.dumps(key)}]"
-    return f"[{brief(key)}]"
-
-
-def _read_field_names(kind: type) -> tuple[str, ...]:
-    """Return the names of the fields of a dataclass, msgspec Struct, pydantic model or attrs class; else none."""
-    if dataclasses.is_dataclass(kind):
-        return tuple(field.name for field in dataclasses.fields(kind))
-    if hasattr(kind, "__attrs_attrs__"):
-        return tuple(attribute.name for attribute in kind.__attrs_attrs__)
-    return tuple(getattr(kind, "__struct_fields__", None) or getattr(kind, "model_fields", None) or ())
-
-
-_field_names: Callable[[type], tuple[str, ...]] = lru_cache(maxsize=1024)(_read_field_names)

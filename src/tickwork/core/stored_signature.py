@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from tickwork.core import payload
+from tickwork.core.flaws import Flaw, find_flaw
 from tickwork.core.job import TaskDefinition
 from tickwork.errors import InvalidArguments
 
@@ -27,11 +28,11 @@ class StoredSignature:
         given = {**self._by_position(args, kwargs, task), **kwargs}
         what = f"the arguments of task {task!r}"
         try:
-            flaw = payload.find_flaw(given)
+            flaw = find_flaw(given)
             if flaw is not None:
                 raise flaw
             data = payload.seal({name: self._wire(name, value) for name, value in given.items()})
-        except payload.Flaw as flaw:
+        except Flaw as flaw:
             raise flaw.about(what) from None
         return payload.within(data, what=what, limit_bytes=payload.PAYLOAD_LIMIT)
 

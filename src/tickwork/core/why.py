@@ -9,6 +9,7 @@ from tickwork.core.duration import format_duration
 from tickwork.core.job import JobState, JobView, WorkerView
 
 RUNNABLE = "it can run now"
+_GIST_LIMIT = 300
 
 
 def explain(job: JobView, workers: Sequence[WorkerView], now: datetime) -> str:
@@ -25,6 +26,13 @@ def explain(job: JobView, workers: Sequence[WorkerView], now: datetime) -> str:
 def runnable(job: JobView, now: datetime) -> bool:
     """Whether a claim by a worker that serves everything would take the job."""
     return job.state is JobState.QUEUED and job.run_at <= now and not _expired(job, now)
+
+
+def gist(error: str) -> str:
+    """The line of an error that tells the most: the last of a traceback, or of a group's last exception."""
+    lines = (line.strip(" |+-\t") for line in reversed(error.splitlines()))
+    told = next((line for line in lines if line), "")
+    return told if len(told) <= _GIST_LIMIT else f"{told[: _GIST_LIMIT - 3]}..."
 
 
 def _queued(job: JobView, live: Sequence[WorkerView], now: datetime) -> str:
@@ -61,8 +69,8 @@ def _running(job: JobView, now: datetime) -> str:
 
 
 def _ended(job: JobView) -> str:
-    lines = (job.error or "").strip().splitlines()
-    cause = f": {lines[-1]}" if lines else ""
+    told = gist(job.error or "")
+    cause = f": {told}" if told else ""
     when = "" if job.ended_at is None else f" at {_time(job.ended_at)}"
     return f"it ended as {job.state}{when} after {job.attempt} attempt(s){cause}"
 

@@ -231,6 +231,9 @@ class Store(Protocol):
         was asked for ends as cancelled, whatever the transition says.
         """
 
+    def open_attempts(self, worker: WorkerId) -> list[OpenAttempt]:
+        """Return every attempt that a worker holds: after a claim whose answer was lost, it may know of fewer."""
+
     def cancel_requests(self, worker: WorkerId) -> list[tuple[JobId, int]]:
         """Return the open attempts of a worker whose job somebody wants to stop."""
 

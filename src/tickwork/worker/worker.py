@@ -19,9 +19,10 @@ from tickwork.clock import Clock
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import Claimed, TaskDefinition
 from tickwork.core.outcome import Crashed, Ending, Released, TimedOut, decide
-from tickwork.errors import LeaseLost
+from tickwork.core.why import gist
+from tickwork.errors import LeaseLost, StoreError
 from tickwork.store import base
-from tickwork.store.base import AHEAD_LIMIT, Finish, NewLog, Progress, Store
+from tickwork.store.base import AHEAD_LIMIT, Finish, NewLog, OpenAttempt, Progress, Store
 from tickwork.store.codec import to_us
 from tickwork.worker import messages
 from tickwork.worker.heartbeat import Lease
@@ -32,6 +33,7 @@ _log = logging.getLogger("tickwork.worker")
 POLL_S = 5.0  # how often to look without being called, when the store can call
 POLL_ONLY_S = 0.5  # and when it cannot
 CANCEL_LOOK_S = 1.0
+LEASE_LOOK_S = 1.0  # how often to look whether a lease that ran out was renewed after all
 NOTES_S = 0.5  # logs and progress are stored this often while handlers run
 KILL_GRACE_S = 1.5  # a child may end its own overdue attempt, before it is killed
 UNKNOWN_LOOK_S = 5.0
@@ -141,6 +143,8 @@ class Worker:
         self._unknown_at = 0.0
         self._unknown: set[str] = set()
         self._next_due: float | None = None
+        self._unsure_until: float | None = None  # a claim was not answered: we may hold more than we know
+        self._unsure_at = 0.0
         self.called = True  # somebody may have brought work or a cancellation since the last tick
         self.draining = False
         self.stale = 0  # endings that the store refused, because another attempt is the current one
@@ -157,18 +161,17 @@ class Worker:
         self._kill_overdue(now)
         self._pools.tend(now)
         owning = self._lease.left(now) > 0
-        if owning:
-            self._start_due(now)
-        else:
+        self._start_due(now)
+        if not owning:
             self._let_go("the worker could not renew its lease in time")
         self._settle()
         self._answer_asks()
         self._look_for_cancels(now, called)
+        self._give_back_unknown(now)
         took = self._claim(now) if owning and not self.draining else 0
         self._store_notes(now)
         now = self._clock.monotonic()  # the store took its time
-        if owning:
-            self._start_due(now)
+        self._start_due(now)
         return 0.0 if took else self._wait(now)
 
     @property
@@ -228,6 +231,7 @@ class Worker:
         self._asks.clear()
         self._held.clear()
         self._endings.clear()
+        self._unsure_until = None
         self._notes = Notes()
 
     # -- hearing from handlers
@@ -352,9 +356,9 @@ class Worker:
                 _log.warning(
                     "Attempt %d of job %s was superseded; its result was dropped.", finish.attempt, finish.job_id
                 )
-            elif finish.transition.error and finish.transition.job == "failed":
-                last = finish.transition.error.splitlines()[-1]
-                _log.warning("Job %s failed for good at attempt %d: %s", finish.job_id, finish.attempt, last)
+            elif finish.transition.error is not None and finish.transition.job == "failed":
+                told = gist(finish.transition.error)
+                _log.warning("Job %s failed for good at attempt %d: %s", finish.job_id, finish.attempt, told)
 
     def _store_notes(self, now: float) -> None:
         """Store what handlers wrote so far, now and then."""
@@ -418,11 +422,33 @@ class Worker:
         except LeaseLost:
             self._lease.lost = True
             return 1, None
+        except StoreError:  # it may have been carried out all the same, or may still be
+            self._unsure_at = self._clock.monotonic()
+            self._unsure_until = self._unsure_at + self._lease.duration.total_seconds()
+            raise
         self._take(claims.jobs)
         if len(claims.jobs) < room:
             self._look_for_unknown(now)
         full = len(claims.jobs) == room
         return len(claims.jobs) if full else 0, None if claims.next_due_s is None else now + claims.next_due_s
+
+    def _give_back_unknown(self, now: float) -> None:
+        """Give back what a claim took that was not answered: as long as this worker lives, nobody else would."""
+        if self._unsure_until is None or now < self._unsure_at or self._lease.worker is None:
+            return
+        known = {(held.job.job_id, held.job.attempt) for held in self._held.values()}
+        known |= {(held.job.job_id, held.job.attempt) for held, _, _ in self._endings}
+        found = self._store.open_attempts(self._lease.worker)
+        unknown = [one for one in found if (one.job_id, one.attempt) not in known]
+        if unknown:
+            self._store.finish_attempts([self._released(one) for one in unknown])
+        self._unsure_at = now + CANCEL_LOOK_S
+        if now > self._unsure_until:
+            self._unsure_until = None
+
+    def _released(self, one: OpenAttempt) -> Finish:
+        transition = decide(one.policy, one.failures, one.crashes, one.alone, Released(), self._rng)
+        return Finish(one.job_id, one.attempt, transition)
 
     def _take(self, jobs: Sequence[Claimed]) -> None:
         """Hold claimed jobs, and start those whose time has come.
@@ -438,6 +464,9 @@ class Worker:
         self._start_due(now)
 
     def _start_due(self, now: float) -> None:
+        """Start what is due, unless the lease ran out: a claim may have been answered that late."""
+        if self._lease.left(now) <= 0:
+            return
         due = [held for held in self._held.values() if not held.running and held.start_at <= now]
         for alone in (False, True):
             batch = [held for held in due if held.job.alone is alone]
@@ -468,11 +497,12 @@ class Worker:
 
     def _wait(self, now: float) -> float:
         """How long nothing has to be done unless somebody calls."""
-        times = [now + self._poll_s]
-        if self._next_due is not None and not self.draining:
+        owning = self._lease.left(now) > 0
+        times = [now + (self._poll_s if owning else min(self._poll_s, LEASE_LOOK_S))]
+        if self._next_due is not None and owning and not self.draining:
             times.append(self._next_due - AHEAD_LIMIT.total_seconds() / 2)
         for held in self._held.values():
-            if not held.running:
+            if not held.running and owning:
                 times.append(held.start_at)
             if held.kill_at is not None:
                 times.append(held.kill_at)

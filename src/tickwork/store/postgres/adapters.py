@@ -129,7 +129,7 @@ def _sqlalchemy_text(sql: str) -> tuple[Any, frozenset[str]]:
     """The statement with SQLAlchemy's own places for values, which it turns into those of its driver."""
     from sqlalchemy import text
 
-    return text(_PLACE.sub(r":\1", sql)), frozenset(_PLACE.findall(sql))
+    return text(_PLACE.sub(r"(:\1)", sql)), frozenset(_PLACE.findall(sql))
 
 
 def _rows(result: Any) -> Rows:

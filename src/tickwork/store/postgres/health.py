@@ -6,7 +6,7 @@ named, with what to do about it.
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from psycopg.rows import dict_row
@@ -22,10 +22,10 @@ _TRANSACTION_TROUBLE = timedelta(minutes=1)
 _DEAD_TROUBLE = 100_000
 
 
-def examine(connection: Connection, schema: str, server: Server, clock: Clock) -> Health:
-    """Look at the server and at our tables."""
+def examine(connection: Connection, schema: str, server: Server, clock: Clock, now: datetime | None) -> Health:
+    """Look at the server and at our tables. `clock` is this host's; `now` stands in for the server's in tests."""
     asked = clock.wall_us()
-    facts = _read(connection, schema, "health")[0]
+    facts = _read(connection, schema, "health", now)[0]
     ahead = timedelta(microseconds=facts["wall_us"] - (asked + clock.wall_us()) // 2)
     offset = f"{format_duration(abs(ahead))} {'ahead of' if ahead > timedelta(0) else 'behind'} this host's"
     holders = _read(connection, schema, "oldest_transactions")
@@ -45,9 +45,9 @@ def examine(connection: Connection, schema: str, server: Server, clock: Clock) -
     )
 
 
-def _read(connection: Connection, schema: str, statement: str) -> list[dict[str, Any]]:
+def _read(connection: Connection, schema: str, statement: str, now: datetime | None = None) -> list[dict[str, Any]]:
     with connection.cursor(row_factory=dict_row) as cursor:
-        return cursor.execute(statements(schema)[statement].encode(), {"schema": schema}).fetchall()
+        return cursor.execute(statements(schema)[statement].encode(), {"schema": schema, "now": now}).fetchall()
 
 
 def _durability(facts: dict[str, Any]) -> str:

@@ -6,7 +6,6 @@ Upgrades go forward only, all in one transaction and one at a time. A schema tha
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from tickwork.errors import StoreNotOurs
 from tickwork.store.base import SchemaStatus
@@ -55,9 +54,9 @@ class Schema:
 
     def _prepare(self, connection: Connection) -> None:
         """Make the schema if need be; to ask for it IF NOT EXISTS takes a privilege that many roles do not have."""
-        if not _ask(connection, "SELECT to_regnamespace(%s) IS NOT NULL", f'"{self.name}"'):
+        if not self._ask(connection, _HAS_SCHEMA):
             connection.execute(f'CREATE SCHEMA "{self.name}"'.encode())
-        elif not self._is_ours(connection) and _ask(connection, _HAS_TABLES, self.name):
+        elif not self._ask(connection, _IS_OURS) and self._ask(connection, _HAS_TABLES):
             raise StoreNotOurs(
                 f"{self._where} holds tables of another program. Nothing was touched. Choose another schema: "
                 f"Tickwork(url, schema='jobs')."
@@ -69,13 +68,13 @@ class Schema:
         row = (migration.number, migration.name, migration.checksum)
         connection.execute(in_schema(_APPLY, self.name).encode(), row)
 
-    def _is_ours(self, connection: Connection) -> bool:
-        return bool(_ask(connection, "SELECT to_regclass(%s) IS NOT NULL", f'"{self.name}".migrations'))
-
     def _applied(self, connection: Connection) -> dict[int, str]:
-        if not self._is_ours(connection):
+        if not self._ask(connection, _IS_OURS):
             return {}
         return dict(connection.execute(in_schema(_APPLIED, self.name).encode()).fetchall())
+
+    def _ask(self, connection: Connection, question: str) -> bool:
+        return connection.execute(question.encode(), (self.name,)).fetchone() is not None
 
 
 def schema_script(name: str) -> str:
@@ -84,12 +83,11 @@ def schema_script(name: str) -> str:
     return in_schema(script(prepare, migrations("tickwork.store.postgres"), "tickwork.migrations"), name)
 
 
-def _ask(connection: Connection, question: str, value: str) -> Any:
-    row = connection.execute(question.encode(), (value,)).fetchone()
-    return row and row[0]
 
-
-_HAS_TABLES = "SELECT EXISTS (SELECT FROM pg_class c WHERE c.relnamespace = to_regnamespace(%s))"
+# The catalogue is asked, not to_regclass(): that answers from a cache, which may not know what another one just made.
+_HAS_SCHEMA = "SELECT 1 FROM pg_namespace WHERE nspname = %s"
+_HAS_TABLES = "SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = %s"
+_IS_OURS = f"{_HAS_TABLES} AND c.relname = 'migrations'"
 
 _MIGRATIONS = """CREATE TABLE IF NOT EXISTS tickwork.migrations (
     number integer PRIMARY KEY, name text NOT NULL, checksum text NOT NULL,

@@ -227,9 +227,11 @@ class PostgresStore:
         done: set[str] = set()
         wanted = list(ids)
         for _ in range(CANCEL_PASSES):
-            became = self._cancel_pass(wanted) if wanted else {}
+            became = self._cancel_pass(wanted)
             done.update(job_id for job_id, what in became.items() if what == "done")
             wanted = [job_id for job_id, what in became.items() if what == "moved"]
+            if not wanted:
+                break
         self._notifier.call()
         return [job_id for job_id in dict.fromkeys(ids) if job_id in done]
 
@@ -364,6 +366,10 @@ class PostgresStore:
             self._notifier.call()
         return finished
 
+    def open_attempts(self, worker: WorkerId) -> list[OpenAttempt]:
+        rows = self._perform(lambda session: session.run("open_attempts", worker=worker))
+        return [_open_attempt(row) for row in rows]
+
     def cancel_requests(self, worker: WorkerId) -> list[tuple[JobId, int]]:
         rows = self._perform(lambda session: session.run("cancel_requests", worker=worker))
         return [(JobId(job_id), attempt) for job_id, attempt in rows]
@@ -390,10 +396,7 @@ class PostgresStore:
 
     def expired_attempts(self, limit: int) -> list[OpenAttempt]:
         rows = self._perform(lambda session: session.run("expired_attempts", limit=limit), pool=self._reserved)
-        return [
-            OpenAttempt(JobId(id), attempt, WorkerId(worker), codec.decode_policy(policy), failures, crashes, alone)
-            for id, attempt, worker, policy, failures, crashes, alone in rows
-        ]
+        return [_open_attempt(row) for row in rows]
 
     def reclaim_attempts(self, endings: Sequence[Finish]) -> set[JobId]:
         document = documents.endings(endings)
@@ -429,7 +432,7 @@ class PostgresStore:
 
     def health(self) -> Health:
         name, server, clock = self.schema.name, self.server, self._host_clock
-        return self._perform(lambda session: examine(session.connection, name, server, clock))
+        return self._perform(lambda session: examine(session.connection, name, server, clock, session.now))
 
     def schema_status(self) -> SchemaStatus:
         return self._look_at_schema(self.schema.status)
@@ -479,6 +482,11 @@ def _claimed(row: Any) -> Claimed:
     job_id, attempt, task, queue, priority, args, policy, run_at, now, failures, crashes, alone, _ = row
     standing = (_utc(run_at), _utc(now), failures, crashes, alone)
     return Claimed(JobId(job_id), attempt, task, queue, priority, args.encode(), codec.decode_policy(policy), *standing)
+
+
+def _open_attempt(row: Any) -> OpenAttempt:
+    job_id, attempt, worker, policy, failures, crashes, alone = row
+    return OpenAttempt(JobId(job_id), attempt, WorkerId(worker), codec.decode_policy(policy), failures, crashes, alone)
 
 
 def _worker_view(row: Any) -> WorkerView:

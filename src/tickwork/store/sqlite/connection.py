@@ -8,6 +8,7 @@ file that lets one process write at a time.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import sqlite3
@@ -24,6 +25,7 @@ from tickwork.errors import MixedDrivers, StoreError, StoreFull, StoreNotOurs, S
 
 BUSY_S = 5.0
 _BUSY_NAP_S = 0.0005
+MOUNTS = Path("/proc/mounts")
 _PRAGMAS = "PRAGMA synchronous=FULL;\nPRAGMA journal_size_limit=67108864;"
 _NETWORK = frozenset(
     [
@@ -210,13 +212,13 @@ def _file_id(path: Path) -> FileId:
 def refuse_network_file_system(path: Path) -> None:
     """SQLite's locks do not hold across a network; refuse before the first write is lost."""
     try:
-        mounts = Path("/proc/mounts").read_text().splitlines()
+        mounts = MOUNTS.read_text().splitlines()
     except OSError:
         return  # not Linux: there is no telling
     parent = str(path.parent.resolve())
     found = ("", "")
     for line in mounts:
-        _, mount, kind, *_ = line.split(" ")
+        _, mount, kind, *_ = (field.replace(r"\040", " ") for field in line.split(" "))
         inside = parent == mount or parent.startswith(mount.rstrip("/") + "/")
         if inside and len(mount) >= len(found[0]):
             found = (mount, kind)
@@ -258,6 +260,10 @@ def translated(path: str) -> Iterator[None]:
         yield
     except (apsw.Error, sqlite3.Error) as error:
         raise _translate(path, error) from error
+    except OSError as error:  # of the lock file beside it
+        if error.errno not in {errno.EACCES, errno.EPERM, errno.EROFS}:
+            raise
+        raise StoreReadOnly(f"{path} cannot be written ({error.strerror}). Nothing was written.") from error
 
 
 def _translate(path: str, error: Exception) -> StoreError:

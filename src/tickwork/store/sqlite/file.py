@@ -312,8 +312,11 @@ def driver_connection(tx: Any) -> Any:
         return tx
     if hasattr(tx, "get_bind") and hasattr(tx, "connection"):  # a session
         tx = tx.connection()
-    fairy = getattr(tx, "connection", None)
-    return getattr(fairy, "driver_connection", tx)
+    if not hasattr(tx, "exec_driver_sql"):
+        return tx
+    if not tx.in_transaction():
+        tx.exec_driver_sql("SELECT 1")  # SQLAlchemy's transaction begins with the first statement that it sees
+    return tx.connection.driver_connection
 
 
 _PACKAGE = "tickwork.store.sqlite"

@@ -136,7 +136,7 @@ class SqliteStore:
 
     def cancel_jobs(self, ids: Sequence[JobId]) -> list[JobId]:
         with self._write() as transaction:
-            cancelled = [job_id for job_id in ids if _cancel(transaction, job_id)]
+            cancelled = [job_id for job_id in dict.fromkeys(ids) if _cancel(transaction, job_id)]
         self._wake()
         return cancelled
 
@@ -145,7 +145,7 @@ class SqliteStore:
     ) -> list[JobId]:
         retried: list[JobId] = []
         with self._write() as transaction:
-            for job_id in ids:
+            for job_id in dict.fromkeys(ids):
                 wait = duration_us(first) + duration_us(spacing) * len(retried)
                 if _retry(transaction, job_id, transaction.now + wait):
                     retried.append(job_id)
@@ -265,6 +265,11 @@ class SqliteStore:
             self._wake()
         return finished
 
+    def open_attempts(self, worker: WorkerId) -> list[OpenAttempt]:
+        with self._read() as transaction:
+            rows = transaction.run("open_attempts", (worker,))
+        return [_open_attempt(row) for row in rows]
+
     def cancel_requests(self, worker: WorkerId) -> list[tuple[JobId, int]]:
         with self._read() as transaction:
             return [(JobId(id), attempt) for id, attempt in transaction.run("cancel_requests", (worker,))]
@@ -294,18 +299,13 @@ class SqliteStore:
     def expired_attempts(self, limit: int) -> list[OpenAttempt]:
         with self._read() as transaction:
             rows = transaction.run("expired_attempts", {"now": transaction.now, "limit": limit})
-        return [
-            OpenAttempt(
-                JobId(id), attempt, WorkerId(worker), codec.decode_policy(policy), failures, crashes, bool(alone)
-            )
-            for id, attempt, worker, policy, failures, crashes, alone in rows
-        ]
+        return [_open_attempt(row) for row in rows]
 
     def reclaim_attempts(self, endings: Sequence[Finish]) -> set[JobId]:
         with self._write() as transaction:
             now = (transaction.now,)
             holders = {one.job_id: _finish(transaction, one, "leave_running_expired", now) for one in endings}
-            for worker in {worker for worker in holders.values() if worker is not None}:
+            for worker in sorted({worker for worker in holders.values() if worker is not None}):
                 transaction.run("lose_worker", (worker,))
         self._wake()
         return {job_id for job_id, worker in holders.items() if worker is not None}
@@ -442,6 +442,12 @@ def _claimed(row: Any, claimed_at: datetime) -> Claimed:
     rules = codec.decode_policy(policy)
     standing = (from_us(run_at), claimed_at, failures, crashes, bool(alone))
     return Claimed(JobId(job_id), attempt, task, queue, priority, args.encode(), rules, *standing)
+
+
+def _open_attempt(row: Any) -> OpenAttempt:
+    job_id, attempt, worker, policy, failures, crashes, alone = row
+    rules = codec.decode_policy(policy)
+    return OpenAttempt(JobId(job_id), attempt, WorkerId(worker), rules, failures, crashes, bool(alone))
 
 
 def _next_due(transaction: Transaction, queues: Sequence[str], window: int) -> float | None:

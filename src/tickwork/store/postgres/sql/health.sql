@@ -6,7 +6,7 @@ SELECT current_setting('server_version') AS version, current_setting('fsync') AS
        current_setting('synchronous_standby_names') <> '' AS standbys, current_setting('server_encoding') AS encoding,
        (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS wall_us,
        (SELECT count(*) FROM tickwork.workers w JOIN tickwork.running r ON r.worker = w.id
-        WHERE  w.lease_until < clock_timestamp() - interval '1 minute') AS stuck
+        WHERE  w.lease_until < coalesce(%(now)s::timestamptz, clock_timestamp()) - interval '1 minute') AS stuck
 
 -- :oldest_transactions
 -- Whatever keeps dead rows alive: sessions, prepared transactions and replication slots.

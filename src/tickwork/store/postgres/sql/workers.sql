@@ -44,6 +44,10 @@ WHERE  id = %(id)s
 -- :cancel_requests
 SELECT job_id::text, attempt FROM tickwork.running WHERE worker = %(worker)s AND cancel_at IS NOT NULL ORDER BY job_id
 
+-- :open_attempts
+SELECT r.job_id::text, r.attempt, r.worker, j.policy, r.failures, r.crashes, r.alone
+FROM   tickwork.running r JOIN tickwork.jobs j ON j.id = r.job_id WHERE r.worker = %(worker)s ORDER BY r.job_id
+
 -- :expired_attempts
 SELECT r.job_id::text, r.attempt, r.worker, j.policy, r.failures, r.crashes, r.alone
 FROM   tickwork.workers w JOIN tickwork.running r ON r.worker = w.id JOIN tickwork.jobs j ON j.id = r.job_id

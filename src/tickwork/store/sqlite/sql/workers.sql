@@ -32,6 +32,10 @@ SELECT count(*) FROM tickwork_workers w JOIN tickwork_running r ON r.worker = w.
 -- :cancel_requests
 SELECT job_id, attempt FROM tickwork_running WHERE worker = ? AND cancel_at IS NOT NULL ORDER BY job_id
 
+-- :open_attempts
+SELECT r.job_id, r.attempt, r.worker, j.policy, r.failures, r.crashes, r.alone
+FROM   tickwork_running r JOIN tickwork_jobs j ON j.id = r.job_id WHERE r.worker = ? ORDER BY r.job_id
+
 -- :expired_attempts
 SELECT r.job_id, r.attempt, r.worker, j.policy, r.failures, r.crashes, r.alone
 FROM   tickwork_workers w JOIN tickwork_running r ON r.worker = w.id JOIN tickwork_jobs j ON j.id = r.job_id

@@ -1,0 +1,56 @@
+"""`tickwork dead`, on both stores."""
+
+import re
+
+import pytest
+
+from tests.cli.conftest import Cli, Shop
+from tickwork.cli import dead
+
+
+def test_dead_letters_are_grouped_by_task_and_error_the_most_frequent_first(cli: Cli, shop: Shop) -> None:
+    jobs = shop.failed("bob", "ada", "ada")
+    lines = cli.ok("dead", "list").splitlines()
+    assert lines[0].split() == ["COUNT", "NEWEST", "TASK", "ERROR"]
+    assert re.fullmatch(r" +2  .*  send  Fatal: ada does not exist", lines[1])
+    assert re.fullmatch(r" +1  .*  send  Fatal: bob does not exist", lines[2])
+    assert lines[4].startswith("3 dead letters. See one: tickwork jobs show ")
+    found = cli.json("dead", "list")
+    assert [(one["task"], one["error"], one["count"]) for one in found["items"]] == [
+        ("send", "tickwork.errors.Fatal: ada does not exist", 2),
+        ("send", "tickwork.errors.Fatal: bob does not exist", 1),
+    ]
+    assert (found["total"], found["complete"]) == (3, True)
+    assert found["items"][1]["newest_id"] == jobs[0].id
+
+
+def test_no_dead_letters(cli: Cli, shop: Shop) -> None:
+    shop.succeeded()
+    assert cli.ok("dead", "list") == "No dead letters.\n"
+
+
+def test_only_so_many_dead_letters_are_read_and_that_is_said(
+    cli: Cli, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dead, "_PAGE", 1)
+    monkeypatch.setattr(dead, "READ_LIMIT", 2)
+    shop.failed("a", "b", "c")
+    assert "2 dead letters (the newest 2; there are more)." in cli.ok("dead", "list")
+
+
+def test_redrive_queues_all_or_what_matches_or_what_is_named(cli: Cli, shop: Shop) -> None:
+    jobs = shop.failed("a", "b", "c")
+    assert cli.ok("dead", "redrive", jobs[0].id) == "Queued 1 dead letter again.\n"
+    assert cli.ok("dead", "redrive", "--task", "add") == "Queued 0 dead letters again.\n"
+    assert cli.ok("dead", "redrive", "--rate", "10/m") == "Queued 2 dead letters again, at 10/m.\n"
+    times = sorted(shop.app.job(job.id).run_at for job in jobs[1:])  # type: ignore[union-attr]
+    assert (times[1] - times[0]).total_seconds() == pytest.approx(6, abs=0.5)
+
+
+def test_discard_needs_to_be_told_what_and_all_is_all(cli: Cli, shop: Shop) -> None:
+    jobs = shop.failed("a", "b", "c")
+    assert cli("dead", "discard").exit_code == 2
+    assert cli.json("dead", "discard", jobs[0].id) == {"discarded": 1}
+    assert cli.ok("dead", "discard", "--all") == "Discarded 2 dead letters.\n"
+    assert cli.ok("dead", "list") == "No dead letters.\n"
+    assert cli.json("jobs", "show", jobs[0].id)["discarded"] is True

@@ -1,0 +1,128 @@
+"""`tickwork queues`, `workers`, `doctor` and `db`, on both stores."""
+
+import re
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import apsw
+import pytest
+
+from tests.cli.conftest import Cli, Shop
+from tickwork import Tickwork
+from tickwork.cli import doctor
+from tickwork.cli.base import shown_url
+
+
+def test_queues_show_what_stands_in_them(cli: Cli, shop: Shop) -> None:
+    assert cli.ok("queues") == "No job stands in any queue.\n"
+    shop.add.enqueue(1)
+    shop.add.options(delay="1h").enqueue(1)
+    lines = cli.ok("queues").splitlines()
+    assert lines[0].split() == ["QUEUE", "DUE", "LATER", "RUNNING", "WORKERS", "OLDEST", "DUE", "FOR"]
+    assert lines[1].split()[:5] == ["default", "1", "1", "0", "0"]
+    (item,) = cli.json("queues")["items"]
+    assert set(item) >= {"name", "due", "later", "running", "oldest_due_at", "workers"}
+
+
+def test_workers_show_who_works(cli: Cli, shop: Shop) -> None:
+    assert cli.ok("workers") == "No worker is running. Start one: tickwork worker MODULE_OR_FILE\n"
+    with shop.app.worker(concurrency=3):
+        shop.add.enqueue(1).wait(timeout=10)
+        lines = cli.ok("workers").splitlines()
+        (item,) = cli.json("workers")["items"]
+    assert lines[0].split() == ["WORKER", "STATE", "BUSY", "STARTED", "VERSION", "QUEUES", "TASKS"]
+    assert "  running  0 of 3  " in lines[1]
+    assert (item["slots"], item["queues"], item["tasks"]) == (3, ["default"], ["add", "send"])
+
+
+def test_doctor_says_what_the_store_promises_and_that_nothing_is_wrong(cli: Cli, shop: Shop) -> None:
+    said = cli.ok("doctor")
+    for fact in ("store", "durability", "clock", "schema", "versions", "workers", "stuck leases", "oldest due job"):
+        assert re.search(rf"^{fact}  +\S", said, re.MULTILINE)
+    found = cli.json("doctor")
+    assert set(found) == {"facts", "warnings"}
+    assert found["facts"]["workers"] == "none"
+
+
+def test_doctor_names_a_queue_that_nobody_serves_and_exits_with_0(
+    cli: Cli, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "LATE", timedelta(0))
+    shop.send.enqueue("x")
+    (warning,) = [text for text in cli.json("doctor")["warnings"] if "Queue mail" in text]
+    assert re.fullmatch(
+        r"Queue mail has 1 due job, the oldest for \S+, and no worker serves it. "
+        r"Start one: tickwork worker MODULE_OR_FILE -q mail",
+        warning,
+    )
+
+
+def test_an_upgrade_is_safe_to_repeat(cli: Cli, shop: Shop) -> None:
+    assert cli.ok("db", "upgrade").endswith(" is up to date, at version 1.\n")
+    assert cli.json("db", "upgrade") == {"applied": [], "version": 1}
+    status = cli.json("db", "status")
+    assert (status["up_to_date"], status["migrations"]) == (True, [{"number": 1, "name": "engine", "state": "applied"}])
+
+
+def test_a_postgres_database_without_our_tables_says_how_to_make_them(
+    cli: Cli, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TICKWORK_URL", postgres_url)
+    result = cli("db", "status")
+    assert result.exit_code == 1
+    assert result.stderr.endswith(" lacks 1 migration. Apply: tickwork db upgrade\n")
+    for line in ("jobs list", "doctor"):
+        result = cli(*line.split())
+        assert result.exit_code == 1
+        assert "tickwork db upgrade" in result.stderr
+    assert cli.ok("db", "upgrade").startswith("Applied 1 (engine).\n")
+    assert cli("db", "status").exit_code == 0
+    assert cli.ok("jobs", "list").startswith("No jobs yet.")
+
+
+@pytest.mark.parametrize("schema", ["tickwork", "jobs"])
+def test_the_sql_can_be_applied_by_hand_in_postgres(
+    cli: Cli, postgres_url: str, monkeypatch: pytest.MonkeyPatch, schema: str
+) -> None:
+    import psycopg
+
+    monkeypatch.setenv("TICKWORK_SCHEMA", schema)
+    script = cli.ok("db", "sql", "--url", "postgresql://")
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(script.encode())
+    assert cli.json("db", "status", "--url", postgres_url)["up_to_date"]
+    assert cli.json("db", "upgrade", "--url", postgres_url)["applied"] == []
+
+
+def test_the_sql_can_be_applied_by_hand_in_sqlite(cli: Cli, tmp_path: Path) -> None:
+    apsw.Connection(str(tmp_path / "hand.db")).execute(cli.ok("db", "sql"))
+    assert cli.json("db", "status", "--url", "sqlite:///hand.db")["up_to_date"]
+
+
+def test_a_database_of_another_program_is_left_alone_unless_it_is_adopted(cli: Cli, tmp_path: Path) -> None:
+    apsw.Connection(str(tmp_path / "other.db")).execute("CREATE TABLE users (name)")
+    result = cli("db", "upgrade", "--url", "sqlite:///other.db")
+    assert result.exit_code == 1
+    assert "is a database of another program" in result.stderr
+    assert "up to date" in cli.ok("db", "upgrade", "--adopt", "--url", "sqlite:///other.db")
+
+
+def test_a_password_is_never_shown() -> None:
+    assert shown_url("postgresql://ada:se:cr@t@host/db") == "postgresql://ada:***@host/db"
+    assert shown_url("postgresql://ada@host/db") == "postgresql://ada@host/db"
+    assert shown_url("sqlite:///a@b.db") == "sqlite:///a@b.db"
+
+
+def test_a_command_reads_the_url_before_and_after_its_name_and_from_a_file(cli: Cli, tmp_path: Path) -> None:
+    Tickwork("sqlite:///here.db").store.close()
+    assert cli.ok("--url", "sqlite:///here.db", "queues") == cli.ok("queues", "--url", "sqlite:///here.db")
+    (tmp_path / "tickwork.toml").write_text('url = "sqlite:///here.db"')
+    assert cli.ok("queues") == "No job stands in any queue.\n"
+
+
+def test_a_warning_of_the_library_is_a_plain_line(tmp_path: Path) -> None:
+    code = "import logging, tickwork.cli.base as b; b.log_to_stderr('%(level)s: %(message)s', 30); logging.warning('a\\x1b')"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stderr == "warning: a\\x1b\n"

@@ -1,0 +1,213 @@
+"""Waiters: readable when there may be something to do, for all processes of the store."""
+
+import os
+import select
+import socket
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.store.builders import HOUR, a_job, again, ended, failed, insert_one, reap, running
+from tests.store.conftest import OpensStore
+from tickwork.store.base import Store, Waiter
+from tickwork.store.postgres import PostgresStore
+from tickwork.store.postgres.notifier import GAP_S, Notifier
+from tickwork.store.sqlite.wake import SocketWaiter, wake_all
+from tickwork.testing import VirtualClock
+
+CAN_WAIT = ["sqlite", "postgres"]
+
+
+def called(waiter: Waiter, within_s: float = 5.0) -> bool:
+    return bool(select.select([waiter], [], [], within_s)[0])
+
+
+@pytest.fixture
+def waiter(store: Store, request: pytest.FixtureRequest) -> Waiter:
+    waiter = store.waiter()
+    request.addfinalizer(waiter.close)
+    if isinstance(store, PostgresStore):
+        assert called(waiter), "it calls once when it begins to listen, for what it may have missed"
+    waiter.clear()
+    return waiter
+
+
+@pytest.mark.parametrize("kind", CAN_WAIT, indirect=True)
+class TestCalls:
+    @pytest.mark.parametrize("verb", ["insert", "keyed insert", "cancel", "retry", "reclaim", "give back", "commit"])
+    def test_a_waiter_is_called_by_whatever_makes_work(
+        self, open_store: OpensStore, clock: VirtualClock, store: Store, waiter: Waiter, verb: str
+    ) -> None:
+        claimed, dead = running(store), ended(store, failed)
+        other = open_store()
+        other.now()
+        called(waiter, 0.05)
+        waiter.clear()
+        match verb:
+            case "insert":
+                insert_one(other)
+            case "keyed insert":
+                insert_one(other, key="k")
+            case "cancel":
+                other.cancel_jobs([claimed.job_id])
+            case "retry":
+                other.retry_jobs([dead])
+            case "reclaim":
+                clock.advance(HOUR)
+                reap(other)
+            case "give back":
+                other.finish_attempts([again(claimed)])
+            case "commit":
+                with other.connection() as tx:
+                    other.insert_jobs([a_job()], tx=tx)
+        assert called(waiter)
+
+    def test_calls_are_forgotten_when_cleared(self, store: Store, waiter: Waiter) -> None:
+        insert_one(store)
+        assert called(waiter)
+        waiter.clear()
+        assert not called(waiter, 0.05)
+
+    def test_a_burst_ends_with_a_call(self, store: Store, waiter: Waiter) -> None:
+        """The last job of a burst is not left for the next poll."""
+        for _ in range(30):
+            insert_one(store)
+            waiter.clear()
+        last = insert_one(store)
+        assert called(waiter)
+        assert last in store.get_jobs([last])
+
+    def test_every_waiter_is_called(self, store: Store, waiter: Waiter) -> None:
+        another = store.waiter()
+        called(another, 1)
+        another.clear()
+        insert_one(store)
+        assert called(waiter)
+        assert called(another)
+        another.close()
+
+    def test_a_closed_waiter_is_no_trouble(self, store: Store) -> None:
+        store.waiter().close()
+        insert_one(store)
+
+
+@pytest.mark.parametrize("kind", ["postgres-pooled"], indirect=True)
+def test_through_a_pooler_there_is_only_polling(store: Store) -> None:
+    waiter = store.waiter()
+    assert waiter.fileno() == -1
+    waiter.clear()
+    waiter.close()
+
+
+@pytest.mark.parametrize("kind", ["postgres-pooled"], indirect=True)
+def test_unless_there_is_a_way_around_it(open_store: OpensStore, postgres_database: str) -> None:
+    store = open_store(listen_url=postgres_database)
+    waiter = store.waiter()
+    assert called(waiter)
+    waiter.clear()
+    insert_one(store)
+    assert called(waiter)
+    waiter.close()
+
+
+def test_a_listener_comes_back_when_its_connection_is_cut(postgres: PostgresStore) -> None:
+    waiter = postgres.waiter()
+    assert called(waiter)
+    waiter.clear()
+    with postgres.connection() as tx:
+        cut = tx.execute("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE query LIKE 'LISTEN%%'")
+        assert cut.fetchone()[0] >= 1
+    assert called(waiter), "it listens again, and calls for what it may have missed"
+    waiter.clear()
+    insert_one(postgres)
+    assert called(waiter)
+    waiter.close()
+
+
+class TestNotifier:
+    """The first call is sent at once, those right after it together."""
+
+    @pytest.fixture
+    def sent(self) -> threading.Semaphore:
+        return threading.Semaphore(0)
+
+    def make(self, sent: threading.Semaphore, times: list[float]) -> Notifier:
+        return Notifier(sent.release, lambda: times[0])
+
+    def test_calls_within_the_gap_are_sent_once(self, sent: threading.Semaphore) -> None:
+        notifier = self.make(sent, [100.0])
+        for _ in range(50):
+            notifier.call()
+        assert sent.acquire(timeout=5)
+        assert sent.acquire(timeout=5), "the late ones, by a timer"
+        assert not sent.acquire(timeout=5 * GAP_S)
+
+    def test_after_the_gap_a_call_is_sent_at_once(self, sent: threading.Semaphore) -> None:
+        times = [100.0]
+        notifier = self.make(sent, times)
+        for _ in range(3):
+            notifier.call()
+            assert sent.acquire(blocking=False)
+            times[0] += 2 * GAP_S
+
+    def test_what_waits_is_sent_before_the_end(self, sent: threading.Semaphore) -> None:
+        notifier = self.make(sent, [100.0])
+        notifier.call()
+        notifier.call()
+        notifier.flush()
+        assert sent.acquire(blocking=False)
+        assert sent.acquire(blocking=False)
+        notifier.flush()
+        assert not sent.acquire(timeout=5 * GAP_S)
+
+
+def in_child(work: Callable[[], bool]) -> bool:
+    """Run `work` in a forked process; return whether it gave True."""
+    pid = os.fork()
+    if not pid:
+        try:
+            os._exit(0 if work() else 1)
+        except BaseException:
+            os._exit(2)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+class TestSockets:
+    """How SQLite's waiters are called: a socket for each, in a folder beside the file."""
+
+    @pytest.mark.parametrize("name", ["short", "a-very-long-name-" * 12])
+    def test_a_folder_with_a_long_name_will_do(self, tmp_path: Path, name: str) -> None:
+        waiter = SocketWaiter(tmp_path / name)
+        wake_all(tmp_path / name)
+        assert called(waiter)
+        waiter.close()
+        assert not (tmp_path / name).exists()
+
+    def test_a_socket_whose_owner_died_is_removed(self, tmp_path: Path) -> None:
+        folder = tmp_path / "wake"
+        folder.mkdir()
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as dead:
+            dead.bind(str(folder / "dead"))
+        wake_all(folder)
+        assert list(folder.iterdir()) == []
+
+    def test_a_waiter_that_nobody_clears_does_not_hold_up_the_caller(self, tmp_path: Path) -> None:
+        waiter = SocketWaiter(tmp_path / "wake")
+        for _ in range(2000):
+            wake_all(tmp_path / "wake")
+        assert called(waiter)
+        waiter.close()
+
+    def test_without_a_folder_nobody_is_called(self, tmp_path: Path) -> None:
+        wake_all(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("kind", CAN_WAIT, indirect=True)
+def test_a_forked_process_opens_the_store_anew(store: Store) -> None:
+    insert_one(store)
+    assert in_child(lambda: insert_one(store) is not None and len(store.queues()) == 1)
+    assert in_child(lambda: store.close() is None), "nor does it close its parent's"
+    insert_one(store)
+    assert store.queues()[0].due == 3
