@@ -104,6 +104,7 @@ class Handler:
     began: float
     wrote: int = 0
     gone: bool = False
+    stuck: bool = False
     end: End | None = None
     returned: bytes | None = None
 
@@ -304,7 +305,8 @@ class Judge:
         again = state == "queued" and ended_as in _CHARGED
         hold(state != "queued" or failures == story.failures, "S21", f"{what}: {failures} failures are counted, {story.failures} happened")
         hold(not again or story.failures <= retries, "S21", f"{what} is retried after {failures} failures")
-        hold(crashes - old.crashes <= (ended_as == "lost"), "S21", f"{what}: crashes {old.crashes} to {crashes}")
+        crashed = ended_as == "lost" or state == "cancelled"  # which hides how it ended
+        hold(crashes - old.crashes <= crashed, "S21", f"{what}: crashes {old.crashes} to {crashes}")
         hold(state != "queued" or crashes < CRASH_BUDGET, "S21", f"{what} is retried after {crashes} crashes")
         hold(old.cancel_at is None or state == "cancelled", "S19", f"{what} was cancelled, and its job is now {state}")
         if call.verb == "finish_attempts":
@@ -546,7 +548,13 @@ class Judge:
         self.world.trace.add(self.world.now_us, process.name, "began", *key)
 
     def handler_wrote(self, key: Key) -> None:
-        self.handlers[key].wrote += 1
+        handler = self.handlers[key]
+        handler.wrote += not handler.stuck
+
+    def handler_stuck(self, key: Key) -> None:
+        """It was told to end, and does not: what it does from here on is not asked for."""
+        self.handlers[key].stuck = True
+        self.world.trace.count("stuck handler")
 
     def handler_returned(self, key: Key, result: bytes) -> None:
         self.handlers[key].returned = result

@@ -8,7 +8,7 @@ the same reminders and the same patience.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import count
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -49,12 +49,28 @@ from tickwork.worker.messages import (
     to_executor,
 )
 
+from tickwork.worker.pools import ChildPools
+
 if TYPE_CHECKING:
     from sim.processes import WorkerProcess
 
 _HELLO = Hello({}, [], {})
 _WIRE_US = 100
 _KILLED = -9
+
+
+class SimPools(ChildPools):
+    """The shipped pools, over simulated children; the judge is told what a worker has started."""
+
+    def __init__(self, process: WorkerProcess, children: SimChildren) -> None:
+        super().__init__(children)
+        self._process = process
+        self.submit = self._submit
+
+    def _submit(self, assignments: Iterable[Assignment], alone: bool = False) -> None:
+        given = list(assignments)
+        self._process.world.judge.handed_out(self._process, given)
+        self._children.submit(given, alone)
 
 
 class SimChildren(Children):
@@ -88,11 +104,6 @@ class SimChildren(Children):
         child = SimChild(cast(Any, body), cast(Any, body), solo, target, moved_at=self._clock.monotonic())
         self._children.append(child)
         return child
-
-    def submit(self, assignments: Any, alone: bool = False) -> None:
-        given = list(assignments)
-        self._process.world.judge.handed_out(self._process, given)
-        super().submit(given, alone)
 
     def vanish(self) -> None:
         """The supervisor died; its children die with it."""
@@ -388,7 +399,7 @@ class Body(Actor):
 
     def _give_up(self, attempt: Attempt, kind: Literal["timed_out", "cancelled", "released"], error: str) -> None:
         if not attempt.over and attempt.key in self._attempts:
-            self.world.trace.count("stuck handler")
+            self.world.judge.handler_stuck(attempt.key)
             self._say(Stuck(attempt.given.job_id, attempt.given.attempt, kind, error, attempt.began))
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from sim.actor import Actor
 from sim.faults import SECOND, Crashed, Unreachable
-from sim.pools import SimChildren
+from sim.pools import SimChildren, SimPools
 from sim.trace import Broken, hold
 from tickwork.errors import WorkerError
 from tickwork.services.pruner import Pruner
@@ -19,7 +19,6 @@ from tickwork.services.reaper import Expirer, Reaper
 from tickwork.services.runner import LONGEST_S, Backoff, Service
 from tickwork.worker import loop as shipped
 from tickwork.worker.heartbeat import Heartbeat, Lease
-from tickwork.worker.pools import ChildPools
 from tickwork.worker.worker import Worker, WorkerOptions
 
 if TYPE_CHECKING:
@@ -127,7 +126,7 @@ class WorkerProcess(Actor):
         known = [task for task in world.config.tasks if task.name in config.tasks]
         self.worker = Worker(
             store,
-            ChildPools(self.children),
+            SimPools(self, self.children),
             known,
             world.config.solo_tasks,
             WorkerOptions(config.queues, config.slots, "host", index, "sim"),

@@ -17,7 +17,13 @@ def _args(cli: Cli, *arguments: str, input: str | None = None) -> object:
 def test_values_are_json_where_they_can_be_read_as_json_and_text_elsewhere(cli: Cli, shop: Shop) -> None:
     line = ["n=3", "yes=true", "to=ada@example.org", 'quoted="3"', "list=[1, 2]", "empty=", "nan=NaN", "eq=a=b"]
     assert _args(cli, *line) == {
-        **{"n": 3, "yes": True, "to": "ada@example.org", "quoted": "3", "list": [1, 2], "empty": "", "nan": "NaN"},
+        "n": 3,
+        "yes": True,
+        "to": "ada@example.org",
+        "quoted": "3",
+        "list": [1, 2],
+        "empty": "",
+        "nan": "NaN",
         "eq": "a=b",
     }
 
@@ -47,9 +53,13 @@ def test_options_say_when_where_and_how_urgent(cli: Cli, shop: Shop) -> None:
 
 
 def test_waiting_prints_the_result_and_exits_with_0(cli: Cli, shop: Shop) -> None:
+    @shop.app.task
+    def times(a: int, b: int) -> int:
+        return a * b
+
     with shop.app.worker():
-        result = cli("enqueue", "add", "a=2", "b=3", "--wait")
-    assert (result.exit_code, result.stdout) == (0, "5\n")
+        result = cli("enqueue", "times", "a=2", "b=3", "--wait")
+    assert (result.exit_code, result.stdout) == (0, "6\n")
     assert result.stderr.startswith("job ")
 
 

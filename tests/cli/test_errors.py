@@ -92,7 +92,7 @@ def test_a_worker_shows_why_the_code_cannot_be_imported_and_none_of_our_own(
     (tmp_path / "raises.py").write_text("1 / 0")
     (tmp_path / "empty.py").write_text("")
     command = [sys.executable, "-m", "tickwork", "worker", target, "--processes", "1"]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    result = subprocess.run(command, check=False, capture_output=True, text=True, timeout=30)
     assert result.returncode == 1
     assert told in result.stderr
     assert "tickwork/" not in result.stderr.replace("tickwork worker", "")
@@ -141,7 +141,7 @@ def test_ctrl_c_is_quiet(cli: Cli, file_url: str, monkeypatch: pytest.MonkeyPatc
 def test_a_pipe_that_nobody_reads_is_quiet(file_url: str) -> None:
     for arguments in ("--help", "db sql"):
         line = f"{sys.executable} -m tickwork {arguments} | true; exit ${{PIPESTATUS[0]}}"
-        result = subprocess.run(["bash", "-c", line], capture_output=True, text=True)
+        result = subprocess.run(["bash", "-c", line], check=False, capture_output=True, text=True)
         assert result.stderr == ""
         assert result.returncode in {0, 1}
 

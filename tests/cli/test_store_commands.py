@@ -123,6 +123,9 @@ def test_a_command_reads_the_url_before_and_after_its_name_and_from_a_file(cli: 
 
 
 def test_a_warning_of_the_library_is_a_plain_line(tmp_path: Path) -> None:
-    code = "import logging, tickwork.cli.base as b; b.log_to_stderr('%(level)s: %(message)s', 30); logging.warning('a\\x1b')"
+    code = (
+        "import logging; from tickwork.cli.base import log_to_stderr;"
+        "log_to_stderr('%(level)s: %(message)s', logging.WARNING); logging.warning('a\\x1b')"
+    )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stderr == "warning: a\\x1b\n"

@@ -24,7 +24,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tickwork.core import payload
+from tickwork.core.comparison import difference
 from tickwork.core.signature import Signature
 from tickwork.errors import InvalidArguments, InvalidInput, InvalidPayload
 
@@ -241,7 +241,7 @@ def test_any_value_for_any_hint_comes_back_as_that_hint_says_or_is_refused(one: 
         result = back(hint, value)
     except InvalidInput:
         return
-    assert payload.difference(value, result) is None
+    assert difference(value, result) is None
 
 
 # ---- binding --------------------------------------------------------------------------------------------------------

@@ -43,7 +43,9 @@ def a_worker(name: str, tasks: Sequence[str] = ("t",)) -> Worker:
 
 
 def a_definition(name: str = "t", **changes: Any) -> TaskDefinition:
-    return TaskDefinition(**{"name": name, "queue": "default", "priority": 5, "policy": Policy(), "schema": b"{}", **changes})
+    return TaskDefinition(
+        **{"name": name, "queue": "default", "priority": 5, "policy": Policy(), "schema": b"{}", **changes}
+    )
 
 
 def register(store: Store, name: str = "", lease: timedelta = MINUTE) -> WorkerId:
@@ -102,7 +104,9 @@ def failed(claimed: Claimed, error: str = "it broke") -> Finish:
 def again(claimed: Claimed, delay: timedelta = NOTHING, error: str | None = "it broke") -> Finish:
     """Failed, and to be tried again after `delay`."""
     failures = claimed.failures + 1
-    outcome = Transition(AttemptState.FAILED, JobState.QUEUED, failures, claimed.crashes, delay, claimed.alone, error=error)
+    outcome = Transition(
+        AttemptState.FAILED, JobState.QUEUED, failures, claimed.crashes, delay, claimed.alone, error=error
+    )
     return Finish(claimed.job_id, claimed.attempt, outcome)
 
 

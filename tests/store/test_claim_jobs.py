@@ -192,7 +192,9 @@ class TestLease:
         assert claim_one(store).job_id == job_id
 
     @pytest.mark.parametrize("past", [NOTHING, SECOND])
-    def test_a_worker_whose_lease_ran_out_claims_nothing(self, store: Store, clock: VirtualClock, past: timedelta) -> None:
+    def test_a_worker_whose_lease_ran_out_claims_nothing(
+        self, store: Store, clock: VirtualClock, past: timedelta
+    ) -> None:
         job_id = insert_one(store)
         worker = register(store, lease=MINUTE)
         clock.advance(MINUTE + past)

@@ -104,7 +104,12 @@ def test_all_tries_are_remembered_the_first_one_first(store: Store) -> None:
         store.finish_attempts([again(claim_one(store), error=f"error {n}")])
     claim_one(store)
     tries = store.attempts(job_id)
-    assert [(tried.number, tried.error) for tried in tries] == [(1, "error 0"), (2, "error 1"), (3, "error 2"), (4, None)]
+    assert [(tried.number, tried.error) for tried in tries] == [
+        (1, "error 0"),
+        (2, "error 1"),
+        (3, "error 2"),
+        (4, None),
+    ]
     assert [tried.state for tried in tries] == [AttemptState.FAILED] * 3 + [AttemptState.RUNNING]
 
 
@@ -152,7 +157,10 @@ class TestFence:
 
     def test_an_attempt_that_never_was_closes_nothing(self, store: Store) -> None:
         claimed = running(store)
-        others = [Finish(claimed.job_id, 2, succeeded(claimed).transition), Finish(an_id(), 1, succeeded(claimed).transition)]
+        others = [
+            Finish(claimed.job_id, 2, succeeded(claimed).transition),
+            Finish(an_id(), 1, succeeded(claimed).transition),
+        ]
         assert store.finish_attempts(others) == set()
         assert state_of(store, claimed.job_id) is JobState.RUNNING
 

@@ -33,7 +33,9 @@ def test_four_processes_share_a_store(open_store: OpensStore, kind: str, tmp_pat
     url = store.url if isinstance(store, PostgresStore) else str(tmp_path / "jobs.db")
     program = "import sys; from tests.store import hammer; hammer.main(*sys.argv[1:])"
     if kind == "sqlite-stdlib":
-        program = program.replace("hammer.main", "hammer.SqliteStore.__init__.__kwdefaults__['driver'] = 'sqlite3'; hammer.main")
+        program = program.replace(
+            "hammer.main", "hammer.SqliteStore.__init__.__kwdefaults__['driver'] = 'sqlite3'; hammer.main"
+        )
     crowd = [
         subprocess.Popen([sys.executable, "-c", program, url, schema, f"p{n}", "100"], cwd=TOP, stdout=subprocess.PIPE)
         for n in range(4)

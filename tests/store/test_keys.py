@@ -77,7 +77,9 @@ def test_key_for_keeps_a_key_taken_for_a_while_after_the_end(store: Store, clock
     assert store.find_key("k") == second
 
 
-@pytest.mark.parametrize("key_for", [timedelta(milliseconds=1500), timedelta(days=40), timedelta(days=1, microseconds=1)])
+@pytest.mark.parametrize(
+    "key_for", [timedelta(milliseconds=1500), timedelta(days=40), timedelta(days=1, microseconds=1)]
+)
 def test_key_for_is_exact(store: Store, clock: VirtualClock, key_for: timedelta) -> None:
     first = insert_one(store, key="k", policy=Policy(key_for=key_for))
     store.cancel_jobs([first])

@@ -207,7 +207,9 @@ class TestLeaving:
         store.prune(Retention(), 10)
         assert store.workers() == []
 
-    def test_a_lost_worker_is_remembered_until_its_attempts_are_reclaimed(self, store: Store, clock: VirtualClock) -> None:
+    def test_a_lost_worker_is_remembered_until_its_attempts_are_reclaimed(
+        self, store: Store, clock: VirtualClock
+    ) -> None:
         claimed = running(store)
         clock.advance(DAY)
         store.prune(Retention(), 10)

@@ -76,7 +76,12 @@ class TestPostgres:
         self, open_postgres: OpensPostgres, postgres_database: str, schema: str
     ) -> None:
         store = open_postgres(upgrade=False)
-        for attempt in (lambda: insert_one(store), store.now, lambda: claim(store), lambda: store.connection().__enter__()):
+        for attempt in (
+            lambda: insert_one(store),
+            store.now,
+            lambda: claim(store),
+            lambda: store.connection().__enter__(),
+        ):
             with pytest.raises(SchemaMismatch, match="tickwork db upgrade"):
                 attempt()
         with psycopg.connect(postgres_database) as connection:

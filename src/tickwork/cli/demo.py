@@ -54,8 +54,7 @@ def demo(seconds: float | None) -> None:
 def _run(folder: Path, stopped: threading.Event, seconds: float | None) -> None:
     path = folder / "demo.db"
     url = f"sqlite:///{path}"
-    os.environ["TICKWORK_URL"] = url  # before the tasks are imported: their app reads it
-    os.environ.pop("TICKWORK_DRIVER", None)
+    os.environ.update(TICKWORK_URL=url, TICKWORK_DRIVER="apsw")  # before the tasks are imported: their app reads it
     click.echo(f"The store is {path}, as long as this runs.")
     with ExitStack() as stack:
         from tickwork.cli.demo_shop import Shop

@@ -49,13 +49,10 @@ class Sink:
     def _within_limit(self, text: str) -> str:
         room = LOG_LIMIT - self._total
         self._total += len(text)
-        if room <= 0:
-            return ""
-        return (
-            text
-            if len(text) <= room
-            else f"{text[:room]}\n... more than {LOG_LIMIT:,} characters: the rest is not kept\n"
-        )
+        if len(text) <= room:
+            return text
+        notice = f"\n... more than {LOG_LIMIT:,} characters: the rest is not kept\n"
+        return text[:room] + notice if room >= 0 else ""  # below zero it was said already
 
     def flush(self) -> None:
         """Pass on what is there."""

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from difflib import get_close_matches
 from random import Random
 from typing import Protocol, assert_never
 
@@ -490,9 +491,11 @@ class Worker:
         known = {task.name for task in self._definitions}
         for name in self._store.due_tasks([queue for queue, _ in self._options.queues]) - known - self._unknown:
             self._unknown.add(name)
+            nearest = get_close_matches(name, known, n=1)
             _log.warning(
-                "UnknownTask: this worker has no task named %r. Its jobs stay queued. Start a worker that imports it.",
+                "UnknownTask: this worker has no task named %r%s. Its jobs stay queued. Start a worker that imports it.",
                 name,
+                f" (did you mean {nearest[0]!r}?)" if nearest else "",
             )
 
     def _wait(self, now: float) -> float:

@@ -89,7 +89,13 @@ class Session:
         self._sql = sql
 
     def run(self, statement: str, **values: Any) -> list[Any]:
-        return self.run_sql(self._sql[statement], {"now": self.now, **values})
+        """Run a statement, which says itself of what type its values are.
+
+        Numbers go as text, since psycopg would give them the smallest type that fits, and each combination of types
+        is another prepared statement.
+        """
+        texts = {name: str(value) if isinstance(value, int) else value for name, value in values.items()}
+        return self.run_sql(self._sql[statement], {"now": self.now, **texts})
 
     def run_sql(self, sql: str, values: dict[str, Any]) -> list[Any]:
         cursor = self.connection.execute(sql.encode(), values)

@@ -1,0 +1,97 @@
+"""`tickwork demo`: it runs, shows, and leaves nothing behind."""
+
+import io
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from tests.cli.programs import gone, program
+from tickwork.cli.demo_screen import fair_share, line, screen
+from tickwork.cli.demo_watch import Picture, Seen
+from tickwork.core.job import QueueView, WorkerView
+
+NOW = datetime(2026, 11, 15, tzinfo=UTC)
+
+
+def _picture() -> Picture:
+    worker = WorkerView("w", "host", 7, "0.1.0", ("default",), (), 10, "running", NOW, NOW + timedelta(minutes=1), 3)
+    kinds = [[Seen(state, "a_task", "now", f"{state} {n} " + "why " * 40) for n in range(3)] for state in "abcd"]
+    queues = [QueueView(name, 12, 3456, 2, NOW) for name in ("default", "images", "mail")]
+    ended = Counter(succeeded=123_456, failed=78, cancelled=9)
+    return Picture(NOW, [0.0, 5.0, 60.0] * 20, dict(ended), 6, 78, queues, [worker], kinds)
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (120, 40)])
+def test_a_screen_fits_its_terminal(width: int, height: int) -> None:
+    out = Console(file=io.StringIO(), width=width, height=height, force_terminal=True, color_system=None)
+    commands = [f"export TICKWORK_URL=sqlite:////tmp/{'x' * 80}", "tickwork jobs list"]
+    with out.capture() as captured:
+        out.print(screen(_picture(), out, 61.0, commands))
+    lines = captured.get().splitlines()
+    assert len(lines) < height
+    assert max(map(len, lines)) <= width
+    assert lines[0].startswith("Tickwork demo   61 s   123,543 jobs ended   ")
+
+
+def test_when_there_is_little_room_each_kind_of_job_gets_its_share() -> None:
+    chosen = fair_share(_picture().jobs, 6)
+    assert [seen.state for seen in chosen] == ["a", "a", "b", "b", "c", "d"]
+    assert len(fair_share(_picture().jobs, 99)) == 12
+
+
+def test_in_a_pipe_a_second_is_a_line() -> None:
+    assert line(_picture(), 61.0) == (
+        "  61 s   60.0 jobs/s  succeeded 123456  failed 78  cancelled 9  running 6  due 36  later 10368  retrying 6"
+    )
+
+
+@pytest.mark.process
+def test_it_runs_real_jobs_and_ctrl_c_leaves_no_process_and_no_file(tmp_path: Path) -> None:
+    with program(tmp_path, "demo", TMPDIR=str(tmp_path)) as demo:
+        demo.says("The store is ")
+        (folder,) = tmp_path.glob("tickwork-demo-*")
+        demo.says(" s  ", times=7)
+        tree = demo.tree()
+        assert len(tree) >= 4  # us, the supervisor, two children
+        assert demo.end(signal.SIGINT, within_s=10) == 0
+        gone(tree)
+    assert "succeeded 0 " not in demo.said.splitlines()[-2]
+    assert not folder.exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["program-0.log"]
+
+
+@pytest.mark.process
+def test_it_ends_by_itself_when_asked_to(tmp_path: Path) -> None:
+    with program(tmp_path, "demo", "--seconds", "2", TMPDIR=str(tmp_path)) as demo:
+        assert demo.process.wait(20) == 0
+    assert demo.said.splitlines()[-1].endswith(" is removed.")
+
+
+@pytest.mark.process
+def test_settings_of_the_user_do_not_matter_to_it(tmp_path: Path) -> None:
+    (tmp_path / "tickwork.toml").write_text('url = "sqlite:////no/folder/x.db"\ndriver = "sqlite3"')
+    with program(tmp_path, "demo", TMPDIR=str(tmp_path), TICKWORK_URL="nonsense", TICKWORK_DRIVER="nonsense") as demo:
+        demo.says(" s  ", times=2)
+        assert demo.end() == 0
+
+
+@pytest.mark.process
+def test_a_reader_that_leaves_ends_it_cleanly(tmp_path: Path) -> None:
+    line = f"{sys.executable} -m tickwork demo | head -n 2"
+    result = subprocess.run(
+        ["bash", "-c", line],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )
+    assert result.stderr == ""
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,68 @@
+"""`tickwork worker` as a real process."""
+
+import signal
+from pathlib import Path
+
+from tests.cli.programs import gone, program
+from tests.worker.fixtures import eventually
+from tickwork import Tickwork
+
+SHOP = """
+import sys, time
+from tickwork import Tickwork
+app = Tickwork()
+
+@app.task
+def add(a: int, b: int) -> int:
+    return a + b
+
+@app.task
+def nap(seconds: float) -> str:
+    time.sleep(seconds)
+    return "slept"
+
+@app.task(queue="mail")
+def send(to: str) -> None: ...
+"""
+
+
+def test_it_says_at_its_start_what_it_serves_and_drains_on_sigterm(tmp_path: Path, file_url: str) -> None:
+    (tmp_path / "shop.py").write_text(SHOP)
+    app = Tickwork(file_url)
+    job = app.named("nap").enqueue(seconds=0.5)
+    with program(tmp_path, "worker", "shop.py", "-c", "4", "--processes", "1", "-q", "default:2") as worker:
+        worker.says("which this worker does not serve: -q mail")
+        assert f"store      SQLite {_sqlite()} (through apsw), {tmp_path}/tickwork.db\n" in worker.said
+        assert "durability synchronous=FULL: " in worker.said
+        assert "tasks      add, nap, send\nqueues     default:2\nslots      4 in 1 process\npid        " in worker.said
+        assert f"pid        {worker.process.pid} " in worker.said
+        assert app.named("add").enqueue(a=1, b=2).result(timeout=10) == 3
+        eventually(lambda: job.state != "queued")
+        tree = worker.tree()
+        assert worker.end() == 0
+        assert job.state == "succeeded"
+        gone(tree)
+    app.close()
+
+
+def test_a_url_that_the_code_overrules_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(SHOP.replace("Tickwork()", "Tickwork('sqlite:///mine.db')"))
+    with program(tmp_path, "worker", "shop.py", "--processes", "1", "--url", "sqlite:///yours.db") as worker:
+        assert worker.process.wait(20) == 2
+        assert "--url says sqlite:///yours.db, and the code names another store itself" in worker.said
+        assert not (tmp_path / "yours.db").exists()
+
+
+def test_told_to_stop_while_it_imports_it_leaves_with_0(tmp_path: Path, file_url: str) -> None:
+    (tmp_path / "slow.py").write_text("import time; print('importing', flush=True); time.sleep(30)")
+    with program(tmp_path, "worker", "slow.py", "--processes", "1") as worker:
+        worker.says("importing")
+        tree = worker.tree()
+        assert worker.end(signal.SIGTERM) == 0
+        gone(tree)
+
+
+def _sqlite() -> str:
+    import apsw
+
+    return str(apsw.sqlite_lib_version())

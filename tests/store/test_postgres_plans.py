@@ -1,0 +1,171 @@
+"""How PostgreSQL carries out the statements that decide throughput: by index, and touching no more than it must."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from tests.store.builders import HOUR, a_job, claim, insert_one, jobs, register, running, succeeded
+from tickwork.core.ids import WorkerId
+from tickwork.store.postgres import PostgresStore, documents
+from tickwork.store.postgres.statements import statements
+
+Plan = dict[str, Any]
+
+
+@pytest.fixture
+def worker(postgres: PostgresStore) -> WorkerId:
+    return register(postgres)
+
+
+def claim_values(store: PostgresStore, worker: WorkerId, limit: int = 10) -> dict[str, Any]:
+    return {
+        "now": store._now(),
+        "worker": worker,
+        "queues": documents.text_array(("default",)),
+        "tasks": documents.text_array(("t",)),
+        "limit": limit,
+        "ahead_us": 250_000,
+    }
+
+
+def explain(
+    connection: psycopg.Connection[Any], query: str, values: dict[str, Any], *, run: bool = False
+) -> list[Plan]:
+    """Every node of the plan; with `run` it is carried out, measured and rolled back."""
+    how = "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " if run else "EXPLAIN (FORMAT JSON) "
+    with connection.transaction(force_rollback=True):
+        row = connection.execute((how + query).encode(), values or None).fetchone()
+    assert row is not None
+    found = row[0] if not isinstance(row[0], str) else json.loads(row[0])
+    return list(_nodes(found[0]["Plan"]))
+
+
+def explain_prepared(connection: psycopg.Connection[Any], values: dict[str, Any]) -> list[Plan]:
+    """Every node of the plan that the server keeps for the claim, carried out and rolled back."""
+    found = connection.execute("SELECT name FROM pg_prepared_statements WHERE statement LIKE '%picked%'").fetchone()
+    assert found is not None, "the claim is prepared"
+    places = dict.fromkeys(re.findall(r"%\((\w+)\)s", statements("any")["claim_jobs"]))
+    literals = sql.SQL(", ").join(sql.Literal(values[name]) for name in places)
+    execute = sql.SQL("EXECUTE {} ({})").format(sql.Identifier(found[0]), literals)
+    return explain(connection, execute.as_string(connection), {}, run=True)
+
+
+def _nodes(plan: Plan) -> Iterator[Plan]:
+    yield plan
+    for child in plan.get("Plans", []):
+        yield from _nodes(child)
+
+
+def on(table: str, nodes: list[Plan]) -> list[Plan]:
+    return [node for node in nodes if node.get("Relation Name") == table and node["Node Type"] != "ModifyTable"]
+
+
+class TestClaim:
+    @pytest.mark.parametrize("size", [0, 5000])
+    @pytest.mark.parametrize("analysed", [False, True])
+    def test_it_goes_by_indexes_whatever_the_planner_knows(
+        self, postgres: PostgresStore, worker: WorkerId, size: int, analysed: bool
+    ) -> None:
+        postgres.insert_jobs(jobs(size))
+        statement = statements(postgres.schema.name)["claim_jobs"]
+        with postgres._pool.lend() as connection:
+            if analysed:
+                connection.execute(f'ANALYZE "{postgres.schema.name}".queue, "{postgres.schema.name}".jobs'.encode())
+            nodes = explain(connection, statement, claim_values(postgres, worker))
+        assert {node["Node Type"] for node in on("queue", nodes) + on("jobs", nodes)} <= {
+            "Index Scan",
+            "Index Only Scan",
+        }
+        assert {node["Index Name"] for node in on("queue", nodes)} == {"queue_order", "queue_pkey"}
+
+    def test_behind_a_pooler_a_long_queue_is_read_by_index_too(self, postgres: PostgresStore, worker: WorkerId) -> None:
+        postgres.insert_jobs(jobs(5000))
+        statement = statements(postgres.schema.name)["claim_jobs"]
+        with postgres._user_pool.lend() as connection:  # as it was configured by its administrator
+            connection.execute(f'ANALYZE "{postgres.schema.name}".queue'.encode())
+            nodes = explain(connection, statement, claim_values(postgres, worker))
+        assert "Seq Scan" not in {node["Node Type"] for node in on("queue", nodes)}
+
+    def test_a_statement_that_was_planned_for_an_empty_queue_is_right_for_a_long_one(
+        self, postgres: PostgresStore, worker: WorkerId
+    ) -> None:
+        for _ in range(10):
+            assert claim(postgres, 10, worker) == []
+        postgres.insert_jobs(jobs(20_000))
+        with postgres._pool.lend() as connection:
+            nodes = explain_prepared(connection, claim_values(postgres, worker))
+        assert nodes[0]["Actual Rows"] == 10
+        assert sum(node["Actual Rows"] * node["Actual Loops"] for node in on("queue", nodes)) < 100
+        assert nodes[0]["Shared Hit Blocks"] + nodes[0]["Shared Read Blocks"] < 1000
+
+    def test_a_long_row_of_delayed_jobs_before_it_is_not_walked(
+        self, postgres: PostgresStore, worker: WorkerId
+    ) -> None:
+        for priority in (0, 3):
+            postgres.insert_jobs(jobs(10_000, priority=priority, delay=HOUR))
+        insert_one(postgres, priority=9)
+        statement = statements(postgres.schema.name)["claim_jobs"]
+        with postgres._pool.lend() as connection:
+            nodes = explain(connection, statement, claim_values(postgres, worker), run=True)
+        assert nodes[0]["Actual Rows"] == 1
+        assert sum(node["Actual Rows"] * node["Actual Loops"] for node in on("queue", nodes)) < 20
+        assert nodes[0]["Shared Hit Blocks"] + nodes[0]["Shared Read Blocks"] < 500
+
+    @pytest.mark.parametrize("limit", [1, 7])
+    def test_no_more_rows_are_locked_than_claimed(self, postgres: PostgresStore, worker: WorkerId, limit: int) -> None:
+        for priority in (1, 5, 9):
+            postgres.insert_jobs(jobs(4, priority=priority))
+        statement = statements(postgres.schema.name)["claim_jobs"]
+        count = (
+            f'SELECT count(*) FROM (SELECT FROM "{postgres.schema.name}".queue FOR UPDATE SKIP LOCKED) free'.encode()
+        )
+        with postgres._pool.lend() as connection, connection.transaction(force_rollback=True):
+            connection.execute(statement.encode(), claim_values(postgres, worker, limit))
+            with psycopg.connect(postgres.url) as other:
+                assert other.execute(count).fetchone() == (12 - limit,)
+
+    @pytest.mark.parametrize("forced", ["nestloop", "hashjoin", "mergejoin", "material", "sort", "indexscan"])
+    def test_a_limit_of_one_claims_one_in_any_plan(
+        self, postgres: PostgresStore, worker: WorkerId, forced: str
+    ) -> None:
+        """A planner that runs a limited sub-query several times would claim more than the limit."""
+        postgres.insert_jobs(jobs(50))
+        plans = ["seqscan", "indexscan", "bitmapscan", "hashjoin", "mergejoin", "nestloop", "material", "sort"]
+        with postgres._pool.lend() as connection, connection.transaction():
+            for plan in plans:
+                allowed = "on" if plan == forced or (forced == "nestloop") == (plan == "seqscan") else "off"
+                connection.execute(f"SET LOCAL enable_{plan} = {allowed}".encode())
+            rows = connection.execute(
+                postgres._sql["claim_jobs"].encode(), claim_values(postgres, worker, 1)
+            ).fetchall()
+        assert len(rows) == 1
+        (queue,) = postgres.queues()
+        assert (queue.due, queue.running) == (49, 1)
+
+
+def test_finishing_goes_by_indexes(postgres: PostgresStore) -> None:
+    claimed = running(postgres, key="k")
+    values = {"now": postgres._now(), "endings": documents.endings([succeeded(claimed)])}
+    for verb in ("finish_attempts", "reclaim_attempts"):
+        with postgres._pool.lend() as connection:
+            nodes = explain(connection, statements(postgres.schema.name)[verb], values)
+        for table in ("running", "keys", "jobs", "workers"):
+            assert "Seq Scan" not in {node["Node Type"] for node in on(table, nodes)}, (verb, table)
+
+
+def test_a_claim_reads_about_as_many_rows_as_it_claims(postgres: PostgresStore, worker: WorkerId) -> None:
+    postgres.insert_jobs([a_job() for _ in range(300)])
+    statement = statements(postgres.schema.name)["claim_jobs"]
+    with postgres._pool.lend() as connection:
+        nodes = explain(connection, statement, claim_values(postgres, worker, 100), run=True)
+    read = [node["Actual Rows"] * node["Actual Loops"] for node in on("queue", nodes)]
+    assert sum(read) < 220, "each is read once to be picked, and once to be taken out"
+
+
+def test_statements_are_short_enough_for_the_drivers_cache(postgres: PostgresStore) -> None:
+    assert {name for name, sql in postgres._sql.items() if len(sql) > 4096} == set()
