@@ -24,6 +24,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tickwork.core import payload
 from tickwork.core.comparison import difference
 from tickwork.core.signature import Signature
 from tickwork.errors import InvalidArguments, InvalidInput, InvalidPayload
