@@ -32,7 +32,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _introduce(console, facts)
         with Teller(console, len(rows) * len(places)) as teller:
             outcomes = list(run_rows(places, rows, sizes, repeat, teller))
-    Console(width=None if sys.stdout.isatty() else 150).print(report.table(outcomes))
+    out = Console(width=None if sys.stdout.isatty() else report.WIDE)
+    out.print(report.table(outcomes, out.width))
     console.print(f"Everything that was measured is in {report.write(outcomes, facts)}")
     return int(any(outcome.error for outcome in outcomes))
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from rich import box
 from rich.table import Table
 
 from bench.places import Place, temporary_folder
@@ -26,26 +27,29 @@ LATEST = Path(__file__).parent / "results" / "latest.json"
 _FSYNCS = 100
 
 
-_CAPTION = "ms: p50 / p95 / p99. Ratio: ours to raw. Spread: of our runs. WAL, commits, dead rows: of each job."
+WIDE = 130  # columns that a terminal needs for everything
+_CAPTION = "ms: p50/p95/p99. Ratio: ours to raw (p50). Spread: of our runs. WAL, commits, dead rows: of each job."
 _COSTS = {"wal_bytes_per_job": "WAL bytes", "commits_per_job": "commits", "dead_tuples_per_job": "dead rows"}
 
 
-def table(outcomes: Sequence[Outcome]) -> Table:
-    """Ours beside raw, a line for each row and store."""
-    made = Table(title="Medians, beside raw loops on the same store", caption=_CAPTION, caption_justify="left")
-    for column in ("workload", "store"):
-        made.add_column(column)
-    for column in ("ours", "raw", "ratio", "spread", *_COSTS.values()):
-        made.add_column(column, justify="right")
+def table(outcomes: Sequence[Outcome], width: int = WIDE) -> Table:
+    """Ours beside raw, a line for each row and store. Where there is little room, what is not a figure goes first."""
+    made = Table(title="Medians, beside raw loops on the same store", caption=_CAPTION, box=box.SIMPLE_HEAD)
+    made.title_justify = made.caption_justify = "left"
+    shown = ["ours", "raw", "ratio", *(["spread", *_COSTS.values()] if width >= WIDE else [])]
+    made.add_column("workload", min_width=10)
+    made.add_column("store", no_wrap=True)
+    for column in shown:
+        made.add_column(column, justify="right", no_wrap=True)
     for outcome in outcomes:
-        made.add_row(*_line(outcome))
+        made.add_row(*_line(outcome)[: 2 + len(shown)])
     return made
 
 
 def _line(outcome: Outcome) -> list[str]:
     row, extra = outcome.row, outcome.extra()
     ours = _figures(outcome.figures(), row.unit) if outcome.error is None else "failed"
-    ratio = " / ".join(f"{one:.2f}" if one < 10 else f"{one:.0f}" for one in outcome.ratios().values())
+    ratio = next((f"{one:.2f}" for one in outcome.ratios().values()), "")
     apart = f"{outcome.spread():.0%}" if len(outcome.ours) > 1 else ""
     costs = [_cost(extra[name]) if name in extra else "" for name in _COSTS]
     return [row.title, outcome.store, ours, _figures(outcome.raw_figures(), row.unit), ratio, apart, *costs]
@@ -58,7 +62,7 @@ def _cost(value: float) -> str:
 def _figures(figures: Mapping[str, float], unit: str) -> str:
     if unit == "jobs/s":
         return " / ".join(f"{value:,.0f}/s" for value in figures.values())
-    return " / ".join(f"{value:.1f}" for value in figures.values()) + (" ms" if figures else "")
+    return "/".join(f"{value:.1f}" for value in figures.values()) + (" ms" if figures else "")
 
 
 def write(outcomes: Sequence[Outcome], facts: Mapping[str, Any], path: Path = LATEST) -> Path:

@@ -67,9 +67,10 @@ class Call:
 
     def arg(self, name: str) -> Any:
         """An argument by its name, however it was passed."""
-        bound = _signature(self.verb).bind(None, *self.args, **self.named)
-        bound.apply_defaults()
-        return bound.arguments[name]
+        if name in self.named:
+            return self.named[name]
+        place, default = _parameters(self.verb)[name]
+        return self.args[place] if place < len(self.args) else default
 
     def told(self) -> list[object]:
         """For the trace: the same at every replay, whatever order sets have."""
@@ -78,8 +79,10 @@ class Call:
 
 
 @cache
-def _signature(verb: str) -> inspect.Signature:
-    return inspect.signature(getattr(SqliteStore, verb))
+def _parameters(verb: str) -> dict[str, tuple[int, Any]]:
+    """The parameters of a verb: their place among the arguments, and their default."""
+    _, *parameters = inspect.signature(getattr(SqliteStore, verb)).parameters.values()
+    return {one.name: (place, one.default) for place, one in enumerate(parameters)}
 
 
 @dataclass(slots=True)
@@ -380,7 +383,7 @@ class Judge:
             hold(row.result == result, "OWN", f"job {row.job_id} has the result {row.result}, not {result}")
 
     def _judge_unstarted(self, call: Call, story: Story, old: QueueRow, row: FinishedRow) -> None:
-        self._by(call, Move(row.job_id, old, row), "cancel_jobs", "expire_jobs")
+        self._by(call, Move(row.job_id, old, row), "cancel_jobs", "expire_jobs", invariant="S6")
         if call.verb == "expire_jobs":
             due = old.expires_at is not None and old.expires_at <= call.now
             hold(due and row.state == "expired", "S14", f"a job expired before its deadline: {old} {row}")

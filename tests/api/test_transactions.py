@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy
 from sqlalchemy.orm import Session
 
-from tests.worker.fixtures import eventually, supersede
+from tests.worker.fixtures import eventually, output_of, supersede
 from tickwork import Job, JobFailed, Tickwork, current_job
 from tickwork.errors import InvalidInput, LeaseLost, MixedDrivers
 
@@ -216,7 +216,7 @@ def test_the_writes_of_a_handler_commit_with_its_jobs_end(shop: Tickwork) -> Non
         job = work.enqueue(5)
         assert job.result(timeout=10) == 5
     assert (count(shop), job.attempt, job.attempts()[0].state) == (5, 1, "succeeded")
-    assert [chunk.text for chunk in job.logs()] == ["written\n"]
+    assert output_of(job) == "written\n"
 
 
 def test_a_transactional_handler_may_run_in_a_test_like_any_function(shop: Tickwork) -> None:

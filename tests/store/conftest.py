@@ -1,5 +1,6 @@
 """Each test of the behaviour of a store runs on every way to have one: this directory is the definition of a Store."""
 
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from itertools import count
@@ -9,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.postgres_server import Postgres
+from tests.postgres_server import GivenPostgres, Postgres
 from tests.store.pooler import Pooler
 from tickwork.store.base import Store
 from tickwork.store.postgres import PostgresStore
@@ -65,8 +66,10 @@ def _sqlite(path: Path, kind: str) -> Callable[..., Store]:
 @pytest.fixture(scope="session")
 def postgres_database(postgres_server: Postgres) -> Iterator[str]:
     """A database that the tests of this process share; each has a schema of its own in it."""
-    yield postgres_server.create_database("stores")
-    postgres_server.drop_database("stores")
+    name = f"stores_{uuid.uuid4().hex}"
+    yield postgres_server.create_database(name)
+    if isinstance(postgres_server, GivenPostgres):  # one of our own goes as a whole, which is quicker
+        postgres_server.drop_database(name)
 
 
 @pytest.fixture

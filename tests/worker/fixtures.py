@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from itertools import groupby
 from pathlib import Path
 from random import Random
 from typing import TypeVar
@@ -26,6 +27,15 @@ def eventually(condition: Callable[[], Value], within_s: float = 10.0, what: str
             pytest.fail(f"not true within {within_s:g} s: {what or condition}; it is {value!r}")
         time.sleep(0.005)
     return value
+
+
+def output_of(job: Job, attempt: int | None = None) -> str:
+    """What the handlers of a job wrote, in one piece, or one attempt of it."""
+    chunks = job.logs()
+    for number, group in groupby(chunks, key=lambda chunk: chunk.attempt):
+        seqs = [chunk.seq for chunk in group]
+        assert seqs == list(range(len(seqs))), f"a piece of attempt {number} is missing"
+    return "".join(chunk.text for chunk in chunks if attempt in (None, chunk.attempt))
 
 
 def supersede(job: Job) -> None:

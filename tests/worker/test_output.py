@@ -4,23 +4,12 @@ import asyncio
 import logging
 import sys
 import threading
-from itertools import groupby
 
 import pytest
 
-from tests.worker.fixtures import eventually
-from tickwork import Job, Tickwork, current_job
+from tests.worker.fixtures import eventually, output_of
+from tickwork import Tickwork, current_job
 from tickwork.worker.capture import LOG_LIMIT, Sink
-
-
-def text_of(job: Job, attempt: int | None = None) -> str:
-    chunks = job.logs()
-    assert [(chunk.attempt, chunk.seq) for chunk in chunks] == [
-        (number, seq)
-        for number, group in groupby(chunks, key=lambda chunk: chunk.attempt)
-        for seq, _ in enumerate(list(group))
-    ]
-    return "".join(chunk.text for chunk in chunks if attempt in (None, chunk.attempt))
 
 
 def test_stdout_stderr_and_logging_are_kept_in_order(app: Tickwork, capsys: pytest.CaptureFixture[str]) -> None:
@@ -35,7 +24,7 @@ def test_stdout_stderr_and_logging_are_kept_in_order(app: Tickwork, capsys: pyte
     with app.worker():
         job = work.enqueue()
         job.result(timeout=10)
-        assert text_of(job) == (
+        assert output_of(job) == (
             "to stdout\nto stderr\nWARNING shop: to a logger\nINFO tickwork.task.work: by the job's own\nno newline"
         )
     shown = capsys.readouterr()
@@ -53,7 +42,7 @@ def test_attempts_are_apart(app: Tickwork) -> None:
     with app.worker():
         job = work.enqueue()
         job.result(timeout=10)
-    assert [text_of(job, n) for n in (1, 2, 3)] == ["attempt 1\n", "attempt 2\n", "attempt 3\n"]
+    assert [output_of(job, n) for n in (1, 2, 3)] == ["attempt 1\n", "attempt 2\n", "attempt 3\n"]
     (*_, last) = [chunk.seq for chunk in job.logs() if chunk.attempt == 1]
     assert {chunk.attempt for chunk in job.logs(after=(1, last))} == {2, 3}
     assert [chunk.attempt for chunk in job.logs(limit=1)] == [1]
@@ -78,7 +67,7 @@ def test_jobs_at_the_same_time_are_apart(app: Tickwork) -> None:
         jobs = {name: plain.enqueue(name) for name in "abcd"} | {name: on_the_loop.enqueue(name) for name in "efgh"}
         for name, job in jobs.items():
             job.result(timeout=20)
-            assert text_of(job) == "".join(f"{name} {line}\n" for line in range(50))
+            assert output_of(job) == "".join(f"{name} {line}\n" for line in range(50))
 
 
 def test_output_is_readable_while_it_runs(app: Tickwork) -> None:
@@ -92,11 +81,11 @@ def test_output_is_readable_while_it_runs(app: Tickwork) -> None:
 
     with app.worker():
         job = work.enqueue()
-        eventually(lambda: text_of(job) == "first\n")
+        eventually(lambda: output_of(job) == "first\n")
         assert job.state == "running"
         go_on.set()
         job.result(timeout=10)
-        assert text_of(job) == "first\nsecond\n"
+        assert output_of(job) == "first\nsecond\n"
 
 
 def test_output_of_a_failed_attempt_is_kept(app: Tickwork) -> None:
@@ -108,7 +97,7 @@ def test_output_of_a_failed_attempt_is_kept(app: Tickwork) -> None:
     with app.worker():
         job = work.enqueue()
         assert job.wait(timeout=10) == "failed"
-        assert text_of(job) == "so far so good\n"
+        assert output_of(job) == "so far so good\n"
 
 
 def test_output_of_a_transactional_handler_is_kept_when_it_ends_and_when_it_fails(app: Tickwork) -> None:
@@ -123,7 +112,7 @@ def test_output_of_a_transactional_handler_is_kept_when_it_ends_and_when_it_fail
         job = work.enqueue()
         job.result(timeout=10)
     for n in (1, 2):
-        assert text_of(job, n) == "x" * 10_000 + f"\nattempt {n}\n"
+        assert output_of(job, n) == "x" * 10_000 + f"\nattempt {n}\n"
 
 
 def test_much_output_is_kept_whole(app: Tickwork) -> None:
@@ -135,7 +124,7 @@ def test_much_output_is_kept_whole(app: Tickwork) -> None:
     with app.worker():
         job = work.enqueue()
         job.result(timeout=20)
-        assert text_of(job) == "".join(f"line {n}\n" for n in range(20_000))
+        assert output_of(job) == "".join(f"line {n}\n" for n in range(20_000))
 
 
 def test_what_no_store_can_hold_is_escaped(app: Tickwork) -> None:
@@ -146,7 +135,7 @@ def test_what_no_store_can_hold_is_escaped(app: Tickwork) -> None:
     with app.worker():
         job = work.enqueue()
         job.result(timeout=10)
-        assert text_of(job) == "WARNING shop: NUL \\0, half a pair \\ud800, a duck 🦆\n"
+        assert output_of(job) == "WARNING shop: NUL \\0, half a pair \\ud800, a duck 🦆\n"
 
 
 def test_a_handler_finds_the_standard_streams_as_it_knows_them(

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.worker.fixtures import eventually
+from tests.worker.fixtures import eventually, output_of
 from tickwork import JobCancelled, JobFailed, Tickwork
 from tickwork.errors import InvalidInput
 
@@ -160,7 +160,7 @@ def test_a_cpu_bound_task_runs_in_a_process_of_its_own(cpu: Any) -> None:
         assert cpu.where.enqueue().result(timeout=20) != os.getpid()
         job = cpu.count.enqueue(1000)
         assert job.result(timeout=20) == 499500
-        assert [chunk.text for chunk in job.logs()] == ["counting to 1000\n"]
+        assert output_of(job) == "counting to 1000\n"
         assert cpu.saves.enqueue().result(timeout=20) == 1
         (child,) = cpu.app.jobs(task="children")
         assert child.result(timeout=20) == child.view.parent

@@ -14,7 +14,7 @@ trap '' INT TERM HUP
 while read -r sign group; do
     if [ "$sign" = + ]; then groups="$groups $group "; else groups="${groups%% $group *} ${groups#* $group }"; fi
 done
-for group in $groups; do kill -9 -- "-$group" 2>/dev/null; done
+for group in $groups; do kill -s KILL -- "-$group" 2>/dev/null; done
 """
 
 

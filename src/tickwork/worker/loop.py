@@ -81,7 +81,8 @@ class WorkerLoop:
             raise
         except Exception as error:
             # Only for this long: handlers are still to be ended in time. And not less, however much they have to say.
-            self._pause(min(self._backoff.failed(error), PAUSE_S, self._left()))
+            patience = self._worker.patience(self._clock.monotonic())
+            self._pause(min(self._backoff.failed(error), PAUSE_S, patience, self._left()))
         else:
             if not self._over():
                 self._wait(min(wait, self._left()))

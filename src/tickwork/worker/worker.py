@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from difflib import get_close_matches
+from math import inf
 from random import Random
 from typing import Protocol, assert_never
 
@@ -179,6 +180,14 @@ class Worker:
     def busy(self) -> bool:
         """Whether it holds jobs, or endings that are not stored."""
         return bool(self._held or self._endings)
+
+    def patience(self, now: float) -> float:
+        """How long it may be left alone even while the store does not answer: until a handler has to be ended."""
+        times = [held.kill_at - now for held in self._held.values() if held.kill_at is not None]
+        left = self._lease.left(now)
+        if self._held and left > 0:
+            times.append(left)
+        return max(0.0, min(times, default=inf))
 
     def drain(self) -> None:
         """Take no more jobs; what runs goes on."""
@@ -493,7 +502,7 @@ class Worker:
             self._unknown.add(name)
             nearest = get_close_matches(name, known, n=1)
             _log.warning(
-                "UnknownTask: this worker has no task named %r%s. Its jobs stay queued. Start a worker that imports it.",
+                "UnknownTask: this worker has no task named %r%s. Its jobs stay queued. Start a worker that has it.",
                 name,
                 f" (did you mean {nearest[0]!r}?)" if nearest else "",
             )
@@ -507,9 +516,8 @@ class Worker:
         for held in self._held.values():
             if not held.running and owning:
                 times.append(held.start_at)
-            if held.kill_at is not None:
-                times.append(held.kill_at)
         if self._held:
+            times.append(now + self.patience(now))
             times.append(now + (NOTES_S if self._notes.logs or self._notes.progress else CANCEL_LOOK_S))
         return max(0.0, min(times) - now)
 

@@ -1,0 +1,87 @@
+"""`python -m sim --seeds N --from K`: runs the seeds K to K+N-1 and says how many ran, and what was seen."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from sim.run import Outcome, Report, run_seeds
+
+_LINE_EVERY_S = 5.0
+
+
+def main() -> int:
+    """Run; 0 when every invariant held and everything that must be seen was seen."""
+    parser = argparse.ArgumentParser(prog="python -m sim", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=300, metavar="N", help="how many seeds to run (300)")
+    parser.add_argument("--from", type=int, default=0, metavar="K", dest="first", help="the first of them (0)")
+    parser.add_argument("--failures", type=int, default=1, metavar="F", help="stop after so many that failed (1)")
+    given = parser.parse_args()
+    console = Console(highlight=False, soft_wrap=True)
+    began = time.monotonic()
+    report = _run(console, given.first, given.seeds, given.failures)
+    _tell(console, report, given.first, given.seeds, time.monotonic() - began)
+    return 0 if _good(report, given.seeds) else 1
+
+
+def _run(console: Console, first: int, count: int, most_failures: int) -> Report:
+    seeds = range(first, first + count)
+    if not console.is_terminal:
+        return run_seeds(seeds, _Lines(console, count), most_failures=most_failures)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console) as progress:
+        task = progress.add_task("seeds", total=count)
+        return run_seeds(
+            seeds, lambda report: progress.update(task, completed=report.seeds), most_failures=most_failures
+        )
+
+
+class _Lines:
+    """Says how far it is, a line every few seconds, for logs."""
+
+    def __init__(self, console: Console, count: int) -> None:
+        self._console = console
+        self._count = count
+        self._next = time.monotonic() + _LINE_EVERY_S
+
+    def __call__(self, report: Report) -> None:
+        if time.monotonic() >= self._next:
+            self._next = time.monotonic() + _LINE_EVERY_S
+            self._console.print(f"{report.seeds} of {self._count} seeds, {report.hours:.1f} virtual hours")
+
+
+def _tell(console: Console, report: Report, first: int, count: int, took_s: float) -> None:
+    for failure in report.failures:
+        _tell_failure(console, failure)
+    for what in sorted(report.counts):
+        console.print(f"{report.counts[what]:>9,}  {what}", markup=False)
+    if _enough(count) and report.unseen:
+        console.print(f"RED: this run never saw: {', '.join(report.unseen)}")
+    console.print(
+        f"{report.seeds} of {count} seeds ({first} to {first + report.seeds - 1}), {report.hours:.2f} virtual hours, "
+        f"{report.seeds / max(took_s, 1e-9):.1f} seeds/s, {len(report.failures)} failed"
+    )
+
+
+def _tell_failure(console: Console, failure: Outcome) -> None:
+    for line in failure.told[-30:]:
+        console.print(line, markup=False)
+    console.print(f"seed {failure.seed} broke {failure.broken}: {failure.message}", markup=False)
+    console.print(f"replay: make sim SEEDS=1 FROM={failure.seed}\n", markup=False)
+
+
+def _enough(count: int) -> bool:
+    """Whether so many seeds must have seen everything; one that is replayed need not."""
+    return count >= 100
+
+
+def _good(report: Report, count: int) -> bool:
+    return not report.failures and not (_enough(count) and report.unseen)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,219 @@
+"""Bugs that are planted on purpose: a simulator that does not find them would not find others like them.
+
+The numbers are those of RELIABILITY.md 3a; those without one were found by the simulator in the product, and are planted
+again here so that they would be found again. A plant changes a statement's text or a function while its context is
+open, and says so when the text that it wants to change is not there any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from random import Random
+from typing import Any
+from unittest import mock
+
+from sim.actor import Actor
+from sim.faults import FaultPlan
+from sim.run import run_seed
+from sim.world import World
+from tickwork.core.ids import WorkerId
+from tickwork.core.job import JobState
+from tickwork.core.outcome import Transition
+from tickwork.core.retry import RetryPolicy
+from tickwork.store.base import Finish
+from tickwork.store.codec import duration_us
+from tickwork.store.sqlite import SqliteStore
+from tickwork.store.sqlite import store as sqlite
+from tickwork.worker.heartbeat import Heartbeat
+from tickwork.worker.worker import Worker
+
+
+@dataclass(frozen=True, slots=True)
+class Plant:
+    """A bug, and the invariants of which one must be named when it is found."""
+
+    name: str
+    plant: Callable[[], AbstractContextManager[object]]
+    breaks: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Find:
+    """A planted bug that was found: by which seed, after how many, as what."""
+
+    seed: int
+    after: int
+    broken: str
+    message: str
+
+
+def find(plant: Plant, first: int, most: int, plan: FaultPlan | None = None) -> Find | None:
+    """Run seeds with the bug until one breaks an invariant; None when none did."""
+    with plant.plant():
+        for seed in range(first, first + most):
+            outcome = run_seed(seed, plan=plan)
+            if outcome.broken is not None:
+                return Find(seed, seed - first + 1, outcome.broken, outcome.message)
+    return None
+
+
+def _statement(name: str, old: str, new: str) -> AbstractContextManager[object]:
+    text = sqlite._SQL[name]
+    if text.count(old) != 1:
+        raise ValueError(f"the statement {name} does not contain {old!r} once; plant this bug another way")
+    return mock.patch.dict(sqlite._SQL, {name: text.replace(old, new)})
+
+
+def _finish_without_attempt() -> AbstractContextManager[object]:
+    return _statement("leave_running", "AND attempt = ?", "AND ? > 0")
+
+
+def _finish_without_state() -> AbstractContextManager[object]:
+    """A result is taken for a job that is not running any more, but waiting for its next attempt."""
+    original = sqlite._finish
+
+    def finish_anyway(transaction: Any, finish: Finish, guard: str, extra: tuple[int, ...]) -> str | None:
+        worker = original(transaction, finish, guard, extra)
+        if worker is None and finish.transition.job is JobState.SUCCEEDED:
+            for standing in transaction.run("dequeue", (finish.job_id,)):
+                sqlite._end_unstarted(transaction, finish.job_id, JobState.SUCCEEDED, standing, "")
+                return "somebody"
+        return worker
+
+    return mock.patch.object(sqlite, "_finish", finish_anyway)
+
+
+def _renew_for_anyone() -> AbstractContextManager[object]:
+    return _statement("renew_lease", "WHERE id = ?", "WHERE ? <> ''")
+
+
+@contextmanager
+def _attempt_counted_at_finish() -> Iterator[None]:
+    """Whoever finishes raises the number; the reaper does not finish, so what it gives back keeps its number."""
+    original = sqlite._finish
+
+    def finish(transaction: Any, finish: Finish, guard: str, extra: tuple[int, ...]) -> str | None:
+        worker = original(transaction, finish, guard, extra)
+        if worker is not None and guard == "leave_running":
+            sql = "UPDATE tickwork_queue SET attempt = attempt + 1 WHERE job_id = ?"
+            transaction.connection.run(sql, (finish.job_id,))
+        return worker
+
+    with ExitStack() as stack:
+        stack.enter_context(_statement("pick_due", "q.attempt + 1", "max(q.attempt, 1)"))
+        stack.enter_context(mock.patch.object(sqlite, "_finish", finish))
+        yield
+
+
+@contextmanager
+def _lease_from_worker_clock() -> Iterator[None]:
+    asking: list[Actor] = []
+    carry_out = World._carry_out
+
+    def note_who(self: World, actor: Actor, *args: Any) -> Any:
+        asking[:] = [actor]
+        return carry_out(self, actor, *args)
+
+    def renew_lease(self: SqliteStore, worker: WorkerId, lease: timedelta) -> bool:
+        with self._write() as transaction:
+            until = asking[0].clock.wall_us() + duration_us(lease)
+            return bool(transaction.run("renew_lease", (until, worker)))
+
+    with ExitStack() as stack:
+        stack.enter_context(mock.patch.object(World, "_carry_out", note_who))
+        stack.enter_context(mock.patch.object(SqliteStore, "renew_lease", renew_lease))
+        yield
+
+
+def _lease_not_renewed() -> AbstractContextManager[object]:
+    return mock.patch.object(Heartbeat, "tick", lambda self, now: self._lease.duration.total_seconds() / 3)
+
+
+def _reaper_without_recheck() -> AbstractContextManager[object]:
+    return _statement("leave_running_expired", "w.lease_until < ?", "? > 0")
+
+
+def _priority_ignored() -> AbstractContextManager[object]:
+    """A batch is filled by age alone."""
+
+    def pick(transaction: Any, queues: Any, tasks: str, limit: int, after: int, until: int) -> list[Any]:
+        values = {"tasks": tasks, "after": after, "until": until, "now": transaction.now, "limit": limit}
+        found = [
+            row
+            for queue in queues
+            for priority in range(10)
+            for row in transaction.run("pick_due", {**values, "queue": queue, "priority": priority})
+        ]
+        return sorted(found, key=lambda row: row[7])[:limit]
+
+    return mock.patch.object(sqlite, "_pick", pick)
+
+
+def _key_released_early() -> AbstractContextManager[object]:
+    original = sqlite._finish
+
+    def finish(transaction: Any, finish: Finish, guard: str, extra: tuple[int, ...]) -> str | None:
+        worker = original(transaction, finish, guard, extra)
+        if worker is not None:
+            transaction.run("free_key", (finish.job_id,))
+        return worker
+
+    return mock.patch.object(sqlite, "_finish", finish)
+
+
+def _retry_without_cap() -> AbstractContextManager[object]:
+    original = RetryPolicy.delay
+
+    def delay(self: RetryPolicy, failures: int, rng: Random) -> timedelta | None:
+        return original(replace(self, retries=failures), failures, rng)
+
+    return mock.patch.object(RetryPolicy, "delay", delay)
+
+
+def _cancel_loses_to_retry() -> AbstractContextManager[object]:
+    def cancelled(outcome: Transition) -> Transition:
+        return outcome
+
+    return mock.patch.object(sqlite, "_cancelled", cancelled)
+
+
+def _unanswered_claim_forgotten() -> AbstractContextManager[object]:
+    return mock.patch.object(Worker, "_give_back_unknown", lambda self, now: None)
+
+
+def _start_after_lease() -> AbstractContextManager[object]:
+    """Whatever was claimed is started, however long the claim took."""
+    original = Worker._start_due
+
+    def start_due(self: Worker, now: float) -> None:
+        until, self._lease.until = self._lease.until, now + 1e9
+        try:
+            original(self, now)
+        finally:
+            self._lease.until = until
+
+    return mock.patch.object(Worker, "_start_due", start_due)
+
+
+def _bug(name: str, plant: Callable[[], AbstractContextManager[object]], *breaks: str) -> Plant:
+    return Plant(name, plant, frozenset(breaks))
+
+
+PLANTS = (
+    _bug("1 finish without the attempt", _finish_without_attempt, "S6"),
+    _bug("2 finish without the state", _finish_without_state, "S6"),
+    _bug("3 a heartbeat renews for anyone", _renew_for_anyone, "S6"),
+    _bug("4 attempts counted at finish", _attempt_counted_at_finish, "S3"),
+    _bug("5 lease from the worker's clock", _lease_from_worker_clock, "S26"),
+    _bug("6 lease not renewed", _lease_not_renewed, "WELL", "L1"),
+    _bug("7 reaper does not look again", _reaper_without_recheck, "S4"),
+    _bug("16 priority ignored in a batch", _priority_ignored, "S13"),
+    _bug("17 key released before the end", _key_released_early, "S9", "KEY"),
+    _bug("18 retry without cap", _retry_without_cap, "S21"),
+    _bug("19 cancel loses to retry", _cancel_loses_to_retry, "S19"),
+    _bug("a claim that was not answered is forgotten", _unanswered_claim_forgotten, "L2"),
+    _bug("started although the lease is over", _start_after_lease, "R10"),
+)

@@ -1,0 +1,94 @@
+"""Runs seeds: one of them, or many in a row, and says what came of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from sim.config import Config
+from sim.faults import FaultPlan
+from sim.trace import Broken
+from sim.world import World
+
+REPEAT_EVERY = 50  # so often a seed is run twice, and must give the same events
+# A run that saw none of these proves nothing about them.
+REQUIRED = ("stale finish refused", "reclaimed", "reply lost")
+_HOUR_US = 3_600_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of one seed. `broken` names the invariant that did not hold; `told` are the last events."""
+
+    seed: int
+    hash: str
+    hours: float
+    counts: Counter[str]
+    broken: str | None = None
+    message: str = ""
+    told: tuple[str, ...] = ()
+
+
+@dataclass
+class Report:
+    """What came of many seeds."""
+
+    seeds: int = 0
+    hours: float = 0.0
+    counts: Counter[str] = field(default_factory=Counter)
+    failures: list[Outcome] = field(default_factory=list)
+
+    def add(self, outcome: Outcome) -> None:
+        self.seeds += 1
+        self.hours += outcome.hours
+        self.counts.update(outcome.counts)
+        if outcome.broken is not None:
+            self.failures.append(outcome)
+
+    @property
+    def unseen(self) -> list[str]:
+        """What every run must have seen, and this one has not."""
+        return [what for what in REQUIRED if not self.counts[what]]
+
+    @property
+    def good(self) -> bool:
+        return not self.failures and not self.unseen
+
+
+def run_seed(seed: int, config: Config | None = None, plan: FaultPlan | None = None) -> Outcome:
+    """Run one seed to its end, or to the first invariant that does not hold."""
+    world = World(seed, config, plan)
+    broken = None
+    try:
+        world.run()
+    except Broken as error:
+        broken = error
+    trace, hours = world.trace, world.now_us / _HOUR_US
+    if broken is None:
+        return Outcome(seed, trace.hash(), hours, trace.counts)
+    return Outcome(seed, trace.hash(), hours, trace.counts, broken.invariant, broken.message, tuple(trace.last()))
+
+
+def run_seeds(
+    seeds: Iterable[int], saw: Callable[[Report], None] = lambda report: None, *, most_failures: int = 1
+) -> Report:
+    """Run seeds until enough of them failed; every so often one is run twice, to see that it replays."""
+    report = Report()
+    for seed in seeds:
+        outcome = run_seed(seed)
+        if outcome.broken is None and seed % REPEAT_EVERY == 0:
+            outcome = _replayed(outcome)
+        report.add(outcome)
+        saw(report)
+        if len(report.failures) >= most_failures:
+            break
+    return report
+
+
+def _replayed(first: Outcome) -> Outcome:
+    again = run_seed(first.seed)
+    if again.hash == first.hash:
+        return first
+    message = f"the same seed gave other events the second time: {first.hash} and {again.hash}"
+    return Outcome(first.seed, again.hash, again.hours, again.counts, "REPLAY", message, again.told)

@@ -1,0 +1,96 @@
+"""What travels between a supervisor and its children arrives as it was sent, however the stream is cut."""
+
+from datetime import timedelta
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tickwork.core.job import Policy, TaskDefinition
+from tickwork.core.outcome import Cancelled, Ending, Failed, Released, Snoozed, Succeeded, TimedOut
+from tickwork.core.retry import RetryPolicy
+from tickwork.errors import InvariantBroken
+from tickwork.worker import messages
+from tickwork.worker.messages import End, Frames, encode, from_executor, to_executor
+
+ASSIGNMENT = messages.Assignment("job", 2, "task", "queue", b"{}", 1.5, ("OSError",), (), 10, 20, 3.25)
+TO_EXECUTOR = [
+    messages.Run([ASSIGNMENT, ASSIGNMENT]),
+    messages.Interrupt("job", 1, "cancel"),
+    messages.Answer(7, True, b"state"),
+    messages.Answer(8, False, None),
+    messages.Recall(),
+    messages.Quit(),
+]
+FROM_EXECUTOR = [
+    messages.Hello(
+        {"url": "sqlite:///x", "listen_url": None},
+        [
+            TaskDefinition(
+                "task", "mail", 5, Policy(RetryPolicy(), timedelta(seconds=1), key_for=timedelta(hours=1)), b"{}"
+            )
+        ],
+        {"task": "thread"},
+    ),
+    messages.Trouble("no such file"),
+    messages.Ended(
+        [End("job", 1, "succeeded", 1.0, result=b"42", took=0.5), End("other", 1, "failed", 2.0, error="x")]
+    ),
+    messages.Started("job", 1, 5.0),
+    messages.Stuck("job", 1, "timed_out", "too long", 5.0),
+    messages.Returned(["a", "b"]),
+    messages.Wrote("job", 1, 0, "ünï∂é"),
+    messages.Progressed("job", 1, 0.5, None),
+    messages.Ask(1, "job", 1, b"state"),
+    messages.Ask(2, "job", 1, None),
+]
+
+
+@given(cuts=st.lists(st.integers(1, 50), max_size=60))
+def test_frames_arrive_whole_however_the_stream_is_cut(cuts: list[int]) -> None:
+    stream = b"".join(map(encode, TO_EXECUTOR))
+    frames, arrived = Frames(), []
+    for size in [*cuts, len(stream)]:
+        piece, stream = stream[:size], stream[size:]
+        arrived += [to_executor.decode(frame) for frame in frames.feed(piece)]
+    assert arrived == TO_EXECUTOR
+
+
+def test_every_message_of_an_executor_arrives_as_it_was_sent() -> None:
+    frames = Frames().feed(b"".join(map(encode, FROM_EXECUTOR)))
+    assert [from_executor.decode(frame) for frame in frames] == FROM_EXECUTOR
+
+
+def test_an_empty_piece_is_no_frame() -> None:
+    assert list(Frames().feed(b"")) == []
+
+
+def test_a_frame_that_is_absurdly_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InvariantBroken, match="was announced"):
+        list(Frames().feed(b"\xff\xff\xff\xff"))
+    monkeypatch.setattr(messages, "FRAME_LIMIT", 10)
+    with pytest.raises(InvariantBroken, match="too long"):
+        encode(messages.Trouble("x" * 100))
+
+
+@pytest.mark.parametrize(
+    ("end", "ending"),
+    [
+        (End("j", 1, "succeeded", 0.0, result=b"1"), Succeeded(b"1")),
+        (End("j", 1, "succeeded", 0.0), Succeeded(b"null")),
+        (End("j", 1, "failed", 0.0, error="e", fatal=True), Failed("e", True)),
+        (End("j", 1, "failed", 0.0, error="e", after_s=1.5), Failed("e", False, timedelta(seconds=1.5))),
+        (End("j", 1, "timed_out", 0.0, error="e"), TimedOut("e")),
+        (End("j", 1, "snoozed", 0.0, after_s=60.0), Snoozed(timedelta(minutes=1))),
+        (End("j", 1, "cancelled", 0.0), Cancelled()),
+        (End("j", 1, "released", 0.0), Released()),
+    ],
+)
+def test_an_end_is_what_decide_takes(end: End, ending: Ending) -> None:
+    assert end.ending() == ending
+
+
+def test_a_strange_message_is_refused() -> None:
+    with pytest.raises(msgspec.ValidationError):
+        to_executor.decode(msgspec.msgpack.encode(["dance"]))
