@@ -1,10 +1,9 @@
 """Many at once on one store: enqueue, claim, finish and reclaim until everything is done, noting who did what.
 
-Run as a program, it is one process of several: `python -m tests.store.hammer URL SCHEMA NAME COUNT`.
+`main` is one process of several.
 """
 
 import random
-import sys
 import threading
 from collections import Counter
 from dataclasses import dataclass, field
@@ -36,11 +35,10 @@ class Witness:
 def hammer(store: Store, name: str, threads: int, jobs_each: int) -> Witness:
     """Let threads put in their own jobs and take whatever is there, until all of this queue is done."""
     witness = Witness()
-    left = threading.Semaphore(0)
 
     def work(number: int) -> None:
         try:
-            _hammer_one(store, name, jobs_each, witness, random.Random(number), left)
+            _hammer_one(store, name, jobs_each, witness, random.Random(number))
         except BaseException as problem:
             witness.problems.append(problem)
 
@@ -52,7 +50,7 @@ def hammer(store: Store, name: str, threads: int, jobs_each: int) -> Witness:
     return witness
 
 
-def _hammer_one(store: Store, name: str, count: int, witness: Witness, rng: random.Random, left: object) -> None:
+def _hammer_one(store: Store, name: str, count: int, witness: Witness, rng: random.Random) -> None:
     clock = SystemClock()
     ids = IdMaker(lambda: clock.wall_us() // 1000, random.SystemRandom().getrandbits)
     worker = register(store, f"{name}-{ids.new_id()}", MINUTE)
@@ -79,13 +77,10 @@ def _finish(store: Store, taken: list[Claimed], rng: random.Random) -> list[JobI
     return [one.job_id for one in good]
 
 
-def main(url: str, schema: str, name: str, count: str) -> None:
-    store: Store = PostgresStore(url, schema=schema) if "://" in url else SqliteStore(url)
+def main(url: str, how: str, name: str, count: str) -> None:
+    """`how` to open the store: the schema in PostgreSQL, the driver for SQLite."""
+    store: Store = PostgresStore(url, schema=how) if "://" in url else SqliteStore(url, driver=how)
     witness = hammer(store, name, 2, int(count) // 2)
     witness.check()
     store.close()
     print(len(witness.succeeded), "done")
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

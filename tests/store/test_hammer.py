@@ -31,13 +31,10 @@ def test_four_processes_share_a_store(open_store: OpensStore, kind: str, tmp_pat
     store = open_store(clock=None)
     insert_one(store, queue="first")
     url = store.url if isinstance(store, PostgresStore) else str(tmp_path / "jobs.db")
+    how = {"sqlite": "apsw", "sqlite-stdlib": "sqlite3", "postgres": schema}[kind]
     program = "import sys; from tests.store import hammer; hammer.main(*sys.argv[1:])"
-    if kind == "sqlite-stdlib":
-        program = program.replace(
-            "hammer.main", "hammer.SqliteStore.__init__.__kwdefaults__['driver'] = 'sqlite3'; hammer.main"
-        )
     crowd = [
-        subprocess.Popen([sys.executable, "-c", program, url, schema, f"p{n}", "100"], cwd=TOP, stdout=subprocess.PIPE)
+        subprocess.Popen([sys.executable, "-c", program, url, how, f"p{n}", "100"], cwd=TOP, stdout=subprocess.PIPE)
         for n in range(4)
     ]
     assert [process.communicate(timeout=50)[0] for process in crowd] == [b"100 done\n"] * 4

@@ -401,7 +401,7 @@ def test_a_store_in_memory_has_transactions_too() -> None:
     store.close()
 
 
-def test_a_thousand_rolled_back_enqueues_leave_nothing(store: Store) -> None:
+def test_rolled_back_enqueues_leave_nothing(store: Store) -> None:
     batch: list[NewJob] = jobs(20)
     for n in range(0, 20, 2):
         with pytest.raises(RolledBack), store.connection() as tx:
@@ -415,5 +415,5 @@ def test_two_stores_see_one_another(open_store: OpensStore) -> None:
     first, second = open_store(), open_store()
     with first.connection() as tx:
         (job_id,) = first.insert_jobs([a_job()], tx=tx)
-        assert claim(second) == [] if not isinstance(second, SqliteStore) else True
+        assert second.get_jobs([job_id]) == {}
     assert claim_one(second).job_id == job_id

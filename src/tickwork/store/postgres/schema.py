@@ -83,7 +83,6 @@ def schema_script(name: str) -> str:
     return in_schema(script(prepare, migrations("tickwork.store.postgres"), "tickwork.migrations"), name)
 
 
-
 # The catalogue is asked, not to_regclass(): that answers from a cache, which may not know what another one just made.
 _HAS_SCHEMA = "SELECT 1 FROM pg_namespace WHERE nspname = %s"
 _HAS_TABLES = "SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = %s"

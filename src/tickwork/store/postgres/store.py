@@ -7,6 +7,7 @@ connections of their own, and never wait for those that work has in use.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import threading
@@ -50,7 +51,7 @@ from tickwork.store.base import (
     Waiter,
     Worker,
 )
-from tickwork.store.codec import clean, duration_us, from_us
+from tickwork.store.codec import duration_us, from_us
 from tickwork.store.migrate import Migration
 from tickwork.store.postgres import documents
 from tickwork.store.postgres.adapters import drive, run_inside, run_inside_async
@@ -196,7 +197,8 @@ class PostgresStore:
 
     async def insert_jobs_async(self, jobs: Sequence[NewJob], tx: Any, by: By = None) -> list[JobId]:
         """As insert_jobs, in an asynchronous transaction of psycopg or SQLAlchemy."""
-        self._check_first()
+        if not self._checked:
+            await asyncio.to_thread(self._check_first)
         return await run_inside_async(tx, self._steps.insert_and_call(jobs, self._now(), by))
 
     def get_jobs(self, ids: Sequence[JobId]) -> dict[JobId, JobView]:
@@ -275,7 +277,11 @@ class PostgresStore:
         return [LogChunk(JobId(id), attempt, seq, _utc(at), text) for id, attempt, seq, at, text in rows]
 
     def queues(self) -> list[QueueView]:
-        rows = self._perform(lambda session: session.run("queues"))
+        def count(session: Session) -> list[Any]:
+            session.connection.execute("SET LOCAL enable_seqscan = on")  # all of it is counted, which this does best
+            return session.run("queues")
+
+        rows = self._perform(count, single=False)
         return [QueueView(name, due, later, running, _instant(oldest)) for name, due, later, running, oldest in rows]
 
     def workers(self) -> list[WorkerView]:
@@ -389,7 +395,7 @@ class PostgresStore:
             self._perform(lambda session: session.run("set_progress", progress=documents.progress(progress)))
 
     def save_state(self, job_id: JobId, attempt: int, state: bytes) -> bool:
-        values = {"job_id": job_id, "attempt": attempt, "state": clean(state.decode())}
+        values = {"job_id": job_id, "attempt": attempt, "state": state.decode()}
         return bool(self._perform(lambda session: session.run("save_state", **values)))
 
     def saved_state(self, job_id: JobId) -> bytes | None:

@@ -119,6 +119,8 @@ class SqliteFile:
 
     def upgrade(self) -> list[Migration]:
         """What opening the file has done already, unless another version of us was here since."""
+        if os.getpid() != self._pid:
+            self._open_after_fork()
         with translated(self.path):
             return self._migrate()
 

@@ -1,0 +1,189 @@
+"""What the workers of these tests run. TICKWORK_URL says where the store is, WITNESS where to tell what happened."""
+
+import asyncio
+import ctypes
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from typing import Any
+
+from tests.process.witness import tell
+from tickwork import Tickwork, current_job
+
+app = Tickwork()
+hoard: list[bytearray] = []
+
+
+def nap(seconds: float) -> None:
+    """Sleep so that an interruption is noticed."""
+    until = time.monotonic() + seconds
+    while (left := until - time.monotonic()) > 0:
+        time.sleep(min(left, 0.01))
+
+
+@app.task(retries=0)
+def work(n: int, seconds: float = 0.0) -> dict[str, int]:
+    """Tell that it runs, take its time, tell that it ran."""
+    tell("start")
+    nap(seconds)
+    tell("end")
+    return {"n": n, "attempt": current_job().attempt, "pid": os.getpid()}
+
+
+@app.task(retries=0)
+async def work_async(n: int, seconds: float = 0.0) -> dict[str, int]:
+    tell("start")
+    await asyncio.sleep(seconds)
+    tell("end")
+    return {"n": n, "attempt": current_job().attempt, "pid": os.getpid()}
+
+
+@app.task(retries=0)
+def saves(steps: int) -> int:
+    """Count with a cursor that later attempts resume from."""
+    job = current_job()
+    done = job.saved or 0
+    tell("start")
+    while done < steps:
+        nap(0.02)
+        done += 1
+        job.save(done)
+        job.progress(done / steps)
+        print(f"step {done}")
+    tell("end")
+    return done
+
+
+@app.task(retries=0)
+def with_grandchild(seconds: float = 1000.0) -> None:
+    """Start a program, tell its pid, and wait for it."""
+    program = subprocess.Popen(["sleep", str(seconds)])
+    tell(f"started:{program.pid}")
+    program.wait()
+
+
+@app.task(retries=0)
+def ends_its_program() -> int:
+    program = subprocess.Popen(["sleep", "1000"])
+    program.terminate()
+    return program.wait(10)
+
+
+# -- what does not end by itself
+
+
+@app.task(retries=0)
+def spins() -> None:
+    tell("start")
+    while True:
+        pass
+
+
+@app.task(retries=0)
+def sleeps() -> None:
+    tell("start")
+    time.sleep(1000)
+
+
+@app.task(retries=0)
+async def sleeps_async() -> None:
+    tell("start")
+    await asyncio.sleep(1000)
+
+
+@app.task(retries=0)
+async def blocks_the_loop() -> None:
+    tell("start")
+    time.sleep(1000)  # noqa: ASYNC251
+
+
+@app.task(retries=0)
+def never_returns() -> None:
+    """A C call that never returns and lets no other thread run."""
+    tell("start")
+    ctypes.PyDLL(None).sleep(1000)
+
+
+@app.task(retries=0)
+def never_matches() -> None:
+    """A regular expression that takes longer than anybody lives, and lets no other thread run."""
+    tell("start")
+    re.match(r"(a+)+$", "a" * 64 + "b")
+
+
+@app.task(retries=0)
+def does_not_listen() -> None:
+    tell("start")
+    while True:
+        try:
+            nap(1000)
+        except BaseException:
+            continue
+
+
+# -- what ends its process
+
+
+@app.task(retries=0)
+def poison() -> None:
+    tell("start")
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@app.task(retries=0)
+def leaves() -> None:
+    tell("start")
+    os._exit(3)
+
+
+@app.task(retries=0)
+def closes_everything() -> None:
+    tell("start")
+    os.closerange(3, 1000)
+    time.sleep(1000)
+
+
+# -- what uses memory
+
+
+@app.task(retries=0)
+def allocates(megabytes: int, keeps: bool = False) -> int:
+    block = bytearray(megabytes << 20)
+    if keeps:
+        hoard.append(block)
+    return os.getpid()
+
+
+@app.task(retries=0)
+def leaves_a_thread_behind() -> int:
+    import threading
+
+    threading.Thread(target=time.sleep, args=(1000,), daemon=False).start()
+    return os.getpid()
+
+
+@app.task(retries=0)
+def writes(lines: int, hangs: bool = True) -> None:
+    for line in range(lines):
+        print(f"line {line}")
+    print("to stderr", file=sys.stderr)
+    tell("start")
+    if hangs:
+        nap(1000)
+
+
+@app.task(retries=0)
+def echoes(text: str) -> int:
+    return len(text)
+
+
+@app.task(transactional=True, retries=5, backoff="10ms")
+def counts(tx: Any, n: int) -> int:
+    tell("start")
+    tx.execute("UPDATE counter SET n = n + 1")
+    nap(0.05)
+    tell("end")
+    return n
