@@ -1,4 +1,4 @@
-"""The deterministic simulator: the shipped worker, services and SQLite store on one thread, in virtual time, from a seed.
+"""The deterministic simulator: the shipped worker, services and SQLite store, on one thread, in virtual time.
 
     python -m sim --seeds 300 --from 0
 

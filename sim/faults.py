@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 SECOND = 1_000_000
 _RARE = frozenset(["finish_attempts", "reclaim_attempts", "insert_jobs", "cancel_jobs", "retry_jobs", "save_state"])
 _BOOST = 6.0  # verbs that move jobs are few among those that only look
+_REAPER_BOOST = 30.0  # and rarer still is the moment between finding an orphan and taking it
 _DEEPEST = 4  # so many calls at most stand still at once, one inside the other
 
 
@@ -90,10 +91,12 @@ class Faults:
             self._delay(actor, verb, carry_out)
         self._strike(actor, verb, boost, self._plan.error, "before")
 
-    def after(self, actor: Actor, verb: str, moved: bool) -> None:
+    def after(self, actor: Actor, verb: str, answer: object, moved: bool) -> None:
         """The verb's transaction is committed; the answer is on its way."""
         if self.active:
             boost = _BOOST if moved or verb in _RARE else 1.0
+            if verb == "expired_attempts" and answer:
+                boost = _REAPER_BOOST
             self._strike(actor, verb, boost, self._plan.lost_reply, "after")
 
     def _strike(self, actor: Actor, verb: str, boost: float, lost: float, edge: str) -> None:
@@ -114,7 +117,7 @@ class Faults:
         raise Unreachable(f"simulated: {verb}, {edge} its commit")
 
     def _delay(self, actor: Actor, verb: str, carry_out: Callable[[], object]) -> None:
-        """Whoever asked gives up, and the store carries it out a little later; no statement lives for a third of a lease."""
+        """Whoever asked gives up, and the store carries it out a little later (RELIABILITY.md 25: within lease/3)."""
 
         def later() -> None:
             with suppress(TickworkError):

@@ -1,7 +1,7 @@
 """What must come to pass once nothing goes wrong any more.
 
-L1: every job ends, within a bound. Three things are looked at: that something moves in any stretch that is long enough for
-it, that no job is tried more often than it can need, and that it is all over some day.
+L1: every job ends, within a bound. Three things are looked at: that something moves in any stretch that is long enough
+for it, that no job is tried more often than it can need, and that it is all over some day.
 L2: an attempt that no process works on is taken back within lease + reap interval + poll.
 """
 
@@ -46,11 +46,11 @@ class Liveness:
     def begin(self) -> None:
         """The faults are over."""
         self._began_us = self._world.now_us
-        self._attempts = {job_id: story.attempt for job_id, story in self._world.judge.stories.items()}
+        self._attempts = {job_id: story.attempt for job_id, story in self._world.judge.account.stories.items()}
 
     def over(self) -> bool:
         """Whether every job has ended, and every client has been told."""
-        mirror = self._world.judge.mirror
+        mirror = self._world.judge.account.mirror
         if self._began_us is None or mirror.queue or mirror.running:
             return False
         return all(client.idle for client in self._world.clients)
@@ -65,7 +65,7 @@ class Liveness:
             self._look_for_endless_jobs()
 
     def _look_for_orphans(self, now: int) -> None:
-        running = self._world.judge.mirror.running
+        running = self._world.judge.account.mirror.running
         unowned = {(row.job_id, row.attempt): row for row in running.values() if not self._owned(row)}
         self._orphans = {key: self._orphans.get(key, now) for key in unowned}
         for key, since in self._orphans.items():
@@ -74,35 +74,35 @@ class Liveness:
 
     def _owned(self, row: RunningRow) -> bool:
         """Whether a living process knows that it holds this attempt."""
-        owner = self._world.judge.identities[row.worker]
+        owner = self._world.judge.account.identities[row.worker]
         if owner.dead or owner.lease.worker != row.worker:
             return False
         held = owner.worker._held.get(row.job_id)
         if held is not None and held.job.attempt == row.attempt:
             return True
-        return any(
-            (one.job.job_id, one.job.attempt) == (row.job_id, row.attempt) for one, *_ in owner.worker._endings
-        )
+        return any((one.job.job_id, one.job.attempt) == (row.job_id, row.attempt) for one, *_ in owner.worker._endings)
 
     def _look_for_standstill(self, now: int) -> None:
-        judge = self._world.judge
-        since = max(judge.moved_at_us, self._began_us or 0)
+        account = self._world.judge.account
+        since = max(self._world.judge.moved_at_us, self._began_us or 0)
         if now - since <= self._still_us:
             return
-        queue = judge.mirror.queue
-        if queue and not judge.mirror.running:
-            due_us = (min(row.run_at for row in queue.values()) - judge.store_now()) + now
+        queue = account.mirror.queue
+        if queue and not account.mirror.running:
+            due_us = (min(row.run_at for row in queue.values()) - account.store_now()) + now
             if now - due_us <= self._still_us:
                 return
-        stuck = [*judge.mirror.running.values(), *queue.values()]
+        stuck = [*account.mirror.running.values(), *queue.values()]
         if stuck:
-            raise Broken("L1", f"nothing has moved for {(now - since) / _SECOND:g} s; left are {len(stuck)}: {stuck[0]}")
+            raise Broken(
+                "L1", f"nothing has moved for {(now - since) / _SECOND:g} s; left are {len(stuck)}: {stuck[0]}"
+            )
 
     def _look_for_endless_jobs(self) -> None:
-        judge = self._world.judge
-        for job_id in [*judge.mirror.queue, *judge.mirror.running]:
-            story = judge.stories[job_id]
-            retries = decode_policy(judge.mirror.jobs[job_id].policy).retry.retries
+        account = self._world.judge.account
+        for job_id in [*account.mirror.queue, *account.mirror.running]:
+            story = account.stories[job_id]
+            retries = decode_policy(account.mirror.jobs[job_id].policy).retry.retries
             most = retries + 1 + CRASH_BUDGET + _SPARE_ATTEMPTS
             made = story.attempt - self._attempts.get(job_id, 0)
             hold(made <= most, "L1", f"job {job_id} was tried {made} times since all is well, and has not ended")

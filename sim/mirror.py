@@ -136,11 +136,14 @@ class Change(NamedTuple):
     old: Row | None
     new: Row | None
 
+    @property
+    def row(self) -> Row:
+        return self.old if self.new is None else self.new
+
     def brief(self) -> str:
         """For people."""
-        row = self.new or self.old
         sign = "~" if self.old and self.new else "+" if self.new else "-"
-        told = " ".join(f"{name}={value}" for name, value in row._asdict().items() if name in _TOLD and value)
+        told = " ".join(f"{name}={value}" for name, value in self.row._asdict().items() if name in _TOLD and value)
         return f"{sign}{self.table.partition('_')[2]}({told})"
 
 
@@ -165,7 +168,9 @@ _KINDS: dict[str, tuple[type[Any], Callable[[Any], Any]]] = {
     "tickwork_clock": (ClockRow, attrgetter("one")),
     "sim_ledger": (LedgerRow, attrgetter("job_id", "attempt")),
 }
-_TOLD = frozenset(["job_id", "attempt", "worker", "state", "key", "priority", "cancel_at", "lease_until", "until", "seq"])
+_TOLD = frozenset(
+    ["job_id", "attempt", "worker", "state", "key", "priority", "cancel_at", "lease_until", "until", "seq"]
+)
 _PLACES = frozenset(["tickwork_queue", "tickwork_running", "tickwork_finished"])
 
 
@@ -217,13 +222,9 @@ class Mirror:
 
     def standing(self, job_id: str) -> Standing | None:
         """Where a job is. S1: in one place at most."""
-        places = [
-            place[job_id]
-            for place in (self.queue, self.running, self.finished)
-            if job_id in place  # type: ignore[operator]
-        ]
+        places = [place[job_id] for place in (self.queue, self.running, self.finished) if job_id in place]
         hold(len(places) <= 1, "S1", f"job {job_id} is in {len(places)} places at once: {places}")
-        return places[0] if places else None  # type: ignore[index]
+        return places[0] if places else None
 
     def apply(self, change: Change) -> None:
         """Make a change here, too."""
@@ -246,4 +247,4 @@ class Mirror:
 
 def jobs_in(changes: Iterable[Change]) -> list[str]:
     """The jobs whose place was written to, each once."""
-    return list(dict.fromkeys((change.new or change.old).job_id for change in changes if change.table in _PLACES))
+    return list(dict.fromkeys(change.row.job_id for change in changes if change.table in _PLACES))

@@ -1,8 +1,8 @@
 """Bugs that are planted on purpose: a simulator that does not find them would not find others like them.
 
-The numbers are those of RELIABILITY.md 3a; those without one were found by the simulator in the product, and are planted
-again here so that they would be found again. A plant changes a statement's text or a function while its context is
-open, and says so when the text that it wants to change is not there any more.
+The numbers are those of RELIABILITY.md 3a; those without one were found in the product, and are planted again so that
+they would be found again. A plant changes a statement's text or a function while its context is open, and says so when
+the text that it wants to change is not there any more.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tickwork.store.base import Finish
 from tickwork.store.codec import duration_us
 from tickwork.store.sqlite import SqliteStore
 from tickwork.store.sqlite import store as sqlite
-from tickwork.worker.heartbeat import Heartbeat
+from tickwork.worker.heartbeat import Heartbeat, Lease
 from tickwork.worker.worker import Worker
 
 
@@ -181,21 +181,48 @@ def _cancel_loses_to_retry() -> AbstractContextManager[object]:
 
 
 def _unanswered_claim_forgotten() -> AbstractContextManager[object]:
-    return mock.patch.object(Worker, "_give_back_unknown", lambda self, now: None)
+    return mock.patch.object(Worker, "_give_back_unknown", return_value=None)
 
 
 def _start_after_lease() -> AbstractContextManager[object]:
     """Whatever was claimed is started, however long the claim took."""
-    original = Worker._start_due
+    return _believing_in_its_lease("_start_due")
 
-    def start_due(self: Worker, now: float) -> None:
-        until, self._lease.until = self._lease.until, now + 1e9
+
+def _spin_without_lease() -> AbstractContextManager[object]:
+    """A worker whose lease is over does not claim, and does not wait either."""
+    return _believing_in_its_lease("_wait")
+
+
+def _believing_in_its_lease(method: str) -> AbstractContextManager[object]:
+    original = getattr(Worker, method)
+
+    def believe(self: Worker, now: float) -> Any:
+        lease, self._lease = self._lease, _EndlessLease(timedelta(hours=1))
+        try:
+            return original(self, now)
+        finally:
+            self._lease = lease
+
+    return mock.patch.object(Worker, method, believe)
+
+
+class _EndlessLease(Lease):
+    def left(self, now: float) -> float:
+        return 1.0
+
+
+def _notes_dropped_on_error() -> AbstractContextManager[object]:
+    original = Worker._store_notes
+
+    def store_notes(self: Worker, now: float) -> None:
         try:
             original(self, now)
-        finally:
-            self._lease.until = until
+        except BaseException:
+            self._notes.logs = []
+            raise
 
-    return mock.patch.object(Worker, "_start_due", start_due)
+    return mock.patch.object(Worker, "_store_notes", store_notes)
 
 
 def _bug(name: str, plant: Callable[[], AbstractContextManager[object]], *breaks: str) -> Plant:
@@ -203,7 +230,7 @@ def _bug(name: str, plant: Callable[[], AbstractContextManager[object]], *breaks
 
 
 PLANTS = (
-    _bug("1 finish without the attempt", _finish_without_attempt, "S6"),
+    _bug("1 finish without the attempt", _finish_without_attempt, "S5", "S6"),
     _bug("2 finish without the state", _finish_without_state, "S6"),
     _bug("3 a heartbeat renews for anyone", _renew_for_anyone, "S6"),
     _bug("4 attempts counted at finish", _attempt_counted_at_finish, "S3"),
@@ -216,4 +243,6 @@ PLANTS = (
     _bug("19 cancel loses to retry", _cancel_loses_to_retry, "S19"),
     _bug("a claim that was not answered is forgotten", _unanswered_claim_forgotten, "L2"),
     _bug("started although the lease is over", _start_after_lease, "R10"),
+    _bug("a worker without a lease spins", _spin_without_lease, "L1"),
+    _bug("logs are dropped when the store fails", _notes_dropped_on_error, "LOG"),
 )

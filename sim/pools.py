@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from itertools import count
+from math import ceil
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import msgspec
@@ -48,7 +49,6 @@ from tickwork.worker.messages import (
     encode,
     to_executor,
 )
-
 from tickwork.worker.pools import ChildPools
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class SimPools(ChildPools):
 
     def _submit(self, assignments: Iterable[Assignment], alone: bool = False) -> None:
         given = list(assignments)
-        self._process.world.judge.handed_out(self._process, given)
+        self._process.world.judge.truth.handed_out(self._process, given)
         self._children.submit(given, alone)
 
 
@@ -178,7 +178,7 @@ class Body(Actor):
         if self.returncode is None:
             self.returncode, self.dead = code, True
             for attempt in self._attempts.values():
-                self.world.judge.handler_gone(attempt.key)
+                self.world.judge.truth.gone(attempt.key)
             self._attempts.clear()
             self.process.wake(called=False)
 
@@ -220,7 +220,7 @@ class Body(Actor):
 
     def after_s(self, seconds: float, call: Callable[[], None]) -> None:
         """Make a call so much later on this process's clock."""
-        self.world.after(int(seconds / self.clock.rate * SECOND) + 1, self, call)
+        self.world.after(ceil(round(seconds / self.clock.rate * SECOND, 3)) + 1, self, call)
 
     def _obey_all(self) -> None:
         while self._up and self._heard and not self.dead:
@@ -259,7 +259,7 @@ class Body(Actor):
         rng = self.world.stream(f"{given.job_id}/{given.attempt}")
         attempt.script = draw_script(rng, nature, given.attempt, given.timeout_s, self.world.config.longest_s)
         attempt.began = self.clock.monotonic()
-        self.world.judge.handler_began(self.process, given, attempt.began)
+        self.world.judge.truth.began(self.process, given, attempt.began)
         if given.timeout_s is not None:
             self._say(Started(given.job_id, given.attempt, attempt.began))
             error = f"it ran for more than its timeout of {given.timeout_s:g} s"
@@ -303,7 +303,7 @@ class Body(Actor):
         log = NewLog(JobId(job_id), number, len(attempt.wrote), "a line")
         attempt.wrote.append(log)
         self._say(Wrote(log.job_id, log.attempt, log.seq, log.text))
-        self.world.judge.handler_wrote(attempt.key)
+        self.world.judge.truth.wrote(attempt.key)
 
     def _spawn_job(self, attempt: Attempt) -> bool:
         """Enqueue a job in the name of this attempt; False when the handler failed at it."""
@@ -352,7 +352,7 @@ class Body(Actor):
     def _settle_in_transaction(self, attempt: Attempt) -> None:
         """What a transactional handler does: its own writes, and the end of its job, in one commit."""
         job_id, number = attempt.key
-        self.world.judge.handler_returned(attempt.key, _result(attempt))
+        self.world.judge.truth.returned(attempt.key, _result(attempt))
         outcome = decide(Policy(), 0, 0, False, Succeeded(_result(attempt)), self._rng)
         try:
             self._store.commit_with([Finish(JobId(job_id), number, outcome)], attempt.wrote)
@@ -369,7 +369,7 @@ class Body(Actor):
         took = self.clock.monotonic() - attempt.began
         self._attempts.pop(attempt.key, None)
         end = End(attempt.given.job_id, attempt.given.attempt, kind, attempt.began, took=took, **more)
-        self.world.judge.handler_ended(attempt.key, end)
+        self.world.judge.truth.ended(attempt.key, end)
         self._say(Ended([end]))
         self._fill()
 
@@ -399,7 +399,7 @@ class Body(Actor):
 
     def _give_up(self, attempt: Attempt, kind: Literal["timed_out", "cancelled", "released"], error: str) -> None:
         if not attempt.over and attempt.key in self._attempts:
-            self.world.judge.handler_stuck(attempt.key)
+            self.world.judge.truth.stuck(attempt.key)
             self._say(Stuck(attempt.given.job_id, attempt.given.attempt, kind, error, attempt.began))
 
 

@@ -7,6 +7,7 @@ the shipped one, with its waiting taken out.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import ceil
 from typing import TYPE_CHECKING
 
 from sim.actor import Actor
@@ -107,7 +108,7 @@ class Thread:
         wait = self._step()
         self._busy = False
         if wait is not None and not self._process.dead:
-            us = int(wait / self._process.clock.rate * SECOND) + 1  # never before the time that was asked for
+            us = ceil(round(wait / self._process.clock.rate * SECOND, 3)) + 1  # never before the time asked for
             self.call(0 if self._called else us)
 
 
@@ -150,7 +151,7 @@ class WorkerProcess(Actor):
 
     def _new_id(self) -> str:
         identity = f"{self.name}-{self.rng.getrandbits(64):016x}"
-        self.world.judge.identities[identity] = self
+        self.world.judge.account.identities[identity] = self
         return identity
 
     def _service(self, service: Service) -> Thread:

@@ -1,8 +1,8 @@
 """One simulated world: a queue of events, one clock, one store, and the processes that use it.
 
 There is one thread. An event is a call at a virtual time; what a process does between two waits is one event. A call
-that stands still (a slow store, a paused process) runs the events of all others meanwhile, from inside: so two calls that
-overlap end in the reverse order in which they began, which is the one restriction of this design.
+that stands still (a slow store, a paused process) runs the events of all others meanwhile, from inside: so two calls
+that overlap end in the reverse order in which they began, which is the one restriction of this design.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from typing import Any
 
 import apsw
 
+from sim.account import Call
 from sim.actor import Actor
-from sim.checks import Call, Judge
+from sim.checks import Judge
 from sim.config import Config, draw_config
 from sim.faults import SECOND, Crashed, FaultPlan, Faults, FaultyStore, draw_plan
 from sim.liveness import Liveness
@@ -34,8 +35,8 @@ from tickwork.store.sqlite import SqliteStore
 from tickwork.testing import VirtualClock
 
 _WAKING = frozenset(["insert_jobs", "cancel_jobs", "retry_jobs", "reclaim_attempts"])
-_MOST_EVENTS = 200_000
-_MOST_AT_ONCE = 5_000
+_MOST_A_SECOND = 5_000
+_MOST_HOURS = 24
 
 
 logging.getLogger("tickwork").setLevel(logging.CRITICAL)
@@ -57,8 +58,8 @@ class World:
         self._tap = Tap(self.raw)
         self._events: list[tuple[int, int, Actor | None, Callable[[], None]]] = []
         self._order = count()
-        self._handled = 0
-        self._at_once = 0
+        self._second = 0
+        self._this_second = 0
         self.stepped_at_us = -1
         self.faults = Faults(self, plan or draw_plan(self.stream("plan")), self.stream("faults"))
         self.judge = Judge(self)
@@ -163,15 +164,16 @@ class World:
             self.liveness.look()
 
     def _count_event(self) -> None:
-        self._handled += 1
-        self._at_once += 1
-        hold(self._handled < _MOST_EVENTS, "L1", "there is no end of events")
-        hold(self._at_once < _MOST_AT_ONCE, "L1", "so much happens at one instant that somebody must be spinning")
+        second = self.now_us // SECOND
+        if second != self._second:
+            self._second, self._this_second = second, 0
+        self._this_second += 1
+        hold(self._this_second < _MOST_A_SECOND, "L1", "so much happens in one second that somebody must be spinning")
+        hold(second < _MOST_HOURS * 3600, "L1", "it does not come to an end")
 
     def _advance_to(self, at_us: int) -> None:
         if at_us > self.now_us:
             self.clock.advance(timedelta(microseconds=at_us - self.now_us))
-            self._at_once = 0
 
     def _close(self) -> None:
         for worker in self.workers:
@@ -191,7 +193,7 @@ class World:
         self.faults.before(actor, verb, carry_out)
         self._still_alive(actor)
         answer, moved = carry_out()
-        self.faults.after(actor, verb, moved)
+        self.faults.after(actor, verb, answer, moved)
         self._still_alive(actor)
         return answer
 
@@ -199,7 +201,7 @@ class World:
         self, actor: Actor, verb: str, real: Callable[[], Any], args: tuple[Any, ...], named: dict[str, Any]
     ) -> tuple[Any, bool]:
         self._advance_to(self.now_us + self.config.latency_us)
-        now = self.judge.store_now()
+        now = self.judge.account.store_now()
         try:
             answer = real()
         except TickworkError as error:
@@ -217,7 +219,8 @@ class World:
         self.trace.add(self.now_us, actor.name, verb, type(error).__name__)
         self.trace.count(f"{type(error).__name__} from {verb}")
         if isinstance(error, StoreError):
-            raise Broken("SQL", f"{verb} of {actor.name}: {error}") from error
+            twice = "UNIQUE constraint failed: tickwork_attempts" in str(error)
+            raise Broken("S5" if twice else "SQL", f"{verb} of {actor.name}: {error}") from error
 
     def _still_alive(self, actor: Actor) -> None:
         if actor.dead:

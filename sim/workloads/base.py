@@ -24,7 +24,7 @@ _SPREAD = 0.8  # jobs are enqueued in this part of the time with faults
 
 @dataclass(frozen=True, slots=True)
 class Mix:
-    """How jobs of a workload are drawn: the natures of their handlers, with weights, and how often an option is used."""
+    """How jobs are drawn: the natures of their handlers, with weights, and how often an option is used."""
 
     name: str
     natures: dict[str, int]
@@ -129,7 +129,7 @@ class Client(Actor):
             if self.world.workload.left <= 0 or not self.world.faults.active:
                 return
             self._pending = self.world.workload.draw_operation(self._rng, self)
-            self._since = self.world.judge.store_now()
+            self._since = self.world.judge.account.store_now()
         self._try(self._pending)
         self.world.after(self._pause_us(), self, self._act)
 
@@ -147,7 +147,7 @@ class Client(Actor):
 
     def _out_of_patience(self) -> bool:
         """Who repeats an enqueue after its job was pruned, would have it twice; nobody tries for that long."""
-        waited = timedelta(microseconds=self.world.judge.store_now() - self._since)
+        waited = timedelta(microseconds=self.world.judge.account.store_now() - self._since)
         return waited > self.world.config.retention.ended / 4
 
     def _pause_us(self) -> int:

@@ -34,7 +34,7 @@ from tickwork.worker.heartbeat import Lease
 from tickwork.worker.load import refuse_while_loading
 from tickwork.worker.local import LocalPool
 from tickwork.worker.pools import LocalPools
-from tickwork.worker.supervisor import GRACE, SLOTS, WorkerParts
+from tickwork.worker.supervisor import GRACE, SLOTS, WorkerParts, queues_of
 from tickwork.worker.worker import WorkerOptions
 
 
@@ -174,7 +174,8 @@ class Tickwork(TaskRegistry):
         refuse_while_loading()
         if concurrency < 1:
             raise InvalidInput(f"concurrency must be at least 1, not {concurrency}.")
-        served = parse_queues([queues] if isinstance(queues, str) else queues or [])
+        known = hello(self)
+        served = parse_queues([queues] if isinstance(queues, str) else queues or []) or queues_of(known)
         clock, rng = SystemClock(), Random(secrets.randbits(64))
         solo = frozenset(name for name, task in self.tasks.items() if task.pool == "process")
         for name in solo:
@@ -187,7 +188,7 @@ class Tickwork(TaskRegistry):
         serving = WorkerOptions(served, concurrency, socket.gethostname(), os.getpid(), VERSION)
         parts = WorkerParts(self.store, Lease(parse_duration(lease, what="lease")), clock, rng)
         with captured():
-            loop, runner = parts.assemble(pools, hello(self), solo, serving, parse_duration(grace, what="grace"))
+            loop, runner = parts.assemble(pools, known, solo, serving, parse_duration(grace, what="grace"))
             thread = threading.Thread(target=loop.run, name="tickwork-worker", daemon=True)
             thread.start()
             try:
@@ -222,9 +223,9 @@ class Tickwork(TaskRegistry):
 
 
 def parse_queues(texts: list[str]) -> tuple[tuple[str, float], ...]:
-    """Read `mail`, `mail:3` and the like; without any, the queue `default` is served."""
+    """Read `mail`, `mail:3` and the like. None at all: the queues that the tasks name, and `default`."""
     queues = []
-    for text in texts or ["default"]:
+    for text in texts:
         name, _, weight = text.partition(":")
         try:
             share = float(weight) if weight else 1.0

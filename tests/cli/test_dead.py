@@ -54,3 +54,12 @@ def test_discard_needs_to_be_told_what_and_all_is_all(cli: Cli, shop: Shop) -> N
     assert cli.ok("dead", "discard", "--all") == "Discarded 2 dead letters.\n"
     assert cli.ok("dead", "list") == "No dead letters.\n"
     assert cli.json("jobs", "show", jobs[0].id)["discarded"] is True
+
+
+@pytest.mark.parametrize("verb", ["redrive", "discard"])
+def test_a_named_job_that_is_no_dead_letter_is_told_with_exit_code_1(cli: Cli, shop: Shop, verb: str) -> None:
+    (dead_one,) = shop.failed("a")
+    result = cli("dead", verb, dead_one.id, shop.succeeded().id)
+    assert result.exit_code == 1
+    assert "1 dead letter" in result.stdout
+    assert result.stderr == "error: 1 job of those named did not stand among the dead letters.\n"

@@ -29,7 +29,8 @@ def blocks() -> list[tuple[str, str]]:
 def test_the_code_of_a_page_runs_as_it_stands(name: str, code: str, tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(code)
-    ran = subprocess.run([sys.executable, program], cwd=tmp_path, capture_output=True, text=True, timeout=50, check=False)
+    command = [sys.executable, program]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=50, check=False)
     assert ran.returncode == 0, ran.stderr
 
 

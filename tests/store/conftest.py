@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
+import psycopg
 import pytest
 
 from tests.postgres_server import GivenPostgres, Postgres
@@ -65,15 +66,33 @@ def _sqlite(path: Path, kind: str) -> Callable[..., Store]:
 
 @pytest.fixture(scope="session")
 def postgres_database(postgres_server: Postgres) -> Iterator[str]:
-    """A database that the tests of this process share; each has a schema of its own in it."""
+    """A database that the tests of this process share."""
     name = f"stores_{uuid.uuid4().hex}"
     yield postgres_server.create_database(name)
     if isinstance(postgres_server, GivenPostgres):  # one of our own goes as a whole, which is quicker
         postgres_server.drop_database(name)
 
 
+@pytest.fixture(scope="session")
+def shared_schema(postgres_database: str) -> str:
+    store = PostgresStore(postgres_database, schema="shared", upgrade=True)
+    store.now()
+    store.close()
+    return "shared"
+
+
 @pytest.fixture
-def schema() -> str:
+def schema(shared_schema: str, postgres_database: str) -> str:
+    """The name of a schema with our tables, all of them empty."""
+    tables = ["jobs", "queue", "running", "finished", "attempts", "keys", "logs", "saved", "workers", "tasks"]
+    with psycopg.connect(postgres_database) as connection:
+        connection.execute("; ".join(f"DELETE FROM {shared_schema}.{table}" for table in tables).encode())
+    return shared_schema
+
+
+@pytest.fixture
+def own_schema() -> str:
+    """The name of a schema that does not exist yet, for modules that take it as their `schema`."""
     return f"test_{next(_schemas)}"
 
 

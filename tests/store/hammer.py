@@ -9,9 +9,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from tests.store.builders import MINUTE, NOTHING, a_job, again, claim, register, succeeded
+from tickwork.clock import SystemClock
 from tickwork.core.ids import IdMaker, JobId
 from tickwork.core.job import Claimed
-from tickwork.clock import SystemClock
 from tickwork.store.base import Store
 from tickwork.store.postgres import PostgresStore
 from tickwork.store.sqlite import SqliteStore

@@ -1,7 +1,8 @@
-"""A pooler in transaction mode, in miniature: every transaction of a client runs on another backend than the one before.
+"""A pooler in transaction mode, in miniature: no transaction of a client follows another on the same backend.
 
-It imitates PgBouncer where that matters: clients see a process id that is not the backend's, sessions are shared without
-being reset, and the startup parameter `options` is refused. `leftovers` tells what clients left behind in the sessions.
+It imitates PgBouncer where that matters: clients see a process id that is not the backend's, sessions are shared
+without being reset, and the startup parameter `options` is refused. `leftovers` tells what clients left behind in the
+sessions.
 """
 
 import random

@@ -243,7 +243,7 @@ def test_a_deadline_goes_on_over_retries(store: Store, clock: VirtualClock) -> N
 
 
 def test_a_job_is_in_one_place_only(store: Store, clock: VirtualClock) -> None:
-    """Every road through the states, and then: what stands in the queue plus what runs plus what ended is everything."""
+    """After every road through the states: what stands in the queue, what runs and what ended is everything."""
     ids = store.insert_jobs(jobs(6))
     claimed = claim(store, 5)
     store.finish_attempts([succeeded(claimed[0]), failed(claimed[1]), again(claimed[2])])

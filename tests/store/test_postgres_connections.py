@@ -99,9 +99,15 @@ class TestLost:
 
     def test_a_transaction_that_is_cut_is_rolled_back_and_said_to_be_unknown(self, postgres: PostgresStore) -> None:
         job = a_job()
-        with pytest.raises((StoreUnreachable, psycopg.OperationalError)), postgres.connection() as tx:
-            postgres.insert_jobs([job], tx=tx)
-            tx.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+
+        def cut() -> None:
+            with postgres.connection() as tx:
+                postgres.insert_jobs([job], tx=tx)
+                with psycopg.connect(postgres.url) as other:
+                    other.execute("SELECT pg_terminate_backend(%s, 5000)", (tx.info.backend_pid,))
+
+        with pytest.raises(StoreUnreachable, match="not known"):
+            cut()
         assert postgres.get_jobs([job.id]) == {}
 
     def test_it_comes_back_after_a_restart_of_the_server(self) -> None:

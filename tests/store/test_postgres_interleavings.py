@@ -57,9 +57,9 @@ def every_order(postgres: PostgresStore, clock: VirtualClock) -> Callable[[Make]
 
 
 def wipe(store: PostgresStore) -> None:
-    tables = "jobs queue running finished attempts keys logs saved workers tasks".split()
+    tables = ["jobs", "queue", "running", "finished", "attempts", "keys", "logs", "saved", "workers", "tasks"]
     with store.connection() as tx:
-        tx.execute(f"TRUNCATE {', '.join(_table(store, table) for table in tables)}".encode())
+        tx.execute("; ".join(f"DELETE FROM {_table(store, table)}" for table in tables).encode())
 
 
 def _table(store: PostgresStore, name: str) -> str:

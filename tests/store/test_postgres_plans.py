@@ -18,6 +18,11 @@ Plan = dict[str, Any]
 
 
 @pytest.fixture
+def schema(own_schema: str) -> str:
+    return own_schema
+
+
+@pytest.fixture
 def worker(postgres: PostgresStore) -> WorkerId:
     return register(postgres)
 

@@ -41,7 +41,7 @@ def test_jobs_are_listed_the_newest_first_page_by_page(store: Store) -> None:
         pages.append(page)
         before = page[-1]
     assert [len(page) for page in pages] == [10, 10, 5]
-    assert sum(pages, []) == sorted(ids, reverse=True)
+    assert [job_id for page in pages for job_id in page] == sorted(ids, reverse=True)
 
 
 def test_jobs_that_come_meanwhile_do_not_shift_the_pages(store: Store) -> None:

@@ -18,6 +18,11 @@ from tickwork.store.sqlite import SqliteStore
 OpensPostgres = Callable[..., PostgresStore]
 
 
+@pytest.fixture
+def schema(own_schema: str) -> str:
+    return own_schema
+
+
 def test_a_store_knows_which_migrations_it_has(store: Store) -> None:
     insert_one(store)
     status = store.schema_status()
@@ -55,7 +60,7 @@ def test_a_store_that_is_too_new_is_left_alone(open_store: OpensStore) -> None:
     store = open_store()
     insert_one(store)
     newer(store)
-    with pytest.raises(SchemaMismatch, match="version 99.*Nothing was touched"):
+    with pytest.raises(SchemaMismatch, match=r"version 99.*Nothing was touched"):
         insert_one(open_store())
 
 

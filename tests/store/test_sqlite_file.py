@@ -96,7 +96,7 @@ def as_nobody(folder: Path, work: object) -> str:
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(StoreUnreachable, match="no folder .*nowhere"):
+    with pytest.raises(StoreUnreachable, match=r"no folder .*nowhere"):
         SqliteStore(str(tmp_path / "nowhere" / "jobs.db"))
 
 

@@ -41,6 +41,18 @@ class RolledBack(Exception):
     """Raised in a transaction to have it rolled back."""
 
 
+def roll_back(store: Store, work: Work) -> None:
+    """Do work in a transaction of the app's, and leave it by an error."""
+
+    def fail() -> None:
+        with store.connection() as tx:
+            work(tx)
+            raise RolledBack
+
+    with pytest.raises(RolledBack):
+        fail()
+
+
 class TestAppConnection:
     def test_it_commits_at_the_end_of_the_block(self, store: Store) -> None:
         with store.connection() as tx:
@@ -54,10 +66,12 @@ class TestAppConnection:
 
     def test_it_rolls_back_on_an_error_which_stays_what_it_was(self, store: Store) -> None:
         job, keyed = a_job(), a_job(key="k")
-        with pytest.raises(RolledBack), store.connection() as tx:
+
+        def work(tx: Any) -> None:
             tx.execute("CREATE TABLE notes (text TEXT)")
             store.insert_jobs([job, keyed], tx=tx)
-            raise RolledBack
+
+        roll_back(store, work)
         assert store.get_jobs([job.id, keyed.id]) == {}
         assert store.find_key("k") is None
         with store.connection() as tx:
@@ -85,9 +99,7 @@ class TestAppConnection:
 
     def test_and_are_rolled_back_with_it(self, store: Store) -> None:
         claimed = running(store)
-        with pytest.raises(RolledBack), store.connection() as tx:
-            store.finish_attempts([succeeded(claimed)], tx=tx)
-            raise RolledBack
+        roll_back(store, lambda tx: store.finish_attempts([succeeded(claimed)], tx=tx))
         assert state_of(store, claimed.job_id) is JobState.RUNNING
 
     def test_a_superseded_attempt_cannot_finish_or_enqueue_in_one(self, store: Store) -> None:
@@ -115,9 +127,7 @@ class TestAppConnection:
 
     def test_many_can_be_open_one_after_the_other_in_threads_and_after_errors(self, store: Store) -> None:
         for n in range(30):
-            with pytest.raises(RolledBack), store.connection() as tx:
-                store.insert_jobs([a_job()], tx=tx)
-                raise RolledBack
+            roll_back(store, lambda tx: store.insert_jobs([a_job()], tx=tx))
             with store.connection() as tx:
                 store.insert_jobs([a_job(args=b"[%d]" % n)], tx=tx)
         assert len(claim(store)) == 30
@@ -257,9 +267,11 @@ async def with_async_psycopg(url: str, work: Callable[[Any], Awaitable[object]],
 
 
 async def with_async_psycopg_autocommit(url: str, work: Callable[[Any], Awaitable[object]], commit: bool) -> None:
-    async with await psycopg.AsyncConnection.connect(url, autocommit=True) as tx:
-        async with tx.transaction(force_rollback=not commit):
-            await work(tx)
+    async with (
+        await psycopg.AsyncConnection.connect(url, autocommit=True) as tx,
+        tx.transaction(force_rollback=not commit),
+    ):
+        await work(tx)
 
 
 async def with_async_sqlalchemy_connection(url: str, work: Callable[[Any], Awaitable[object]], commit: bool) -> None:
@@ -394,19 +406,15 @@ def test_a_store_in_memory_has_transactions_too() -> None:
     store = SqliteStore(":memory:")
     with store.connection() as tx:
         (job_id,) = store.insert_jobs([a_job()], tx=tx)
-    with pytest.raises(RolledBack), store.connection() as tx:
-        store.insert_jobs([a_job()], tx=tx)
-        raise RolledBack
+    roll_back(store, lambda tx: store.insert_jobs([a_job()], tx=tx))
     assert [job.job_id for job in claim(store)] == [job_id]
     store.close()
 
 
 def test_rolled_back_enqueues_leave_nothing(store: Store) -> None:
     batch: list[NewJob] = jobs(20)
-    for n in range(0, 20, 2):
-        with pytest.raises(RolledBack), store.connection() as tx:
-            store.insert_jobs(batch[n : n + 2], tx=tx)
-            raise RolledBack
+    for job in batch:
+        roll_back(store, lambda tx, job=job: store.insert_jobs([job], tx=tx))
     assert store.get_jobs([job.id for job in batch]) == {}
     assert store.queues() == []
 

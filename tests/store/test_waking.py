@@ -4,7 +4,7 @@ import os
 import select
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -25,13 +25,13 @@ def called(waiter: Waiter, within_s: float = 5.0) -> bool:
 
 
 @pytest.fixture
-def waiter(store: Store, request: pytest.FixtureRequest) -> Waiter:
+def waiter(store: Store) -> Iterator[Waiter]:
     waiter = store.waiter()
-    request.addfinalizer(waiter.close)
     if isinstance(store, PostgresStore):
         assert called(waiter), "it calls once when it begins to listen, for what it may have missed"
     waiter.clear()
-    return waiter
+    yield waiter
+    waiter.close()
 
 
 @pytest.mark.parametrize("kind", CAN_WAIT, indirect=True)

@@ -63,7 +63,7 @@ def status(ctx: click.Context, session: Session, as_json: bool) -> None:
 @url_option
 @pass_session
 def sql(session: Session) -> None:
-    """Print the whole schema as SQL, for people who apply it themselves. Connects to nothing."""
+    """Print the schema as SQL, to apply it yourself. Connects to nothing."""
     from tickwork.config import load_settings
 
     settings = load_settings({"url": session.url})

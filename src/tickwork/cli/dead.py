@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tickwork.cli.base import (
+    FAILURE,
     Group,
     Session,
     filter_options,
@@ -53,7 +54,7 @@ def dead() -> None:
 @url_option
 @pass_session
 def list_dead(session: Session, /, as_json: bool, **which: str | None) -> None:
-    """List the dead letters by task and last line of error, the most frequent first."""
+    """List dead letters by task and error, the most frequent first."""
     app = session.app()
     causes, complete = grouped(app.client, job_filter(which, dead=True))
     total = sum(cause.count for cause in causes)
@@ -100,15 +101,19 @@ def _add(found: dict[tuple[str, str], Cause], view: JobView) -> None:
 @json_option
 @url_option
 @pass_session
-def redrive(session: Session, /, ids: tuple[str, ...], rate: str | None, as_json: bool, **which: str | None) -> None:
+@click.pass_context
+def redrive(
+    ctx: click.Context, session: Session, /, ids: tuple[str, ...], rate: str | None, as_json: bool, **which: str | None
+) -> None:
     """Queue dead letters again: all, those that match, or those named."""
     app = session.app()
-    found_jobs(app, ids)
+    named = found_jobs(app, ids)
     count = app.client.redrive(job_filter(which, ids, dead=True), rate)
     if as_json:
         print_json({"redriven": count})
     else:
         click.echo(f"Queued {count_of(count, 'dead letter')} again{f', at {rate}' if rate else ''}.")
+    _check_all(ctx, len(named), count)
 
 
 @dead.command("discard", example="tickwork dead discard --task send_email\ntickwork dead discard --all")
@@ -118,14 +123,27 @@ def redrive(session: Session, /, ids: tuple[str, ...], rate: str | None, as_json
 @json_option
 @url_option
 @pass_session
-def discard(session: Session, /, ids: tuple[str, ...], everything: bool, as_json: bool, **which: str | None) -> None:
+@click.pass_context
+def discard(
+    ctx: click.Context, session: Session, /, ids: tuple[str, ...], everything: bool, as_json: bool, **which: str | None
+) -> None:
     """Take jobs out of the dead letters. They stay readable until they are pruned."""
     if not everything and not ids and not any(which.values()):
         raise InvalidInput("say which dead letters: ids, filters such as --task and --queue, or --all.")
     app = session.app()
-    found_jobs(app, ids)
+    named = found_jobs(app, ids)
     count = app.client.discard(job_filter(which, ids, dead=True))
     if as_json:
         print_json({"discarded": count})
     else:
         click.echo(f"Discarded {count_of(count, 'dead letter')}.")
+    _check_all(ctx, len(named), count)
+
+
+def _check_all(ctx: click.Context, named: int, done: int) -> None:
+    """Exit with 1 when jobs were named that are no dead letters."""
+    if done < named:
+        click.echo(
+            f"error: {count_of(named - done, 'job')} of those named did not stand among the dead letters.", err=True
+        )
+        ctx.exit(FAILURE)

@@ -65,7 +65,7 @@ def _run(folder: Path, stopped: threading.Event, seconds: float | None) -> None:
         _ = app.store  # made here, so that there is something to look at
         log = stack.enter_context(open(folder / "worker.log", "w+b"))
         grace = f"{_DRAIN_S}s"
-        worker = Part(["worker", _TASKS, "--all-queues", "--processes", "2", "--grace", grace], output=log)
+        worker = Part(["worker", _TASKS, "--processes", "2", "--grace", grace], output=log)
         stack.callback(lambda: worker.stop(drain_s=_DRAIN_S, insist_s=_INSIST_S))
         watch = Watch(app.client, str(path))
         stack.callback(watch.close)

@@ -27,8 +27,10 @@ _SKIPPED = {"__pycache__", "node_modules", "site-packages"}
 
 @click.command(cls=Command, example="tickwork dev shop.py\ntickwork dev shop.tasks:app -c 4")
 @click.argument("target", metavar="[MODULE_OR_FILE]", required=False)
-@click.option("-c", "--concurrency", type=click.IntRange(min=1), help="Slots in all. Default 10.")
-@click.option("--processes", type=click.IntRange(min=1), default=1, show_default=True, help="Child processes.")
+@click.option("-c", "--concurrency", metavar="N", type=click.IntRange(min=1), help="Slots in all. Default 10.")
+@click.option(
+    "--processes", metavar="N", type=click.IntRange(min=1), default=1, show_default=True, help="Child processes."
+)
 @url_option
 @pass_session
 def dev(session: Session, target: str | None, concurrency: int | None, processes: int) -> None:
@@ -38,7 +40,7 @@ def dev(session: Session, target: str | None, concurrency: int | None, processes
     """
     if session.url is not None:
         os.environ["TICKWORK_URL"] = session.url
-    arguments = ["worker", target or BUILTIN, "--all-queues", "--processes", str(processes), "--grace", f"{DRAIN_S}s"]
+    arguments = ["worker", target or BUILTIN, "--processes", str(processes), "--grace", f"{DRAIN_S}s"]
     arguments += [] if concurrency is None else ["-c", str(concurrency)]
     stopped = stop_event()
     parts = _Parts(arguments)

@@ -56,7 +56,9 @@ def jobs() -> None:
 
 @jobs.command("list", example="tickwork jobs list --state queued --queue mail --limit 50")
 @filter_options()
-@click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many to show.")
+@click.option(
+    "--limit", metavar="N", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many to show."
+)
 @click.option("--cursor", metavar="CURSOR", help="Go on where an earlier list ended.")
 @json_option
 @url_option
@@ -148,7 +150,7 @@ def why(session: Session, /, id: str, as_json: bool) -> None:
 @jobs.command("logs", example="tickwork jobs logs -f 019a8f3e-1c2d-7abc-8def-0123456789ab")
 @click.argument("id")
 @click.option("-f", "--follow", is_flag=True, help="Go on until the job has ended.")
-@click.option("--attempt", type=click.IntRange(min=1), help="Only what this attempt wrote.")
+@click.option("--attempt", metavar="N", type=click.IntRange(min=1), help="Only what this attempt wrote.")
 @json_option
 @url_option
 @pass_session

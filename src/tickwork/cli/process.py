@@ -22,7 +22,8 @@ class Part:
 
     def __init__(self, arguments: Sequence[str], *, output: IO[bytes] | None = None) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tickwork", *arguments, "--with-parent"],
+            # -P: a file named like a module of Python's, in the user's folder, is not taken for it
+            [sys.executable, "-P", "-m", "tickwork", *arguments, "--with-parent"],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=None if output is None else subprocess.STDOUT,

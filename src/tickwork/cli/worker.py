@@ -35,16 +35,31 @@ _PR_SET_PDEATHSIG = 1
     "tickwork worker shop.py --grace 60s --max-jobs 1000 --memory-mb 512",
 )
 @click.argument("target", metavar="MODULE_OR_FILE")
-@click.option("-c", "--concurrency", type=click.IntRange(min=1), help="Slots in all, over all processes. Default 10.")
 @click.option(
-    "-q", "--queue", "queues", metavar="QUEUE[:WEIGHT]", multiple=True, help="A queue to serve. Default: default."
+    "-c", "--concurrency", metavar="N", type=click.IntRange(min=1), help="Slots in all, over all processes. Default 10."
 )
-@click.option("--processes", type=click.IntRange(min=1), help="Child processes. Default: one for each core.")
+@click.option(
+    "-q",
+    "--queue",
+    "queues",
+    metavar="QUEUE[:WEIGHT]",
+    multiple=True,
+    help="A queue to serve. Default: all that the tasks name.",
+)
+@click.option(
+    "--processes", metavar="N", type=click.IntRange(min=1), help="Child processes. Default: one for each core."
+)
 @click.option("--grace", metavar="DURATION", default="20s", show_default=True, help="For running jobs, after SIGTERM.")
-@click.option("--max-jobs", type=click.IntRange(min=1), help="Replace a child after so many jobs.")
-@click.option("--recycle-mb", type=click.IntRange(min=1), help="Replace a child that grew to this, between jobs.")
-@click.option("--memory-mb", type=click.IntRange(min=1), help="The most that a child may use: beyond it, MemoryError.")
-@click.option("--all-queues", is_flag=True, hidden=True, help="Serve every queue that the tasks name.")
+@click.option("--max-jobs", metavar="N", type=click.IntRange(min=1), help="Replace a child after so many jobs.")
+@click.option(
+    "--recycle-mb", metavar="MB", type=click.IntRange(min=1), help="Replace a child that grew to this, between jobs."
+)
+@click.option(
+    "--memory-mb",
+    metavar="MB",
+    type=click.IntRange(min=1),
+    help="The most that a child may use: beyond it, MemoryError.",
+)
 @click.option("--with-parent", is_flag=True, hidden=True, help="End when the process that started this one has.")
 @url_option
 @pass_session
@@ -58,7 +73,6 @@ def worker(
     max_jobs: int | None,
     recycle_mb: int | None,
     memory_mb: int | None,
-    all_queues: bool,
     with_parent: bool,
 ) -> None:
     """Run the tasks of a module or file, until it is told to stop.
@@ -72,7 +86,7 @@ def worker(
     if session.url is not None:
         os.environ["TICKWORK_URL"] = session.url  # for the children, which open the store that the user's code names
     limits = (max_jobs, recycle_mb, memory_mb)
-    options = _options(target, concurrency, () if all_queues else queues or ("default",), processes, grace, limits)
+    options = _options(target, concurrency, queues, processes, grace, limits)
     from tickwork.worker.supervisor import supervise
 
     def started(hello: Hello, store: Store) -> None:
@@ -97,7 +111,7 @@ def _options(
 
     return SupervisorOptions(
         target=target,
-        queues=parse_queues(list(queues)) if queues else (),  # none: those that the tasks name
+        queues=parse_queues(list(queues)),
         slots=concurrency or SLOTS,
         processes=processes or os.cpu_count() or 1,
         grace=parse_duration(grace, what="--grace"),

@@ -162,7 +162,7 @@ class Children:
         memory = self._limits.memory_mb or 0
         arguments = [str(theirs.fileno()), target, str(slots), str(memory)]
         process = subprocess.Popen(
-            [sys.executable, "-c", _CHILD, *arguments],
+            [sys.executable, "-P", "-c", _CHILD, *arguments],
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
             start_new_session=True,

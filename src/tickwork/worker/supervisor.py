@@ -40,7 +40,7 @@ class SupervisorOptions:
     """What `tickwork worker` was asked for. No queues: those that its tasks name."""
 
     target: str
-    queues: tuple[tuple[str, float], ...] = (("default", 1.0),)
+    queues: tuple[tuple[str, float], ...] = ()
     slots: int = SLOTS
     processes: int = field(default_factory=lambda: os.cpu_count() or 1)
     grace: timedelta = GRACE

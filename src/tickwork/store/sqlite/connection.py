@@ -143,7 +143,7 @@ def open_connection(path: str, driver: str) -> Connection:
 def _open_apsw(path: str) -> apsw.Connection:
     raw = apsw.Connection(path)
     raw.set_busy_handler(_busy_handler())
-    # Else this library plans a statement anew whenever a value is bound that could change its plan: for a claim, always.
+    # Else this library plans a statement anew when a value is bound that could change its plan: for a claim, always.
     raw.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     return raw
 

@@ -9,7 +9,7 @@ SELECT current_setting('server_version') AS version, current_setting('fsync') AS
         WHERE  w.lease_until < coalesce(%(now)s::timestamptz, clock_timestamp()) - interval '1 minute') AS stuck
 
 -- :oldest_transactions
--- Whatever keeps dead rows alive: sessions, prepared transactions and replication slots.
+-- What keeps dead rows alive: transactions that are open, and prepared ones that nobody ended.
 SELECT * FROM (
     SELECT format('session %%s of %%s (%%s, %%s)', a.pid, a.usename, coalesce(nullif(a.application_name, ''), 'unnamed'), a.state)
            AS who, clock_timestamp() - a.xact_start AS age, format('SELECT pg_terminate_backend(%%s) ends it.', a.pid) AS cure

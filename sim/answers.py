@@ -1,0 +1,100 @@
+"""What a caller is told is what happened; and of what may happen, the right thing did (S13)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sim.account import Account, Call
+from sim.mirror import Move, QueueRow, RunningRow
+from sim.trace import hold
+
+
+class Answers:
+    """Judges what verbs answer, by verb."""
+
+    def __init__(self, account: Account) -> None:
+        self._account = account
+        self._mirror = account.mirror
+        self._count = account.world.trace.count
+
+    def judge(self, call: Call, moves: Sequence[Move]) -> None:
+        match call.verb:
+            case "claim_jobs":
+                self._claims(call, moves)
+            case "finish_attempts" | "reclaim_attempts":
+                self._finished(call, moves)
+            case "cancel_jobs":
+                self._cancelled(call)
+            case "insert_jobs":
+                self._inserted(call)
+            case "save_state":
+                current = self._account.current(call.arg("job_id")) == call.arg("attempt")
+                hold(call.answer == current, "S6", f"a state was answered with {call.answer}; current: {current}")
+            case "saved_state":
+                row = self._mirror.saved.get(call.arg("job_id"))
+                stored = None if row is None else row.state.encode()
+                hold(call.answer == stored, "S6", f"{call.answer!r} was given for the saved state {stored!r}")
+            case "get_jobs":
+                for job_id, view in call.answer.items():
+                    state = self._account.state_of(job_id)
+                    hold(view.state == state, "S1", f"job {job_id} is shown as {view.state}, and is {state}")
+            case _:
+                pass
+
+    def _claims(self, call: Call, moves: Sequence[Move]) -> None:
+        """S13: nothing more urgent was left in the same queue. And no due job was, while there was room."""
+        told = sorted((job.job_id, job.attempt) for job in call.answer.jobs)
+        taken = [move.after for move in moves if isinstance(move.after, RunningRow)]
+        limit = call.arg("limit")
+        hold(told == sorted((row.job_id, row.attempt) for row in taken), "S3", f"{told} were told, {taken} were taken")
+        hold(len(taken) <= limit, "S3", f"{len(taken)} jobs were claimed, {limit} were asked for")
+        left = self._left_behind(call)
+        hold(not left or len(taken) == limit, "L1", f"a claim had room, and left {left[:1]}")
+        for row in taken:
+            for other in left:
+                passed = other.queue == row.queue and (row.run_at > call.now or other.priority < row.priority)
+                hold(not passed, "S13", f"{row} was claimed before {other}")
+
+    def _left_behind(self, call: Call) -> list[QueueRow]:
+        """What the claim might have taken, and did not."""
+        queues, tasks = call.arg("queues"), call.arg("tasks")
+        return [
+            row
+            for row in self._mirror.queue.values()
+            if row.run_at <= call.now
+            and row.queue in queues
+            and row.task in tasks
+            and (row.expires_at is None or row.expires_at > call.now)
+        ]
+
+    def _finished(self, call: Call, moves: Sequence[Move]) -> None:
+        """Refused is what is not current. A late result that nobody reclaimed is kept."""
+        moved = {move.job_id for move in moves}
+        hold(set(call.answer) == moved, "S5", f"{call.verb} answered {sorted(call.answer)} and closed {sorted(moved)}")
+        refused = [one for one in call.arg("endings") if one.job_id not in moved]
+        if call.verb == "reclaim_attempts":
+            self._count("reclaim refused", len(refused))
+            renewed = [one for one in refused if self._account.current(one.job_id) == one.attempt]
+            self._count("reclaim refused after a renewal", len(renewed))
+            return
+        for one in refused:
+            current = self._account.current(one.job_id) == one.attempt
+            hold(not current, "S5", f"the end of attempt {one.attempt} of job {one.job_id} was refused")
+            own = self._account.closed.get((one.job_id, one.attempt)) == one.transition.attempt
+            self._count("repeated finish refused" if own else "stale finish refused")
+
+    def _cancelled(self, call: Call) -> None:
+        """From here on, whatever lives of them only ends."""
+        for job_id in call.arg("ids"):
+            row = self._mirror.running.get(job_id)
+            lives = job_id in self._mirror.queue or (row is not None and row.cancel_at is None)
+            hold(not lives, "S19", f"job {job_id} goes on as if nobody had cancelled it")
+        for job_id in call.answer:
+            hold(self._account.stories[job_id].cancelled, "S19", f"job {job_id} was said to be cancelled")
+
+    def _inserted(self, call: Call) -> None:
+        for asked, given in zip(call.arg("jobs"), call.answer, strict=True):
+            hold(given in self._account.stories, "S1", f"job {asked.id} is said to be {given}, which does not exist")
+            if asked.id != given:
+                hold(asked.key is not None, "S1", f"job {asked.id} without a key became {given}")
+                self._count("key conflicts")

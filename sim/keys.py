@@ -1,0 +1,56 @@
+"""S9: one live job a key, also for a while after its end where that was asked for; and the table says which."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sim.account import Account, Call
+from sim.mirror import KeyRow, Move, QueueRow, RunningRow
+from sim.trace import hold
+
+
+class Keys:
+    """Knows who holds which key, from the jobs that live."""
+
+    def __init__(self, account: Account) -> None:
+        self._mirror = account.mirror
+        self._holders: dict[str, list[str]] = {}
+
+    def judge(self, call: Call, moves: Sequence[Move], before: dict[str, KeyRow]) -> None:
+        """`before` is the table of keys as the verb found it, if it changed it."""
+        for move in moves:
+            self._follow(move)
+            self._judge_window(call, move, before)
+        touched = [job.key for move in moves if (job := self._mirror.jobs.get(move.job_id)) is not None and job.key]
+        touched += [one.row.key for one in call.changes if one.table == "tickwork_keys"]
+        for key in dict.fromkeys(touched):
+            self._judge_key(key)
+
+    def _follow(self, move: Move) -> None:
+        job = self._mirror.jobs.get(move.job_id)
+        if job is None or job.key is None:
+            return
+        holders = self._holders.setdefault(job.key, [])
+        lives = isinstance(move.after, QueueRow | RunningRow)
+        if lives and move.job_id not in holders:
+            holders.append(move.job_id)
+        elif not lives and move.job_id in holders:
+            holders.remove(move.job_id)
+
+    def _judge_key(self, key: str) -> None:
+        holders, row = self._holders.get(key, []), self._mirror.keys.get(key)
+        hold(len(holders) <= 1, "S9", f"key {key} is held by {holders} at once")
+        if holders:
+            noted = row is not None and row.job_id == holders[0] and row.until is None
+            hold(noted, "KEY", f"key {key} is held by {holders[0]}, not by {row}")
+        else:
+            hold(row is None or row.until is not None, "KEY", f"key {key} is taken by a job that ended: {row}")
+
+    def _judge_window(self, call: Call, move: Move, before: dict[str, KeyRow]) -> None:
+        """A key that stays taken for a while after its job's end is given to nobody else in that time."""
+        comes = isinstance(move.after, QueueRow) and not isinstance(move.before, QueueRow | RunningRow)
+        job = self._mirror.jobs.get(move.job_id)
+        if comes and job is not None and job.key in before:
+            row = before[job.key]
+            free = row.job_id == move.job_id or (row.until is not None and row.until <= call.now)
+            hold(free, "S9", f"job {move.job_id} took key {job.key} while it was {row}")

@@ -1,0 +1,125 @@
+"""What handlers really do, and whether that is what is stored of them (OWN, LOG), and in good time (S14, S4, R10)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from sim.account import Account, Call, Handler, Key
+from sim.config import DRIFT
+from sim.mirror import Move, RunningRow
+from sim.moves import AHEAD_US, succeeded
+from sim.trace import hold
+from tickwork.worker.messages import Assignment, End
+
+if TYPE_CHECKING:
+    from sim.processes import WorkerProcess
+
+_NEAR_S = 1e-5
+
+
+class Truth:
+    """Is told by the simulated children; compares with what is stored."""
+
+    def __init__(self, account: Account) -> None:
+        self._account = account
+        self._handlers = account.handlers
+        self._world = account.world
+
+    # -- told by the children
+
+    def handed_out(self, process: WorkerProcess, given: Sequence[Assignment]) -> None:
+        """R10: a worker starts nothing when its lease is over, as it counts it."""
+        left_s = process.lease.until - process.clock.monotonic()
+        hold(
+            left_s > 0 or not given, "R10", f"{process.name} starts {len(given)} attempts {-left_s:g} s after its lease"
+        )
+
+    def began(self, process: WorkerProcess, given: Assignment, began: float) -> None:
+        """S14: not early. S4: alone, unless the process of an older one was not well."""
+        key = (given.job_id, given.attempt)
+        what = _attempt(key)
+        hold(key in self._account.claims and key not in self._handlers, "S3", f"{what} begins, and should not")
+        early_us = given.run_at_us - self._account.store_now()
+        hold(early_us <= AHEAD_US * 2 * DRIFT, "S14", f"{what} began {early_us / 1e6:g} s early")
+        for number in range(1, given.attempt):
+            self._judge_older(what, (given.job_id, number))
+        self._handlers[key] = Handler(process, began)
+        self._world.trace.add(self._world.now_us, process.name, "began", *key)
+
+    def _judge_older(self, what: str, key: Key) -> None:
+        older = self._handlers.get(key)
+        if older is not None and older.runs:
+            well = older.process.well_since(self._account.claims[key].at_us)
+            hold(not well, "S4", f"{what} began while {_attempt(key)} runs in {older.process.name}, which is well")
+            self._world.trace.count("fenced handler ran on")
+
+    def wrote(self, key: Key) -> None:
+        handler = self._handlers[key]
+        handler.wrote += not handler.stuck
+
+    def stuck(self, key: Key) -> None:
+        self._handlers[key].stuck = True
+        self._world.trace.count("stuck handler")
+
+    def returned(self, key: Key, result: bytes) -> None:
+        self._handlers[key].returned = result
+
+    def ended(self, key: Key, end: End) -> None:
+        handler = self._handlers.get(key)
+        if handler is not None:
+            handler.end = end
+            handler.returned = end.result or handler.returned
+        self._world.trace.add(self._world.now_us, "", end.kind, *key)
+
+    def gone(self, key: Key) -> None:
+        handler = self._handlers.get(key)
+        if handler is not None:
+            handler.gone = True
+
+    # -- compared with the store
+
+    def judge(self, call: Call, moves: Sequence[Move]) -> None:
+        """What a worker recorded of an attempt is what its own handler came to."""
+        for move in moves:
+            if isinstance(move.before, RunningRow) and not isinstance(move.after, RunningRow):
+                key = (move.job_id, move.before.attempt)
+                if call.verb == "finish_attempts":
+                    self._judge_end(key, self._account.closed[key])
+                    self._judge_logs(key)
+                if succeeded(move.after):
+                    self._judge_result(key)
+
+    def _judge_end(self, key: Key, ended_as: str) -> None:
+        handler, what = self._handlers.get(key), _attempt(key)
+        match ended_as:
+            case "succeeded":
+                hold(handler is not None and handler.returned is not None, "OWN", f"{what} did not succeed")
+            case "failed":
+                own = handler is not None and handler.end is not None and handler.end.kind == "failed"
+                hold(own, "OWN", f"{what} did not fail")
+            case "timed_out":
+                limit = self._account.claims[key].policy.timeout
+                ran = 0.0 if handler is None else handler.process.clock.monotonic() - handler.began
+                late = limit is not None and ran >= limit.total_seconds() - _NEAR_S
+                hold(late, "OWN", f"{what} timed out after {ran:g} s")
+            case "lost":
+                hold(handler is None or handler.gone, "OWN", f"{what} was recorded as crashed, and still runs")
+            case _:
+                pass
+
+    def _judge_logs(self, key: Key) -> None:
+        handler, logs = self._handlers.get(key), self._account.mirror.logs
+        if handler is not None and handler.end is not None:
+            stored = sum((*key, seq) in logs for seq in range(handler.wrote))
+            hold(stored == handler.wrote, "LOG", f"{_attempt(key)} wrote {handler.wrote} chunks; {stored} are stored")
+
+    def _judge_result(self, key: Key) -> None:
+        handler = self._handlers.get(key)
+        own = None if handler is None or handler.returned is None else handler.returned.decode()
+        stored = self._account.mirror.finished[key[0]].result
+        hold(stored == own, "OWN", f"{_attempt(key)} has the result {stored}, not {own}")
+
+
+def _attempt(key: Key) -> str:
+    return f"attempt {key[1]} of job {key[0]}"
