@@ -34,7 +34,7 @@ def test_workers_show_who_works(cli: Cli, shop: Shop) -> None:
         (item,) = cli.json("workers")["items"]
     assert lines[0].split() == ["WORKER", "STATE", "BUSY", "STARTED", "VERSION", "QUEUES", "TASKS"]
     assert "  running  0 of 3  " in lines[1]
-    assert (item["slots"], item["queues"], item["tasks"]) == (3, ["default"], ["add", "send"])
+    assert (item["slots"], item["queues"], item["tasks"]) == (3, ["default", "mail"], ["add", "send"])
 
 
 def test_doctor_says_what_the_store_promises_and_that_nothing_is_wrong(cli: Cli, shop: Shop) -> None:

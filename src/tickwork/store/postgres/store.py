@@ -144,16 +144,17 @@ class PostgresStore:
 
         A `single` statement is a transaction by itself. Behind a pooler it gets one all the same, for its limits.
         """
-        for tries_left in reversed(range(TRIES)):
+        tries = 0
+        while True:
+            tries += 1
             with (pool or self._pool).lend() as connection:
                 self._check_schema(connection)
                 try:
                     return self._once(connection, work, single=single and not self.server.pooled)
                 except psycopg.Error as error:
-                    if error.sqlstate not in TRANSIENT or not tries_left:
+                    if error.sqlstate not in TRANSIENT or tries == TRIES:
                         raise translate(self.server.where, error, lost=connection.closed) from error
-            threading.Event().wait(self._random.random() * _NAP_S * (TRIES - tries_left))
-        raise AssertionError("unreachable")  # pragma: no cover
+            threading.Event().wait(self._random.random() * _NAP_S * tries)
 
     def _once(self, connection: Connection, work: Callable[[Session], T], *, single: bool) -> T:
         session = Session(connection, self._sql, self._now())
