@@ -73,8 +73,8 @@ def draw_config(rng: Random) -> Config:
     workers = tuple(_draw_worker(rng, index, queues, names) for index in range(count))
     return Config(
         lease_s=lease_s,
-        horizon_s=max(25.0, 3.0 * lease_s) + rng.random() * 30,
-        jobs=rng.randint(30, 80),
+        horizon_s=max(20.0, 3.0 * lease_s) + rng.random() * 20,
+        jobs=rng.randint(30, 60),
         clients=rng.choice((1, 1, 2, 3)),
         workers=workers,
         queues=queues,

@@ -50,6 +50,7 @@ class FaultPlan:
     late: float = 0.004
     pause: float = 0.002
     stall: float = 0.006
+    hiccup: float = 0.01
     random_pauses: float = 2.0
     random_crashes: float = 2.0
     drains: float = 1.5
@@ -211,6 +212,15 @@ class Faults:
     def _step_clock(self) -> None:
         by_s = self._rng.choice((-3600, 3600, -self._rng.randrange(3600), self._rng.randrange(3600), 1, -1))
         self._world.step_clock(by_s)
+
+    def hiccup_us(self, actor: Actor) -> int:
+        """How long one thread of a process is not given the processor; mostly not at all."""
+        if not self.active or self._rng.random() >= self._plan.hiccup:
+            return 0
+        us = self._some_leases()
+        self._note(actor, "", "hiccup")
+        actor.disturb(self._world.now_us + us)
+        return us
 
     def loses_wake(self) -> bool:
         return self.active and self._rng.random() < self._plan.lost_wakes

@@ -107,9 +107,19 @@ class Thread:
         self._due_us, self._called, self._busy = None, False, True
         wait = self._step()
         self._busy = False
-        if wait is not None and not self._process.dead:
+        if wait is None or self._process.dead:
+            return
+        hiccup_us = self._process.world.faults.hiccup_us(self._process)
+        if hiccup_us:
+            self._busy, self._called = True, True
+            self._process.world.after(hiccup_us, self._process, self._resume)
+        else:
             us = ceil(round(wait / self._process.clock.rate * SECOND, 3)) + 1  # never before the time asked for
             self.call(0 if self._called else us)
+
+    def _resume(self) -> None:
+        self._busy = False
+        self.call(0)
 
 
 class WorkerProcess(Actor):

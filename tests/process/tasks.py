@@ -42,6 +42,14 @@ async def work_async(n: int, seconds: float = 0.0) -> dict[str, int]:
 
 
 @app.task(retries=0)
+def lingers() -> int:
+    """Take for ever the first time, and no time at all later."""
+    tell("start")
+    nap(1000 if current_job().attempt == 1 else 0)
+    return current_job().attempt
+
+
+@app.task(retries=0)
 def saves(steps: int) -> int:
     """Count with a cursor that later attempts resume from."""
     job = current_job()

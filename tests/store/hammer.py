@@ -6,7 +6,9 @@
 import random
 import threading
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from tests.store.builders import MINUTE, NOTHING, a_job, again, claim, register, succeeded
 from tickwork.clock import SystemClock
@@ -75,6 +77,23 @@ def _finish(store: Store, taken: list[Claimed], rng: random.Random) -> list[JobI
     if rng.random() < 0.3:
         assert store.finish_attempts(endings) == set()
     return [one.job_id for one in good]
+
+
+def at_once(*calls: Callable[[], Any]) -> list[Any]:
+    """Run calls in as many threads, begun at the same moment; return what they gave."""
+    barrier = threading.Barrier(len(calls))
+    results: list[Any] = [None] * len(calls)
+
+    def run(n: int, call: Callable[[], Any]) -> None:
+        barrier.wait()
+        results[n] = call()
+
+    crowd = [threading.Thread(target=run, args=(n, call)) for n, call in enumerate(calls)]
+    for one in crowd:
+        one.start()
+    for one in crowd:
+        one.join(30)
+    return results
 
 
 def main(url: str, how: str, name: str, count: str) -> None:

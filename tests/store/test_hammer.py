@@ -2,17 +2,14 @@
 
 import subprocess
 import sys
-import threading
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.store.builders import a_job, claim, ended, failed, insert_one, running
 from tests.store.conftest import OpensStore
-from tests.store.hammer import hammer
+from tests.store.hammer import at_once, hammer
 from tickwork.core.job import JobFilter, JobState
 from tickwork.store.base import Store
 from tickwork.store.postgres import PostgresStore
@@ -41,23 +38,6 @@ def test_four_processes_share_a_store(open_store: OpensStore, kind: str, tmp_pat
     ]
     assert [process.communicate(timeout=50)[0] for process in crowd] == [b"100 done\n"] * 4
     assert len(store.list_jobs(JobFilter(state=JobState.SUCCEEDED), 1000)) == 400
-
-
-def at_once(*calls: Callable[[], Any]) -> list[Any]:
-    """Run calls in as many threads, begun at the same moment; return what they gave."""
-    barrier = threading.Barrier(len(calls))
-    results: list[Any] = [None] * len(calls)
-
-    def run(n: int, call: Callable[[], Any]) -> None:
-        barrier.wait()
-        results[n] = call()
-
-    crowd = [threading.Thread(target=run, args=(n, call)) for n, call in enumerate(calls)]
-    for one in crowd:
-        one.start()
-    for one in crowd:
-        one.join(30)
-    return results
 
 
 @pytest.mark.parametrize("key", ["a", "b", "c", "d"])

@@ -9,6 +9,7 @@ import pytest
 
 from tests.store.builders import a_job, claim, insert_one
 from tests.store.conftest import OpensStore
+from tests.store.hammer import at_once
 from tickwork.errors import InvalidInput, SchemaMismatch, StoreNotOurs
 from tickwork.store import migrate
 from tickwork.store.base import Store
@@ -122,6 +123,14 @@ class TestPostgres:
         store.upgrade()
         assert _tables(store.url, schema) == _tables(store.url, f"{schema}_by_hand")
         store.close()
+
+    def test_of_many_who_upgrade_at_once_one_does_it(self, open_postgres: OpensPostgres) -> None:
+        stores = [open_postgres(upgrade=False) for _ in range(6)]
+        done = at_once(*[store.upgrade for store in stores])
+        assert sorted(len(applied) for applied in done) == [0] * 5 + [1]
+        for store in stores:
+            insert_one(store)
+            store.close()
 
     def test_a_failed_upgrade_leaves_nothing(
         self, open_postgres: OpensPostgres, schema: str, monkeypatch: pytest.MonkeyPatch

@@ -37,7 +37,8 @@ SELECT r.job_id, r.attempt, r.worker, j.policy, r.failures, r.crashes, r.alone
 FROM   tickwork_running r JOIN tickwork_jobs j ON j.id = r.job_id WHERE r.worker = ? ORDER BY r.job_id
 
 -- :expired_attempts
+-- CROSS JOIN keeps this order: the few workers that are lost first, not everything that runs.
 SELECT r.job_id, r.attempt, r.worker, j.policy, r.failures, r.crashes, r.alone
-FROM   tickwork_workers w JOIN tickwork_running r ON r.worker = w.id JOIN tickwork_jobs j ON j.id = r.job_id
+FROM   tickwork_workers w CROSS JOIN tickwork_running r ON r.worker = w.id CROSS JOIN tickwork_jobs j ON j.id = r.job_id
 WHERE  w.lease_until < :now
 LIMIT  :limit
