@@ -47,8 +47,8 @@ LOAD_LIMIT_S = 60.0  # the user's code may take so long to import
 STALLED_S = 0.2  # a child that ended nothing for so long gives back what it has not begun
 MEMORY_LOOK_S = 1.0
 QUIT_S = 2.0
-RESPAWN_S = 0.5  # after a child that did not even load; doubled each time
-LOAD_TRIES = 6
+RESPAWN_S = 0.25  # after a child that did not even load; doubled each time
+LOAD_TRIES = 5
 _CHILD = "import sys; from tickwork.worker.child import main; main(sys.argv[1:])"
 _PAGE_SIZE = os.sysconf("SC_PAGE_SIZE")
 

@@ -512,7 +512,9 @@ class Worker:
         owning = self._lease.left(now) > 0
         times = [now + (self._poll_s if owning else min(self._poll_s, LEASE_LOOK_S))]
         if self._next_due is not None and owning and not self.draining:
-            times.append(self._next_due - AHEAD_LIMIT.total_seconds() / 2)
+            # Without a free slot nothing is claimed ahead of its time: to ask earlier would be to ask without end.
+            ahead_s = AHEAD_LIMIT.total_seconds() / 2 if len(self._held) < self._options.slots else 0.0
+            times.append(self._next_due - ahead_s)
         for held in self._held.values():
             if not held.running and owning:
                 times.append(held.start_at)
