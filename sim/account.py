@@ -107,6 +107,13 @@ class Account:
     handlers: dict[Key, Handler] = field(default_factory=dict)
     identities: dict[str, WorkerProcess] = field(default_factory=dict)  # the names under which workers registered
 
+    def begin(self, job_id: str) -> None:
+        """A job was inserted. After it was pruned nobody knows its id, so one that comes so late begins anew."""
+        for account in (self.claims, self.closed, self.handlers):
+            for number in range(1, self.stories.get(job_id, Story()).attempt + 1):
+                account.pop((job_id, number), None)
+        self.stories[job_id] = Story()
+
     def store_now(self) -> int:
         """The store's clock as RELIABILITY.md rule 12 has it."""
         clock = self.world.clock

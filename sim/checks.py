@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from sim.account import Account, Call, Story
+from sim.account import Account, Call
 from sim.answers import Answers
 from sim.keys import Keys
 from sim.mirror import AttemptRow, Change, JobRow, LedgerRow, LogRow, Move, SavedRow, WorkerRow, jobs_in
@@ -88,7 +88,7 @@ class Judge:
                 self._judge_lease(call, change, row)
             case JobRow(id=job_id) if change.old is None:
                 hold(call.verb == "insert_jobs", "S2", f"job {job_id} came from {call.verb}")
-                self.account.stories[job_id] = Story()
+                self.account.begin(job_id)
             case _:
                 pass
 

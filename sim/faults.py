@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from sim.world import World
 
 SECOND = 1_000_000
-_RARE = frozenset(["finish_attempts", "reclaim_attempts", "insert_jobs", "cancel_jobs", "retry_jobs", "save_state"])
+_RARE = frozenset(
+    ["finish_attempts", "reclaim_attempts", "insert_jobs", "cancel_jobs", "retry_jobs", "save_state", "append_logs"]
+)
 _BOOST = 6.0  # verbs that move jobs are few among those that only look
-_REAPER_BOOST = 30.0  # and rarer still is the moment between finding an orphan and taking it
 _DEEPEST = 4  # so many calls at most stand still at once, one inside the other
 
 
@@ -50,6 +51,7 @@ class FaultPlan:
     late: float = 0.004
     pause: float = 0.002
     stall: float = 0.006
+    slow_reaper: float = 0.3  # between finding an orphan and taking it back
     hiccup: float = 0.01
     random_pauses: float = 2.0
     random_crashes: float = 2.0
@@ -95,9 +97,9 @@ class Faults:
     def after(self, actor: Actor, verb: str, answer: object, moved: bool) -> None:
         """The verb's transaction is committed; the answer is on its way."""
         if self.active:
+            if verb == "expired_attempts" and answer and self._rng.random() < self._plan.slow_reaper:
+                self._stall(actor, verb, "after")
             boost = _BOOST if moved or verb in _RARE else 1.0
-            if verb == "expired_attempts" and answer:
-                boost = _REAPER_BOOST
             self._strike(actor, verb, boost, self._plan.lost_reply, "after")
 
     def _strike(self, actor: Actor, verb: str, boost: float, lost: float, edge: str) -> None:

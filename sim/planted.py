@@ -16,7 +16,7 @@ from typing import Any
 from unittest import mock
 
 from sim.actor import Actor
-from sim.faults import FaultPlan
+from sim.faults import NO_FAULTS, FaultPlan
 from sim.run import run_seed
 from sim.world import World
 from tickwork.core.ids import WorkerId
@@ -33,11 +33,15 @@ from tickwork.worker.worker import Worker
 
 @dataclass(frozen=True, slots=True)
 class Plant:
-    """A bug, and the invariants of which one must be named when it is found."""
+    """A bug, and the invariants of which one must be named when it is found.
+
+    `plan` are the faults to look for it under, where any faults would take many seeds.
+    """
 
     name: str
     plant: Callable[[], AbstractContextManager[object]]
     breaks: frozenset[str]
+    plan: FaultPlan | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +54,11 @@ class Find:
     message: str
 
 
-def find(plant: Plant, first: int, most: int, plan: FaultPlan | None = None) -> Find | None:
+def find(plant: Plant, first: int, most: int) -> Find | None:
     """Run seeds with the bug until one breaks an invariant; None when none did."""
     with plant.plant():
         for seed in range(first, first + most):
-            outcome = run_seed(seed, plan=plan)
+            outcome = run_seed(seed, plan=plant.plan)
             if outcome.broken is not None:
                 return Find(seed, seed - first + 1, outcome.broken, outcome.message)
     return None
@@ -225,8 +229,13 @@ def _notes_dropped_on_error() -> AbstractContextManager[object]:
     return mock.patch.object(Worker, "_store_notes", store_notes)
 
 
-def _bug(name: str, plant: Callable[[], AbstractContextManager[object]], *breaks: str) -> Plant:
-    return Plant(name, plant, frozenset(breaks))
+def _bug(
+    name: str, plant: Callable[[], AbstractContextManager[object]], *breaks: str, plan: FaultPlan | None = None
+) -> Plant:
+    return Plant(name, plant, frozenset(breaks), plan)
+
+
+_SLOW_REAPERS = replace(NO_FAULTS, hiccup=0.05, slow_reaper=1.0)
 
 
 PLANTS = (
@@ -236,7 +245,7 @@ PLANTS = (
     _bug("4 attempts counted at finish", _attempt_counted_at_finish, "S3"),
     _bug("5 lease from the worker's clock", _lease_from_worker_clock, "S26"),
     _bug("6 lease not renewed", _lease_not_renewed, "WELL", "L1"),
-    _bug("7 reaper does not look again", _reaper_without_recheck, "S4"),
+    _bug("7 reaper does not look again", _reaper_without_recheck, "S4", plan=_SLOW_REAPERS),
     _bug("16 priority ignored in a batch", _priority_ignored, "S13"),
     _bug("17 key released before the end", _key_released_early, "S9", "KEY"),
     _bug("18 retry without cap", _retry_without_cap, "S21"),

@@ -52,7 +52,7 @@ def open_store(settings: Settings, *, upgrade: bool = False) -> Store:
             raise InvalidInput('PostgreSQL needs its driver: pip install "tickwork[postgres]"') from error
         return PostgresStore(settings.url, schema=settings.schema, listen_url=settings.listen_url, upgrade=upgrade)
     raise InvalidInput(
-        f"TICKWORK_URL begins with {settings.url.partition(':')[0]!r}, which names no store. "
+        f"the store's URL begins with {settings.url.partition(':')[0]!r}, which names no store. "
         f"Write sqlite:///tickwork.db or postgresql://user@host/database."
     )
 

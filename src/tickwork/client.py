@@ -36,6 +36,9 @@ class Client:
         """Store jobs, all or none. Inside a handler the attempt that asks must still be the current one."""
         _check_count(jobs)
         by = _asking()
+        asking = current_or_none()
+        if tx is None and asking is not None:
+            tx = asking.transaction  # what a transactional handler enqueues commits with it
         if isinstance(tx, LazyTransaction):
             tx = tx.begun()
         try:

@@ -46,7 +46,12 @@ def sqlite_path(url: str) -> str | None:
         return None
     if not url.startswith(prefix) or len(url) == len(prefix):
         raise InvalidInput(f"{url!r} names no file. Write sqlite:///tickwork.db, or sqlite:////var/lib/tickwork.db.")
-    return url.removeprefix(prefix)
+    path = url.removeprefix(prefix)
+    if path == ":memory:":
+        raise InvalidInput(
+            "a store in memory would lose every job with its process. Name a file: sqlite:///tickwork.db"
+        )
+    return path
 
 
 def _from_environment(name: str, environ: Mapping[str, str]) -> str | None:

@@ -29,6 +29,38 @@ class Link(Protocol):
     def cancelled(self) -> bool: ...
 
 
+class LazyTransaction:
+    """What a transactional handler holds: a connection whose transaction begins with the first use of it.
+
+    `begin` is called at most once and returns the store's own connection. Everything else is that connection's.
+    """
+
+    def __init__(self, begin: Callable[[], Any]) -> None:
+        self._begin = begin
+        self._connection: Any = None
+
+    def begun(self) -> Any:
+        """The connection, inside its transaction."""
+        if self._connection is None:
+            self._connection = self._begin()
+        return self._connection
+
+    def execute(self, sql: str, values: Any = ()) -> Any:
+        """Run a statement in the transaction that ends with this job, and not before."""
+        word, _, rest = sql.strip().upper().partition(" ")
+        if word.rstrip(";") in {"BEGIN", "COMMIT", "END"} or (
+            word.rstrip(";") == "ROLLBACK" and "TO" not in rest.split()
+        ):
+            raise InvalidInput(
+                f"a transactional handler cannot {word.rstrip(';')}: its transaction commits when it returns, and "
+                f"rolls back when it raises. Use SAVEPOINT for parts of it."
+            )
+        return self.begun().execute(sql, values)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.begun(), name)
+
+
 @dataclass(frozen=True, slots=True)
 class CurrentJob:
     """The job that this handler is running for, and this attempt of it."""
@@ -41,6 +73,7 @@ class CurrentJob:
     late_by: timedelta
     link: Link
     logger: logging.Logger
+    transaction: LazyTransaction | None = None
 
     @property
     def token(self) -> str:
@@ -63,6 +96,10 @@ class CurrentJob:
 
         Raises LeaseLost when this attempt was superseded, so that it stops before it does more harm.
         """
+        if self.transaction is not None:
+            raise InvalidInput(
+                f"job {self.id} is transactional: nothing of it stays unless all of it does. There is nothing to save."
+            )
         what = f"the state saved by job {self.id}"
         self.link.save(payload.encode(state, what=what, limit_bytes=payload.RESULT_LIMIT))
 
@@ -71,30 +108,6 @@ class CurrentJob:
         """What an earlier attempt saved, or None."""
         stored = self.link.saved()
         return None if stored is None else payload.decode(stored)
-
-
-class LazyTransaction:
-    """What a transactional handler holds: a connection whose transaction begins with the first use of it.
-
-    `begin` is called at most once and returns the store's own connection. Everything else is that connection's.
-    """
-
-    def __init__(self, begin: Callable[[], Any]) -> None:
-        self._begin = begin
-        self._connection: Any = None
-
-    def begun(self) -> Any:
-        """The connection, inside its transaction."""
-        if self._connection is None:
-            self._connection = self._begin()
-        return self._connection
-
-    def execute(self, sql: str, values: Any = ()) -> Any:
-        """Run a statement in the transaction that ends with this job."""
-        return self.begun().execute(sql, values)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.begun(), name)
 
 
 _current: ContextVar[CurrentJob | None] = ContextVar("tickwork_current_job", default=None)

@@ -344,3 +344,54 @@ def test_a_superseded_attempt_can_enqueue_nothing(app: Tickwork) -> None:
         go_on.set()
         eventually(lambda: len(refused) == 3)
     assert app.jobs(task="child") == []
+
+
+def test_what_a_transactional_handler_enqueues_commits_or_rolls_back_with_it(shop: Tickwork) -> None:
+    @shop.task
+    def later(n: int) -> None: ...
+
+    @shop.task(transactional=True, retries=1, backoff="1ms")
+    def work(tx: Any) -> None:
+        add(tx)
+        later.enqueue(current_job().attempt)
+        if current_job().attempt == 1:
+            raise ConnectionError("after the write")
+
+    with shop.worker():
+        work.enqueue().result(timeout=10)
+        eventually(lambda: [job.state for job in shop.jobs(task=later)] == ["succeeded"])
+    assert count(shop) == 1
+
+
+@pytest.mark.parametrize("statement", ["COMMIT", "rollback;", "begin"])
+def test_a_transactional_handler_cannot_end_its_transaction_itself(shop: Tickwork, statement: str) -> None:
+    @shop.task(transactional=True)
+    def work(tx: Any) -> None:
+        add(tx)
+        tx.execute(statement)
+
+    with shop.worker():
+        job = work.enqueue()
+        with pytest.raises(JobFailed, match="its transaction commits when it returns"):
+            job.result(timeout=10)
+    assert (count(shop), job.attempt) == (0, 1)
+
+
+def test_a_transactional_handler_has_nothing_to_save(shop: Tickwork) -> None:
+    @shop.task(transactional=True)
+    def work(tx: Any) -> None:
+        add(tx)
+        current_job().save(1)
+
+    with shop.worker(), pytest.raises(JobFailed, match="There is nothing to save"):
+        work.enqueue().result(timeout=10)
+
+
+def test_a_second_transaction_beside_an_open_one_of_the_same_thread_is_refused_at_once(tmp_path: Path) -> None:
+    app = Tickwork(f"sqlite:///{tmp_path}/tickwork.db")
+    with app.connection() as tx:
+        with pytest.raises(InvalidInput, match=r"Nothing was written\. Pass it along: tx="):
+            app.named("work").enqueue()
+        app.named("work").options(tx=tx).enqueue()
+    assert len(app.jobs()) == 1
+    app.close()

@@ -184,3 +184,16 @@ def test_a_type_is_the_same_whether_its_file_is_imported_run_or_loaded_by_path()
         assert matches(Refused(), (name,))
     for name in (f"other.{module}x.Refused", "NotRefused", "efused"):
         assert not matches(Refused(), (name,))
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("timeout", "0s", "Leave it out for no limit"),
+        ("queue", "mail:3", "has a colon"),
+        ("labels", {"team": "mail"}, "must be a list of texts"),
+    ],
+)
+def test_what_would_surprise_later_is_refused_at_once(option: str, value: object, said: str) -> None:
+    with pytest.raises(InvalidOption, match=said):
+        Options().updated({option: value})

@@ -97,7 +97,7 @@ def test_a_job_may_be_about_to_be_taken() -> None:
 
 def test_a_running_job_says_where_and_since_when() -> None:
     said = why(state=JobState.RUNNING, attempt=2, worker="w1", started_at=NOW - MINUTE)
-    assert said == "it is running: attempt 2 on w1 for 1m"
+    assert said == "it is running: attempt 2 on worker w1 for 1m"
 
 
 def test_a_running_job_that_was_cancelled_says_so() -> None:
@@ -139,3 +139,19 @@ def test_it_can_run_exactly_from_its_time_until_its_deadline() -> None:
     assert not can_run(expires_at=NOW)
     assert not can_run(state=JobState.RUNNING)
     assert not can_run(state=JobState.SUCCEEDED)
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        ("ValueError: x", "ValueError: x"),
+        (
+            'Traceback (most recent call last):\n  File "a.py", line 1\n    f()\nValueError: first\nLINE 1: x\n   ^',
+            "ValueError: first",
+        ),
+        ("its worker went silent", "its worker went silent"),
+        ("", ""),
+    ],
+)
+def test_the_gist_of_an_error_is_the_line_that_names_it(error: str, told: str) -> None:
+    assert gist(error) == told

@@ -178,6 +178,7 @@ def writes(lines: int, hangs: bool = True) -> None:
     for line in range(lines):
         print(f"line {line}")
     print("to stderr", file=sys.stderr)
+    nap(0.1)  # the moment that output may stay in its own process
     tell("start")
     if hangs:
         nap(1000)

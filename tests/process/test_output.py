@@ -25,8 +25,8 @@ def test_output_is_readable_while_it_runs_and_survives_the_death_of_the_worker(w
 
 
 @pytest.mark.parametrize("how", ["child", "timeout", "drain", "cancel"])
-def test_output_survives_the_death_of_its_process_to_the_last_line(workers: Workers, how: str) -> None:
-    """Also what was written in the very last moment: it is on its way to the supervisor, which lives."""
+def test_output_survives_the_death_of_its_process_a_moment_after_it_was_written(workers: Workers, how: str) -> None:
+    """Also what is not stored yet: the supervisor has it, and lives."""
     worker = workers.start(slots=2, processes=1, grace="0s")
     timeout = "300ms" if how == "timeout" else None
     job = workers.app.named("writes").options(timeout=timeout, retries=0).enqueue(lines=300)

@@ -1,7 +1,7 @@
 """What the tests of workers share: a store of each kind, an app on it, and waiting for a condition."""
 
-import os
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import groupby
@@ -48,7 +48,7 @@ def supersede(job: Job) -> None:
 @pytest.fixture(scope="session")
 def postgres_database(postgres_server: Postgres) -> str:
     """One database for all tests: each has a schema of its own in it, which is quicker to make."""
-    return postgres_server.create_database(f"workers_{os.getpid()}")
+    return postgres_server.create_database(f"workers_{uuid.uuid4().hex}")
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

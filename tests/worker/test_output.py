@@ -1,6 +1,7 @@
 """What a handler prints and logs is kept with its attempt, apart from everybody else's, also while it runs."""
 
 import asyncio
+import io
 import logging
 import sys
 import threading
@@ -127,15 +128,16 @@ def test_much_output_is_kept_whole(app: Tickwork) -> None:
         assert output_of(job) == "".join(f"line {n}\n" for n in range(20_000))
 
 
-def test_what_no_store_can_hold_is_escaped(app: Tickwork) -> None:
+def test_what_no_store_can_hold_is_escaped(app: Tickwork, monkeypatch: pytest.MonkeyPatch) -> None:
     @app.task
     def work() -> None:
-        logging.getLogger("shop").warning("NUL \0, half a pair \ud800, a duck 🦆")
+        print("NUL \0, half a pair \ud800, a duck 🦆")
 
+    monkeypatch.setattr(sys, "stdout", io.StringIO())  # pytest-xdist cannot send half a pair to its other half
     with app.worker():
         job = work.enqueue()
         job.result(timeout=10)
-        assert output_of(job) == "WARNING shop: NUL \\0, half a pair \\ud800, a duck 🦆\n"
+        assert output_of(job) == "NUL \\0, half a pair \\ud800, a duck 🦆\n"
 
 
 def test_a_handler_finds_the_standard_streams_as_it_knows_them(
@@ -174,3 +176,19 @@ def test_more_than_the_cap_is_cut_off_once() -> None:
     text = "".join(kept)
     assert len(text) < LOG_LIMIT + 200
     assert text.count("the rest is not kept") == 1
+
+
+def test_a_print_into_a_broken_pipe_is_kept_and_hurts_nobody(app: Tickwork, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError
+
+    @app.task(retries=0)
+    def work() -> None:
+        print("heard")
+
+    monkeypatch.setattr(sys, "stdout", Broken())
+    with app.worker():
+        job = work.enqueue()
+        job.result(timeout=10)
+    assert output_of(job) == "heard\n"

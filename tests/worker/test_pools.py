@@ -134,10 +134,11 @@ def test_a_worker_leaves_no_threads_loops_or_descriptors_behind(app: Tickwork) -
 
     run()
     threads, descriptors = threading.active_count(), len(os.listdir("/proc/self/fd"))
-    for _ in range(5):
+    for _ in range(10):
         run()
     eventually(lambda: threading.active_count() <= threads)
-    eventually(lambda: len(os.listdir("/proc/self/fd")) <= descriptors)
+    spare = 6  # PostgreSQL's pool keeps what it opened when it was busy; a leak would have left ten or more
+    eventually(lambda: len(os.listdir("/proc/self/fd")) <= descriptors + spare)
 
 
 # -- processes

@@ -157,6 +157,22 @@ def _duration(name: str, value: Any) -> timedelta:
     return duration
 
 
+def _timeout(name: str, value: Any) -> timedelta:
+    timeout = _duration(name, value)
+    if not timeout:
+        raise InvalidOption("timeout is 0, which no handler can keep. Leave it out for no limit.")
+    return timeout
+
+
+def _queue(name: str, value: Any) -> str:
+    queue = _text(name, value)
+    if ":" in queue:
+        raise InvalidOption(
+            f"queue {queue!r} has a colon, which stands before a weight in -q NAME:WEIGHT. Use another sign."
+        )
+    return queue
+
+
 def _instant(name: str, value: Any) -> datetime:
     if not isinstance(value, datetime):
         raise InvalidOption(f"{name} must be a datetime with a zone, not {_shown(value)}.")
@@ -186,7 +202,7 @@ def _expires(name: str, value: Any) -> timedelta | datetime:
 
 
 def _labels(name: str, value: Any) -> tuple[str, ...]:
-    if isinstance(value, str) or not isinstance(value, Iterable):
+    if isinstance(value, str | Mapping) or not isinstance(value, Iterable):
         raise InvalidOption(f"labels must be a list of texts, not {_shown(value)}.")
     labels = tuple(_text(name, label) for label in value)
     if len(labels) > _LABELS_LIMIT:
@@ -214,7 +230,7 @@ def _shown(value: Any) -> str:
 
 
 _READERS = {
-    "queue": _text,
+    "queue": _queue,
     "priority": _priority,
     "delay": _duration,
     "at": _instant,
@@ -226,7 +242,7 @@ _READERS = {
     "retry_on": exception_names,
     "give_up_on": exception_names,
     "on_lost": _on_lost,
-    "timeout": _duration,
+    "timeout": _timeout,
     "expires": _expires,
     "collection": _text,
     "labels": _labels,

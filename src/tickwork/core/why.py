@@ -18,7 +18,7 @@ def explain(job: JobView, workers: Sequence[WorkerView], now: datetime) -> str:
         case JobState.QUEUED:
             return _queued(job, [worker for worker in workers if worker.state == "running"], now)
         case JobState.RUNNING:
-            return _running(job, now)
+            return _running(job, workers, now)
         case _:
             return _ended(job)
 
@@ -29,9 +29,13 @@ def runnable(job: JobView, now: datetime) -> bool:
 
 
 def gist(error: str) -> str:
-    """The line of an error that tells the most: the last of a traceback, or of a group's last exception."""
-    lines = (line.strip(" |+-\t") for line in reversed(error.splitlines()))
-    told = next((line for line in lines if line), "")
+    """The line of an error that tells the most: the one below a traceback's frames, or a group's last exception."""
+    below = error.rpartition("Traceback (most recent call last):\n")[2]
+    lines = [line for line in below.splitlines() if line.strip(" |+-\t")]
+    if "+---" in error:  # a group is drawn as a tree, with its last exception at the bottom
+        told = lines[-1].strip(" |+-\t")
+    else:
+        told = next((line.strip() for line in lines if not line.startswith("  ")), "")
     return told if len(told) <= _GIST_LIMIT else f"{told[: _GIST_LIMIT - 3]}..."
 
 
@@ -62,10 +66,15 @@ def _nobody(job: JobView, live: Sequence[WorkerView]) -> str:
     return "no worker has taken it yet"
 
 
-def _running(job: JobView, now: datetime) -> str:
+def _running(job: JobView, workers: Sequence[WorkerView], now: datetime) -> str:
+    worker = next((worker for worker in workers if worker.id == job.worker), None)
+    where = f"worker {job.worker}" if worker is None else f"{worker.host}:{worker.pid}"
+    if worker is not None and worker.state == "lost":
+        silent = format_duration(now - worker.lease_until)
+        return f"its worker {where} fell silent and its lease ran out {silent} ago; it is about to be queued again"
     since = "" if job.started_at is None else f" for {format_duration(now - job.started_at)}"
     stopping = "; it was asked to stop" if job.cancel_requested else ""
-    return f"it is running: attempt {job.attempt} on {job.worker}{since}{stopping}"
+    return f"it is running: attempt {job.attempt} on {where}{since}{stopping}"
 
 
 def _ended(job: JobView) -> str:

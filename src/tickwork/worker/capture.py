@@ -11,7 +11,7 @@ import logging
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any, TextIO
 
@@ -80,10 +80,13 @@ class _Tee(io.TextIOBase):
         sink = _sink.get()
         if sink is not None:
             sink.write(text)
-        return self.original.write(text)
+        with suppress(OSError, ValueError):  # a full disk or a closed pipe behind the worker is not the handler's fault
+            self.original.write(text)
+        return len(text)
 
     def flush(self) -> None:
-        self.original.flush()
+        with suppress(OSError, ValueError):
+            self.original.flush()
 
     def fileno(self) -> int:
         return self.original.fileno()

@@ -37,6 +37,7 @@ class Outbox:
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
+        self._pid = os.getpid()
         self._lock = threading.Lock()
         self._ends: list[End] = []
         self._stirred = threading.Event()
@@ -45,7 +46,7 @@ class Outbox:
         """Send a message, after the ends that came before it."""
         with self._lock:
             self._send_ends()
-            self._connection.sendall(encode(message))
+            self._transmit(message)
 
     def ended(self, end: End, idle: bool) -> None:
         with self._lock:
@@ -71,8 +72,17 @@ class Outbox:
     def _send_ends(self) -> None:
         # A handler that is interrupted just here sends them twice, which is harmless, rather than not at all.
         if self._ends:
-            self._connection.sendall(encode(Ended(self._ends)))
+            self._transmit(Ended(self._ends))
             self._ends = []
+
+    def _transmit(self, message: FromExecutor) -> None:
+        """Send, or end this process: one whose link is gone, or that a handler forked, must not live on unheard."""
+        if os.getpid() != self._pid:
+            os._exit(0)
+        try:
+            self._connection.sendall(encode(message))
+        except OSError:
+            os._exit(1)
 
 
 def main(arguments: list[str]) -> None:

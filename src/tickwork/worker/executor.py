@@ -15,6 +15,7 @@ import threading
 import traceback
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import timedelta
 from itertools import count
 from queue import Empty, SimpleQueue
@@ -256,6 +257,7 @@ class Executor:
         store = self._store()
         with ExitStack() as stack:
             transaction = LazyTransaction(lambda: self._begin_transaction(attempt, store, stack))
+            set_current(replace(self._current(attempt), transaction=transaction))
             result = task.signature.encode_result(task.function(transaction, *args, **kwargs), task.name)
             outcome = decide(Policy(), 0, 0, False, Succeeded(result), _NO_CHANCE)
             finish = Finish(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import threading
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -54,6 +55,7 @@ class SqliteFile:
     def _open(self) -> None:
         self._pid = os.getpid()
         self._readers: list[Connection] = []
+        self._in_transaction: set[int] = set()  # threads that hold a transaction of the user's own
         self._known_as: tuple[FileId, str] | None = None
         with translated(self.path):
             if self.path != MEMORY:
@@ -129,6 +131,11 @@ class SqliteFile:
         """The writing connection inside a transaction that has the write lock from its start."""
         if os.getpid() != self._pid:
             self._open_after_fork()
+        if threading.get_ident() in self._in_transaction:
+            raise InvalidInput(
+                f"this thread has a transaction open on {self.path} (app.connection()), which a second one would wait "
+                f"for in vain. Nothing was written. Pass it along: tx=."
+            )
         with translated(self.path), self._lock(), self._transaction(self._writer) as connection:
             yield connection
 
@@ -166,7 +173,7 @@ class SqliteFile:
             with self._lock() if own else self._file_lock():
                 with translated(self.path):
                     connection.run("BEGIN IMMEDIATE")
-                with rolled_back_on_error(connection):
+                with rolled_back_on_error(connection), self._marked():
                     yield UserConnection(connection)
                     with translated(self.path):
                         connection.run("COMMIT")
@@ -174,6 +181,16 @@ class SqliteFile:
             if not own:
                 connection.close()
         committed()
+
+    @contextlib.contextmanager
+    def _marked(self) -> Iterator[None]:
+        """Remember that this thread holds the file's write lock, for as long as the block runs."""
+        thread = threading.get_ident()
+        self._in_transaction.add(thread)
+        try:
+            yield
+        finally:
+            self._in_transaction.discard(thread)
 
     @contextlib.contextmanager
     def _file_lock(self) -> Iterator[None]:
