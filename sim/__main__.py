@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 import time
 
@@ -21,6 +22,7 @@ def main() -> int:
     parser.add_argument("--from", type=int, default=0, metavar="K", dest="first", help="the first of them (0)")
     parser.add_argument("--failures", type=int, default=1, metavar="F", help="stop after so many that failed (1)")
     given = parser.parse_args()
+    logging.getLogger("tickwork").setLevel(logging.CRITICAL)  # simulated workers have much to complain about
     console = Console(highlight=False, soft_wrap=True)
     began = time.monotonic()
     report = _run(console, given.first, given.seeds, given.failures)

@@ -99,6 +99,7 @@ class Faults:
         if self.active:
             if verb == "expired_attempts" and answer and self._rng.random() < self._plan.slow_reaper:
                 self._stall(actor, verb, "after")
+                return
             boost = _BOOST if moved or verb in _RARE else 1.0
             self._strike(actor, verb, boost, self._plan.lost_reply, "after")
 

@@ -200,8 +200,8 @@ class WorkerProcess(Actor):
             self.children.freeze(until_us)
 
     def crash(self) -> None:
-        super().crash()
-        self._end()
+        if not self.dead:
+            self._end()
 
     def drain(self, *, now: bool) -> None:
         self.loop.stop(now=now)

@@ -8,7 +8,6 @@ that overlap end in the reverse order in which they began, which is the one rest
 from __future__ import annotations
 
 import heapq
-import logging
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
@@ -37,9 +36,6 @@ from tickwork.testing import VirtualClock
 _WAKING = frozenset(["insert_jobs", "cancel_jobs", "retry_jobs", "reclaim_attempts"])
 _MOST_A_SECOND = 5_000
 _MOST_HOURS = 24
-
-
-logging.getLogger("tickwork").setLevel(logging.CRITICAL)
 
 
 class World:

@@ -42,11 +42,21 @@ class Shop:
         self.anything = anything
 
 
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def one_shop(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
+    """One store does for all of these tests, since nothing may be stored in it."""
+    if request.param == "sqlite":
+        app = Tickwork(f"sqlite:///{tmp_path_factory.mktemp('shop')}/tickwork.db")
+    else:
+        app = Tickwork(request.getfixturevalue("postgres_database"), schema="bad_input", upgrade=True)
+    yield Shop(app)
+    app.close()
+
+
 @pytest.fixture
-def shop(app: Tickwork) -> Iterator[Shop]:
-    shop = Shop(app)
-    yield shop
-    assert app.jobs() == [], "nothing was stored"
+def shop(one_shop: Shop) -> Iterator[Shop]:
+    yield one_shop
+    assert one_shop.app.jobs() == [], "nothing was stored"
 
 
 def nested(levels: int) -> Any:

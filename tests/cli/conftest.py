@@ -46,7 +46,8 @@ def cli() -> Iterator[Cli]:
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
     yield Cli()
-    root.handlers[:], root.level = handlers, level
+    root.handlers[:] = handlers
+    root.setLevel(level)
 
 
 @pytest.fixture

@@ -120,7 +120,7 @@ def test_a_very_long_line_is_cut() -> None:
     assert len(gist("ValueError: " + "x" * 10_000)) == 300
 
 
-@pytest.mark.parametrize("error", [None, "", " \n "])
+@pytest.mark.parametrize("error", [None, "", " \n ", "+---\n"])
 def test_an_ended_job_without_an_error_just_says_how_it_ended(error: str | None) -> None:
     said = why(state=JobState.SUCCEEDED, attempt=1, ended_at=NOW, error=error)
     assert said == "it ended as succeeded at 2026-11-15 12:00:00 UTC after 1 attempt(s)"

@@ -273,7 +273,7 @@ class TestLimits:
     def test_no_more_connections_are_opened_than_are_needed(self, postgres: PostgresStore) -> None:
         for _ in range(20):
             insert_one(postgres)
-        assert len(postgres._pool._idle) <= 2, "one for the jobs, and one for late calls"
+        assert len(postgres._pool._idle) <= 3, "one for the jobs, and one or two for late calls"
 
 
 class TestPooler:

@@ -4,6 +4,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -129,8 +130,8 @@ def test_another_writer_that_does_not_let_go_is_blamed(
         tx.execute("DELETE FROM tickwork_logs")
         waiting = SqliteStore.insert_jobs
         if not has_wal_defect(connection.library_version(driver)):
-            with pytest.raises(StoreUnreachable, match="stayed locked"):
-                waiting(store, [a_job()])
+            with ThreadPoolExecutor(1) as thread, pytest.raises(StoreUnreachable, match="stayed locked"):
+                thread.submit(waiting, store, [a_job()]).result()
     if other is not None:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(StoreUnreachable, match="stayed locked"):

@@ -9,6 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import TypeVar
 
+import psycopg
 import pytest
 
 from tests.postgres_server import Postgres
@@ -47,20 +48,29 @@ def supersede(job: Job) -> None:
 
 @pytest.fixture(scope="session")
 def postgres_database(postgres_server: Postgres) -> str:
-    """One database for all tests: each has a schema of its own in it, which is quicker to make."""
-    return postgres_server.create_database(f"workers_{uuid.uuid4().hex}")
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def store_url(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A new, empty store: a SQLite file, and a schema in PostgreSQL (which programs find in their environment)."""
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/tickwork.db"
-    url: str = request.getfixturevalue("postgres_database")
-    monkeypatch.setenv("TICKWORK_SCHEMA", f"test_{time.monotonic_ns()}")
+    """One database with our schema for all tests; each finds it empty, which is quicker than to make another."""
+    url = postgres_server.create_database(f"workers_{uuid.uuid4().hex}")
     app = Tickwork(url, upgrade=True)
     app.store.now()
     app.close()
+    return url
+
+
+def empty(url: str) -> None:
+    """Delete everything that is in the tables of a PostgreSQL store."""
+    with psycopg.connect(url) as connection:
+        query = "SELECT tablename FROM pg_tables WHERE schemaname = 'tickwork' AND tablename <> 'migrations'"
+        for (table,) in connection.execute(query).fetchall():
+            connection.execute(f'DELETE FROM tickwork."{table}"')  # type: ignore[arg-type]
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty store: a new SQLite file, and a PostgreSQL database."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/tickwork.db"
+    url: str = request.getfixturevalue("postgres_database")
+    empty(url)
     return url
 
 

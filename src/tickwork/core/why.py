@@ -33,7 +33,7 @@ def gist(error: str) -> str:
     below = error.rpartition("Traceback (most recent call last):\n")[2]
     lines = [line for line in below.splitlines() if line.strip(" |+-\t")]
     if "+---" in error:  # a group is drawn as a tree, with its last exception at the bottom
-        told = lines[-1].strip(" |+-\t")
+        told = "".join(lines[-1:]).strip(" |+-\t")
     else:
         told = next((line.strip() for line in lines if not line.startswith("  ")), "")
     return told if len(told) <= _GIST_LIMIT else f"{told[: _GIST_LIMIT - 3]}..."
