@@ -193,6 +193,11 @@ def _start_after_lease() -> AbstractContextManager[object]:
     return _believing_in_its_lease("_start_due")
 
 
+def _handlers_not_stopped() -> AbstractContextManager[object]:
+    """A worker that cannot renew its lease lets its handlers go on."""
+    return mock.patch.object(Worker, "_let_go", return_value=None)
+
+
 def _spin_without_lease() -> AbstractContextManager[object]:
     """A worker whose lease is over does not claim, and does not wait either."""
     return _believing_in_its_lease("_wait")
@@ -252,6 +257,7 @@ PLANTS = (
     _bug("19 cancel loses to retry", _cancel_loses_to_retry, "S19"),
     _bug("a claim that was not answered is forgotten", _unanswered_claim_forgotten, "L2"),
     _bug("started although the lease is over", _start_after_lease, "R10"),
+    _bug("handlers go on although the lease is over", _handlers_not_stopped, "R10"),
     _bug("a worker without a lease spins", _spin_without_lease, "L1"),
     _bug("logs are dropped when the store fails", _notes_dropped_on_error, "LOG"),
 )

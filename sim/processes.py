@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from sim.world import World
 
 GRACE_LEASES = 0.5
+_PUNCTUAL_US = 20_000
 _HEAR_US = 200  # from a message of a child, or a call of the store, to the tick that it causes
 
 
@@ -88,6 +89,8 @@ class Thread:
         self._turn = 0
         self._called = False
         self._busy = False
+        self._punctual = False
+        self.punctual = False  # this step comes when it was asked for, and the one before it did not take long
 
     def call(self, after_us: int) -> None:
         """Have it step no later than this; while it is busy, as soon as it is not."""
@@ -104,15 +107,19 @@ class Thread:
     def _run(self, turn: int) -> None:
         if turn != self._turn or self._busy:
             return
+        world = self._process.world
+        began_us = world.now_us
+        self.punctual = self._punctual and began_us - (self._due_us or 0) <= _PUNCTUAL_US
         self._due_us, self._called, self._busy = None, False, True
         wait = self._step()
         self._busy = False
+        self._punctual = world.now_us - began_us <= _PUNCTUAL_US
         if wait is None or self._process.dead:
             return
-        hiccup_us = self._process.world.faults.hiccup_us(self._process)
+        hiccup_us = world.faults.hiccup_us(self._process)
         if hiccup_us:
-            self._busy, self._called = True, True
-            self._process.world.after(hiccup_us, self._process, self._resume)
+            self._busy, self._called, self._punctual = True, True, False
+            world.after(hiccup_us, self._process, self._resume)
         else:
             us = ceil(round(wait / self._process.clock.rate * SECOND, 3)) + 1  # never before the time asked for
             self.call(0 if self._called else us)
@@ -180,6 +187,8 @@ class WorkerProcess(Actor):
         return Thread(self, step)
 
     def _step(self) -> float | None:
+        if self._main.punctual:
+            self.world.judge.truth.goes_on(self)
         wait = self.loop.step()
         hold(wait is None or wait >= 0, "ERR", f"the worker wants to wait for {wait} s")
         if wait is None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sim.processes import WorkerProcess
 
 _NEAR_S = 1e-5
+_LATE_S = 0.02
 
 
 class Truth:
@@ -34,6 +35,15 @@ class Truth:
         hold(
             left_s > 0 or not given, "R10", f"{process.name} starts {len(given)} attempts {-left_s:g} s after its lease"
         )
+
+    def goes_on(self, process: WorkerProcess) -> None:
+        """R10: and by then it has told its handlers to stop, also while the store does not answer."""
+        lease, now = process.lease, process.clock.monotonic()
+        held = process.worker._held.values()
+        heedless = [one.job.job_id for one in held if one.running and not one.cancelled]
+        over_s = now - lease.until
+        late = heedless and over_s > _LATE_S and not lease.lost
+        hold(not late, "R10", f"{process.name} goes on with {heedless} {over_s:g} s after its lease")
 
     def began(self, process: WorkerProcess, given: Assignment, began: float) -> None:
         """S14: not early. S4: alone, unless the process of an older one was not well."""

@@ -1,5 +1,6 @@
 """PostgreSQL restarted and down under load: nothing is lost, no process exits, and work resumes by itself."""
 
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -135,11 +136,23 @@ def test_an_outage_longer_than_the_lease_stops_the_handlers_and_everything_is_do
 
 
 @pytest.mark.timeout(60)
-def test_a_worker_can_be_stopped_while_there_is_no_database(server: PostgresServer, workers: Workers) -> None:
-    worker = workers.start(grace="1s")
+@pytest.mark.parametrize("comes_back", [True, False])
+def test_a_worker_can_be_stopped_while_there_is_no_database(
+    server: PostgresServer, workers: Workers, comes_back: bool
+) -> None:
+    worker = workers.start(grace="500ms")
     job = workers.job("work", n=1, seconds=60)
     workers.witnessed(job)
     server.stop("fast")
-    worker.process.terminate()
+    worker.signal(signal.SIGTERM)
+    began = time.monotonic()
+    eventually(lambda: time.monotonic() - began > 2, 5)
+    if comes_back:
+        assert worker.is_running(), "it tries for a while to give back what it holds"
+        server.start()
     assert worker.wait(20) == 0
+    assert time.monotonic() - began < 15
     server.start()
+    if comes_back:
+        assert [one.state for one in job.attempts()] == ["released"]
+    assert ("without having told the store" in worker.said()) != comes_back

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.worker.fixtures import eventually, output_of
+from tests.worker.fixtures import empty, eventually, output_of
 from tickwork import Interrupted, JobFailed, Tickwork, current_job
 from tickwork.errors import StoreUnreachable
 
@@ -157,6 +157,23 @@ def test_a_worker_that_cannot_renew_stops_its_handlers_before_the_lease_is_over(
         assert stopped.wait(5)
         assert stopped_at[0] - cut_off < 1.5
         monkeypatch.undo()
+
+
+def test_handlers_that_hold_all_connections_cost_no_lease(postgres_database: str) -> None:
+    empty(postgres_database)
+    app = Tickwork(postgres_database)
+
+    @app.task
+    def hoards() -> int:
+        with app.connection() as tx:
+            tx.execute("SELECT 1")
+            time.sleep(1.5)
+        return current_job().attempt
+
+    with app.worker(concurrency=20, lease="500ms"):
+        jobs = hoards.enqueue_many([()] * 20)
+        assert [job.result(timeout=20) for job in jobs] == [1] * 20
+    app.close()
 
 
 # -- a store that fails for a while

@@ -301,9 +301,9 @@ class Children:
     def filenos(self) -> list[int]:
         return [child.connection.fileno() for child in self._children]
 
-    def unsent(self) -> bool:
-        """Whether a child has not yet read everything that was said to it."""
-        return any(child.unsent for child in self._children)
+    def unsent(self) -> list[int]:
+        """Descriptors of children that have not yet read everything that was said to them."""
+        return [child.connection.fileno() for child in self._children if child.unsent]
 
     def poll(self) -> list[tuple[Source, FromExecutor | Died]]:
         """What the children said since the last time, and which of them died."""

@@ -25,6 +25,15 @@ class Lease:
         """A new lease was granted to a newly registered worker."""
         self.worker, self.until, self.lost = worker, sent + self.duration.total_seconds(), False
 
+    def renewed(self, worker: WorkerId, sent: float, granted: bool) -> None:
+        """The store answered a renewal that was sent then. It says nothing of a worker that registered anew since."""
+        if self.worker != worker:
+            return
+        if granted:
+            self.until = sent + self.duration.total_seconds()
+        else:
+            self.lost = True
+
     def left(self, now: float) -> float:
         """Seconds until it ends, less a margin for whatever takes long on the way."""
         return self.until - self.duration.total_seconds() / 10 - now
@@ -42,9 +51,5 @@ class Heartbeat:
         worker = self._lease.worker
         if worker is None:
             return interval / 10
-        if self._store.renew_lease(worker, self._lease.duration):
-            if self._lease.worker == worker:
-                self._lease.until = now + self._lease.duration.total_seconds()
-        else:
-            self._lease.lost = True
+        self._lease.renewed(worker, now, self._store.renew_lease(worker, self._lease.duration))
         return interval

@@ -36,10 +36,12 @@ class WorkerLoop:
         clock: Clock,
         rng: Random,
         grace_s: float,
+        unsent: Callable[[], list[int]] = list,
     ) -> None:
         self._worker = worker
         self._waiter = waiter
         self._filenos = filenos
+        self._unsent = unsent
         self._clock = clock
         self._backoff = Backoff("worker", rng)
         self._grace_s = grace_s
@@ -105,9 +107,10 @@ class WorkerLoop:
 
     def _wait(self, seconds: float) -> None:
         poll = select.poll()
+        writing = set(self._unsent())
         for descriptor in (self._readable, self._waiter.fileno(), *self._filenos()):
             if descriptor >= 0:
-                poll.register(descriptor, select.POLLIN)
+                poll.register(descriptor, select.POLLIN | (select.POLLOUT if descriptor in writing else 0))
         ready = {descriptor for descriptor, _ in poll.poll(min(seconds, LONGEST_S) * 1000)}
         if self._waiter.fileno() in ready:
             self._waiter.clear()
@@ -127,7 +130,7 @@ class WorkerLoop:
                 self._worker.release()
                 return
             except Exception as error:
-                wait = self._backoff.failed(error)
+                wait = min(self._backoff.failed(error), PAUSE_S)
                 if self._clock.monotonic() + wait > until:
                     _log.error(
                         "Leaving without having told the store: %s Its jobs start again when the lease ran out.", error

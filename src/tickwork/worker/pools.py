@@ -26,6 +26,7 @@ class ChildPools:
         self.tend = children.tend
         self.stalled = children.stalled
         self.filenos = children.filenos
+        self.unsent = children.unsent
 
 
 class LocalPools:
@@ -99,3 +100,6 @@ class LocalPools:
 
     def filenos(self) -> list[int]:
         return [self._local.fileno(), *self._children.filenos()]
+
+    def unsent(self) -> list[int]:
+        return self._children.unsent()

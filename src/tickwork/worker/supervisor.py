@@ -107,7 +107,7 @@ class WorkerParts:
         poll_s = POLL_S if waiter.fileno() >= 0 else POLL_ONLY_S
         new_id = lambda: secrets.token_hex(16)  # noqa: E731
         worker = Worker(self.store, pools, hello.tasks, solo, serving, self.lease, new_id, self.clock, self.rng, poll_s)
-        loop = WorkerLoop(worker, waiter, pools.filenos, self.clock, self.rng, grace.total_seconds())
+        loop = WorkerLoop(worker, waiter, pools.filenos, self.clock, self.rng, grace.total_seconds(), pools.unsent)
         runner = Runner(self.clock, self.rng)
         runner.start(Heartbeat(self.store, self.lease))
         runner.start(Reaper(self.store, self.rng, lambda: self.lease.worker))

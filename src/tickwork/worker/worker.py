@@ -75,6 +75,9 @@ class Pools(Protocol):
     def filenos(self) -> list[int]:
         """Descriptors that are readable when `poll` has news."""
 
+    def unsent(self) -> list[int]:
+        """Those of them that `poll` has more to write to, as soon as they take it."""
+
 
 @dataclass(frozen=True, slots=True)
 class WorkerOptions:
@@ -226,6 +229,11 @@ class Worker:
         )
         self._store.register_worker(worker, self._definitions, self._lease.duration)
         self._lease.begin(worker.id, now)
+
+    def _renew(self, worker: WorkerId) -> None:
+        """Find out whether the lease only ran out, as after a pause, or was lost to a reaper with all that it covers."""
+        sent = self._clock.monotonic()
+        self._lease.renewed(worker, sent, self._store.renew_lease(worker, self._lease.duration))
 
     def _let_go(self, cause: str) -> None:
         """Stop every handler before the store may give its job to somebody else."""
@@ -430,7 +438,7 @@ class Worker:
         try:
             claims = self._store.claim_jobs(self._lease.worker, self._queues(), tasks, room, window)
         except LeaseLost:
-            self._lease.lost = True
+            self._renew(self._lease.worker)
             return 1, None
         except StoreError:  # it may have been carried out all the same, or may still be
             self._unsure_at = self._clock.monotonic()
@@ -467,8 +475,6 @@ class Worker:
         """
         now = self._clock.monotonic()
         for job in jobs:
-            if job.job_id in self._held:  # an attempt of ours that was reclaimed, and has not stopped yet
-                self._release_others(self._pools.kill_holder(job.job_id))
             wait = (job.run_at - job.claimed_at).total_seconds()
             self._held[job.job_id] = Held(job, now, now + max(0.0, wait))
         self._start_due(now)

@@ -1,0 +1,217 @@
+"""The pool of child processes, without a worker around it: who runs what, who died, and what was said before."""
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.worker.fixtures import eventually
+from tickwork.clock import SystemClock
+from tickwork.errors import WorkerError
+from tickwork.worker.children import Child, ChildLimits, Children
+from tickwork.worker.messages import Assignment, Died, Ended, FromExecutor, Hello, Returned, Wrote
+
+TASKS = """
+import os, time
+from tickwork import Tickwork
+
+app = Tickwork("sqlite:///unused.db")
+
+@app.task
+def work(seconds: float = 0.0) -> int:
+    time.sleep(seconds)
+    return os.getpid()
+
+@app.task
+def chats(seconds: float) -> None:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        print("still here", flush=True)
+        time.sleep(0.02)
+
+@app.task
+def writes() -> None:
+    print("x" * 100_000)
+"""
+
+
+def assignment(number: int, task: str = "work", args: str = "{}") -> Assignment:
+    now = time.monotonic()
+    return Assignment(f"job{number}", 1, task, "default", args.encode(), None, (), (), 0, 0, now)
+
+
+class Pool:
+    """Some children, and everything that they said."""
+
+    def __init__(self, file: Path, processes: int = 1, slots: int = 2, solo_limit: int = 1) -> None:
+        self.children = Children(
+            target_of=lambda task: str(file),
+            is_solo=lambda task: False,
+            general=[str(file)] * processes,
+            slots=slots,
+            solo_limit=solo_limit,
+            clock=SystemClock(),
+            limits=ChildLimits(),
+        )
+        self.heard: list[FromExecutor | Died] = []
+
+    def listen(self) -> list[FromExecutor | Died]:
+        self.heard += [message for _, message in self.children.poll()]
+        self.children.tend(time.monotonic())
+        return self.heard
+
+    def hears(self, kind: type[Any], count: int = 1, within_s: float = 10.0) -> list[Any]:
+        def found() -> list[Any]:
+            return [message for message in self.listen() if isinstance(message, kind)]
+
+        return eventually(lambda: len(messages := found()) >= count and messages, within_s, f"{count} {kind.__name__}")
+
+    def ended(self, count: int) -> dict[str, Any]:
+        """Wait for so many ends; return them by job."""
+
+        def ends() -> dict[str, Any]:
+            return {end.job_id: end for said in self.listen() if isinstance(said, Ended) for end in said.ends}
+
+        return eventually(lambda: len(found := ends()) >= count and found, 10, f"{count} ends")
+
+    @property
+    def all(self) -> list[Child]:
+        return self.children._children
+
+
+@pytest.fixture
+def pool(tmp_path: Path) -> Iterator[Callable[..., Pool]]:
+    made: list[Pool] = []
+
+    def make(**options: int) -> Pool:
+        file = tmp_path / "shop.py"
+        file.write_text(TASKS)
+        made.append(Pool(file, **options))
+        made[-1].children.start()
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.children.stop()
+
+
+def test_attempts_go_to_the_least_busy_child(pool: Callable[..., Pool]) -> None:
+    children = pool(processes=2, slots=4)
+    children.children.submit([assignment(n, args='{"seconds": 0.1}') for n in range(4)])
+    pids = [end.result for end in children.ended(4).values()]
+    assert len(set(pids)) == 2
+    assert sorted(pids.count(pid) for pid in set(pids)) == [2, 2]
+
+
+def test_what_a_child_said_before_it_was_killed_is_heard(pool: Callable[..., Pool]) -> None:
+    one = pool(slots=3)
+    (child,) = one.all
+    one.children.submit([assignment(1), assignment(2, "writes"), assignment(3, args='{"seconds": 1000}')])
+    # Nothing is read until both have surely ended: their last words wait in the socket.
+    until = time.monotonic() + 0.5
+    eventually(lambda: time.monotonic() > until)
+    assert one.children.kill_holder("job3") == [], "the others had ended"
+    assert set(one.ended(2)) == {"job1", "job2"}
+    assert sum(len(said.text) for said in one.heard if isinstance(said, Wrote)) == 100_001
+    assert child.process.returncode == -signal.SIGKILL
+    one.children.submit([assignment(4)])
+    assert "job4" in one.ended(3), "another child took its place"
+
+
+def test_the_jobs_beside_a_killed_one_are_named(pool: Callable[..., Pool]) -> None:
+    one = pool(slots=3)
+    one.children.submit([assignment(n, args='{"seconds": 1000}') for n in range(3)])
+    assert sorted(one.children.kill_holder("job1")) == ["job0", "job2"]
+    assert one.children.kill_holder("job1") == []
+
+
+def test_a_child_that_died_names_what_it_held(pool: Callable[..., Pool]) -> None:
+    one = pool(slots=2)
+    one.children.submit([assignment(1, args='{"seconds": 1000}')])
+    os.kill(one.all[0].process.pid, signal.SIGKILL)
+    (died,) = one.hears(Died)
+    assert (died.job_ids, died.alone) == (["job1"], True)
+    assert "was killed by SIGKILL" in died.error
+    one.hears(Hello)
+    one.children.submit([assignment(n, args='{"seconds": 1000}') for n in (2, 3)])
+    os.kill(one.all[0].process.pid, signal.SIGKILL)
+    died = one.hears(Died, 2)[1]
+    assert (sorted(died.job_ids), died.alone) == (["job2", "job3"], False)
+
+
+def test_what_a_child_was_given_before_it_loaded_waits_for_the_next_one(pool: Callable[..., Pool]) -> None:
+    one = pool()
+    os.kill(one.all[0].process.pid, signal.SIGKILL)
+    one.hears(Died)
+    (loading,) = one.all
+    assert loading.hello is None
+    one.children.submit([assignment(1)])
+    os.kill(loading.process.pid, signal.SIGKILL)
+    assert one.hears(Died, 2)[1].job_ids == [], "it had begun nothing, so nothing crashed"
+    assert "job1" in one.ended(1)
+
+
+def test_with_no_child_at_all_attempts_wait(pool: Callable[..., Pool]) -> None:
+    one = pool()
+    for _ in range(2):
+        os.kill(one.all[0].process.pid, signal.SIGKILL)
+        eventually(lambda: one.all[0].process.poll() is not None)
+        one.children.poll()
+    assert one.all == []
+    one.children.submit([assignment(1), assignment(2)])
+    one.children.interrupt("job2", 1, "cancel")
+    assert [said for _, said in one.children.poll()] == [Returned(["job2"])]
+    assert "job1" in one.ended(1)
+
+
+def test_code_that_does_not_load_any_more_is_an_error_of_the_worker(
+    pool: Callable[..., Pool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tickwork.worker.children.RESPAWN_S", 0.01)
+    one = pool()
+    (tmp_path / "shop.py").write_text("1 // 0")
+    os.kill(one.all[0].process.pid, signal.SIGKILL)
+    with pytest.raises(WorkerError, match="could not be loaded again, 5 times in a row"):
+        eventually(lambda: one.listen() and False, 20)
+
+
+def test_what_waits_for_a_process_of_its_own_is_given_back_when_it_is_stopped(pool: Callable[..., Pool]) -> None:
+    one = pool(solo_limit=1)
+    one.children.submit([assignment(n, args='{"seconds": 0.3}') for n in range(3)], alone=True)
+    assert one.children.solo_room() == 0
+    one.children.interrupt("job2", 1, "cancel")
+    assert [said for _, said in one.children.poll() if isinstance(said, Returned)] == [Returned(["job2"])]
+    assert set(one.ended(2)) == {"job0", "job1"}
+
+
+def test_a_child_gives_back_what_stands_behind_slow_work_however_much_that_has_to_say(
+    pool: Callable[..., Pool],
+) -> None:
+    one = pool(slots=1)
+    one.children.submit([assignment(0, "chats", '{"seconds": 1000}'), assignment(1), assignment(2)])
+    (returned,) = one.hears(Returned)
+    assert returned.job_ids == ["job1", "job2"]
+    assert one.children.stalled()
+    assert list(one.all[0].held) == ["job0"]
+
+
+def test_abandoned_children_are_not_heard_any_more(pool: Callable[..., Pool]) -> None:
+    one = pool(processes=2)
+    one.children.submit([assignment(1), assignment(2, args='{"seconds": 1000}')])
+    until = time.monotonic() + 0.3
+    eventually(lambda: time.monotonic() > until)
+    one.children.abandon()
+    one.children.submit([assignment(3)])
+    assert list(one.ended(1)) == ["job3"]
+    assert not [said for said in one.heard if isinstance(said, Died)]
+
+
+def test_large_frames_pass_in_both_directions(pool: Callable[..., Pool]) -> None:
+    one = pool(slots=4)
+    padding = " " * 250_000
+    one.children.submit([assignment(n, args=f'{{"seconds": 0{padding}}}') for n in range(40)])
+    assert len(one.ended(40)) == 40
