@@ -63,7 +63,7 @@ class Moves:
     # -- waiting
 
     def _changed_while_waiting(self, call: Call, move: Move, old: QueueRow, row: QueueRow) -> None:
-        self._by(call, move, "S1", "insert_jobs", "retry_jobs")
+        self._by(call, move, "S6", "insert_jobs", "retry_jobs")
         same = (old.attempt, old.failures, old.crashes) == (row.attempt, row.failures, row.crashes)
         hold(same, "S3", f"a waiting job lost its count: {old} {row}")
         if call.verb == "insert_jobs":

@@ -76,16 +76,23 @@ def _finish_without_attempt() -> AbstractContextManager[object]:
 
 
 def _finish_without_state() -> AbstractContextManager[object]:
-    """A result is taken for a job that is not running any more, but waiting for its next attempt."""
+    """The attempt is looked at, but not that it runs: it has the same number while its job waits for the next one."""
     original = sqlite._finish
 
     def finish_anyway(transaction: Any, finish: Finish, guard: str, extra: tuple[int, ...]) -> str | None:
         worker = original(transaction, finish, guard, extra)
-        if worker is None and finish.transition.job is JobState.SUCCEEDED:
-            for standing in transaction.run("dequeue", (finish.job_id,)):
-                sqlite._end_unstarted(transaction, finish.job_id, JobState.SUCCEEDED, standing, "")
-                return "somebody"
-        return worker
+        waits = "SELECT 1 FROM tickwork_queue WHERE job_id = ? AND attempt = ?"
+        if worker is not None or not transaction.connection.run(waits, (finish.job_id, finish.attempt)):
+            return worker
+        outcome = finish.transition
+        if outcome.job is JobState.QUEUED:
+            again_at = transaction.now + duration_us(outcome.delay or timedelta(0))
+            sql = "UPDATE tickwork_queue SET run_at = ? WHERE job_id = ?"
+            transaction.connection.run(sql, (again_at, finish.job_id))
+        else:
+            (standing,) = transaction.run("dequeue", (finish.job_id,))
+            sqlite._end_unstarted(transaction, finish.job_id, outcome.job, standing, "")
+        return "somebody"
 
     return mock.patch.object(sqlite, "_finish", finish_anyway)
 

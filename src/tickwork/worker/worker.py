@@ -231,7 +231,7 @@ class Worker:
         self._lease.begin(worker.id, now)
 
     def _renew(self, worker: WorkerId) -> None:
-        """Find out whether the lease only ran out, as after a pause, or was lost to a reaper with all that it covers."""
+        """Find out whether the lease only ran out, as after a pause, or was lost to a reaper with all it covers."""
         sent = self._clock.monotonic()
         self._lease.renewed(worker, sent, self._store.renew_lease(worker, self._lease.duration))
 
