@@ -89,8 +89,8 @@ class Thread:
         self._turn = 0
         self._called = False
         self._busy = False
-        self._punctual = False
-        self.punctual = False  # this step comes when it was asked for, and the one before it did not take long
+        self._quick = 0  # how many steps in a row did not take long, and were followed by one in time
+        self.punctual = False  # nothing has held this thread up lately
 
     def call(self, after_us: int) -> None:
         """Have it step no later than this; while it is busy, as soon as it is not."""
@@ -109,16 +109,18 @@ class Thread:
             return
         world = self._process.world
         began_us = world.now_us
-        self.punctual = self._punctual and began_us - (self._due_us or 0) <= _PUNCTUAL_US
+        if began_us - (self._due_us or 0) > _PUNCTUAL_US:
+            self._quick = 0
+        self.punctual = self._quick > 1
         self._due_us, self._called, self._busy = None, False, True
         wait = self._step()
         self._busy = False
-        self._punctual = world.now_us - began_us <= _PUNCTUAL_US
+        self._quick = self._quick + 1 if world.now_us - began_us <= _PUNCTUAL_US else 0
         if wait is None or self._process.dead:
             return
         hiccup_us = world.faults.hiccup_us(self._process)
         if hiccup_us:
-            self._busy, self._called, self._punctual = True, True, False
+            self._busy, self._called, self._quick = True, True, 0
             world.after(hiccup_us, self._process, self._resume)
         else:
             us = ceil(round(wait / self._process.clock.rate * SECOND, 3)) + 1  # never before the time asked for

@@ -47,11 +47,11 @@ def test_a_handler_knows_when_it_was_due_and_how_late_it_is(app: Tickwork) -> No
         job = told.options(delay="100ms").enqueue()
         scheduled_for, late_by = job.result(timeout=10)
         assert scheduled_for == pytest.approx(job.run_at.timestamp(), abs=1e-5)
-        assert 0 <= late_by < 0.5
+        assert 0 <= late_by < 3
     waited = told.enqueue()
     eventually(lambda: app.store.now() - waited.run_at > timedelta(milliseconds=300))
     with app.worker():
-        assert 0.3 <= waited.result(timeout=10)[1] < 2
+        assert 0.3 <= waited.result(timeout=10)[1] < 5
 
 
 def test_outside_of_a_handler_there_is_no_current_job(app: Tickwork) -> None:
@@ -211,7 +211,7 @@ def test_retry_asks_for_another_try_after_a_while_and_is_charged(app: Tickwork) 
     first, second = job.attempts()
     assert (first.state, job.view.failures) == ("failed", 1)
     assert first.ended_at is not None
-    assert timedelta(milliseconds=100) <= second.started_at - first.ended_at < timedelta(seconds=1)
+    assert timedelta(milliseconds=100) <= second.started_at - first.ended_at < timedelta(seconds=5)
     assert "not ready" in (first.error or "")
 
 

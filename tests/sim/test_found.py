@@ -1,0 +1,66 @@
+"""What the simulator found that no planted bug stands for: each as small as it can be told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from random import Random
+from unittest.mock import Mock
+
+import pytest
+
+from tickwork.core.ids import JobId
+from tickwork.core.job import NewJob, Policy, TaskDefinition
+from tickwork.store.sqlite import SqliteStore
+from tickwork.testing import VirtualClock
+from tickwork.worker.heartbeat import Lease
+from tickwork.worker.messages import Assignment, End, Ended
+from tickwork.worker.worker import Worker, WorkerOptions
+
+TASK = TaskDefinition("t", "default", 5, Policy(), b"{}")
+
+
+class Pools(Mock):
+    """Runs nothing by itself; `news` is what is said next."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.given: list[Assignment] = []
+        self.news: list[tuple[object, object]] = []
+        self.stalled.return_value = False
+
+    def submit(self, assignments: Sequence[Assignment], alone: bool) -> None:
+        self.given += assignments
+
+    def poll(self) -> list[tuple[object, object]]:
+        news, self.news = self.news, []
+        return news
+
+    def _get_child_mock(self, /, **given: object) -> Mock:
+        return Mock(**given)
+
+
+def insert(store: SqliteStore, number: int, **how: timedelta) -> None:
+    store.insert_jobs([NewJob(JobId(f"019a8f3e-1c2d-7abc-8def-{number:012x}"), "t", b"{}", **how)])
+
+
+def test_a_worker_without_a_free_slot_does_not_ask_without_end_for_what_is_due_soon() -> None:
+    """Seeds 10032 and 10924: 1,000 claims in the 125 ms before a job was due, as fast as the store answered."""
+    clock, pools = VirtualClock(), Pools()
+    store = SqliteStore(":memory:", clock=clock)
+    options = WorkerOptions(slots=1)
+    worker = Worker(
+        store, pools, [TASK], frozenset(), options, Lease(timedelta(minutes=1)), lambda: "w", clock, Random(0)
+    )
+    for number in range(40):  # short ones, after which the worker takes ahead
+        insert(store, number)
+        worker.tick(clock.monotonic())
+        (one,) = pools.given
+        pools.given.clear()
+        end = End(one.job_id, one.attempt, "succeeded", clock.monotonic(), result=b"null", took=0.001)
+        pools.news.append((None, Ended([end])))
+    insert(store, 1000)
+    worker.tick(clock.monotonic())  # which takes the only slot, for long
+    insert(store, 1001, delay=timedelta(milliseconds=100))
+    worker.called = True
+    assert worker.tick(clock.monotonic()) == pytest.approx(0.1)
