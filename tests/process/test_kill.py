@@ -118,7 +118,7 @@ def test_what_a_handler_started_dies_with_it(workers: Workers, how: str) -> None
 
 def test_an_orphan_is_taken_over_within_its_lease_and_five_seconds(workers: Workers) -> None:
     victim = workers.start(lease_s=LEASE_S)
-    jobs = [workers.job("work", n=n, seconds=2) for n in range(4)]
+    jobs = [workers.job("work", n=n, seconds=5) for n in range(4)]
     for job in jobs:
         workers.witnessed(job)
     workers.start(lease_s=LEASE_S)
@@ -129,7 +129,7 @@ def test_an_orphan_is_taken_over_within_its_lease_and_five_seconds(workers: Work
             lambda job=job: [one for one in workers.witness.events(job.id, "start") if one.attempt == 2], 20
         )
         assert (again[0].at_ns - killed) / 1e9 < LEASE_S + 5
-    settled(jobs, within_s=20)
+    settled(jobs, within_s=30)
     for job in jobs:
         consistent(job)
         assert [one.state for one in job.attempts()] == ["lost", "succeeded"]
