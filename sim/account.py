@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sim.mirror import Change, FinishedRow, Mirror, QueueRow, RunningRow
 from tickwork.core.job import Policy
+from tickwork.services.runner import LAST_BACKOFF_S
 from tickwork.store.sqlite import SqliteStore
 from tickwork.store.sqlite.clock import DRIFT_US
 from tickwork.worker.messages import End
@@ -106,6 +107,11 @@ class Account:
     closed: dict[Key, str] = field(default_factory=dict)  # how each attempt is recorded to have ended
     handlers: dict[Key, Handler] = field(default_factory=dict)
     identities: dict[str, WorkerProcess] = field(default_factory=dict)  # the names under which workers registered
+
+    @property
+    def healing_us(self) -> int:
+        """A process that was disturbed needs so long to be well again: its heartbeat may be waiting to try anew."""
+        return int((2 * self.world.config.lease_s + LAST_BACKOFF_S) * 1e6)
 
     def begin(self, job_id: str) -> None:
         """A job was inserted. After it was pruned nobody knows its id, so one that comes so late begins anew."""

@@ -12,7 +12,6 @@ from sim.mirror import FinishedRow, Move, QueueRow, RunningRow
 from sim.trace import Broken, hold
 from tickwork.core.job import JobState
 from tickwork.core.outcome import CRASH_BUDGET
-from tickwork.services.runner import LAST_BACKOFF_S
 from tickwork.store.base import AHEAD_LIMIT
 from tickwork.store.codec import decode_policy, duration_us
 
@@ -186,9 +185,8 @@ class Moves:
         what, world = _attempt(old), self._account.world
         hold(self._mirror.workers[old.worker].lease_until < call.now, "S4", f"{what} was reclaimed from a good lease")
         owner = self._account.identities[old.worker]
-        healing_s = 2 * world.config.lease_s + LAST_BACKOFF_S  # what was disturbed needs so long to be well again
-        since_us = world.now_us - int(healing_s * 1e6)
-        well = not owner.dead and owner.lease.worker == old.worker and owner.well_since(since_us)
+        undisturbed = owner.well_since(world.now_us - self._account.healing_us)
+        well = not owner.dead and owner.lease.worker == old.worker and undisturbed
         hold(not well, "WELL", f"{what} was reclaimed from {owner.name}, which is well")
         self._count("reclaimed")
 

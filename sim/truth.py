@@ -60,7 +60,7 @@ class Truth:
     def _judge_older(self, what: str, key: Key) -> None:
         older = self._handlers.get(key)
         if older is not None and older.runs:
-            well = older.process.well_since(self._account.claims[key].at_us)
+            well = older.process.well_since(self._account.claims[key].at_us - self._account.healing_us)
             hold(not well, "S4", f"{what} began while {_attempt(key)} runs in {older.process.name}, which is well")
             self._world.trace.count("fenced handler ran on")
 

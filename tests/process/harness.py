@@ -1,5 +1,6 @@
 """Starts real workers, finds their processes, and kills them: each by its own pid, and only those started here."""
 
+import ctypes
 import os
 import signal
 import subprocess
@@ -12,7 +13,13 @@ from tests.worker.fixtures import eventually
 from tickwork import Job, Tickwork
 
 HERE = Path(__file__).parent
+LIBC = ctypes.CDLL(None)
 TASKS = "tests.process.tasks"
+
+
+def die_with_the_tests() -> None:
+    """Ask the kernel to kill this process when the tests end, also when they are killed themselves."""
+    LIBC.prctl(1, signal.SIGKILL)
 
 
 class WorkerProcess:
@@ -34,6 +41,7 @@ class WorkerProcess:
                 env=environment,
                 cwd=log.parent,
                 start_new_session=True,
+                preexec_fn=die_with_the_tests,
             )
 
     @property
