@@ -3,7 +3,9 @@
 import asyncio
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -287,6 +289,37 @@ def test_jobs_enqueued_with_the_handlers_tx_commit_with_it(shop: Tickwork) -> No
         job.result(timeout=10)
     assert [child.key for child in shop.jobs(parent=job)] == ["child:2"]
     assert count(shop) == 1
+
+
+def test_on_sqlite_a_handler_may_not_keep_its_transaction_open_for_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stops every other writer of the file."""
+    monkeypatch.setattr("tickwork.worker.executor.TRANSACTION_LIMIT", timedelta(milliseconds=200))
+    app = Tickwork(f"sqlite:///{tmp_path}/tickwork.db")
+    with app.connection() as tx:
+        tx.execute("CREATE TABLE orders (name TEXT PRIMARY KEY, n INTEGER)")
+        tx.execute("INSERT INTO orders VALUES ('ada', 0)")
+
+    @app.task(transactional=True, retries=0)
+    def dawdles(tx: Any) -> None:
+        add(tx)
+        while True:
+            time.sleep(0.005)
+
+    @app.task(transactional=True, retries=0)
+    def thinks_first(tx: Any) -> None:
+        time.sleep(0.4)  # nothing is open yet
+        add(tx)
+
+    with app.worker():
+        jobs = dawdles.enqueue(), thinks_first.enqueue()
+        with pytest.raises(JobFailed, match=r"its transaction was open for more than 0\.2 s"):
+            jobs[0].result(timeout=10)
+        jobs[1].result(timeout=10)
+    assert [job.attempts()[0].state for job in jobs] == ["timed_out", "succeeded"]
+    assert count(app) == 1
+    app.close()
 
 
 def test_a_superseded_attempt_commits_nothing(shop: Tickwork) -> None:

@@ -41,7 +41,7 @@ class WorkerProcess:
                 env=environment,
                 cwd=log.parent,
                 start_new_session=True,
-                preexec_fn=die_with_the_tests,
+                preexec_fn=die_with_the_tests,  # noqa: PLW1509  # workers are started before any thread is
             )
 
     @property
