@@ -52,6 +52,9 @@ class Truth:
         hold(key in self._account.claims and key not in self._handlers, "S3", f"{what} begins, and should not")
         early_us = given.run_at_us - self._account.store_now()
         hold(early_us <= AHEAD_US * 2 * DRIFT, "S14", f"{what} began {early_us / 1e6:g} s early")
+        held = process.worker._held.get(given.job_id)
+        own = held is not None and held.job.attempt == given.attempt
+        hold(own, "OWN", f"{what} began in {process.name}, which does not hold it any more")
         for number in range(1, given.attempt):
             self._judge_older(what, (given.job_id, number))
         self._handlers[key] = Handler(process, began)

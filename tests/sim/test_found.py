@@ -13,6 +13,7 @@ from tickwork.core.ids import JobId
 from tickwork.core.job import NewJob, Policy, TaskDefinition
 from tickwork.store.sqlite import SqliteStore
 from tickwork.testing import VirtualClock
+from tickwork.worker.children import Child, ChildLimits, Children
 from tickwork.worker.heartbeat import Lease
 from tickwork.worker.messages import Assignment, End, Ended
 from tickwork.worker.worker import Worker, WorkerOptions
@@ -64,3 +65,28 @@ def test_a_worker_without_a_free_slot_does_not_ask_without_end_for_what_is_due_s
     insert(store, 1001, delay=timedelta(milliseconds=100))
     worker.called = True
     assert worker.tick(clock.monotonic()) == pytest.approx(0.1)
+
+
+class CountedChildren(Children):
+    """Children that are not there, and say nothing."""
+
+    spawned = 0
+
+    def _spawn(self, target: str, *, solo: bool) -> Child:
+        self.spawned += 1
+        connection = Mock(**{"recv.side_effect": BlockingIOError, "send.side_effect": len})
+        child = Child(Mock(**{"poll.return_value": None}), connection, solo, target)
+        child.kill = Mock()  # type: ignore[method-assign]
+        self._children.append(child)
+        return child
+
+
+def test_a_job_that_waited_for_a_child_is_not_begun_by_a_worker_that_leaves() -> None:
+    """Hard seed 92062: the worker gave the job back, started a child for it, and let it run to its end."""
+    children = CountedChildren(lambda task: "sim", lambda task: False, [], 1, 1, VirtualClock(), ChildLimits())
+    jobs = [Assignment(f"job{number}", 1, "t", "default", b"{}", None, (), (), 0, 0, 0.0) for number in (1, 2)]
+    children.submit(jobs, alone=True)
+    assert children.spawned == 1, "the second one waits"
+    children.kill_all()
+    children.poll()
+    assert children.spawned == 1

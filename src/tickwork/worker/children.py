@@ -189,7 +189,9 @@ class Children:
             self._guard.close()
 
     def kill_all(self) -> None:
-        """Kill every child now."""
+        """Kill every child now; what waits for one is not begun any more."""
+        self._waiting.clear()
+        self._homeless.clear()
         for child in list(self._children):
             self._end(child)
 
