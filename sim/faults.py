@@ -13,9 +13,9 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from tickwork.core.ids import JobId
+from tickwork.core.ids import JobId, WorkerId
 from tickwork.errors import LeaseLost, StoreUnreachable, TickworkError
-from tickwork.store.base import Finish, NewLog
+from tickwork.store.base import Exchange, Finish, NewLog
 
 if TYPE_CHECKING:
     from sim.actor import Actor
@@ -244,6 +244,16 @@ class FaultyStore:
         call = partial(self._world.call, self._actor, verb, getattr(self._world.store, verb))
         setattr(self, verb, call)  # the next time it is found at once
         return call
+
+    def exchange(
+        self, worker: WorkerId, endings: Sequence[Finish], logs: Sequence[NewLog], *wanted: Any, **named: Any
+    ) -> Exchange:
+        """As two verbs, so that each is judged by itself; what may go wrong in between could also go wrong in one."""
+        finished = self.finish_attempts(endings, logs) if endings or logs else set()
+        try:
+            return Exchange(finished, self.claim_jobs(worker, *wanted, **named))
+        except LeaseLost:
+            return Exchange(finished, None)
 
     def commit_with(self, endings: Sequence[Finish], logs: Sequence[NewLog]) -> Any:
         """What a transactional handler commits: a row of its own, together with the end of its job."""

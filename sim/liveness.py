@@ -80,7 +80,7 @@ class Liveness:
         held = owner.worker._held.get(row.job_id)
         if held is not None and held.job.attempt == row.attempt:
             return True
-        return any((one.job.job_id, one.job.attempt) == (row.job_id, row.attempt) for one, *_ in owner.worker._endings)
+        return any((one.job_id, one.attempt) == (row.job_id, row.attempt) for one in owner.worker._endings)
 
     def _look_for_standstill(self, now: int) -> None:
         account = self._world.judge.account

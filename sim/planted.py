@@ -7,7 +7,7 @@ the text that it wants to change is not there any more.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -19,14 +19,14 @@ from sim.actor import Actor
 from sim.faults import NO_FAULTS, FaultPlan
 from sim.run import run_seed
 from sim.world import World
-from tickwork.core.ids import WorkerId
+from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import JobState
 from tickwork.core.outcome import Transition
 from tickwork.core.retry import RetryPolicy
 from tickwork.store.base import Finish
 from tickwork.store.codec import duration_us
 from tickwork.store.sqlite import SqliteStore
-from tickwork.store.sqlite import store as sqlite
+from tickwork.store.sqlite import moves
 from tickwork.worker.heartbeat import Heartbeat, Lease
 from tickwork.worker.worker import Worker
 
@@ -65,36 +65,42 @@ def find(plant: Plant, first: int, most: int) -> Find | None:
 
 
 def _statement(name: str, old: str, new: str) -> AbstractContextManager[object]:
-    text = sqlite._SQL[name]
+    text = moves.SQL[name]
     if text.count(old) != 1:
         raise ValueError(f"the statement {name} does not contain {old!r} once; plant this bug another way")
-    return mock.patch.dict(sqlite._SQL, {name: text.replace(old, new)})
+    return mock.patch.dict(moves.SQL, {name: text.replace(old, new)})
 
 
 def _finish_without_attempt() -> AbstractContextManager[object]:
-    return _statement("leave_running", "AND attempt = ?", "AND ? > 0")
+    return _statement("leave_running", "(job_id, attempt) IN (SELECT key, value", "job_id IN (SELECT key")
 
 
 def _finish_without_state() -> AbstractContextManager[object]:
     """The attempt is looked at, but not that it runs: it has the same number while its job waits for the next one."""
-    original = sqlite._finish
+    original = moves.finish
 
-    def finish_anyway(transaction: Any, finish: Finish, guard: str, extra: tuple[int, ...]) -> str | None:
-        worker = original(transaction, finish, guard, extra)
+    def finish_anyway(transaction: Any, endings: Sequence[Finish], guard: str) -> dict[JobId, str]:
+        closed = original(transaction, endings, guard)
         waits = "SELECT 1 FROM tickwork_queue WHERE job_id = ? AND attempt = ?"
-        if worker is not None or not transaction.connection.run(waits, (finish.job_id, finish.attempt)):
-            return worker
-        outcome = finish.transition
-        if outcome.job is JobState.QUEUED:
-            again_at = transaction.now + duration_us(outcome.delay or timedelta(0))
-            sql = "UPDATE tickwork_queue SET run_at = ? WHERE job_id = ?"
-            transaction.connection.run(sql, (again_at, finish.job_id))
-        else:
-            (standing,) = transaction.run("dequeue", (finish.job_id,))
-            sqlite._end_unstarted(transaction, finish.job_id, outcome.job, standing, "")
-        return "somebody"
+        for one in endings:
+            if one.job_id not in closed and transaction.connection.run(waits, (one.job_id, one.attempt)):
+                _end_waiting(transaction, one)
+                closed[one.job_id] = "somebody"
+        return closed
 
-    return mock.patch.object(sqlite, "_finish", finish_anyway)
+    return mock.patch.object(moves, "finish", finish_anyway)
+
+
+def _end_waiting(transaction: Any, finish: Finish) -> None:
+    outcome = finish.transition
+    if outcome.job is JobState.QUEUED:
+        again_at = transaction.now + duration_us(outcome.delay or timedelta(0))
+        transaction.connection.run(
+            "UPDATE tickwork_queue SET run_at = ? WHERE job_id = ?", (again_at, finish.job_id)
+        )
+    else:
+        (standing,) = transaction.run("dequeue", (finish.job_id,))
+        moves.end_unstarted(transaction, finish.job_id, outcome.job, standing, "")
 
 
 def _renew_for_anyone() -> AbstractContextManager[object]:
@@ -104,18 +110,19 @@ def _renew_for_anyone() -> AbstractContextManager[object]:
 @contextmanager
 def _attempt_counted_at_finish() -> Iterator[None]:
     """Whoever finishes raises the number; the reaper does not finish, so what it gives back keeps its number."""
-    original = sqlite._finish
+    original = moves.finish
 
-    def finish(transaction: Any, finish: Finish, guard: str, extra: tuple[int, ...]) -> str | None:
-        worker = original(transaction, finish, guard, extra)
-        if worker is not None and guard == "leave_running":
+    def finish(transaction: Any, endings: Sequence[Finish], guard: str) -> dict[JobId, str]:
+        closed = original(transaction, endings, guard)
+        if guard == "leave_running":
             sql = "UPDATE tickwork_queue SET attempt = attempt + 1 WHERE job_id = ?"
-            transaction.connection.run(sql, (finish.job_id,))
-        return worker
+            for job_id in closed:
+                transaction.connection.run(sql, (job_id,))
+        return closed
 
     with ExitStack() as stack:
         stack.enter_context(_statement("pick_due", "q.attempt + 1", "max(q.attempt, 1)"))
-        stack.enter_context(mock.patch.object(sqlite, "_finish", finish))
+        stack.enter_context(mock.patch.object(moves, "finish", finish))
         yield
 
 
@@ -149,30 +156,25 @@ def _reaper_without_recheck() -> AbstractContextManager[object]:
 
 def _priority_ignored() -> AbstractContextManager[object]:
     """A batch is filled by age alone."""
+    original = moves.pick
 
-    def pick(transaction: Any, queues: Any, tasks: str, limit: int, after: int, until: int) -> list[Any]:
-        values = {"tasks": tasks, "after": after, "until": until, "now": transaction.now, "limit": limit}
-        found = [
-            row
-            for queue in queues
-            for priority in range(10)
-            for row in transaction.run("pick_due", {**values, "queue": queue, "priority": priority})
-        ]
+    def pick(transaction: Any, asked: dict[str, Any], limit: int, after: int, until: int) -> list[Any]:
+        found = original(transaction, asked, 1_000_000, after, until)
         return sorted(found, key=lambda row: row[7])[:limit]
 
-    return mock.patch.object(sqlite, "_pick", pick)
+    return mock.patch.object(moves, "pick", pick)
 
 
 def _key_released_early() -> AbstractContextManager[object]:
-    original = sqlite._finish
+    original = moves.finish
 
-    def finish(transaction: Any, finish: Finish, guard: str, extra: tuple[int, ...]) -> str | None:
-        worker = original(transaction, finish, guard, extra)
-        if worker is not None:
-            transaction.run("free_key", (finish.job_id,))
-        return worker
+    def finish(transaction: Any, endings: Sequence[Finish], guard: str) -> dict[JobId, str]:
+        closed = original(transaction, endings, guard)
+        for job_id in closed:
+            transaction.run("free_key", (job_id,))
+        return closed
 
-    return mock.patch.object(sqlite, "_finish", finish)
+    return mock.patch.object(moves, "finish", finish)
 
 
 def _retry_without_cap() -> AbstractContextManager[object]:
@@ -188,7 +190,7 @@ def _cancel_loses_to_retry() -> AbstractContextManager[object]:
     def cancelled(outcome: Transition) -> Transition:
         return outcome
 
-    return mock.patch.object(sqlite, "_cancelled", cancelled)
+    return mock.patch.object(moves, "cancelled", cancelled)
 
 
 def _unanswered_claim_forgotten() -> AbstractContextManager[object]:

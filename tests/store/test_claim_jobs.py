@@ -26,6 +26,7 @@ from tickwork.core.ids import WorkerId
 from tickwork.core.job import AttemptState, JobState, Policy
 from tickwork.errors import LeaseLost
 from tickwork.store.base import Store
+from tickwork.store.codec import to_us
 from tickwork.testing import VirtualClock
 
 
@@ -40,7 +41,7 @@ def test_a_claimed_job_is_running_and_carries_what_its_worker_needs(store: Store
 
     assert (claimed.job_id, claimed.attempt, claimed.task) == (job.id, 1, "t")
     assert (claimed.queue, claimed.priority, claimed.args, claimed.policy) == ("q", 3, job.args, policy)
-    assert (claimed.run_at, claimed.claimed_at) == (run_at, clock.now())
+    assert (claimed.run_at_us, claimed.claimed_at_us) == (to_us(run_at), to_us(clock.now()))
     assert (claimed.failures, claimed.crashes, claimed.alone) == (0, 0, False)
     view = store.get_jobs([job.id])[job.id]
     assert (view.state, view.attempt, view.worker) == (JobState.RUNNING, 1, worker)
@@ -127,7 +128,7 @@ class TestAhead:
         insert_one(store, delay=self.WINDOW + MICROSECOND)
         (claimed,) = claim(store, ahead=self.WINDOW)
         assert claimed.job_id == soon
-        assert claimed.run_at == clock.now() + self.WINDOW
+        assert claimed.run_at_us == to_us(clock.now() + self.WINDOW)
 
     def test_due_jobs_of_any_queue_and_priority_go_first(self, store: Store) -> None:
         soon = insert_one(store, queue="a", priority=0, delay=self.WINDOW)

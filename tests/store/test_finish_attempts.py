@@ -33,6 +33,7 @@ from tickwork.core.job import AttemptState, JobState, Policy
 from tickwork.core.outcome import Cancelled, Crashed, Ending, Failed, Released, Snoozed, Succeeded, TimedOut, Transition
 from tickwork.errors import InvariantBroken
 from tickwork.store.base import Finish, Store
+from tickwork.store.codec import duration_us, to_us
 from tickwork.testing import VirtualClock
 
 
@@ -44,7 +45,7 @@ def test_a_result_is_kept_with_its_attempt(store: Store, clock: VirtualClock) ->
     result = '{"ж": "\\u0000 \\"x\\""}'.encode()
     finish = succeeded(claimed, result)
     waited = timedelta(milliseconds=5)
-    assert store.finish_attempts([Finish(*_parts(finish), waited)]) == {claimed.job_id}
+    assert store.finish_attempts([Finish(*_parts(finish), duration_us(waited))]) == {claimed.job_id}
 
     view = store.get_jobs([claimed.job_id])[claimed.job_id]
     assert (view.state, view.result, view.error) == (JobState.SUCCEEDED, result, None)
@@ -95,7 +96,7 @@ def test_a_retry_waits_for_its_time(store: Store, clock: VirtualClock) -> None:
     clock.advance(MICROSECOND)
     second = claim_one(store)
     assert (second.job_id, second.attempt, second.failures) == (claimed.job_id, 2, 1)
-    assert (second.priority, second.run_at) == (2, clock.now())
+    assert (second.priority, second.run_at_us) == (2, to_us(clock.now()))
 
 
 def test_all_tries_are_remembered_the_first_one_first(store: Store) -> None:

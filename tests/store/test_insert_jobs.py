@@ -1,8 +1,8 @@
 """insert_jobs: all or none, once for each id, and due when it was asked to be."""
 
-from dataclasses import replace
 from datetime import timedelta
 
+import msgspec
 import pytest
 
 from tests.store.builders import (
@@ -195,7 +195,7 @@ class TestByAnAttempt:
 
 
 def test_a_large_batch_is_stored_in_full(store: Store) -> None:
-    batch = [replace(job, args=b"[%d]" % n) for n, job in enumerate(jobs(2000))]
+    batch = [msgspec.structs.replace(job, args=b"[%d]" % n) for n, job in enumerate(jobs(2000))]
     ids = store.insert_jobs(batch)
     assert ended(store, queue="other")  # something else goes on beside it
     claimed = claim(store, 2000)

@@ -12,6 +12,7 @@ from psycopg import sql
 from tests.store.builders import HOUR, a_job, claim, insert_one, jobs, register, running, succeeded
 from tickwork.core.ids import WorkerId
 from tickwork.store.postgres import PostgresStore, documents
+from tickwork.store.postgres.bounds import FRONT
 from tickwork.store.postgres.statements import statements
 
 Plan = dict[str, Any]
@@ -31,7 +32,10 @@ def claim_values(store: PostgresStore, worker: WorkerId, limit: int = 10) -> dic
     return {
         "now": store._now(),
         "worker": worker,
-        "queues": documents.text_array(("default",)),
+        "places": documents.text_array(["default"] * 10),
+        "priorities": documents.array(range(10)),
+        "after_us": documents.array([FRONT.run_at_us] * 10),
+        "after_ids": documents.array([FRONT.job_id] * 10),
         "tasks": documents.text_array(("t",)),
         "limit": limit,
         "ahead_us": 250_000,
@@ -155,7 +159,7 @@ class TestClaim:
 
 def test_finishing_goes_by_indexes(postgres: PostgresStore) -> None:
     claimed = running(postgres, key="k")
-    values = {"now": postgres._now(), "endings": documents.endings([succeeded(claimed)])}
+    values = {"now": postgres._now(), **documents.endings([succeeded(claimed)])}
     for verb in ("finish_attempts", "reclaim_attempts"):
         with postgres._pool.lend() as connection:
             nodes = explain(connection, statements(postgres.schema.name)[verb], values)

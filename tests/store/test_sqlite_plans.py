@@ -7,9 +7,10 @@ import pytest
 
 from tests.store.builders import HOUR, claim_one, insert_one, jobs
 from tickwork.store.sqlite import SqliteStore
-from tickwork.store.sqlite.store import _SQL
+from tickwork.store.sqlite.moves import SQL
 
-PLACE = {"queue": "default", "priority": 5, "after": 0, "until": 1, "tasks": '["t"]', "now": 1, "limit": 10}
+PLACES = '[["default", 5]]'
+CLAIM = {"places": PLACES, "after": 0, "until": 1, "tasks": '["t"]', "now": 1, "limit": 10}
 
 
 @pytest.fixture(params=["apsw", "sqlite3"])
@@ -22,12 +23,13 @@ def store(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[SqliteStor
 
 def plan(store: SqliteStore, statement: str, values: object) -> list[str]:
     with store._file.reading() as connection:
-        return [row[-1] for row in connection.run(f"EXPLAIN QUERY PLAN {_SQL[statement]}", values)]  # type: ignore[arg-type]
+        return [row[-1] for row in connection.run(f"EXPLAIN QUERY PLAN {SQL[statement]}", values)]  # type: ignore[arg-type]
 
 
 def test_a_claim_reads_one_range_of_the_queue_in_its_order(store: SqliteStore) -> None:
-    steps = plan(store, "pick_due", PLACE)
-    assert steps[0].startswith("SEARCH q USING PRIMARY KEY (queue=? AND priority=? AND run_at>? AND run_at<?)")
+    steps = plan(store, "pick_due", CLAIM)
+    assert steps[0].startswith("SCAN place")
+    assert steps[1].startswith("SEARCH q USING PRIMARY KEY (queue=? AND priority=? AND run_at>? AND run_at<?)")
     assert any(step.startswith("SEARCH j USING PRIMARY KEY (id=?)") for step in steps)
     assert not any("TEMP B-TREE" in step or step.startswith(("SCAN q", "SCAN j ")) for step in steps)
 
@@ -35,9 +37,9 @@ def test_a_claim_reads_one_range_of_the_queue_in_its_order(store: SqliteStore) -
 @pytest.mark.parametrize(
     ("statement", "values", "table", "index"),
     [
-        ("next_due", ("default", 5, 0), "tickwork_queue", "PRIMARY KEY (queue=? AND priority=? AND run_at>?)"),
+        ("next_due", {"places": PLACES, "after": 0}, "q", "PRIMARY KEY (queue=? AND priority=? AND run_at>?)"),
         ("leave_queue", ("default", 5, 0, ""), "tickwork_queue", "tickwork_queue_job"),
-        ("leave_running", ("", 1), "tickwork_running", "PRIMARY KEY"),
+        ("leave_running", {"attempts": "{}"}, "tickwork_running", "PRIMARY KEY"),
         ("dequeue_expired", (0, 10), "tickwork_queue", "tickwork_queue_expiry"),
         ("expired_attempts", {"now": 0, "limit": 10}, "w", "tickwork_workers_lease"),
         ("key_holder", ("k", 0), "tickwork_keys", "PRIMARY KEY"),

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+import msgspec
+
 from tickwork.core.ids import JobId
 from tickwork.core.retry import RetryPolicy
 
@@ -60,8 +62,7 @@ class Policy:
     on_lost: str = "retry"
 
 
-@dataclass(frozen=True, slots=True)
-class NewJob:
+class NewJob(msgspec.Struct, frozen=True, gc=False):
     """A request to run a task, checked and ready to be stored.
 
     It is due `delay` after the store's now, or at `at`, whichever is given; `expires_at` is absolute, `policy.expires`
@@ -76,7 +77,7 @@ class NewJob:
     delay: timedelta | None = None
     at: datetime | None = None
     expires_at: datetime | None = None
-    policy: Policy = field(default_factory=Policy)
+    policy: Policy = msgspec.field(default_factory=Policy)
     key: str | None = None
     replace: bool = False
     collection: str | None = None
@@ -85,9 +86,11 @@ class NewJob:
     trace: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Claimed:
-    """A job that this worker now holds, with the number of the attempt that it may make."""
+class Claimed(msgspec.Struct, frozen=True, gc=False):
+    """A job that this worker now holds, with the number of the attempt that it may make.
+
+    There are many of these, so their instants are the store's microseconds since the epoch.
+    """
 
     job_id: JobId
     attempt: int
@@ -96,8 +99,8 @@ class Claimed:
     priority: int
     args: bytes
     policy: Policy
-    run_at: datetime
-    claimed_at: datetime
+    run_at_us: int
+    claimed_at_us: int
     failures: int
     crashes: int
     alone: bool

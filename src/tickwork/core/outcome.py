@@ -7,10 +7,11 @@ crash ends the job.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
 from random import Random
 from typing import assert_never
+
+import msgspec
 
 from tickwork.core.job import AttemptState, JobState, Policy
 
@@ -18,15 +19,13 @@ CRASH_BUDGET = 3
 ERROR_LIMIT = 64 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Succeeded:
+class Succeeded(msgspec.Struct, frozen=True, gc=False):
     """The handler returned; `result` is its encoded result."""
 
     result: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(msgspec.Struct, frozen=True, gc=False):
     """The handler raised. `fatal` means that no retry can help; `after` is the wait that it asked for."""
 
     error: str
@@ -34,42 +33,36 @@ class Failed:
     after: timedelta | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TimedOut:
+class TimedOut(msgspec.Struct, frozen=True, gc=False):
     """The handler was ended because its time was up."""
 
     error: str
 
 
-@dataclass(frozen=True, slots=True)
-class Snoozed:
+class Snoozed(msgspec.Struct, frozen=True, gc=False):
     """The handler asked to be called later; nothing is charged."""
 
     after: timedelta
 
 
-@dataclass(frozen=True, slots=True)
-class Cancelled:
+class Cancelled(msgspec.Struct, frozen=True, gc=False):
     """The handler ended because it was cancelled, or cancelled itself."""
 
     error: str = "cancelled"
 
 
-@dataclass(frozen=True, slots=True)
-class Released:
+class Released(msgspec.Struct, frozen=True, gc=False):
     """A draining worker gave the job back; nothing is charged."""
 
 
-@dataclass(frozen=True, slots=True)
-class Crashed:
+class Crashed(msgspec.Struct, frozen=True, gc=False):
     """The process that ran it died. `alone`: nothing else ran there, so this job is to blame."""
 
     error: str
     alone: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Abandoned:
+class Abandoned(msgspec.Struct, frozen=True, gc=False):
     """The worker fell silent, and its lease ran out."""
 
     error: str = "its worker went silent and the lease ran out"
@@ -78,8 +71,7 @@ class Abandoned:
 Ending = Succeeded | Failed | TimedOut | Snoozed | Cancelled | Released | Crashed | Abandoned
 
 
-@dataclass(frozen=True, slots=True)
-class Transition:
+class Transition(msgspec.Struct, frozen=True, gc=False):
     """What to write: how the attempt ended, and where the job goes. `delay` is set when it is queued again."""
 
     attempt: AttemptState
@@ -94,10 +86,6 @@ class Transition:
 
 def decide(policy: Policy, failures: int, crashes: int, alone: bool, ending: Ending, rng: Random) -> Transition:
     """Say what becomes of a job with so many failures and crashes behind it, now that its attempt ended so."""
-
-    def again(attempt: AttemptState, delay: timedelta, error: str | None = None, *, apart: bool = alone) -> Transition:
-        return Transition(attempt, JobState.QUEUED, failures, crashes, delay, apart, error=error)
-
     match ending:
         case Succeeded(result):
             return Transition(AttemptState.SUCCEEDED, JobState.SUCCEEDED, failures, crashes, result=result)
@@ -106,11 +94,11 @@ def decide(policy: Policy, failures: int, crashes: int, alone: bool, ending: End
         case TimedOut(error):
             return _failed(policy, failures, crashes, alone, AttemptState.TIMED_OUT, error, False, None, rng)
         case Snoozed(after):
-            return again(AttemptState.RELEASED, after)
+            return Transition(AttemptState.RELEASED, JobState.QUEUED, failures, crashes, after, alone)
         case Cancelled(error):
             return Transition(AttemptState.CANCELLED, JobState.CANCELLED, failures, crashes, error=error)
         case Released():
-            return again(AttemptState.RELEASED, timedelta(0))
+            return Transition(AttemptState.RELEASED, JobState.QUEUED, failures, crashes, timedelta(0), alone)
         case Crashed(error, was_alone):
             if was_alone:
                 return _crashed(policy, failures, crashes + 1, error)

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
+import msgspec
+
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import (
     AttemptView,
@@ -45,26 +47,16 @@ class Worker:
     slots: int
 
 
-@dataclass(frozen=True, slots=True)
-class Claims:
-    """What a claim brought. `next_due_s`: seconds until the next job of these queues is due, None if none is known."""
-
-    jobs: list[Claimed]
-    next_due_s: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Finish:
-    """One attempt's end, as decided. `waited` is the time from its claim to the handler's first line."""
+class Finish(msgspec.Struct, frozen=True, gc=False):
+    """One attempt's end, as decided. `waited_us` is the time from its claim to the handler's first line."""
 
     job_id: JobId
     attempt: int
     transition: Transition
-    waited: timedelta = timedelta(0)
+    waited_us: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class OpenAttempt:
+class OpenAttempt(msgspec.Struct, frozen=True, gc=False):
     """An attempt that is not ended, with what `decide` needs to end it."""
 
     job_id: JobId
@@ -76,8 +68,7 @@ class OpenAttempt:
     alone: bool
 
 
-@dataclass(frozen=True, slots=True)
-class NewLog:
+class NewLog(msgspec.Struct, frozen=True, gc=False):
     """Some lines that an attempt wrote. `seq` rises by one for each chunk of an attempt."""
 
     job_id: JobId
@@ -86,14 +77,35 @@ class NewLog:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(msgspec.Struct, frozen=True, gc=False):
     """How far an attempt says it is, from 0 to 1."""
 
     job_id: JobId
     attempt: int
     fraction: float
     note: str | None
+
+
+class Claims(msgspec.Struct, frozen=True):
+    """What a claim brought.
+
+    `next_due_s`: seconds until the next job of these queues is due, None if none is known. `again_s`: seconds until a
+    claim may find a job that this one passed by, None when it passed by nothing.
+    """
+
+    jobs: list[Claimed]
+    next_due_s: float | None = None
+    again_s: float | None = None
+
+
+class Exchange(msgspec.Struct, frozen=True):
+    """What became of endings (`finished`: whose attempts were closed), and what was claimed in their place.
+
+    No claims: the worker has no lease any more.
+    """
+
+    finished: set[JobId]
+    claims: Claims | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +231,18 @@ class Store(Protocol):
         Jobs that become due within `ahead` are taken when too few are due now. A worker whose lease ran out, or that
         is not known, gets LeaseLost: nothing is claimed that could be reclaimed at once.
         """
+
+    def exchange(
+        self,
+        worker: WorkerId,
+        endings: Sequence[Finish],
+        logs: Sequence[NewLog],
+        queues: Sequence[str],
+        tasks: Sequence[str],
+        limit: int,
+        ahead: timedelta = timedelta(0),
+    ) -> Exchange:
+        """As finish_attempts and then claim_jobs, in one transaction. A lost lease is an answer: the endings count."""
 
     def due_tasks(self, queues: Sequence[str]) -> set[str]:
         """Return the names of tasks whose jobs are due in these queues, looking at the first thousand jobs of each."""

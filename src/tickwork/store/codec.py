@@ -6,10 +6,11 @@ A store selects the columns of a job under the names of `JobView`'s fields; what
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -88,8 +89,22 @@ def one_for_each_key(jobs: Sequence[NewJob]) -> tuple[list[NewJob], list[int]]:
         if place == len(kept):
             kept.append(job)
         elif job.replace:
-            kept[place] = replace(job, id=kept[place].id)
+            kept[place] = msgspec.structs.replace(job, id=kept[place].id)
     return kept, stands
+
+
+_shared = attrgetter(
+    "task", "queue", "priority", "policy", "collection", "labels", "parent", "trace", "at", "delay", "expires_at"
+)
+
+
+def alike(jobs: Iterable[NewJob]) -> Iterator[list[NewJob]]:
+    """Runs of jobs that differ only in id, arguments and key, so that the rest is worked out once for all of them.
+
+    The same id twice is one job.
+    """
+    once = {job.id: job for job in jobs}
+    return (list(group) for _, group in groupby(once.values(), _shared))
 
 
 def due_us(job: NewJob, now: int) -> tuple[int, int, int | None]:

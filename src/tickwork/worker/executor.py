@@ -260,9 +260,8 @@ class Executor:
             set_current(replace(self._current(attempt), transaction=transaction))
             result = task.signature.encode_result(task.function(transaction, *args, **kwargs), task.name)
             outcome = decide(Policy(), 0, 0, False, Succeeded(result), _NO_CHANCE)
-            finish = Finish(
-                JobId(attempt.assignment.job_id), attempt.assignment.attempt, outcome, self._waited(attempt)
-            )
+            given = attempt.assignment
+            finish = Finish(JobId(given.job_id), given.attempt, outcome, int(self._waited_s(attempt) * 1e6))
             if attempt.sink is not None:
                 attempt.sink.flush()
             if not store.finish_attempts([finish], attempt.written, transaction.begun()):
@@ -276,8 +275,8 @@ class Executor:
             self._remind(attempt, limit_s, lambda: self._insist(attempt, "timed_out", error))
         return stack.enter_context(store.connection())
 
-    def _waited(self, attempt: Attempt) -> timedelta:
-        return timedelta(seconds=max(0.0, attempt.began - attempt.assignment.claimed_mono))
+    def _waited_s(self, attempt: Attempt) -> float:
+        return max(0.0, attempt.began - attempt.assignment.claimed_mono)
 
     # -- async handlers, on a loop
 
@@ -335,7 +334,7 @@ class Executor:
     def _current(self, attempt: Attempt) -> CurrentJob:
         given = attempt.assignment
         scheduled_for = from_us(given.run_at_us)
-        late = from_us(given.claimed_at_us) + self._waited(attempt) - scheduled_for
+        late = from_us(given.claimed_at_us) + timedelta(seconds=self._waited_s(attempt)) - scheduled_for
         link = _Link(self, attempt)
         logger = logging.getLogger(f"tickwork.task.{given.task}")
         return CurrentJob(

@@ -22,10 +22,9 @@ from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import Claimed, TaskDefinition
 from tickwork.core.outcome import Crashed, Ending, Released, TimedOut, decide
 from tickwork.core.why import gist
-from tickwork.errors import LeaseLost, StoreError
+from tickwork.errors import StoreError
 from tickwork.store import base
 from tickwork.store.base import AHEAD_LIMIT, Finish, NewLog, OpenAttempt, Progress, Store
-from tickwork.store.codec import to_us
 from tickwork.worker import messages
 from tickwork.worker.heartbeat import Lease
 from tickwork.worker.messages import Answer, Assignment, Died, End, FromExecutor
@@ -141,13 +140,14 @@ class Worker:
         self._held: dict[str, Held] = {}
         self._inbox: deque[tuple[Source, FromExecutor | Died]] = deque()
         self._asks: deque[tuple[Source, messages.Ask]] = deque()
-        self._endings: list[tuple[Held, Ending, float]] = []
+        self._endings: list[Finish] = []  # decided, and not yet stored
         self._notes = Notes()
         self._notes_at = 0.0
         self._cancels_at = 0.0
         self._unknown_at = 0.0
         self._unknown: set[str] = set()
         self._next_due: float | None = None
+        self._look_again: float | None = None
         self._unsure_until: float | None = None  # a claim was not answered: we may hold more than we know
         self._unsure_at = 0.0
         self.called = True  # somebody may have brought work or a cancellation since the last tick
@@ -169,11 +169,13 @@ class Worker:
         self._start_due(now)
         if not owning:
             self._let_go("the worker could not renew its lease in time")
-        self._settle()
+        if len(self._endings) > FINISH_BATCH or not owning or self.draining:
+            self._settle()
         self._answer_asks()
         self._look_for_cancels(now, called)
         self._give_back_unknown(now)
         took = self._claim(now) if owning and not self.draining else 0
+        self._settle()
         self._store_notes(now)
         now = self._clock.monotonic()  # the store took its time
         self._start_due(now)
@@ -347,26 +349,32 @@ class Worker:
     # -- settling
 
     def _end(self, held: Held, ending: Ending, waited: float) -> None:
-        del self._held[held.job.job_id]
-        self._endings.append((held, ending, waited))
+        job = held.job
+        del self._held[job.job_id]
+        transition = decide(job.policy, job.failures, job.crashes, job.alone, ending, self._rng)
+        self._endings.append(Finish(job.job_id, job.attempt, transition, int(waited * 1e6)))
 
     def _settle(self) -> None:
         """Store how attempts ended, with what they wrote, in one transaction a batch."""
         while self._endings:
             batch = self._endings[:FINISH_BATCH]
-            finishes = [self._finish(*one) for one in batch]
-            ids = {finish.job_id for finish in finishes}
-            logs = [log for log in self._notes.logs if log.job_id in ids]
-            accepted = self._store.finish_attempts(finishes, logs)
-            del self._endings[: len(batch)]
-            self._notes.logs = [log for log in self._notes.logs if log.job_id not in ids]
-            self.stale += len(finishes) - len(accepted)
-            self._report(finishes, accepted)
+            self._settled(batch, self._store.finish_attempts(batch, self._last_words(batch)))
 
-    def _finish(self, held: Held, ending: Ending, waited: float) -> Finish:
-        job = held.job
-        transition = decide(job.policy, job.failures, job.crashes, job.alone, ending, self._rng)
-        return Finish(job.job_id, job.attempt, transition, timedelta(seconds=waited))
+    def _last_words(self, batch: Sequence[Finish]) -> list[NewLog]:
+        """What the attempts of a batch wrote and is not stored yet."""
+        if not self._notes.logs:
+            return []
+        ids = {finish.job_id for finish in batch}
+        return [log for log in self._notes.logs if log.job_id in ids]
+
+    def _settled(self, batch: Sequence[Finish], accepted: set[JobId]) -> None:
+        """The first endings are stored, or were refused."""
+        del self._endings[: len(batch)]
+        if self._notes.logs:
+            ids = {finish.job_id for finish in batch}
+            self._notes.logs = [log for log in self._notes.logs if log.job_id not in ids]
+        self.stale += len(batch) - len(accepted)
+        self._report(batch, accepted)
 
     def _report(self, finishes: Sequence[Finish], accepted: set[JobId]) -> None:
         for finish in finishes:
@@ -419,7 +427,10 @@ class Worker:
     # -- claiming
 
     def _claim(self, now: float) -> int:
-        """Claim for free slots, and ahead where jobs are short; return how many were taken."""
+        """Claim for free slots, and ahead where jobs are short; return how many were taken.
+
+        What has ended is stored with it, in one transaction: a busy worker pays for one commit where it would for two.
+        """
         ahead = 0 if self._pools.stalled() else self._pace.ahead()
         room = min(BATCH, self._options.slots + ahead - len(self._held))
         took, due = self._claim_of(self._shared, room, now)
@@ -435,18 +446,22 @@ class Worker:
             return 0, None
         free = self._options.slots - len(self._held)
         window = AHEAD_LIMIT if free > 0 else timedelta(0)
+        worker, batch = self._lease.worker, self._endings[:FINISH_BATCH]
         try:
-            claims = self._store.claim_jobs(self._lease.worker, self._queues(), tasks, room, window)
-        except LeaseLost:
-            self._renew(self._lease.worker)
-            return 1, None
+            done = self._store.exchange(worker, batch, self._last_words(batch), self._queues(), tasks, room, window)
         except StoreError:  # it may have been carried out all the same, or may still be
             self._unsure_at = self._clock.monotonic()
             self._unsure_until = self._unsure_at + self._lease.duration.total_seconds()
             raise
+        self._settled(batch, done.finished)
+        claims = done.claims
+        if claims is None:
+            self._renew(worker)
+            return 1, None
         self._take(claims.jobs)
-        if len(claims.jobs) < room:
+        if not claims.jobs:
             self._look_for_unknown(now)
+        self._look_again = None if claims.again_s is None else now + claims.again_s
         full = len(claims.jobs) == room
         return len(claims.jobs) if full else 0, None if claims.next_due_s is None else now + claims.next_due_s
 
@@ -455,7 +470,7 @@ class Worker:
         if self._unsure_until is None or now < self._unsure_at or self._lease.worker is None:
             return
         known = {(held.job.job_id, held.job.attempt) for held in self._held.values()}
-        known |= {(held.job.job_id, held.job.attempt) for held, _, _ in self._endings}
+        known |= {(finish.job_id, finish.attempt) for finish in self._endings}
         found = self._store.open_attempts(self._lease.worker)
         unknown = [one for one in found if (one.job_id, one.attempt) not in known]
         if unknown:
@@ -475,8 +490,7 @@ class Worker:
         """
         now = self._clock.monotonic()
         for job in jobs:
-            wait = (job.run_at - job.claimed_at).total_seconds()
-            self._held[job.job_id] = Held(job, now, now + max(0.0, wait))
+            self._held[job.job_id] = Held(job, now, now + max(0, job.run_at_us - job.claimed_at_us) / 1e6)
         self._start_due(now)
 
     def _start_due(self, now: float) -> None:
@@ -521,6 +535,8 @@ class Worker:
             # Without a free slot nothing is claimed ahead of its time: to ask earlier would be to ask without end.
             ahead_s = AHEAD_LIMIT.total_seconds() / 2 if len(self._held) < self._options.slots else 0.0
             times.append(self._next_due - ahead_s)
+        if self._look_again is not None and owning and not self.draining:
+            times.append(self._look_again)
         for held in self._held.values():
             if not held.running and owning:
                 times.append(held.start_at)
@@ -541,7 +557,7 @@ def _assignment(held: Held) -> Assignment:
         timeout_s=None if job.policy.timeout is None else job.policy.timeout.total_seconds(),
         retry_on=job.policy.retry_on,
         give_up_on=job.policy.give_up_on,
-        run_at_us=to_us(job.run_at),
-        claimed_at_us=to_us(job.claimed_at),
+        run_at_us=job.run_at_us,
+        claimed_at_us=job.claimed_at_us,
         claimed_mono=held.claimed_mono,
     )

@@ -20,7 +20,8 @@ from tickwork.errors import InvalidInput
 T = TypeVar("T")
 Values = dict[str, Any]
 Rows = list[Any]
-Steps = Generator[tuple[str, Values], Rows, T]
+Statement = tuple[str, Values]
+Steps = Generator[Statement, Rows, T]
 
 _PLACE = re.compile(r"%\((\w+)\)s")
 

@@ -6,8 +6,9 @@ Each step is a statement with its values; what it gives back decides the next on
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
+
+import msgspec
 
 from tickwork.core.ids import JobId
 from tickwork.core.job import NewJob
@@ -15,7 +16,7 @@ from tickwork.errors import LeaseLost
 from tickwork.store.base import Finish, NewLog
 from tickwork.store.codec import one_for_each_key
 from tickwork.store.postgres import documents
-from tickwork.store.postgres.adapters import Steps
+from tickwork.store.postgres.adapters import Rows, Statement, Steps
 
 By = tuple[JobId, int] | None
 
@@ -37,7 +38,7 @@ class StepMaker:
         if any(job.key is not None for job in kept):
             ids = yield from self._insert_keyed(kept, now)
         else:
-            yield self._sql["insert_jobs"], {"now": now, "jobs": documents.document(map(documents.new_job, kept))}
+            yield from self._insert(kept, now)
             ids = [job.id for job in kept]
         return [ids[place] for place in stands]
 
@@ -52,12 +53,27 @@ class StepMaker:
 
     def finish(self, endings: Sequence[Finish], logs: Sequence[NewLog], now: datetime | None) -> Steps[set[JobId]]:
         """Store the last lines of attempts, then close them; the answer is whose were closed."""
+        rows: Rows = []
+        for statement in self.finishing(endings, logs, now):
+            rows = yield statement
+        return {JobId(job_id) for (job_id,) in rows} if endings else set()
+
+    def finishing(self, endings: Sequence[Finish], logs: Sequence[NewLog], now: datetime | None) -> list[Statement]:
+        """The statements that do so; the last one, if there are endings, gives back the jobs whose were closed."""
+        statements: list[Statement] = []
         if logs:
-            yield self._sql["append_logs"], {"now": now, "logs": documents.new_logs(logs)}
-        if not endings:
-            return set()
-        rows = yield self._sql["finish_attempts"], {"now": now, "endings": documents.endings(endings)}
-        return {JobId(job_id) for (job_id,) in rows}
+            statements.append((self._sql["append_logs"], {"now": now, "logs": documents.new_logs(logs)}))
+        if endings:
+            statements.append((self._sql["finish_attempts"], {"now": now, **documents.endings(endings)}))
+        return statements
+
+    def _insert(self, jobs: Sequence[NewJob], now: datetime | None) -> Steps[set[JobId]]:
+        """Store jobs that hold their keys; the answer is which of those with a key were new."""
+        new: set[JobId] = set()
+        for values in documents.new_jobs(jobs):
+            rows = yield self._sql["insert_jobs"], {"now": now, **values}
+            new.update(JobId(job_id) for (job_id,) in rows)
+        return new
 
     def _fenced(self, by: tuple[JobId, int], fence: str) -> Steps[None]:
         job_id, attempt = by
@@ -72,15 +88,15 @@ class StepMaker:
         holders = {key: JobId(job_id) for key, job_id in rows}
         stands = {job.id: holders.get(str(job.key), job.id) for job in keyed}
         fresh = [job for job in kept if job.key is None or holders.get(job.key) == job.id]
-        rows = yield self._sql["insert_jobs"], {"now": now, "jobs": documents.document(map(documents.new_job, fresh))}
-        yield from self._give_back(fresh, {JobId(job_id) for (job_id,) in rows})
-        replacing = [replace(job, id=stands[job.id]) for job in keyed if job.replace and stands[job.id] != job.id]
+        new = yield from self._insert(fresh, now)
+        yield from self._give_back(fresh, new)
+        replacing = [msgspec.structs.replace(job, id=stands[job.id]) for job in keyed if job.replace and stands[job.id] != job.id]
         if replacing:
-            yield self._sql["replace_jobs"], {"now": now, "jobs": documents.document(map(documents.new_job, replacing))}
+            yield self._sql["replace_jobs"], {"now": now, "jobs": documents.document(map(documents.replacement, replacing))}
         return [stands.get(job.id, job.id) for job in kept]
 
     def _give_back(self, fresh: Sequence[NewJob], stored: set[JobId]) -> Steps[None]:
         """Keys that we took for jobs which were there after all."""
         taken = tuple(job.id for job in fresh if job.key is not None and job.id not in stored)
         if taken:
-            yield self._sql["free_taken_keys"], {"ids": documents.text_array(taken)}
+            yield self._sql["free_taken_keys"], {"ids": documents.array(taken)}

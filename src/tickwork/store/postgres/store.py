@@ -25,6 +25,7 @@ from psycopg.rows import dict_row
 from tickwork.clock import Clock, SystemClock
 from tickwork.core.ids import JobId, WorkerId, is_id
 from tickwork.core.job import (
+    LOWEST_PRIORITY,
     AttemptState,
     AttemptView,
     Claimed,
@@ -41,6 +42,7 @@ from tickwork.errors import LeaseLost, StoreError
 from tickwork.store import codec
 from tickwork.store.base import (
     Claims,
+    Exchange,
     Finish,
     Health,
     NewLog,
@@ -54,8 +56,9 @@ from tickwork.store.base import (
 from tickwork.store.codec import duration_us, from_us
 from tickwork.store.migrate import Migration
 from tickwork.store.postgres import documents
-from tickwork.store.postgres.adapters import drive, run_inside, run_inside_async
-from tickwork.store.postgres.failures import TRANSIENT, translate
+from tickwork.store.postgres.adapters import Statement, drive, run_inside, run_inside_async
+from tickwork.store.postgres.bounds import Bound, Bounds
+from tickwork.store.postgres.failures import runs_again, translate
 from tickwork.store.postgres.health import examine
 from tickwork.store.postgres.listener import Listener, PollOnlyWaiter
 from tickwork.store.postgres.notifier import Notifier
@@ -72,6 +75,7 @@ POOL_SIZE = 8
 RESERVED_SIZE = 2
 USER_POOL_SIZE = 20
 TRIES = 6  # of a transaction that the server wants to be run again
+DUE = 0  # the phase of a claim that takes what is due, before it takes what is due soon
 CANCEL_PASSES = 20  # of cancelling jobs that move between queue and running meanwhile
 _NAP_S = 0.02
 _LOST_WORKERS_KEPT = timedelta(hours=1)
@@ -101,6 +105,14 @@ class Session:
     def run_sql(self, sql: str, values: dict[str, Any]) -> list[Any]:
         cursor = self.connection.execute(sql.encode(), values)
         return cursor.fetchall() if cursor.description else []
+
+    def run_together(self, statements: Sequence[Statement]) -> list[list[Any]]:
+        """Run statements in one round trip, and outside of any other transaction in one of their own."""
+        if len(statements) == 1:
+            return [self.run_sql(*statements[0])]
+        with self.connection.pipeline():
+            cursors = [self.connection.execute(sql.encode(), values) for sql, values in statements]
+        return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
 
 
 class PostgresStore:
@@ -132,6 +144,7 @@ class PostgresStore:
         self._user_pool = Pool(self.server, USER_POOL_SIZE, ours=False)
         self._upgrade_first = upgrade
         self._checked = False
+        self._bounds: dict[tuple[WorkerId, tuple[str, ...]], Bounds] = {}
         self._channel = f"tickwork:{schema}"[:63]
         self._steps = StepMaker(self._sql, self._channel)
         self._notifier = Notifier(_sender(self._pool, self._channel), self._host_clock.monotonic)
@@ -152,7 +165,7 @@ class PostgresStore:
                 try:
                     return self._once(connection, work, single=single and not self.server.pooled)
                 except psycopg.Error as error:
-                    if error.sqlstate not in TRANSIENT or tries == TRIES:
+                    if not runs_again(error) or tries == TRIES:
                         raise translate(self.server.where, error, lost=connection.closed) from error
             threading.Event().wait(self._random.random() * _NAP_S * tries)
 
@@ -353,17 +366,53 @@ class PostgresStore:
         limit: int,
         ahead: timedelta = timedelta(0),
     ) -> Claims:
-        values = {
-            "worker": worker,
-            "queues": documents.text_array(tuple(dict.fromkeys(queues))),
-            "tasks": documents.text_array(tuple(tasks)),
-            "limit": limit,
-            "ahead_us": duration_us(ahead),
-        }
-        rows = self._perform(lambda session: session.run("claim_jobs", **values))
-        if not rows:
+        claims = self.exchange(worker, (), (), queues, tasks, limit, ahead).claims
+        if claims is None:
             raise LeaseLost(f"worker {worker} has no lease any more; it must register anew before it claims.")
-        return Claims([_claimed(row) for row in rows if row[0] is not None], rows[0][-1])
+        return claims
+
+    def exchange(
+        self,
+        worker: WorkerId,
+        endings: Sequence[Finish],
+        logs: Sequence[NewLog],
+        queues: Sequence[str],
+        tasks: Sequence[str],
+        limit: int,
+        ahead: timedelta = timedelta(0),
+    ) -> Exchange:
+        bounds = self._bounds_of(worker, tuple(tasks))
+        places = [(queue, priority) for queue in dict.fromkeys(queues) for priority in range(LOWEST_PRIORITY + 1)]
+        begin = bounds.begin(places)
+        asked = {
+            "worker": worker,
+            "places": documents.text_array([queue for queue, _ in places]),
+            "priorities": documents.array([priority for _, priority in places]),
+            "after_us": documents.array([bound.run_at_us for bound in begin]),
+            "after_ids": documents.array([bound.job_id for bound in begin]),
+            "tasks": documents.text_array(tasks),
+            "limit": str(limit),
+            "ahead_us": str(duration_us(ahead)),
+        }
+
+        def run(session: Session) -> list[list[Any]]:
+            finishing = self._steps.finishing(endings, logs, session.now)
+            return session.run_together([*finishing, (self._sql["claim_jobs"], {"now": session.now, **asked})])
+
+        *finished, claimed = self._perform(run)
+        bounds.took(((row[3], row[4]), Bound(row[7], row[0])) for row in claimed if row[12] == DUE)
+        if any(finish.transition.job is JobState.QUEUED for finish in endings):
+            self._notifier.call()
+        jobs = [_claimed(row) for row in claimed if row[0] is not None]
+        claims = Claims(jobs, claimed[0][-1], bounds.again_s()) if claimed else None
+        return Exchange({JobId(id) for (id,) in finished[-1]} if endings else set(), claims)
+
+    def _bounds_of(self, worker: WorkerId, tasks: tuple[str, ...]) -> Bounds:
+        """How far this worker has read the queue for these tasks."""
+        if (worker, tasks) not in self._bounds:
+            self._bounds = {known: bounds for known, bounds in self._bounds.items() if known[0] == worker}
+            self._bounds[worker, tasks] = Bounds((self._clock or self._host_clock).monotonic)
+        return self._bounds[worker, tasks]
 
     def due_tasks(self, queues: Sequence[str]) -> set[str]:
         rows = self._perform(lambda session: session.run("due_tasks", queues=documents.document(queues)))
@@ -412,8 +461,8 @@ class PostgresStore:
         return [_open_attempt(row) for row in rows]
 
     def reclaim_attempts(self, endings: Sequence[Finish]) -> set[JobId]:
-        document = documents.endings(endings)
-        rows = self._perform(lambda session: session.run("reclaim_attempts", endings=document), pool=self._reserved)
+        values = documents.endings(endings)
+        rows = self._perform(lambda session: session.run("reclaim_attempts", **values), pool=self._reserved)
         self._notifier.call()
         return {JobId(job_id) for (job_id,) in rows}
 
@@ -492,9 +541,9 @@ def _roll_back(connection: Connection) -> None:
 
 
 def _claimed(row: Any) -> Claimed:
-    job_id, attempt, task, queue, priority, args, policy, run_at, now, failures, crashes, alone, _ = row
-    standing = (_utc(run_at), _utc(now), failures, crashes, alone)
-    return Claimed(JobId(job_id), attempt, task, queue, priority, args.encode(), codec.decode_policy(policy), *standing)
+    job_id, attempt, task, queue, priority, args, policy, run_at, now, failures, crashes, alone, _, _ = row
+    rules = codec.decode_policy(policy)
+    return Claimed(job_id, attempt, task, queue, priority, args.encode(), rules, run_at, now, failures, crashes, alone)
 
 
 def _open_attempt(row: Any) -> OpenAttempt:

@@ -61,6 +61,9 @@ class Connection(Protocol):
     def run(self, sql: str, values: Values = ()) -> list[Any]:
         """Run one statement and return all its rows as tuples."""
 
+    def run_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Run one statement, which gives nothing back, for each row of values."""
+
     def rows(self, sql: str, values: Values = ()) -> list[dict[str, Any]]:
         """Run one statement and return all its rows by column name."""
 
@@ -81,6 +84,9 @@ class ApswConnection:
 
     def run(self, sql: str, values: Values = ()) -> list[Any]:
         return self.raw.execute(sql, values).fetchall()
+
+    def run_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
+        self.raw.executemany(sql, rows)
 
     def rows(self, sql: str, values: Values = ()) -> list[dict[str, Any]]:
         cursor = self.raw.execute(sql, values)
@@ -107,6 +113,9 @@ class SqliteConnection:
 
     def run(self, sql: str, values: Values = ()) -> list[Any]:
         return self._cursor().execute(sql, values).fetchall()
+
+    def run_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
+        self._cursor().executemany(sql, rows)
 
     def rows(self, sql: str, values: Values = ()) -> list[dict[str, Any]]:
         cursor = self._cursor().execute(sql, values)

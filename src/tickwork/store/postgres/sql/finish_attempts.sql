@@ -45,9 +45,10 @@ lost AS (
 SELECT job_id::text FROM closed
 
 -- :ending
-    SELECT e.* FROM json_to_recordset(%(endings)s::json) AS
-           e (job_id uuid, attempt integer, waited_us bigint, job_state text, attempt_state text, failures integer,
-              crashes integer, delay_us bigint, alone boolean, result text, error text)
+    SELECT e.* FROM unnest(%(job_ids)s::text::uuid[], %(attempts)s::text::integer[], %(waits_us)s::text::bigint[], %(job_states)s::text::text[],
+                           %(attempt_states)s::text::text[], %(failures)s::text::integer[], %(crashes)s::text::integer[],
+                           %(delays_us)s::text::bigint[], %(alone)s::text::boolean[], %(results)s::text::text[], %(errors)s::text::text[])
+           AS e (job_id, attempt, waited_us, job_state, attempt_state, failures, crashes, delay_us, alone, result, error)
 
 -- :closed_columns
     r.job_id, r.attempt, r.worker, r.queue, r.priority, r.task, r.run_at, r.keyed, r.expires_at,

@@ -4,13 +4,15 @@
 SELECT lease_until FROM tickwork_workers WHERE id = ? AND state IN ('running', 'draining')
 
 -- :pick_due
--- One range of the primary key: the due jobs of one queue and priority, the oldest first.
+-- `places` are queues and priorities, the most urgent first. CROSS JOIN keeps the order of the tables, so the places are
+-- walked one after the other, each as one range of the primary key, until there are enough.
 SELECT q.job_id, q.attempt + 1, q.task, q.queue, q.priority, j.args, j.policy, q.run_at, q.failures, q.crashes, q.alone, q.keyed, q.expires_at
-FROM   tickwork_queue q JOIN tickwork_jobs j ON j.id = q.job_id
-WHERE  q.queue = :queue AND q.priority = :priority AND q.run_at > :after AND q.run_at <= :until
+FROM   json_each(:places) AS place
+CROSS  JOIN tickwork_queue q ON q.queue = place.value ->> 0 AND q.priority = place.value ->> 1
+CROSS  JOIN tickwork_jobs j ON j.id = q.job_id
+WHERE  q.run_at > :after AND q.run_at <= :until
 AND    q.task IN (SELECT value FROM json_each(:tasks))
 AND    (q.expires_at IS NULL OR q.expires_at > :now)
-ORDER  BY q.run_at, q.job_id
 LIMIT  :limit
 
 -- :leave_queue
@@ -21,7 +23,11 @@ INSERT INTO tickwork_running (job_id, attempt, worker, queue, priority, task, ru
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- :next_due
-SELECT min(run_at) FROM tickwork_queue WHERE queue = ? AND priority = ? AND run_at > ?
+SELECT min((
+    SELECT min(q.run_at) FROM tickwork_queue q
+    WHERE q.queue = place.value ->> 0 AND q.priority = place.value ->> 1 AND q.run_at > :after
+))
+FROM json_each(:places) AS place
 
 -- :due_tasks
 SELECT DISTINCT task FROM (SELECT task, run_at FROM tickwork_queue WHERE queue = ? LIMIT 1000) WHERE run_at <= ?

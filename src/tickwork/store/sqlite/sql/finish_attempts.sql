@@ -1,14 +1,15 @@
--- finish_attempts: close an attempt that is still its job's current one. No row back means it was reclaimed.
+-- finish_attempts: close attempts that are still their jobs' current ones. One that is missing in the answer was reclaimed.
+-- `attempts` says which attempt of which job: {"job id": number}.
 
 -- :leave_running
-DELETE FROM tickwork_running WHERE job_id = ? AND attempt = ?
-RETURNING queue, priority, task, run_at, claimed_at, worker, keyed, expires_at, cancel_at
+DELETE FROM tickwork_running WHERE (job_id, attempt) IN (SELECT key, value FROM json_each(:attempts))
+RETURNING job_id, attempt, queue, priority, task, run_at, claimed_at, worker, keyed, expires_at, cancel_at
 
 -- :leave_running_expired
 -- The reaper's way: only while the worker's lease is past.
-DELETE FROM tickwork_running AS r WHERE r.job_id = ? AND r.attempt = ?
-AND EXISTS (SELECT 1 FROM tickwork_workers w WHERE w.id = r.worker AND w.lease_until < ?)
-RETURNING queue, priority, task, run_at, claimed_at, worker, keyed, expires_at, cancel_at
+DELETE FROM tickwork_running AS r WHERE (r.job_id, r.attempt) IN (SELECT key, value FROM json_each(:attempts))
+AND EXISTS (SELECT 1 FROM tickwork_workers w WHERE w.id = r.worker AND w.lease_until < :now)
+RETURNING job_id, attempt, queue, priority, task, run_at, claimed_at, worker, keyed, expires_at, cancel_at
 
 -- :enter_finished
 INSERT INTO tickwork_finished (job_id, state, ended_at, run_at, attempt, attempt_state, worker, started_at, failures, crashes, result, error)
@@ -20,6 +21,9 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- :enter_attempts
 INSERT INTO tickwork_attempts (job_id, attempt, state, worker, started_at, ended_at, error) VALUES (?, ?, ?, ?, ?, ?, ?)
+
+-- :policy
+SELECT policy FROM tickwork_jobs WHERE id = ?
 
 -- :release_key
 -- A key that is to stay unique for a while after the end is kept until then.

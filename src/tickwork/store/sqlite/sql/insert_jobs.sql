@@ -6,15 +6,13 @@ SELECT 1 FROM tickwork_running WHERE job_id = ? AND attempt = ?
 -- :insert_job
 INSERT INTO tickwork_jobs (id, task, queue, priority, args, policy, key, collection, labels, parent, trace, created_at, due_at, expires_at)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (id) DO NOTHING
-RETURNING id
 
 -- :insert_queue
 INSERT INTO tickwork_queue (queue, priority, run_at, job_id, task, attempt, failures, crashes, alone, keyed, expires_at)
 VALUES (?, ?, ?, ?, ?, 0, 0, 0, 0, ?, ?)
 
--- :is_stored
-SELECT 1 FROM tickwork_jobs WHERE id = ?
+-- :stored_jobs
+SELECT id FROM tickwork_jobs WHERE id IN (SELECT value FROM json_each(?))
 
 -- :key_holder
 SELECT job_id FROM tickwork_keys WHERE key = ? AND (until IS NULL OR until > ?)

@@ -1,0 +1,266 @@
+"""What the verbs do to the rows of one SQLite file, inside a transaction that somebody else began and will commit.
+
+Batches go through `run_many`, one statement for all their rows. Whoever writes is alone in the file until the commit, so
+what was read a moment ago still holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from tickwork.core.ids import JobId, WorkerId
+from tickwork.core.job import LOWEST_PRIORITY, AttemptState, Claimed, JobState, NewJob
+from tickwork.core.outcome import Transition
+from tickwork.errors import check
+from tickwork.store import codec
+from tickwork.store.base import Claims, Finish, NewLog, OpenAttempt
+from tickwork.store.codec import duration_us
+from tickwork.store.sql import load_statements
+from tickwork.store.sqlite.connection import Connection
+
+SQL = load_statements("tickwork.store.sqlite")
+
+
+class Transaction:
+    """Named statements on a connection, at one instant of the store's clock."""
+
+    __slots__ = ("connection", "now")
+
+    def __init__(self, connection: Connection, now: int) -> None:
+        self.connection = connection
+        self.now = now
+
+    def run(self, statement: str, values: Any = ()) -> list[Any]:
+        return self.connection.run(SQL[statement], values)
+
+    def run_many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Run a statement that gives nothing back, for each row."""
+        if rows:
+            self.connection.run_many(SQL[statement], rows)
+
+
+def as_json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+# -- into the queue
+
+
+def insert(transaction: Transaction, jobs: Sequence[NewJob]) -> list[JobId]:
+    """Store jobs; return who stands for each."""
+    if all(job.key is None for job in jobs):
+        _insert_new(transaction, jobs)
+        return [job.id for job in jobs]
+    kept, stands = codec.one_for_each_key(jobs)
+    ids = [_insert_keyed(transaction, job) for job in kept]
+    return [ids[place] for place in stands]
+
+
+def _insert_new(transaction: Transaction, jobs: Sequence[NewJob]) -> None:
+    """Store jobs that hold their keys; those that are there already are left as they are."""
+    stored = {job_id for (job_id,) in transaction.run("stored_jobs", (as_json([job.id for job in jobs]),))}
+    for group in codec.alike(job for job in jobs if job.id not in stored):
+        first, now = group[0], transaction.now
+        asked, run_at, expires_at = codec.due_us(first, now)
+        task, queue, priority = first.task, first.queue, first.priority
+        rules = (codec.encode_policy(first.policy),)
+        around = (first.collection, codec.encode_labels(first.labels), first.parent, first.trace, now, asked, expires_at)
+        transaction.run_many(
+            "insert_job",
+            [(job.id, task, queue, priority, job.args.decode(), *rules, job.key, *around) for job in group],
+        )
+        transaction.run_many(
+            "insert_queue",
+            [(queue, priority, run_at, job.id, task, int(job.key is not None), expires_at) for job in group],
+        )
+
+
+def _insert_keyed(transaction: Transaction, job: NewJob) -> JobId:
+    if job.key is not None and not transaction.run("stored_jobs", (as_json([job.id]),)):
+        holder = transaction.run("key_holder", (job.key, transaction.now))
+        if holder:
+            if job.replace:
+                _replace(transaction, JobId(holder[0][0]), job)
+            return JobId(holder[0][0])
+        transaction.run("take_key", (job.key, job.id))
+    _insert_new(transaction, [job])
+    return job.id
+
+
+def _replace(transaction: Transaction, holder: JobId, job: NewJob) -> None:
+    asked, run_at, expires_at = codec.due_us(job, transaction.now)
+    values = {
+        "job_id": holder,
+        "task": job.task,
+        "queue": job.queue,
+        "priority": job.priority,
+        "run_at": run_at,
+        "due_at": asked,
+        "expires_at": expires_at,
+        "args": job.args.decode(),
+        "policy": codec.encode_policy(job.policy),
+        "collection": job.collection,
+        "labels": codec.encode_labels(job.labels),
+        "parent": job.parent,
+        "trace": job.trace,
+    }
+    if transaction.run("replace_queue", values):
+        transaction.run("replace_job", values)
+
+
+# -- from the queue to running
+
+
+def claim(
+    transaction: Transaction, worker: WorkerId, queues: Sequence[str], tasks: Sequence[str], limit: int, ahead_us: int
+) -> Claims | None:
+    """Take what is due, and then what is due within `ahead_us`; None when the worker has no lease."""
+    now = transaction.now
+    lease = transaction.run("worker_lease", (worker,))
+    if not lease or lease[0][0] <= now:
+        return None
+    places = [(queue, priority) for queue in dict.fromkeys(queues) for priority in range(LOWEST_PRIORITY + 1)]
+    asked = {"places": as_json(places), "tasks": as_json(tasks), "now": now}
+    picked = pick(transaction, asked, limit, 0, now)
+    if ahead_us and len(picked) < limit:
+        picked += pick(transaction, asked, limit - len(picked), now, now + ahead_us)
+    transaction.run_many("leave_queue", [(row[3], row[4], row[7], row[0]) for row in picked])
+    transaction.run_many("enter_running", [_running(row, worker, now) for row in picked])
+    return Claims([_claimed(row, now) for row in picked], _next_due_s(transaction, asked, len(picked) < limit, ahead_us))
+
+
+def pick(transaction: Transaction, asked: dict[str, Any], limit: int, after: int, until: int) -> list[Any]:
+    """The most urgent jobs of each queue whose time is in (after, until], queue by queue."""
+    return transaction.run("pick_due", {**asked, "limit": limit, "after": after, "until": until})
+
+
+def _running(row: Any, worker: WorkerId, now: int) -> tuple[Any, ...]:
+    job_id, attempt, task, queue, priority, _, _, run_at, *standing = row
+    return (job_id, attempt, worker, queue, priority, task, run_at, now, *standing)
+
+
+def _claimed(row: Any, now: int) -> Claimed:
+    job_id, attempt, task, queue, priority, args, policy, run_at, failures, crashes, alone, _, _ = row
+    what = (job_id, attempt, task, queue, priority, args.encode(), codec.decode_policy(policy))
+    return Claimed(*what, run_at, now, failures, crashes, alone == 1)
+
+
+def _next_due_s(transaction: Transaction, asked: dict[str, Any], exhausted: bool, ahead_us: int) -> float | None:
+    """When the next one is due; nobody needs to know while more is due now."""
+    if not exhausted:
+        return None
+    after = transaction.now + ahead_us
+    ((run_at,),) = transaction.run("next_due", {"places": asked["places"], "after": after})
+    return None if run_at is None else (run_at - transaction.now) / 1e6
+
+
+# -- from running to the end, or back into the queue
+
+
+def finish(transaction: Transaction, endings: Sequence[Finish], guard: str) -> dict[JobId, str]:
+    """Close attempts behind a guard and move their jobs on; return their workers. The others are not the current ones."""
+    attempts = as_json({finish.job_id: finish.attempt for finish in endings})
+    rows = transaction.run(guard, {"attempts": attempts, "now": transaction.now}) if endings else []
+    closed = {row[0]: row for row in rows}
+    ended, tried, queued = [], [], []
+    for one in endings:
+        row = closed.get(one.job_id)
+        if row is None:
+            continue
+        job_id, attempt, _, _, _, run_at, claimed_at, worker, keyed, _, cancel_at = row
+        outcome = one.transition if cancel_at is None else cancelled(one.transition)
+        began, error = claimed_at + one.waited_us, codec.clean(outcome.error)
+        if outcome.job is JobState.QUEUED:
+            tried.append((job_id, attempt, outcome.attempt, worker, began, transaction.now, error))
+            queued.append(_queued(transaction, row, outcome))
+            continue
+        result = None if outcome.result is None else outcome.result.decode()
+        how = (outcome.attempt, worker, began, outcome.failures, outcome.crashes, result, error)
+        ended.append((job_id, outcome.job, transaction.now, run_at, attempt, *how))
+        if keyed:
+            _let_go_of_key(transaction, job_id)
+    transaction.run_many("enter_finished", ended)
+    transaction.run_many("enter_attempts", tried)
+    transaction.run_many("enter_queue", queued)
+    return {JobId(job_id): row[7] for job_id, row in closed.items()}
+
+
+def cancelled(outcome: Transition) -> Transition:
+    """Somebody was told that this job is cancelled; that holds, whatever its attempt came to."""
+    error = "cancelled while it ran" if outcome.error is None else outcome.error
+    return Transition(AttemptState.CANCELLED, JobState.CANCELLED, outcome.failures, outcome.crashes, error=error)
+
+
+def _queued(transaction: Transaction, row: Any, outcome: Transition) -> tuple[Any, ...]:
+    job_id, attempt, queue, priority, task, _, _, _, keyed, expires_at, _ = row
+    check(outcome.delay is not None, f"Job {job_id} is to be queued again without a time.")
+    again_at = transaction.now + duration_us(outcome.delay or timedelta(0))
+    counts = (outcome.failures, outcome.crashes, int(outcome.alone))
+    return (queue, priority, again_at, job_id, task, attempt, *counts, keyed, expires_at)
+
+
+def _let_go_of_key(transaction: Transaction, job_id: JobId) -> None:
+    ((policy,),) = transaction.run("policy", (job_id,))
+    stays = codec.decode_policy(policy).key_for
+    if stays is None:
+        transaction.run("free_key", (job_id,))
+    else:
+        transaction.run("release_key", {"job_id": job_id, "until": transaction.now + duration_us(stays)})
+
+
+def append(transaction: Transaction, logs: Iterable[NewLog]) -> None:
+    """Store lines of attempts that are current; lines of others are dropped."""
+    for log in logs:
+        values = {"job_id": log.job_id, "attempt": log.attempt, "seq": log.seq, "at": transaction.now}
+        transaction.run("append_log", {**values, "text": codec.clean(log.text)})
+
+
+def open_attempt(row: Any) -> OpenAttempt:
+    job_id, attempt, worker, policy, failures, crashes, alone = row
+    return OpenAttempt(job_id, attempt, worker, codec.decode_policy(policy), failures, crashes, alone == 1)
+
+
+# -- what callers do to jobs
+
+
+def cancel(transaction: Transaction, job_id: JobId) -> bool:
+    standing = transaction.run("dequeue", (job_id,))
+    if standing:
+        end_unstarted(transaction, job_id, JobState.CANCELLED, standing[0], "cancelled before it was started")
+        return True
+    return bool(transaction.run("request_cancel", {"job_id": job_id, "now": transaction.now}))
+
+
+def end_unstarted(
+    transaction: Transaction, job_id: JobId, state: JobState, standing: Sequence[Any], error: str
+) -> None:
+    """End a job that was taken out of the queue with this standing."""
+    run_at, attempt, failures, crashes, keyed = standing
+    transaction.run("finish_unstarted", (job_id, state, transaction.now, run_at, attempt, failures, crashes, error))
+    if keyed:
+        _let_go_of_key(transaction, job_id)
+
+
+def retry(transaction: Transaction, job_id: JobId, run_at: int) -> bool:
+    """Queue an ended job again, or have one that waits start earlier; False when it is neither."""
+    if transaction.run("hurry", {"job_id": job_id, "run_at": run_at, "now": transaction.now}):
+        return True
+    rows = transaction.run("ended_job", (job_id,))
+    if not rows:
+        return False
+    attempt, attempt_state, worker, started_at, ended_at, error, _, queue, priority, task, key, _ = rows[0]
+    if key is not None:
+        holder = transaction.run("key_holder", (key, transaction.now))
+        if holder and holder[0][0] != job_id:
+            return False
+        transaction.run("take_key", (key, job_id))
+    transaction.run("leave_finished", (job_id,))
+    if attempt_state is not None:
+        transaction.run("enter_attempts", (job_id, attempt, attempt_state, worker, started_at, ended_at, error))
+    place = (queue, priority, run_at, job_id, task, attempt)
+    transaction.run("enter_queue", (*place, 0, 0, 0, int(key is not None), None))
+    return True
