@@ -17,10 +17,10 @@ LOCK := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-h
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo dev test check verify sim bench lock clean
+.PHONY: help demo dev test check verify sim bench bench-long bench-peers bench-shapes lock clean
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.runtime ## watch real jobs run on an embedded store; Ctrl-C ends it
 	@$(BIN)/tickwork demo
@@ -45,6 +45,15 @@ sim: dev ## simulate from seeds: make sim SEEDS=300 FROM=0
 bench: dev ## measure, and print a table and JSON
 	$(BIN)/python -m bench
 
+bench-long: dev ## held snapshots, bursts, sustained load, sleepers, large stores: tables, JSON and a plot; over an hour
+	$(BIN)/python -m bench.long
+
+bench-peers: dev ## the same workloads on Celery, Dramatiq, Huey, RQ, ... beside us; the first time it installs them
+	$(BIN)/python -m bench.peers
+
+bench-shapes: dev ## compare shapes of tables for jobs; takes more than an hour
+	$(BIN)/python -m bench.shapes
+
 lock: ## pin dependencies anew (needs uv); newest versions: make lock LOCK_OPTS=--upgrade
 	$(LOCK) --group build --output-file requirements/build.lock
 	$(LOCK) pyproject.toml --extra postgres --output-file requirements/runtime.lock
@@ -52,7 +61,7 @@ lock: ## pin dependencies anew (needs uv); newest versions: make lock LOCK_OPTS=
 	        --constraint requirements/runtime.lock --output-file requirements/dev.lock
 
 clean: ## remove .venv and everything else that was made here
-	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .venv-peers build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Stamps instead of the files themselves: an installation that was interrupted is done again.

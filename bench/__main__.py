@@ -23,13 +23,13 @@ STORES = {"sqlite": ["sqlite"], "postgres": ["postgres"], "both": ["sqlite", "po
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what was asked for; 1 when a row failed."""
     asked = _parse(arguments)
-    signal.signal(signal.SIGTERM, _leave)
+    signal.signal(signal.SIGTERM, leave)
     console = Console(stderr=True)
     sizes, repeat = QUICK if asked.quick else FULL, asked.repeat or (1 if asked.quick else 3)
     rows = [row for row in ROWS if not asked.only or row.name in asked.only]
     with opened_places(STORES[asked.store]) as places:
         facts = report.facts_of(places, sizes, repeat)
-        _introduce(console, facts)
+        introduce(console, facts)
         with Teller(console, len(rows) * len(places)) as teller:
             outcomes = list(run_rows(places, rows, sizes, repeat, teller))
     out = Console(width=None if sys.stdout.isatty() else report.WIDE)
@@ -89,7 +89,7 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def _introduce(console: Console, facts: dict[str, object]) -> None:
+def introduce(console: Console, facts: dict[str, object]) -> None:
     machine = facts["machine"]
     assert isinstance(machine, dict)
     console.print(
@@ -99,7 +99,7 @@ def _introduce(console: Console, facts: dict[str, object]) -> None:
         console.print(f"Other programs are at work here (load {machine['load_before']}): take the figures as rough.")
 
 
-def _leave(number: int, frame: object) -> None:
+def leave(number: int, frame: object) -> None:
     raise SystemExit(128 + number)  # on the way out, everything that was started is ended
 
 

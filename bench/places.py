@@ -11,9 +11,10 @@ import subprocess
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from itertools import count
 from pathlib import Path
+from struct import unpack_from
 from typing import Any
 
 import apsw
@@ -30,6 +31,7 @@ for cwd in /proc/[0-9]*/cwd; do
 done
 rm -rf "$1"
 """
+_MB = 1024 * 1024
 SETTINGS = ("server_version", "fsync", "synchronous_commit", "full_page_writes", "shared_buffers", "max_wal_size")
 
 
@@ -41,8 +43,13 @@ class Database(ABC):
         self.folder = folder  # for what belongs to this measurement: logs, witnesses
 
     @abstractmethod
+    def rows(self, sql: str) -> list[Any]:
+        """Run a statement and return what it gives."""
+
     def one(self, sql: str) -> Any:
         """The first value of the first row; None when there is none."""
+        found = self.rows(sql)
+        return found[0][0] if found else None
 
     @abstractmethod
     def table(self, name: str) -> str:
@@ -55,6 +62,10 @@ class Database(ABC):
     def finished(self) -> int:
         """How many completions are stored."""
         return int(self.one(f"SELECT count(*) FROM {self.table('finished')}"))
+
+    def queued(self) -> int:
+        """How many jobs stand in the queue."""
+        return int(self.one(f"SELECT count(*) FROM {self.table('queue')}"))
 
     def unsuccessful(self) -> int:
         return int(self.one(f"SELECT count(*) FROM {self.table('finished')} WHERE state <> 'succeeded'"))
@@ -81,9 +92,23 @@ class Database(ABC):
     def settle(self) -> None:
         """Have done what the filling of the store left to be done, so that it is not charged to what comes next."""
 
+    @abstractmethod
     def counters(self) -> dict[str, float]:
         """Counters that only grow; the difference of two readings is what happened in between."""
-        return {}
+
+    @abstractmethod
+    def size_mb(self) -> float:
+        """What the store takes on the disk; PostgreSQL's write-ahead log, which belongs to the server, is not in it."""
+
+    @abstractmethod
+    def holding_snapshot(self) -> AbstractContextManager[None]:
+        """Another session with a transaction open, which goes on seeing the store as it is now."""
+
+    def ended_in(self, began_us: int, window_s: float) -> dict[int, int]:
+        """How many jobs ended in each window of time, by the number of the window."""
+        window = f"(({self.instant('ended_at')}) - {began_us}) / {round(window_s * 1e6)}"
+        sql = f"SELECT {window}, count(*) FROM {self.table('finished')} WHERE {self.instant('ended_at')} >= {began_us}"
+        return {int(number): int(ended) for number, ended in self.rows(f"{sql} GROUP BY 1")}
 
 
 class Place(ABC):
@@ -96,7 +121,7 @@ class Place(ABC):
         """What a reader of the figures has to know of it."""
 
     @abstractmethod
-    def fresh(self) -> Any:
+    def fresh(self) -> AbstractContextManager[Database]:
         """A new, empty database for the length of a block (`with place.fresh() as database`)."""
 
 
@@ -106,11 +131,15 @@ class SqliteDatabase(Database):
         self._path = str(folder / "bench.db")
         self._connection: apsw.Connection | None = None
 
-    def one(self, sql: str) -> Any:
+    def rows(self, sql: str) -> list[Any]:
         if self._connection is None:
-            self._connection = apsw.Connection(self._path)
-            self._connection.set_busy_timeout(10_000)
-        return self._connection.execute(sql).get
+            self._connection = self._connect()
+        return self._connection.execute(sql).fetchall()
+
+    def _connect(self) -> apsw.Connection:
+        connection = apsw.Connection(self._path)
+        connection.set_busy_timeout(10_000)
+        return connection
 
     def table(self, name: str) -> str:
         return f"tickwork_{name}"
@@ -120,6 +149,22 @@ class SqliteDatabase(Database):
 
     def settle(self) -> None:
         """Nothing: a commit that fills the log beyond its limit has already paid for it."""
+
+    def counters(self) -> dict[str, float]:
+        """The commits, which the index of the log counts in its third word (sqlite.org/walformat.html)."""
+        self.rows("PRAGMA schema_version")  # from here on we have it open, so that it is not deleted and begun anew
+        with open(f"{self._path}-shm", "rb") as index:
+            return {"commits": float(unpack_from("=I", index.read(12), 8)[0])}
+
+    def size_mb(self) -> float:
+        files = [Path(self._path + ending) for ending in ("", "-wal")]
+        return sum(file.stat().st_size for file in files if file.exists()) / _MB
+
+    @contextmanager
+    def holding_snapshot(self) -> Iterator[None]:
+        with closing(self._connect()) as other:
+            other.execute(f"BEGIN; SELECT count(*) FROM {self.table('workers')}").fetchall()
+            yield
 
     def close(self) -> None:
         if self._connection is not None:
@@ -157,9 +202,9 @@ class PostgresDatabase(Database):
         super().__init__(url, folder)
         self._connection = psycopg.connect(url, autocommit=True)
 
-    def one(self, sql: str) -> Any:
-        row = self._connection.execute(sql.encode()).fetchone()
-        return None if row is None else row[0]
+    def rows(self, sql: str) -> list[Any]:
+        cursor = self._connection.execute(sql.encode())
+        return cursor.fetchall() if cursor.description else []
 
     def table(self, name: str) -> str:
         return f"tickwork.{name}"
@@ -177,6 +222,16 @@ class PostgresDatabase(Database):
             "commits": float(self.one("SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()")),
             "dead_tuples": float(self.one(f"SELECT {sums} FROM pg_stat_user_tables")),
         }
+
+    def size_mb(self) -> float:
+        return float(self.one("SELECT pg_database_size(current_database())")) / _MB
+
+    @contextmanager
+    def holding_snapshot(self) -> Iterator[None]:
+        with psycopg.connect(self.url) as other:
+            other.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+            other.execute(f"SELECT count(*) FROM {self.table('workers')}".encode()).fetchall()
+            yield
 
     def close(self) -> None:
         self._connection.close()

@@ -17,19 +17,32 @@ from rich import box
 from rich.table import Table
 
 from bench.places import Place, temporary_folder
-from bench.rows import Sizes
 from bench.run import Outcome
 from bench.stats import percentile
 from bench.worker import PROCESSES, ROOT
 from tickwork.version import VERSION
 
-LATEST = Path(__file__).parent / "results" / "latest.json"
+RESULTS = Path(__file__).parent / "results"
+LATEST = RESULTS / "latest.json"
 _FSYNCS = 100
 
 
 WIDE = 130  # columns that a terminal needs for everything
-_CAPTION = "ms: p50/p95/p99. Ratio: ours to raw (p50). Spread: of our runs. WAL, commits, dead rows: of each job."
+_CAPTION = (
+    "ms: p50/p95/p99. MB: PSS of all its processes. Ratio: ours to raw (p50). Spread: of our runs. "
+    "WAL, commits, dead rows: of each job."
+)
 _COSTS = {"wal_bytes_per_job": "WAL bytes", "commits_per_job": "commits", "dead_tuples_per_job": "dead rows"}
+_FORMS = {
+    "per_s": "{:,.0f}/s",
+    "_ms": "{:,.2f} ms",
+    "_s": "{:.2f} s",
+    "_mb": "{:,.0f} MB",
+    "_percent": "{:.2f} %",
+    "_ratio": "{:.2f}",
+    "_count": "{:,.0f}",
+    "_per_job": "{:,.3g}",
+}
 
 
 def table(outcomes: Sequence[Outcome], width: int = WIDE) -> Table:
@@ -48,21 +61,30 @@ def table(outcomes: Sequence[Outcome], width: int = WIDE) -> Table:
 
 def _line(outcome: Outcome) -> list[str]:
     row, extra = outcome.row, outcome.extra()
-    ours = _figures(outcome.figures(), row.unit) if outcome.error is None else "failed"
+    ours = _figures(outcome.figures()) if outcome.error is None else "failed"
     ratio = next((f"{one:.2f}" for one in outcome.ratios().values()), "")
     apart = f"{outcome.spread():.0%}" if len(outcome.ours) > 1 else ""
     costs = [_cost(extra[name]) if name in extra else "" for name in _COSTS]
-    return [row.title, outcome.store, ours, _figures(outcome.raw_figures(), row.unit), ratio, apart, *costs]
+    return [row.title, outcome.store, ours, _figures(outcome.raw_figures()), ratio, apart, *costs]
 
 
 def _cost(value: float) -> str:
     return f"{value:.0f}" if value >= 10 or value == 0 else f"{value:.2g}"
 
 
-def _figures(figures: Mapping[str, float], unit: str) -> str:
-    if unit == "jobs/s":
-        return " / ".join(f"{value:,.0f}/s" for value in figures.values())
-    return "/".join(f"{value:.1f}" for value in figures.values()) + (" ms" if figures else "")
+def _figures(figures: Mapping[str, float]) -> str:
+    """Figures by the units that their names end in; percentiles are milliseconds and go together."""
+    ranks = [f"{value:.1f}" for name, value in figures.items() if name.startswith("p") and name[1:].isdecimal()]
+    others = [shown for name, value in figures.items() if (shown := with_unit(name, value))]
+    return ", ".join(["/".join(ranks) + " ms", *others] if ranks else others)
+
+
+def with_unit(name: str, value: float) -> str:
+    """A figure as people read it; empty when its name does not end in a unit."""
+    for ending, form in _FORMS.items():
+        if name.endswith(ending):
+            return form.format(value)
+    return ""
 
 
 def write(outcomes: Sequence[Outcome], facts: Mapping[str, Any], path: Path = LATEST) -> Path:
@@ -105,7 +127,8 @@ def machine() -> dict[str, Any]:
     }
 
 
-def facts_of(places: Sequence[Place], sizes: Sizes, repeat: int) -> dict[str, Any]:
+def facts_of(places: Sequence[Place], sizes: Any, repeat: int) -> dict[str, Any]:
+    """What a reader of the figures has to know. `sizes` is a dataclass."""
     return {
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "tickwork": {"version": VERSION, "commit": _commit()},

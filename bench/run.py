@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -77,7 +78,7 @@ def run_rows(
 def _measure(outcome: Outcome, place: Place, sizes: Sizes, repeat: int, watcher: Watcher) -> None:
     row = outcome.row
     watcher.begins(row, place.name, "setting up")
-    with row.raw(place, sizes) as raw, row.ours(place, sizes) as ours:
+    with _raw_block(row, place, sizes) as raw, row.ours(place, sizes) as ours:
 
         def take(what: str, measure: Measure, samples: list[Sample]) -> None:
             watcher.begins(row, place.name, f"{what}, {len(samples) + 1} of {repeat}")
@@ -85,6 +86,10 @@ def _measure(outcome: Outcome, place: Place, sizes: Sizes, repeat: int, watcher:
             watcher.measured(row, place.name, what, samples[-1])
 
         for turn in range(repeat):
-            if turn == 0 or not row.raw_once:
+            if raw is not None and (turn == 0 or not row.raw_once):
                 take("raw", raw, outcome.raw)
             take("ours", ours, outcome.ours)
+
+
+def _raw_block(row: Row, place: Place, sizes: Sizes) -> AbstractContextManager[Measure | None]:
+    return nullcontext() if row.raw is None else row.raw(place, sizes)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 
 from tickwork import Tickwork
 
 WITNESS = "TICKWORK_BENCH_WITNESS"  # names the file to which `stamp` appends
+WITNESS_LINE = 33  # bytes: a number of 12 digits, an instant of 19, and what is between and after
 
 _witness = os.open(os.environ[WITNESS], os.O_WRONLY | os.O_APPEND) if WITNESS in os.environ else -1
 
@@ -22,13 +24,19 @@ async def noop_async(number: int) -> None:
 
 def stamp(number: int) -> None:
     """Say when this job's first line ran. One short append is one write, whoever else appends."""
-    os.write(_witness, b"%d %d\n" % (number, time.time_ns()))
+    os.write(_witness, b"%012d %d\n" % (number, time.time_ns()))
+
+
+async def sleeper(number: int, seconds: float) -> None:
+    """Say when it began, and then only wait."""
+    stamp(number)
+    await asyncio.sleep(seconds)
 
 
 def make_app(url: str | None = None, *, upgrade: bool = False) -> Tickwork:
     """An app with these tasks. Without a URL it is that of TICKWORK_URL."""
     made = Tickwork(url, upgrade=upgrade)
-    for function in (noop, noop_async, stamp):
+    for function in (noop, noop_async, stamp, sleeper):
         made.task(function)
     return made
 

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -56,12 +56,14 @@ class WorkerProcess:
 
 
 @contextmanager
-def running_worker(url: str, folder: Path, env: Mapping[str, str] | None = None) -> Iterator[WorkerProcess]:
+def running_worker(
+    url: str, folder: Path, env: Mapping[str, str] | None = None, options: Sequence[str] = ()
+) -> Iterator[WorkerProcess]:
     """A worker on a store, from here to the end of the block."""
     path = folder / "worker.log"
     with path.open("wb") as log:
         process = subprocess.Popen(
-            command(),
+            [*command(), *options],
             cwd=folder,  # by which the guard of the folder finds it when we are killed
             env={**os.environ, "TICKWORK_URL": url, **(env or {})},
             stdin=subprocess.DEVNULL,

@@ -151,7 +151,7 @@ def _lease_not_renewed() -> AbstractContextManager[object]:
 
 
 def _reaper_without_recheck() -> AbstractContextManager[object]:
-    return _statement("leave_running_expired", "w.lease_until < ?", "? > 0")
+    return _statement("leave_running_expired", "w.lease_until < :now", ":now > 0")
 
 
 def _priority_ignored() -> AbstractContextManager[object]:

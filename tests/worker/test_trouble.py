@@ -147,7 +147,7 @@ def test_a_worker_that_cannot_renew_stops_its_handlers_before_the_lease_is_over(
     with app.worker(lease="2500ms", grace="0s"):
         work.enqueue()
         assert running.wait(10)
-        for verb in ("renew_lease", "finish_attempts", "claim_jobs", "cancel_requests"):
+        for verb in ("renew_lease", "finish_attempts", "exchange", "cancel_requests"):
             monkeypatch.setattr(app.store, verb, down)
         cut_off = time.monotonic()
         assert stopped.wait(10)
@@ -186,7 +186,7 @@ def test_endings_and_output_outlive_an_outage(app: Tickwork, monkeypatch: pytest
         current_job().progress(0.5)
         return n
 
-    originals = {verb: getattr(app.store, verb) for verb in ("finish_attempts", "append_logs", "set_progress")}
+    originals = {verb: getattr(app.store, verb) for verb in ("exchange", "append_logs", "set_progress")}
     refused: list[str] = []
 
     def failing(verb: str) -> Any:
@@ -235,15 +235,15 @@ def test_a_worker_waits_for_a_store_that_does_not_answer_yet(
 
 
 def test_a_fault_of_ours_in_a_tick_does_not_end_the_worker(app: Tickwork, monkeypatch: pytest.MonkeyPatch) -> None:
-    claim, tries = app.store.claim_jobs, []
+    exchange, tries = app.store.exchange, []
 
     def broken_once(*args: Any, **kwargs: Any) -> Any:
         tries.append(args)
         if len(tries) == 1:
             raise ZeroDivisionError("a bug")
-        return claim(*args, **kwargs)
+        return exchange(*args, **kwargs)
 
-    monkeypatch.setattr(app.store, "claim_jobs", broken_once)
+    monkeypatch.setattr(app.store, "exchange", broken_once)
 
     @app.task
     def work() -> str:

@@ -261,7 +261,7 @@ class Executor:
             result = task.signature.encode_result(task.function(transaction, *args, **kwargs), task.name)
             outcome = decide(Policy(), 0, 0, False, Succeeded(result), _NO_CHANCE)
             given = attempt.assignment
-            finish = Finish(JobId(given.job_id), given.attempt, outcome, int(self._waited_s(attempt) * 1e6))
+            finish = Finish(JobId(given.job_id), given.attempt, outcome, round(self._waited_s(attempt) * 1e6))
             if attempt.sink is not None:
                 attempt.sink.flush()
             if not store.finish_attempts([finish], attempt.written, transaction.begun()):

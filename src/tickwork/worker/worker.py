@@ -352,7 +352,7 @@ class Worker:
         job = held.job
         del self._held[job.job_id]
         transition = decide(job.policy, job.failures, job.crashes, job.alone, ending, self._rng)
-        self._endings.append(Finish(job.job_id, job.attempt, transition, int(waited * 1e6)))
+        self._endings.append(Finish(job.job_id, job.attempt, transition, round(waited * 1e6)))
 
     def _settle(self) -> None:
         """Store how attempts ended, with what they wrote, in one transaction a batch."""
