@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from contextvars import ContextVar
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
@@ -17,7 +16,23 @@ NOTE_LIMIT = 500  # characters of a progress note
 
 
 class Link(Protocol):
-    """How a running attempt reaches its worker."""
+    """How a running attempt reaches its worker, and what it was given."""
+
+    @property
+    def job_id(self) -> str: ...
+
+    @property
+    def number(self) -> int: ...
+
+    @property
+    def task_name(self) -> str: ...
+
+    @property
+    def queue(self) -> str: ...
+
+    def scheduled_for(self) -> datetime: ...
+
+    def late_by(self) -> timedelta: ...
 
     def progress(self, fraction: float, note: str | None) -> None: ...
 
@@ -26,7 +41,7 @@ class Link(Protocol):
 
     def saved(self) -> bytes | None: ...
 
-    def cancelled(self) -> bool: ...
+    def stops(self) -> bool: ...
 
 
 class LazyTransaction:
@@ -61,19 +76,45 @@ class LazyTransaction:
         return getattr(self.begun(), name)
 
 
-@dataclass(frozen=True, slots=True)
 class CurrentJob:
     """The job that this handler is running for, and this attempt of it."""
 
-    id: JobId
-    attempt: int
-    task: str
-    queue: str
-    scheduled_for: datetime
-    late_by: timedelta
-    link: Link
-    logger: logging.Logger
-    transaction: LazyTransaction | None = None
+    __slots__ = ("_link", "transaction")
+
+    def __init__(self, link: Link, transaction: LazyTransaction | None = None) -> None:
+        self._link = link
+        self.transaction = transaction
+
+    @property
+    def id(self) -> JobId:
+        return JobId(self._link.job_id)
+
+    @property
+    def attempt(self) -> int:
+        return self._link.number
+
+    @property
+    def task(self) -> str:
+        return self._link.task_name
+
+    @property
+    def queue(self) -> str:
+        return self._link.queue
+
+    @property
+    def scheduled_for(self) -> datetime:
+        """When this attempt was due."""
+        return self._link.scheduled_for()
+
+    @property
+    def late_by(self) -> timedelta:
+        """How much later than that its handler was called."""
+        return self._link.late_by()
+
+    @property
+    def logger(self) -> logging.Logger:
+        """A logger whose lines are kept with the attempt, from INFO on."""
+        return logging.getLogger(f"tickwork.task.{self.task}")
 
     @property
     def token(self) -> str:
@@ -83,13 +124,13 @@ class CurrentJob:
     @property
     def cancelled(self) -> bool:
         """Whether this handler should stop: the job was cancelled, or the worker is losing its lease."""
-        return self.link.cancelled()
+        return self._link.stops()
 
     def progress(self, fraction: float, note: str | None = None) -> None:
         """Say how far the work is, from 0 to 1. Shown while it runs; cheap enough to call in a loop."""
         if not 0 <= fraction <= 1:
             raise InvalidInput(f"progress goes from 0 to 1, not {fraction!r}.")
-        self.link.progress(float(fraction), None if note is None else payload.storable(str(note))[:NOTE_LIMIT])
+        self._link.progress(float(fraction), None if note is None else payload.storable(str(note))[:NOTE_LIMIT])
 
     def save(self, state: Any) -> None:
         """Store where the work stands; a later attempt finds it in `saved`. Returns when it is on disk.
@@ -101,12 +142,12 @@ class CurrentJob:
                 f"job {self.id} is transactional: nothing of it stays unless all of it does. There is nothing to save."
             )
         what = f"the state saved by job {self.id}"
-        self.link.save(payload.encode(state, what=what, limit_bytes=payload.RESULT_LIMIT))
+        self._link.save(payload.encode(state, what=what, limit_bytes=payload.RESULT_LIMIT))
 
     @property
     def saved(self) -> Any:
         """What an earlier attempt saved, or None."""
-        stored = self.link.saved()
+        stored = self._link.saved()
         return None if stored is None else payload.decode(stored)
 
 

@@ -27,7 +27,7 @@ class Bench:
             lambda: self.app.store,
             1,
             self.said.append,
-            lambda end, idle: self.ends.append(end),
+            lambda ends, idle: self.ends.extend(ends),
             SystemClock(),
             lambda sink: None,
             replaces_threads=replaces_threads,
@@ -57,18 +57,18 @@ def test_an_interruption_that_comes_while_the_end_is_sealed_loses_nothing(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It can hit the thread as late as at the call that would have taken it back."""
-    raise_in, hits = module._raise_in, []
+    hits = []
 
     def too_late(thread: int, exception: type[BaseException] | None) -> None:
         if exception is None and not hits:
             hits.append(thread)
             raise Interrupted
-        raise_in(thread, exception)
 
     monkeypatch.setattr(module, "_raise_in", too_late)
 
     @bench.app.task
     def work() -> int:
+        bench.executor.interrupt("job0", 1, "stop")
         return 1
 
     bench.run("work", "work", "work")

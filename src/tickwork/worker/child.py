@@ -14,6 +14,7 @@ import signal
 import socket
 import sys
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
@@ -48,13 +49,15 @@ class Outbox:
             self._send_ends()
             self._transmit(message)
 
-    def ended(self, end: End, idle: bool) -> None:
+    def ended(self, ends: Sequence[End], idle: bool) -> None:
         with self._lock:
-            self._ends.append(end)
+            first = not self._ends
+            self._ends += ends
             if idle or len(self._ends) >= BATCH:
                 self._send_ends()
                 return
-        self._stirred.set()
+        if first:
+            self._stirred.set()
 
     def stir(self, _: object) -> None:
         self._stirred.set()

@@ -10,18 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
-import logging
 import threading
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from datetime import timedelta
 from itertools import count
 from queue import Empty, SimpleQueue
-from typing import Any, Literal
-
-import msgspec
+from typing import Any
 
 from tickwork import errors
 from tickwork.clock import Clock
@@ -32,12 +28,12 @@ from tickwork.core.job import Policy
 from tickwork.core.options import matches
 from tickwork.core.outcome import Succeeded, clip, decide
 from tickwork.core.payload import storable
-from tickwork.store.base import LEASE, Finish, NewLog, Store
-from tickwork.store.codec import from_us
+from tickwork.store.base import LEASE, Finish, Store
 from tickwork.task import Task
+from tickwork.worker.attempt import Attempt, EndKind
 from tickwork.worker.capture import Sink, set_sink
-from tickwork.worker.messages import Answer, Ask, Assignment, End, FromExecutor, Progressed, Started, Stuck, Wrote
-from tickwork.worker.timekeeper import Call, Timekeeper
+from tickwork.worker.messages import Answer, Ask, Assignment, End, FromExecutor, Started, Stuck
+from tickwork.worker.timekeeper import Timekeeper
 
 CANCEL_GRACE_S = 5.0  # a plain handler may notice by itself that it was cancelled, before it is interrupted
 ASK_LOOK_S = 0.1
@@ -45,33 +41,6 @@ STUCK_GRACE_S = 0.5  # an interrupted handler may clean up for so long
 TRANSACTION_LIMIT = LEASE / 3  # a transaction of a handler stops every other writer of a SQLite file
 
 Emit = Callable[[FromExecutor], None]
-EndKind = Literal["timed_out", "cancelled", "released"]
-
-
-class Attempt:
-    """One attempt that this executor holds: what it is, and how far it is."""
-
-    def __init__(self, assignment: Assignment, task: Task[Any, Any] | None) -> None:
-        self.assignment = assignment
-        self.task = task
-        self.key = (assignment.job_id, assignment.attempt)
-        self.lock = threading.Lock()
-        self.began = 0.0
-        self.thread: int | None = None
-        self.future: asyncio.Task[None] | None = None
-        self.cancelled = False
-        self.reminders: list[Call] = []
-        self.ending: tuple[EndKind, str] | None = None  # why it is being ended from outside
-        self.sealed = False  # it has ended, or was given up: nothing more is said of it
-        self.sink: Sink | None = None
-        self.written: list[NewLog] = []  # what a transactional handler wrote, to be stored in its transaction
-
-    def end(self, kind: Any, **more: Any) -> End:
-        return End(self.assignment.job_id, self.assignment.attempt, kind, self.began, **more)
-
-    def interrupted(self) -> End:
-        kind, error = self.ending or ("failed", "the handler raised Interrupted by itself")
-        return self.end(kind, error=error)
 
 
 class Executor:
@@ -83,7 +52,7 @@ class Executor:
         store: Callable[[], Store],
         slots: int,
         emit: Emit,
-        ended: Callable[[End, bool], None],
+        ended: Callable[[Sequence[End], bool], None],
         clock: Clock,
         stirred: Callable[[Sink], None],
         *,
@@ -92,9 +61,9 @@ class Executor:
         self._tasks = tasks
         self._store = store
         self._slots = slots
-        self._emit = emit
+        self.emit = emit
         self._ended = ended
-        self._clock = clock
+        self.clock = clock
         self._replaces_threads = replaces_threads
         self._ready: SimpleQueue[Attempt | None] = SimpleQueue()
         self._attempts: dict[tuple[str, int], Attempt] = {}
@@ -105,24 +74,24 @@ class Executor:
         self._asked: dict[int, tuple[threading.Event, list[Answer]]] = {}
         self._requests = count(1)
         self._timekeeper = Timekeeper(clock)
+        self._turn: list[End] = []  # async attempts that ended in this turn of the event loop
         self._dirty: SimpleQueue[Sink] = SimpleQueue()
         self._stirred = stirred
 
     # -- what the worker tells us
 
-    def run(self, assignments: list[Assignment]) -> None:
+    def run(self, assignments: Sequence[Assignment]) -> None:
         """Take on some attempts."""
-        on_loop: list[Attempt] = []
-        for assignment in assignments:
-            attempt = Attempt(assignment, self._tasks.get(assignment.task))
-            self._attempts[attempt.key] = attempt
-            if attempt.task is not None and attempt.task.pool == "async":
-                on_loop.append(attempt)
-            else:
-                with self._lock:
-                    self._plain += 1
+        attempts = [Attempt(self, assignment, self._tasks.get(assignment.task)) for assignment in assignments]
+        self._attempts.update((attempt.key, attempt) for attempt in attempts)
+        on_loop = [one for one in attempts if one.task is not None and one.task.pool == "async"]
+        plain = attempts if not on_loop else [one for one in attempts if one.task is None or one.task.pool != "async"]
+        if plain:
+            with self._lock:
+                self._plain += len(plain)
+            for attempt in plain:
                 self._ready.put(attempt)
-                self._want_thread()
+            self._want_threads()
         if on_loop:
             loop = self._event_loop()
             loop.call_soon_threadsafe(self._create_tasks, loop, on_loop)
@@ -134,7 +103,7 @@ class Executor:
             while True:
                 attempt = self._ready.get_nowait()
                 if attempt is not None and self._take_back(attempt):
-                    back.append(attempt.assignment.job_id)
+                    back.append(attempt.job_id)
         except Empty:
             return back
 
@@ -171,7 +140,8 @@ class Executor:
         """Whether any attempt is here that has not ended."""
         return bool(self._attempts)
 
-    def _stir(self, sink: Sink) -> None:
+    def stir(self, sink: Sink) -> None:
+        """Some output waits to be passed on."""
         self._dirty.put(sink)
         self._stirred(sink)
 
@@ -193,13 +163,13 @@ class Executor:
 
     # -- plain handlers, on threads
 
-    def _want_thread(self) -> None:
+    def _want_threads(self) -> None:
+        """Have as many threads as there are plain attempts, up to the slots."""
         with self._lock:
-            if self._threads >= min(self._slots, self._plain):
-                return
-            self._threads += 1
-            number = self._threads
-        threading.Thread(target=self._work, name=f"tickwork-slot-{number}", daemon=True).start()
+            missing = range(self._threads + 1, min(self._slots, self._plain) + 1)
+            self._threads += len(missing)
+        for number in missing:
+            threading.Thread(target=self._work, name=f"tickwork-slot-{number}", daemon=True).start()
 
     def _work(self) -> None:
         while (attempt := self._ready.get()) is not None:
@@ -219,16 +189,18 @@ class Executor:
                 with attempt.lock:
                     if given_up is None:  # else an interruption hit us just below
                         given_up, attempt.sealed = attempt.sealed, True
-                    _raise_in(thread, None)  # one that came too late must not hit the next attempt
+                    if attempt.ending is not None:
+                        _raise_in(thread, None)  # one that came too late must not hit the next attempt
                 break
             except errors.Interrupted:
                 end = end or attempt.interrupted()
+        self._leave(attempt)
         if given_up and attempt.thread is not None:
-            self._finish(attempt, None)
             return False
         with self._lock:
             self._plain -= 1
-        self._finish(attempt, None if given_up else end)
+        if end is not None and not given_up:
+            self._ended([end], self._ready.empty())
         return True
 
     @staticmethod
@@ -242,7 +214,7 @@ class Executor:
     def _call(self, attempt: Attempt) -> End:
         try:
             task = self._task(attempt)
-            args, kwargs = task.signature.decode(attempt.assignment.args)
+            args, kwargs = task.signature.decode(attempt.given.args)
             if task.transactional:
                 return self._call_in_transaction(attempt, task, args, kwargs)
             result = task.function(*args, **kwargs)
@@ -257,11 +229,10 @@ class Executor:
         store = self._store()
         with ExitStack() as stack:
             transaction = LazyTransaction(lambda: self._begin_transaction(attempt, store, stack))
-            set_current(replace(self._current(attempt), transaction=transaction))
+            set_current(CurrentJob(attempt, transaction))
             result = task.signature.encode_result(task.function(transaction, *args, **kwargs), task.name)
             outcome = decide(Policy(), 0, 0, False, Succeeded(result), _NO_CHANCE)
-            given = attempt.assignment
-            finish = Finish(JobId(given.job_id), given.attempt, outcome, round(self._waited_s(attempt) * 1e6))
+            finish = Finish(JobId(attempt.job_id), attempt.number, outcome, round(attempt.waited_s() * 1e6))
             if attempt.sink is not None:
                 attempt.sink.flush()
             if not store.finish_attempts([finish], attempt.written, transaction.begun()):
@@ -274,9 +245,6 @@ class Executor:
             error = f"its transaction was open for more than {limit_s:g} s, which stops every other writer of the file"
             self._remind(attempt, limit_s, lambda: self._insist(attempt, "timed_out", error))
         return stack.enter_context(store.connection())
-
-    def _waited_s(self, attempt: Attempt) -> float:
-        return max(0.0, attempt.began - attempt.assignment.claimed_mono)
 
     # -- async handlers, on a loop
 
@@ -296,7 +264,7 @@ class Executor:
         self._begin(attempt)
         try:
             task = self._task(attempt)
-            args, kwargs = task.signature.decode(attempt.assignment.args)
+            args, kwargs = task.signature.decode(attempt.given.args)
             result = await task.function(*args, **kwargs)
             end = attempt.end("succeeded", result=task.signature.encode_result(result, task.name))
         except asyncio.CancelledError:
@@ -305,60 +273,46 @@ class Executor:
             end = _failure(attempt, error)
         with attempt.lock:
             given_up, attempt.sealed = attempt.sealed, True
-        self._finish(attempt, None if given_up else end)
+        self._leave(attempt)
+        if not given_up:
+            self._gather(end)
+
+    def _gather(self, end: End) -> None:
+        """Say together what ended in one turn of the event loop."""
+        self._turn.append(end)
+        if len(self._turn) == 1:
+            asyncio.get_running_loop().call_soon(self._end_turn)
+
+    def _end_turn(self) -> None:
+        ends, self._turn = self._turn, []
+        self._ended(ends, True)
 
     # -- the beginning and the end of both
 
     def _task(self, attempt: Attempt) -> Task[Any, Any]:
         if attempt.task is None:
-            raise errors.UnknownTask(f"this worker has no task named {attempt.assignment.task!r}.")
+            raise errors.UnknownTask(f"this worker has no task named {attempt.given.task!r}.")
         return attempt.task
 
     def _begin(self, attempt: Attempt) -> None:
-        attempt.began = self._clock.monotonic()
-        given = attempt.assignment
-        attempt.sink = Sink(lambda seq, text: self._pass_on(attempt, seq, text), self._stir)
-        set_sink(attempt.sink)
-        set_current(self._current(attempt))
-        if given.timeout_s is not None:
-            self._emit(Started(given.job_id, given.attempt, attempt.began))
-            error = f"it ran for more than its timeout of {given.timeout_s:g} s"
-            self._remind(attempt, given.timeout_s, lambda: self._insist(attempt, "timed_out", error))
+        attempt.began = self.clock.monotonic()
+        set_sink(attempt.open_sink)
+        set_current(CurrentJob(attempt))
+        timeout_s = attempt.given.timeout_s
+        if timeout_s is not None:
+            self.emit(Started(attempt.job_id, attempt.number, attempt.began))
+            error = f"it ran for more than its timeout of {timeout_s:g} s"
+            self._remind(attempt, timeout_s, lambda: self._insist(attempt, "timed_out", error))
 
-    def _pass_on(self, attempt: Attempt, seq: int, text: str) -> None:
-        given = attempt.assignment
-        if attempt.task is not None and attempt.task.transactional:
-            attempt.written.append(NewLog(JobId(given.job_id), given.attempt, seq, text))
-        self._emit(Wrote(given.job_id, given.attempt, seq, text))
-
-    def _current(self, attempt: Attempt) -> CurrentJob:
-        given = attempt.assignment
-        scheduled_for = from_us(given.run_at_us)
-        late = from_us(given.claimed_at_us) + timedelta(seconds=self._waited_s(attempt)) - scheduled_for
-        link = _Link(self, attempt)
-        logger = logging.getLogger(f"tickwork.task.{given.task}")
-        return CurrentJob(
-            JobId(given.job_id),
-            given.attempt,
-            given.task,
-            given.queue,
-            scheduled_for,
-            max(late, timedelta(0)),
-            link,
-            logger,
-        )
-
-    def _finish(self, attempt: Attempt, end: End | None) -> None:
+    def _leave(self, attempt: Attempt) -> None:
+        """Forget an attempt that is over; what it wrote is passed on."""
         set_current(None)
         set_sink(None)
         self._attempts.pop(attempt.key, None)
         for reminder in attempt.reminders:
             self._timekeeper.cancel(reminder)
-        if end is not None:
-            if attempt.sink is not None:
-                attempt.sink.flush()
-            took = self._clock.monotonic() - attempt.began
-            self._ended(msgspec.structs.replace(end, took=took), self._ready.empty())
+        if attempt.sink is not None:
+            attempt.sink.flush()
 
     # -- ending from outside
 
@@ -379,7 +333,7 @@ class Executor:
                 _raise_in(attempt.thread, errors.Interrupted)
         if attempt.sealed:
             self._attempts.pop(attempt.key, None)
-            self._ended(attempt.interrupted(), True)
+            self._ended([attempt.interrupted()], True)
             return
         self._remind(attempt, STUCK_GRACE_S, lambda: self._give_up(attempt, kind, error))
 
@@ -388,9 +342,8 @@ class Executor:
             if attempt.sealed:
                 return
             attempt.sealed = self._replaces_threads
-        given = attempt.assignment
         if not self._replaces_threads:
-            self._emit(Stuck(given.job_id, given.attempt, kind, error, attempt.began))
+            self.emit(Stuck(attempt.job_id, attempt.number, kind, error, attempt.began))
             return
         self._attempts.pop(attempt.key, None)
         with self._lock:
@@ -399,8 +352,8 @@ class Executor:
                 self._plain -= 1
             else:
                 self._loop = None  # its loop is blocked; the next async attempt gets another
-        self._ended(attempt.interrupted(), True)
-        self._want_thread()
+        self._ended([attempt.interrupted()], True)
+        self._want_threads()
 
     # -- what handlers ask for
 
@@ -409,39 +362,12 @@ class Executor:
         request, event, slot = next(self._requests), threading.Event(), list[Answer]()
         self._asked[request] = (event, slot)
         try:
-            self._emit(Ask(request, attempt.assignment.job_id, attempt.assignment.attempt, state))
+            self.emit(Ask(request, attempt.job_id, attempt.number, state))
             while not event.wait(ASK_LOOK_S):  # in steps, so that an interruption can reach us
                 pass
             return slot[0]
         finally:
             self._asked.pop(request, None)
-
-    def progress(self, attempt: Attempt, fraction: float, note: str | None) -> None:
-        self._emit(Progressed(attempt.assignment.job_id, attempt.assignment.attempt, fraction, note))
-
-
-class _Link:
-    """How a handler's `current_job()` reaches this executor."""
-
-    def __init__(self, executor: Executor, attempt: Attempt) -> None:
-        self._executor = executor
-        self._attempt = attempt
-
-    def progress(self, fraction: float, note: str | None) -> None:
-        self._executor.progress(self._attempt, fraction, note)
-
-    def save(self, state: bytes) -> None:
-        if not self._executor.ask(self._attempt, state).accepted:
-            raise errors.LeaseLost("this attempt was superseded; what it saves is not stored.")
-
-    def saved(self) -> bytes | None:
-        answer = self._executor.ask(self._attempt, None)
-        if not answer.accepted:
-            raise errors.LeaseLost("this attempt was superseded; what was saved is not its to read.")
-        return answer.state
-
-    def cancelled(self) -> bool:
-        return self._attempt.cancelled
 
 
 class _NoChance:
@@ -475,7 +401,7 @@ def _failure(attempt: Attempt, error: BaseException) -> End:
 
 
 def _meaning(attempt: Attempt, error: BaseException) -> End:
-    given = attempt.assignment
+    given = attempt.given
     match error:
         case errors.Snooze(after=after):
             return attempt.end("snoozed", after_s=_seconds(after))

@@ -33,7 +33,7 @@ class LocalPool:
             store,
             slots,
             self._emit,
-            lambda end, idle: self._emit(Ended([end])),
+            lambda ends, idle: self._emit(Ended(list(ends))),
             clock,
             lambda sink: self._call(),
             replaces_threads=True,

@@ -90,9 +90,14 @@ class StepMaker:
         fresh = [job for job in kept if job.key is None or holders.get(job.key) == job.id]
         new = yield from self._insert(fresh, now)
         yield from self._give_back(fresh, new)
-        replacing = [msgspec.structs.replace(job, id=stands[job.id]) for job in keyed if job.replace and stands[job.id] != job.id]
+        replacing = [
+            msgspec.structs.replace(job, id=stands[job.id]) for job in keyed if job.replace and stands[job.id] != job.id
+        ]
         if replacing:
-            yield self._sql["replace_jobs"], {"now": now, "jobs": documents.document(map(documents.replacement, replacing))}
+            yield (
+                self._sql["replace_jobs"],
+                {"now": now, "jobs": documents.document(map(documents.replacement, replacing))},
+            )
         return [stands.get(job.id, job.id) for job in kept]
 
     def _give_back(self, fresh: Sequence[NewJob], stored: set[JobId]) -> Steps[None]:

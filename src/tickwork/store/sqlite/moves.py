@@ -68,7 +68,15 @@ def _insert_new(transaction: Transaction, jobs: Sequence[NewJob]) -> None:
         asked, run_at, expires_at = codec.due_us(first, now)
         task, queue, priority = first.task, first.queue, first.priority
         rules = (codec.encode_policy(first.policy),)
-        around = (first.collection, codec.encode_labels(first.labels), first.parent, first.trace, now, asked, expires_at)
+        around = (
+            first.collection,
+            codec.encode_labels(first.labels),
+            first.parent,
+            first.trace,
+            now,
+            asked,
+            expires_at,
+        )
         transaction.run_many(
             "insert_job",
             [(job.id, task, queue, priority, job.args.decode(), *rules, job.key, *around) for job in group],
@@ -130,7 +138,9 @@ def claim(
         picked += pick(transaction, asked, limit - len(picked), now, now + ahead_us)
     transaction.run_many("leave_queue", [(row[3], row[4], row[7], row[0]) for row in picked])
     transaction.run_many("enter_running", [_running(row, worker, now) for row in picked])
-    return Claims([_claimed(row, now) for row in picked], _next_due_s(transaction, asked, len(picked) < limit, ahead_us))
+    return Claims(
+        [_claimed(row, now) for row in picked], _next_due_s(transaction, asked, len(picked) < limit, ahead_us)
+    )
 
 
 def pick(transaction: Transaction, asked: dict[str, Any], limit: int, after: int, until: int) -> list[Any]:

@@ -1,0 +1,142 @@
+"""One attempt inside an executor, and what its handler sees of it through `current_job()`."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any, Literal, Protocol
+
+from tickwork import errors
+from tickwork.clock import Clock
+from tickwork.core.ids import JobId
+from tickwork.store.base import NewLog
+from tickwork.store.codec import from_us
+from tickwork.task import Task
+from tickwork.worker.capture import Sink
+from tickwork.worker.messages import Answer, Assignment, End, FromExecutor, Progressed, Wrote
+from tickwork.worker.timekeeper import Call
+
+EndKind = Literal["timed_out", "cancelled", "released"]
+
+
+class Host(Protocol):
+    """What an attempt needs of the executor that runs it."""
+
+    clock: Clock
+    emit: Callable[[FromExecutor], None]
+
+    def stir(self, sink: Sink) -> None:
+        """Some output waits to be passed on."""
+
+    def ask(self, attempt: Attempt, state: bytes | None) -> Answer:
+        """Ask the worker to store or give a state, and wait for its answer."""
+
+
+class Attempt:
+    """One attempt that this executor holds: what it is, and how far it is. Its handler's `current_job()` sees it."""
+
+    __slots__ = (
+        "began",
+        "cancelled",
+        "ending",
+        "executor",
+        "future",
+        "given",
+        "job_id",
+        "lock",
+        "number",
+        "reminders",
+        "sealed",
+        "sink",
+        "task",
+        "thread",
+        "written",
+    )
+
+    def __init__(self, executor: Host, given: Assignment, task: Task[Any, Any] | None) -> None:
+        self.executor = executor
+        self.given = given
+        self.job_id = given.job_id
+        self.number = given.attempt
+        self.task = task
+        self.lock = threading.Lock()
+        self.began = 0.0
+        self.thread: int | None = None
+        self.future: asyncio.Task[None] | None = None
+        self.cancelled = False
+        self.reminders: list[Call] = []
+        self.ending: tuple[EndKind, str] | None = None  # why it is being ended from outside
+        self.sealed = False  # it has ended, or was given up: nothing more is said of it
+        self.sink: Sink | None = None
+        self.written: list[NewLog] = []  # what a transactional handler wrote, to be stored in its transaction
+
+    @property
+    def key(self) -> tuple[str, int]:
+        return self.job_id, self.number
+
+    def end(
+        self,
+        kind: Any,
+        result: bytes | None = None,
+        error: str | None = None,
+        after_s: float | None = None,
+        fatal: bool = False,
+        settled: bool = False,
+    ) -> End:
+        took = self.executor.clock.monotonic() - self.began
+        return End(self.job_id, self.number, kind, self.began, result, error, after_s, fatal, settled, took)
+
+    def interrupted(self) -> End:
+        kind, error = self.ending or ("failed", "the handler raised Interrupted by itself")
+        return self.end(kind, error=error)
+
+    def open_sink(self) -> Sink:
+        """Where its output goes; made when it first writes something."""
+        with self.lock:
+            if self.sink is None:
+                self.sink = Sink(self._pass_on, self.executor.stir)
+            return self.sink
+
+    def _pass_on(self, seq: int, text: str) -> None:
+        if self.task is not None and self.task.transactional:
+            self.written.append(NewLog(JobId(self.job_id), self.number, seq, text))
+        self.executor.emit(Wrote(self.job_id, self.number, seq, text))
+
+    # -- for its handler
+
+    @property
+    def task_name(self) -> str:
+        return self.given.task
+
+    @property
+    def queue(self) -> str:
+        return self.given.queue
+
+    def scheduled_for(self) -> datetime:
+        return from_us(self.given.run_at_us)
+
+    def waited_s(self) -> float:
+        """How long it took from its claim to its beginning."""
+        return max(0.0, self.began - self.given.claimed_mono)
+
+    def late_by(self) -> timedelta:
+        late = from_us(self.given.claimed_at_us) + timedelta(seconds=self.waited_s()) - self.scheduled_for()
+        return max(late, timedelta(0))
+
+    def progress(self, fraction: float, note: str | None) -> None:
+        self.executor.emit(Progressed(self.job_id, self.number, fraction, note))
+
+    def save(self, state: bytes) -> None:
+        if not self.executor.ask(self, state).accepted:
+            raise errors.LeaseLost("this attempt was superseded; what it saves is not stored.")
+
+    def saved(self) -> bytes | None:
+        answer = self.executor.ask(self, None)
+        if not answer.accepted:
+            raise errors.LeaseLost("this attempt was superseded; what was saved is not its to read.")
+        return answer.state
+
+    def stops(self) -> bool:
+        return self.cancelled
