@@ -25,8 +25,7 @@ from tickwork.core.outcome import Transition
 from tickwork.core.retry import RetryPolicy
 from tickwork.store.base import Finish
 from tickwork.store.codec import duration_us
-from tickwork.store.sqlite import SqliteStore
-from tickwork.store.sqlite import moves
+from tickwork.store.sqlite import SqliteStore, moves
 from tickwork.worker.heartbeat import Heartbeat, Lease
 from tickwork.worker.worker import Worker
 
@@ -95,9 +94,7 @@ def _end_waiting(transaction: Any, finish: Finish) -> None:
     outcome = finish.transition
     if outcome.job is JobState.QUEUED:
         again_at = transaction.now + duration_us(outcome.delay or timedelta(0))
-        transaction.connection.run(
-            "UPDATE tickwork_queue SET run_at = ? WHERE job_id = ?", (again_at, finish.job_id)
-        )
+        transaction.connection.run("UPDATE tickwork_queue SET run_at = ? WHERE job_id = ?", (again_at, finish.job_id))
     else:
         (standing,) = transaction.run("dequeue", (finish.job_id,))
         moves.end_unstarted(transaction, finish.job_id, outcome.job, standing, "")

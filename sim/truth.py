@@ -40,7 +40,8 @@ class Truth:
         """R10: and by then it has told its handlers to stop, also while the store does not answer."""
         lease, now = process.lease, process.clock.monotonic()
         held = process.worker._held.values()
-        heedless = [one.job.job_id for one in held if one.running and not one.cancelled]
+        unstarted = process.worker._unstarted
+        heedless = [one.job.job_id for one in held if one.job.job_id not in unstarted and not one.cancelled]
         over_s = now - lease.until
         late = heedless and over_s > _LATE_S and not lease.lost
         hold(not late, "R10", f"{process.name} goes on with {heedless} {over_s:g} s after its lease")

@@ -72,10 +72,10 @@ class Enqueues(Generic[Arguments, Result]):
         return self._registry.new_jobs(self.name, [self._row(row) for row in rows], self.defaults)
 
     def _row(self, row: Sequence[Any] | Mapping[str, Any]) -> bytes:
+        if isinstance(row, (tuple, list)):
+            return self._encode(tuple(row), {}, self.name)
         if isinstance(row, Mapping):
             return self._encode((), row, self.name)
-        if isinstance(row, tuple | list):
-            return self._encode(tuple(row), {}, self.name)
         raise InvalidArguments(
             f"each row for task {self.name!r} is a tuple of positional or a dict of named arguments, not {row!r}. "
             f"Nothing was stored."

@@ -19,7 +19,7 @@ from typing import Any
 from tickwork.errors import InvalidPayload
 
 DEPTH_LIMIT = 64
-_INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
+INT_MIN, INT_MAX = -(2**63), 2**63 - 1
 
 
 class Flaw(Exception):
@@ -66,7 +66,7 @@ def find_flaw(root: Any) -> Flaw | None:
 def flaw_of(value: Any) -> str | None:
     """Say why this one value, its parts aside, cannot be stored, and what to do; or return None."""
     match value:
-        case int() if not _INT_MIN <= value <= _INT_MAX:
+        case int() if not INT_MIN <= value <= INT_MAX:
             return "an integer does not fit into 64 bits; pass it as a string"
         case float() if not math.isfinite(value):
             return "NaN and Infinity are not JSON; pass None or a string"

@@ -38,7 +38,9 @@ def encode(value: Any, *, what: str, limit_bytes: int) -> bytes:
         data = seal(tagged(value))
     except Flaw as flaw:
         raise flaw.about(what) from None
-    return within(data, what=what, limit_bytes=limit_bytes)
+    if len(data) > limit_bytes:
+        raise too_large(data, what=what, limit_bytes=limit_bytes)
+    return data
 
 
 def decode(data: bytes) -> Any:
@@ -58,13 +60,11 @@ def storable(text: str) -> str:
     return text.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()
 
 
-def within(data: bytes, *, what: str, limit_bytes: int) -> bytes:
-    """Return `data`, or raise InvalidPayload when it is over the cap."""
-    if len(data) > limit_bytes:
-        raise InvalidPayload(
-            f"{what} is {len(data):,} bytes; the cap is {limit_bytes:,}: store it elsewhere and pass a reference."
-        )
-    return data
+def too_large(data: bytes, *, what: str, limit_bytes: int) -> InvalidPayload:
+    """What to say of data that is over the cap."""
+    return InvalidPayload(
+        f"{what} is {len(data):,} bytes; the cap is {limit_bytes:,}: store it elsewhere and pass a reference."
+    )
 
 
 # ---- values without a hint: tags ------------------------------------------------------------------------------------

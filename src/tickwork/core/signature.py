@@ -22,7 +22,7 @@ from msgspec import UNSET
 from msgspec.structs import astuple
 
 from tickwork.core.comparison import difference
-from tickwork.core.flaws import Flaw, brief, find_flaw
+from tickwork.core.flaws import INT_MAX, INT_MIN, Flaw, brief, find_flaw
 from tickwork.core.hints import (
     BY_NAME,
     BY_POSITION,
@@ -35,8 +35,10 @@ from tickwork.core.hints import (
     reads_null,
     struct_of,
 )
-from tickwork.core.payload import PAYLOAD_LIMIT, RESULT_LIMIT, from_wire, seal, within
+from tickwork.core.payload import PAYLOAD_LIMIT, RESULT_LIMIT, from_wire, seal, too_large
 from tickwork.errors import InvalidArguments, InvalidPayload
+
+PLAIN = (int, str, bool)  # what JSON brings back as it was; `seal` has looked into the texts
 
 
 class Signature:
@@ -53,6 +55,9 @@ class Signature:
         self._all_by_name = len(self._keywords) == len(parameters)
         self._lowers = any(hint.lower for hint in self._hints.values())
         self._checks = any(hint.checks for hint in self._hints.values())
+        self._plain = {
+            name: hint.wire for name, hint in self._hints.items() if any(hint.wire is kind for kind in PLAIN)
+        }
         self._struct = struct_of(parameters)
         self._decoder = msgspec.json.Decoder(self._struct, dec_hook=from_wire)
         self._result = result
@@ -79,13 +84,15 @@ class Signature:
         bound = self._bind(args, kwargs, task)
         try:
             data = seal(self._lower(bound) if self._lowers else bound)
-            if self._checks:
+            if self._checks and not self._is_plain(bound):
                 self._check(bound, data)
         except Flaw as flaw:
             raise self._refused(flaw, task) from None
         except _Mismatch as mismatch:
             raise mismatch.about(task) from None
-        return within(data, what=f"the payload of task {task!r}", limit_bytes=PAYLOAD_LIMIT)
+        if len(data) > PAYLOAD_LIMIT:
+            raise too_large(data, what=f"the payload of task {task!r}", limit_bytes=PAYLOAD_LIMIT)
+        return data
 
     def encode_named(self, arguments: Mapping[str, Any], task: str) -> bytes:
         """Like `encode`, for arguments that are given by name as JSON values, as REST and the command line do.
@@ -132,7 +139,9 @@ class Signature:
             raise flaw.about(what, self._result.note) from None
         except _Mismatch as mismatch:
             raise InvalidPayload(f"{what}: {mismatch}.") from None
-        return within(data, what=what, limit_bytes=RESULT_LIMIT)
+        if len(data) > RESULT_LIMIT:
+            raise too_large(data, what=what, limit_bytes=RESULT_LIMIT)
+        return data
 
     def decode_result(self, data: bytes) -> Any:
         """Return the result that `encode_result` was given. Raises InvalidPayload when it no longer fits."""
@@ -196,6 +205,15 @@ class Signature:
             name, inside = _owner(path)
             told = self._hints[name].told(given[name], said, inside) if name in given else said
             raise find_flaw(given) or _Mismatch(told, name) from None
+
+    def _is_plain(self, bound: dict[str, Any]) -> bool:
+        """Whether every argument is of just the type that its hint says, and one that JSON brings back as it was."""
+        plain = self._plain
+        for name, value in bound.items():
+            kind = type(value)
+            if kind is not plain.get(name) or (kind is int and not INT_MIN <= value <= INT_MAX):
+                return False
+        return True
 
     def _check(self, bound: dict[str, Any], data: bytes) -> None:
         """Raise Flaw or _Mismatch for the first argument that the worker would not see as it was given."""

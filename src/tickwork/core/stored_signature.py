@@ -34,7 +34,9 @@ class StoredSignature:
             data = payload.seal({name: self._wire(name, value) for name, value in given.items()})
         except Flaw as flaw:
             raise flaw.about(what) from None
-        return payload.within(data, what=what, limit_bytes=payload.PAYLOAD_LIMIT)
+        if len(data) > payload.PAYLOAD_LIMIT:
+            raise payload.too_large(data, what=what, limit_bytes=payload.PAYLOAD_LIMIT)
+        return data
 
     def _by_position(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], task: str) -> dict[str, Any]:
         if not args:

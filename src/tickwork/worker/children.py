@@ -221,29 +221,28 @@ class Children:
 
     def submit(self, assignments: Iterable[Assignment], alone: bool = False) -> None:
         """Hand out attempts: to a child of their own where they need one, else to the least busy children."""
-        general: dict[Child, list[Assignment]] = {}
+        shares: list[tuple[int, Child, list[Assignment]]] = [(len(one.held), one, []) for one in self._serving()]
         for assignment in assignments:
             if alone or self._is_solo(assignment.task) or not self._general:
                 self._waiting.append(assignment)
-                continue
-            child = min(self._serving(), key=lambda one: (one.hello is None, len(one.held)), default=None)
-            if child is None:
+            elif shares:
+                min(shares, key=_load)[2].append(assignment)
+            else:
                 self._homeless.append(assignment)
-                continue
-            child.held[assignment.job_id] = assignment
-            general.setdefault(child, []).append(assignment)
-        for child, batch in general.items():
-            self._hand(child, batch)
+        for _, child, batch in shares:
+            if batch:
+                self._hand(child, batch)
         self._start_waiting()
 
-    def _serving(self) -> Iterator[Child]:
-        for child in self._children:
-            if not child.solo and not child.retiring:
-                yield child
+    def _serving(self) -> list[Child]:
+        """The general children that take work: those that have loaded the code, if any has."""
+        serving = [child for child in self._children if not child.solo and not child.retiring]
+        return [child for child in serving if child.hello is not None] or serving
 
     def _hand(self, child: Child, batch: list[Assignment]) -> None:
-        if len(child.held) == len(batch):
+        if not child.held:
             child.moved_at = self._clock.monotonic()
+        child.held.update((assignment.job_id, assignment) for assignment in batch)
         child.send(Run(batch))
 
     def _start_waiting(self) -> None:
@@ -253,9 +252,7 @@ class Children:
             child = self._idle_solo(target)
             if child is None:
                 return
-            assignment = self._waiting.popleft()
-            child.held[assignment.job_id] = assignment
-            self._hand(child, [assignment])
+            self._hand(child, [self._waiting.popleft()])
 
     def _idle_solo(self, target: str) -> Child | None:
         solos = [child for child in self._children if child.solo]
@@ -441,3 +438,7 @@ def _memory_mb(pid: int) -> float:
             return int(file.read().split()[1]) * _PAGE_SIZE / (1 << 20)
     except (OSError, ValueError, IndexError):
         return 0.0
+
+
+def _load(share: tuple[int, Child, list[Assignment]]) -> int:
+    return share[0] + len(share[2])

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 MOMENT_S = 0.05
 SHORT_S = 0.02  # jobs that take longer are never taken ahead
-MOST = 256
-BATCH = 128  # one claim brings at most so many
+MOST = 512
+BATCH = 256  # one claim brings at most so many
 _WEIGHT = 0.05
 
 

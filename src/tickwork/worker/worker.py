@@ -13,9 +13,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from difflib import get_close_matches
+from heapq import heappop, heappush
 from math import inf
 from random import Random
 from typing import Protocol, assert_never
+
+import msgspec
 
 from tickwork.clock import Clock
 from tickwork.core.ids import JobId, WorkerId
@@ -89,15 +92,12 @@ class WorkerOptions:
     version: str = ""
 
 
-@dataclass(slots=True)
-class Held:
+class Held(msgspec.Struct):
     """A job that this worker holds: claimed, and running or about to."""
 
     job: Claimed
     claimed_mono: float
     start_at: float
-    running: bool = False
-    kill_at: float | None = None
     cancelled: bool = False
 
 
@@ -138,6 +138,8 @@ class Worker:
         self._poll_s = poll_s
         self._pace = Pace(options.slots)
         self._held: dict[str, Held] = {}
+        self._unstarted: dict[str, Held] = {}  # those of them whose time has not come
+        self._kills: list[tuple[float, str, int]] = []  # a heap: when to kill what does not end by itself
         self._inbox: deque[tuple[Source, FromExecutor | Died]] = deque()
         self._asks: deque[tuple[Source, messages.Ask]] = deque()
         self._endings: list[Finish] = []  # decided, and not yet stored
@@ -188,7 +190,7 @@ class Worker:
 
     def patience(self, now: float) -> float:
         """How long it may be left alone even while the store does not answer: until a handler has to be ended."""
-        times = [held.kill_at - now for held in self._held.values() if held.kill_at is not None]
+        times = [kill_at - now for kill_at, _, _ in self._kills[:1]]
         left = self._lease.left(now)
         if self._held and left > 0:
             times.append(left)
@@ -240,7 +242,7 @@ class Worker:
     def _let_go(self, cause: str) -> None:
         """Stop every handler before the store may give its job to somebody else."""
         for held in self._held.values():
-            if held.running and not held.cancelled:
+            if held.job.job_id not in self._unstarted and not held.cancelled:
                 held.cancelled = True
                 _log.warning("Job %s is stopped: %s.", held.job.job_id, cause)
                 self._pools.interrupt(held.job.job_id, held.job.attempt, "stop")
@@ -250,6 +252,8 @@ class Worker:
         self._inbox.clear()
         self._asks.clear()
         self._held.clear()
+        self._unstarted.clear()
+        self._kills.clear()
         self._endings.clear()
         self._unsure_until = None
         self._notes = Notes()
@@ -297,7 +301,8 @@ class Worker:
     def _hear_start(self, start: messages.Started) -> None:
         held = self._mine(start.job_id, start.attempt)
         if held is not None and held.job.policy.timeout is not None:
-            held.kill_at = start.began + held.job.policy.timeout.total_seconds() + KILL_GRACE_S
+            kill_at = start.began + held.job.policy.timeout.total_seconds() + KILL_GRACE_S
+            heappush(self._kills, (kill_at, start.job_id, start.attempt))
 
     def _hear_stuck(self, stuck: messages.Stuck) -> None:
         """An attempt does not let itself be ended: kill its process. What ran beside it is not to blame."""
@@ -314,7 +319,7 @@ class Worker:
             return
         self._pace.took(end.took)
         if end.settled:
-            del self._held[end.job_id]
+            self._forget(end.job_id)
         else:
             self._end(held, end.ending(), max(0.0, end.began - held.claimed_mono))
 
@@ -350,9 +355,13 @@ class Worker:
 
     def _end(self, held: Held, ending: Ending, waited: float) -> None:
         job = held.job
-        del self._held[job.job_id]
+        self._forget(job.job_id)
         transition = decide(job.policy, job.failures, job.crashes, job.alone, ending, self._rng)
         self._endings.append(Finish(job.job_id, job.attempt, transition, round(waited * 1e6)))
+
+    def _forget(self, job_id: str) -> None:
+        del self._held[job_id]
+        self._unstarted.pop(job_id, None)
 
     def _settle(self) -> None:
         """Store how attempts ended, with what they wrote, in one transaction a batch."""
@@ -409,14 +418,19 @@ class Worker:
             if held is None or held.cancelled:
                 continue
             held.cancelled = True
-            if held.running:
+            if job_id not in self._unstarted:
                 self._pools.interrupt(job_id, attempt, "cancel")
             else:
                 self._end(held, Released(), 0.0)  # the store turns it into cancelled
 
     def _kill_overdue(self, now: float) -> None:
         """Kill children whose attempt is past its time limit and which did not end it themselves."""
-        overdue = [held for held in self._held.values() if held.kill_at is not None and held.kill_at < now]
+        overdue = []
+        while self._kills and (self._kills[0][0] < now or self._mine(*self._kills[0][1:]) is None):
+            _, job_id, attempt = heappop(self._kills)
+            held = self._mine(job_id, attempt)
+            if held is not None:
+                overdue.append(held)
         for held in overdue:  # all of them first: one must not be given back uncharged because another one was killed
             timeout = held.job.policy.timeout
             limit = "" if timeout is None else f" of {timeout.total_seconds():g} s"
@@ -489,21 +503,24 @@ class Worker:
         The store read its clock before its reply came, so a wait that is counted from the reply cannot be too short.
         """
         now = self._clock.monotonic()
-        for job in jobs:
-            self._held[job.job_id] = Held(job, now, now + max(0, job.run_at_us - job.claimed_at_us) / 1e6)
+        taken: dict[str, Held] = {
+            job.job_id: Held(job, now, now + max(0, job.run_at_us - job.claimed_at_us) / 1e6) for job in jobs
+        }
+        self._held |= taken
+        self._unstarted |= taken
         self._start_due(now)
 
     def _start_due(self, now: float) -> None:
         """Start what is due, unless the lease ran out: a claim may have been answered that late."""
-        if self._lease.left(now) <= 0:
+        if not self._unstarted or self._lease.left(now) <= 0:
             return
-        due = [held for held in self._held.values() if not held.running and held.start_at <= now]
+        due = [held for held in self._unstarted.values() if held.start_at <= now]
         for alone in (False, True):
             batch = [held for held in due if held.job.alone is alone]
             if batch:
                 self._pools.submit([_assignment(held) for held in batch], alone)
         for held in due:
-            held.running = True
+            del self._unstarted[held.job.job_id]
 
     def _queues(self) -> list[str]:
         """The queues in a random order in which heavier ones come first more often; nobody starves."""
@@ -537,9 +554,8 @@ class Worker:
             times.append(self._next_due - ahead_s)
         if self._look_again is not None and owning and not self.draining:
             times.append(self._look_again)
-        for held in self._held.values():
-            if not held.running and owning:
-                times.append(held.start_at)
+        if owning:
+            times.extend(held.start_at for held in self._unstarted.values())
         if self._held:
             times.append(now + self.patience(now))
             times.append(now + (NOTES_S if self._notes.logs or self._notes.progress else CANCEL_LOOK_S))
@@ -548,16 +564,7 @@ class Worker:
 
 def _assignment(held: Held) -> Assignment:
     job = held.job
-    return Assignment(
-        job_id=job.job_id,
-        attempt=job.attempt,
-        task=job.task,
-        queue=job.queue,
-        args=job.args,
-        timeout_s=None if job.policy.timeout is None else job.policy.timeout.total_seconds(),
-        retry_on=job.policy.retry_on,
-        give_up_on=job.policy.give_up_on,
-        run_at_us=job.run_at_us,
-        claimed_at_us=job.claimed_at_us,
-        claimed_mono=held.claimed_mono,
-    )
+    policy = job.policy
+    timeout_s = None if policy.timeout is None else policy.timeout.total_seconds()
+    what = (job.job_id, job.attempt, job.task, job.queue, job.args, timeout_s, policy.retry_on, policy.give_up_on)
+    return Assignment(*what, job.run_at_us, job.claimed_at_us, held.claimed_mono)

@@ -1,8 +1,8 @@
 """How far each place of the queue was read, so that a claim does not walk over what was claimed before.
 
-PostgreSQL keeps deleted rows until nobody can see them any more. While some session holds an old snapshot that is a long
-time, and a claim that begins at the front of the queue walks over all of them. So a claim begins where the one before it
-ended: behind the last due job that it took, in the order of the queue.
+PostgreSQL keeps deleted rows until nobody can see them any more. While some session holds an old snapshot that is a
+long time, and a claim that begins at the front of the queue walks over all of them. So a claim begins where the one
+before it ended: behind the last due job that it took, in the order of the queue.
 
 That passes by a job that becomes visible behind the bound. New jobs are queued as of the database's now, so it can only
 be one whose transaction took longer to commit than claims took to get there, one that another claim had locked and gave

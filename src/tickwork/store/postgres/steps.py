@@ -48,8 +48,16 @@ class StepMaker:
         The attempt is looked at but not locked: who knows how long this transaction stays open.
         """
         ids = yield from self.insert(jobs, now, by, "is_current")
-        yield "SELECT pg_notify(%(channel)s, '')", {"channel": self._channel}
+        yield self._calling()
         return ids
+
+    def inserting(self, jobs: Sequence[NewJob], now: datetime | None, calls: bool) -> list[Statement]:
+        """The statements that store jobs without keys, and wake the workers if asked to."""
+        inserting = [(self._sql["insert_jobs"], {"now": now, **values}) for values in documents.new_jobs(jobs)]
+        return [*inserting, self._calling()] if calls else inserting
+
+    def _calling(self) -> Statement:
+        return "SELECT pg_notify(%(channel)s, '')", {"channel": self._channel}
 
     def finish(self, endings: Sequence[Finish], logs: Sequence[NewLog], now: datetime | None) -> Steps[set[JobId]]:
         """Store the last lines of attempts, then close them; the answer is whose were closed."""

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 import msgspec
 import psycopg
-from psycopg.pq import TransactionStatus
+from psycopg.pq import ExecStatus, TransactionStatus
 from psycopg.rows import dict_row
 
 from tickwork.clock import Clock, SystemClock
@@ -103,8 +103,7 @@ class Session:
         return self.run_sql(self._sql[statement], {"now": self.now, **texts})
 
     def run_sql(self, sql: str, values: dict[str, Any]) -> list[Any]:
-        cursor = self.connection.execute(sql.encode(), values)
-        return cursor.fetchall() if cursor.description else []
+        return _rows(self.connection.execute(sql.encode(), values))
 
     def run_together(self, statements: Sequence[Statement]) -> list[list[Any]]:
         """Run statements in one round trip, and outside of any other transaction in one of their own."""
@@ -112,7 +111,7 @@ class Session:
             return [self.run_sql(*statements[0])]
         with self.connection.pipeline():
             cursors = [self.connection.execute(sql.encode(), values) for sql, values in statements]
-        return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
+        return [_rows(cursor) for cursor in cursors]
 
 
 class PostgresStore:
@@ -202,10 +201,12 @@ class PostgresStore:
         if tx is not None:
             self._check_first()
             return run_inside(tx, self._steps.insert_and_call(jobs, self._now(), by))
-        single = by is None and all(job.key is None for job in jobs)
-        ids = self._perform(
-            lambda session: drive(self._steps.insert(jobs, session.now, by), session.run_sql), single=single
-        )
+        if by is None and all(job.key is None for job in jobs):
+            with self._notifier.ride() as rides:
+                self._perform(lambda session: session.run_together(self._steps.inserting(jobs, session.now, rides)))
+            return [job.id for job in jobs]
+        steps = self._steps.insert
+        ids = self._perform(lambda session: drive(steps(jobs, session.now, by), session.run_sql), single=False)
         self._notifier.call()
         return ids
 
@@ -518,6 +519,12 @@ class PostgresStore:
         self._notifier.flush()
         for pool in (self._pool, self._reserved, self._user_pool):
             pool.close()
+
+
+def _rows(cursor: psycopg.Cursor[Any]) -> list[Any]:
+    """What a statement gave back. (To ask for `cursor.description` would take longer than to fetch a row.)"""
+    gives_rows = cursor.pgresult is not None and cursor.pgresult.status == ExecStatus.TUPLES_OK
+    return cursor.fetchall() if gives_rows else []
 
 
 def _sender(pool: Pool, channel: str) -> Callable[[], None]:

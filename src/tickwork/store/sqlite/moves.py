@@ -1,7 +1,7 @@
 """What the verbs do to the rows of one SQLite file, inside a transaction that somebody else began and will commit.
 
-Batches go through `run_many`, one statement for all their rows. Whoever writes is alone in the file until the commit, so
-what was read a moment ago still holds.
+Batches go through `run_many`, one statement for all their rows. Whoever writes is alone in the file until the commit,
+so what was read a moment ago still holds.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ def _next_due_s(transaction: Transaction, asked: dict[str, Any], exhausted: bool
 
 
 def finish(transaction: Transaction, endings: Sequence[Finish], guard: str) -> dict[JobId, str]:
-    """Close attempts behind a guard and move their jobs on; return their workers. The others are not the current ones."""
+    """Close attempts behind a guard and move their jobs on; return their workers. The others are not current."""
     attempts = as_json({finish.job_id: finish.attempt for finish in endings})
     rows = transaction.run(guard, {"attempts": attempts, "now": transaction.now}) if endings else []
     closed = {row[0]: row for row in rows}
