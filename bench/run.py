@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import apsw
 import psycopg
 
 from bench.places import Place
@@ -16,7 +17,7 @@ from bench.stats import medians, spread
 from bench.worker import BenchFailed
 from tickwork.errors import TickworkError
 
-FAILURES = (BenchFailed, RawFailed, TickworkError, psycopg.Error, ImportError)
+FAILURES = (BenchFailed, RawFailed, TickworkError, apsw.Error, psycopg.Error, ImportError)
 
 
 @dataclass(slots=True)

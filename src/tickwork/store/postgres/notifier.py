@@ -15,10 +15,11 @@ from collections.abc import Callable, Iterator
 
 GAP_S = 0.01
 SHARE = 20  # rides may take this part of the time
+_IDLE_S = 1.0
 
 
 class Notifier:
-    """Calls at once, and then no more often than every GAP_S. No call is lost: a timer sends late ones."""
+    """Calls at once, and then no more often than every GAP_S. No call is lost: a thread sends late ones."""
 
     def __init__(self, send: Callable[[], None], monotonic: Callable[[], float]) -> None:
         self._send = send
@@ -27,61 +28,71 @@ class Notifier:
 
     def _begin(self) -> None:
         self._pid = os.getpid()
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
         self._sent_at = float("-inf")
         self._ride_at = float("-inf")
-        self._timer: threading.Timer | None = None
+        self._late = False  # a call is still to be sent
+        self._sends_late = False  # there is a thread that does so
+
+    def _stay_in_process(self) -> None:
+        if os.getpid() != self._pid:  # forked: the thread stayed with the parent
+            self._begin()
 
     @contextlib.contextmanager
     def ride(self) -> Iterator[bool]:
         """Around a transaction that brings work: whether it should call by itself. If not, a call follows it."""
-        rides = self._may_ride()
-        yield rides
-        if rides:
-            took_s = self._monotonic() - self._sent_at
-            self._ride_at = self._monotonic() + max(GAP_S, took_s * SHARE)
-        else:
-            self.call()
-
-    def _may_ride(self) -> bool:
-        if os.getpid() != self._pid:
-            self._begin()
-        with self._lock:
-            now = self._monotonic()
-            if self._timer is not None or now < max(self._sent_at + GAP_S, self._ride_at):
-                return False
-            self._sent_at = now
-            return True
+        self._stay_in_process()
+        with self._changed:
+            began = self._monotonic()
+            rides = began >= max(self._sent_at + GAP_S, self._ride_at)
+            if rides:
+                self._sent_at = began
+        try:
+            yield rides
+        finally:
+            if rides:
+                self._ride_at = began + (self._monotonic() - began) * SHARE
+            else:
+                self.call()
 
     def call(self) -> None:
         """Somebody should look for work."""
-        if os.getpid() != self._pid:  # forked: the timer stayed with the parent
-            self._begin()
-        with self._lock:
-            if self._timer is not None:
-                return
-            wait_s = self._sent_at + GAP_S - self._monotonic()
-            if wait_s > 0 and self._send_later(wait_s):
+        self._stay_in_process()
+        with self._changed:
+            if self._monotonic() < self._sent_at + GAP_S and self._send_later():
                 return
             self._sent_at = self._monotonic()
         self._send()
 
-    def _send_later(self, wait_s: float) -> bool:
-        timer = threading.Timer(wait_s, self.flush)
-        timer.daemon = True
-        with contextlib.suppress(RuntimeError):  # no new threads while the interpreter ends
-            timer.start()
-            self._timer = timer
-        return self._timer is not None
+    def _send_later(self) -> bool:
+        if not self._sends_late:
+            thread = threading.Thread(target=self._keep_sending, name="tickwork-notifier", daemon=True)
+            with contextlib.suppress(RuntimeError):  # no new threads while the interpreter ends
+                thread.start()
+                self._sends_late = True
+        if self._sends_late and not self._late:
+            self._late = True
+            self._changed.notify()
+        return self._sends_late
+
+    def _keep_sending(self) -> None:
+        """Send late calls at their time, until there was none for a while."""
+        while True:
+            with self._changed:
+                if not self._late and not self._changed.wait(_IDLE_S):
+                    self._sends_late = False
+                    return
+                wait_s = self._sent_at + GAP_S - self._monotonic()
+            threading.Event().wait(max(0.0, wait_s))
+            self.flush()
 
     def flush(self) -> None:
         """Send what still waits to be sent."""
         if os.getpid() != self._pid:
             return
-        with self._lock:
-            timer, self._timer = self._timer, None
-            if timer is None:
+        with self._changed:
+            late, self._late = self._late, False
+            if not late:
                 return
             self._sent_at = self._monotonic()
-        timer.cancel()
         self._send()
