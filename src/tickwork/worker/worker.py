@@ -40,7 +40,8 @@ CANCEL_LOOK_S = 1.0
 LEASE_LOOK_S = 1.0  # how often to look whether a lease that ran out was renewed after all
 NOTES_S = 0.5  # logs and progress are stored this often while handlers run
 KILL_GRACE_S = 1.5  # a child may end its own overdue attempt, before it is killed
-UNKNOWN_LOOK_S = 5.0
+UNKNOWN_LOOK_S = 5.0  # how often to look for jobs that nobody here can run
+UNKNOWN_SHARE = 50  # or less often, where that takes more than this part of the time
 FINISH_BATCH = 500
 
 
@@ -531,11 +532,14 @@ class Worker:
 
     def _look_for_unknown(self, now: float) -> None:
         """Say once of each task that stands in our queues and that we cannot run, so that nobody has to wonder."""
-        if now - self._unknown_at < UNKNOWN_LOOK_S:
+        if now < self._unknown_at:
             return
-        self._unknown_at = now
+        began = self._clock.monotonic()
         known = {task.name for task in self._definitions}
-        for name in self._store.due_tasks([queue for queue, _ in self._options.queues]) - known - self._unknown:
+        due = self._store.due_tasks([queue for queue, _ in self._options.queues])
+        took = self._clock.monotonic() - began
+        self._unknown_at = now + max(UNKNOWN_LOOK_S, took * UNKNOWN_SHARE)
+        for name in due - known - self._unknown:
             self._unknown.add(name)
             nearest = get_close_matches(name, known, n=1)
             _log.warning(

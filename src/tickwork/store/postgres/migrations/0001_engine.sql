@@ -66,7 +66,8 @@ CREATE TABLE tickwork.running (
     autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0
 );
 
-CREATE INDEX running_worker ON tickwork.running (worker);
+-- What a worker holds is not indexed: it is asked for only when the worker was lost, and every job would pay for it.
+CREATE INDEX running_cancelled ON tickwork.running (worker) WHERE cancel_at IS NOT NULL;
 
 -- The last attempt of an ended job is in its row here; earlier ones are in attempts.
 CREATE TABLE tickwork.finished (

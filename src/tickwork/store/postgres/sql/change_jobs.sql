@@ -153,6 +153,6 @@ k AS (
 w AS (
     DELETE FROM tickwork.workers t
     WHERE  t.lease_until < (SELECT now FROM clock) - %(lost_us)s::bigint * interval '1 microsecond'
-    AND    NOT EXISTS (SELECT FROM tickwork.running r WHERE r.worker = t.id)
+    AND    t.id <> ALL (ARRAY(SELECT DISTINCT r.worker FROM tickwork.running r))
 )
 SELECT count(*) FROM doomed

@@ -52,8 +52,9 @@ SELECT name, sum(due)::bigint, sum(later)::bigint, sum(running)::bigint, min(old
 -- :workers
 SELECT w.id, w.host, w.pid, w.version, w.queues, w.tasks, w.slots,
        CASE WHEN w.lease_until < coalesce(%(now)s::timestamptz, clock_timestamp()) THEN 'lost' ELSE w.state END,
-       w.started_at, w.lease_until, (SELECT count(*) FROM tickwork.running r WHERE r.worker = w.id)
-FROM   tickwork.workers w WHERE w.state <> 'ended' ORDER BY w.started_at, w.id
+       w.started_at, w.lease_until, coalesce(held.count, 0)
+FROM   tickwork.workers w LEFT JOIN (SELECT worker, count(*) FROM tickwork.running GROUP BY worker) held ON held.worker = w.id
+WHERE  w.state <> 'ended' ORDER BY w.started_at, w.id
 
 -- :task_definition
 SELECT name, queue, priority, policy, schema FROM tickwork.tasks WHERE name = %(name)s

@@ -62,7 +62,8 @@ CREATE TABLE tickwork_running (
     progress_note TEXT
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX tickwork_running_worker ON tickwork_running (worker);
+-- What a worker holds is not indexed: it is asked for only when the worker was lost, and every job would pay for it.
+CREATE INDEX tickwork_running_cancelled ON tickwork_running (worker) WHERE cancel_at IS NOT NULL;
 
 -- The last attempt of an ended job is in its row here; earlier ones are in tickwork_attempts.
 CREATE TABLE tickwork_finished (

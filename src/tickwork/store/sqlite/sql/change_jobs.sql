@@ -54,7 +54,7 @@ DELETE FROM tickwork_saved WHERE job_id IN (SELECT value FROM json_each(?))
 
 -- :prune_workers
 DELETE FROM tickwork_workers
-WHERE lease_until < ? AND NOT EXISTS (SELECT 1 FROM tickwork_running r WHERE r.worker = tickwork_workers.id)
+WHERE lease_until < ? AND id NOT IN (SELECT worker FROM tickwork_running)
 
 -- :prune_keys
 DELETE FROM tickwork_keys WHERE until <= ?

@@ -51,8 +51,10 @@ SELECT name, sum(due) AS due, sum(later) AS later, sum(running) AS running, min(
 -- :workers
 SELECT w.id, w.host, w.pid, w.version, w.queues, w.tasks, w.slots,
        CASE WHEN w.lease_until < :now THEN 'lost' ELSE w.state END AS state, w.started_at, w.lease_until,
-       (SELECT count(*) FROM tickwork_running r WHERE r.worker = w.id) AS running
-FROM   tickwork_workers w WHERE w.state <> 'ended' ORDER BY w.started_at
+       coalesce(held.count, 0) AS running
+FROM   tickwork_workers w
+LEFT   JOIN (SELECT worker, count(*) AS count FROM tickwork_running GROUP BY worker) held ON held.worker = w.id
+WHERE  w.state <> 'ended' ORDER BY w.started_at
 
 -- :task_definition
 SELECT name, queue, priority, policy, schema FROM tickwork_tasks WHERE name = ?
