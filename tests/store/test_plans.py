@@ -146,19 +146,6 @@ VERBS: dict[str, Callable[[Filled], object]] = {
 }
 
 
-_NO_STATE = "a state that is a parameter cannot use the index on finished jobs that did not succeed"
-WALKS = {
-    ("sqlite", "list queued"): "it walks all newer jobs, which are not queued",
-    ("sqlite", "list running"): "it walks all jobs",
-    ("sqlite", "list succeeded"): "it reads and sorts all finished jobs",
-    ("sqlite", "list failed"): _NO_STATE,
-    ("sqlite", "list dead"): "it reads and sorts all finished jobs",
-    ("sqlite", "list dead of a task"): "it walks all jobs of the task",
-    ("postgres", "list queued"): "a later page walks all the earlier ones: its bound is on jobs, not on queue",
-    ("postgres", "list failed"): _NO_STATE,
-}
-
-
 # -- both stores, small and large
 
 
@@ -202,14 +189,8 @@ def _postgres(url: str, schema: str, clock: VirtualClock) -> Store:
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_verb_does_no_more_on_a_store_ten_times_as_large(
-    verb: str,
-    kind: str,
-    filled: tuple[Filled, Filled],
-    effort: SqliteEffort | PostgresEffort,
-    request: pytest.FixtureRequest,
+    verb: str, filled: tuple[Filled, Filled], effort: SqliteEffort | PostgresEffort
 ) -> None:
-    if reason := WALKS.get((kind, verb)):
-        request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
     call = VERBS[verb]
     for on in filled:
         call(on)  # what is remembered from the time before is remembered
@@ -221,7 +202,6 @@ def test_a_verb_does_no_more_on_a_store_ten_times_as_large(
 PAGES = [verb for verb in VERBS if verb.startswith("list")]
 
 
-@pytest.mark.xfail(reason="our connections do not set max_parallel_workers_per_gather = 0", strict=True)
 def test_no_page_of_jobs_has_helpers_started_for_it(postgres_database: str) -> None:
     """They take 5 ms to start; a page is read in less than one."""
     clock = VirtualClock()

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import groupby
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -159,8 +159,20 @@ def job_view(row: Mapping[str, Any], instant: Callable[[Any], datetime]) -> JobV
     )
 
 
-def conditions(which: JobFilter) -> tuple[list[str], dict[str, Any]]:
-    """A filter as SQL conditions on j(obs), q(ueue), r(unning) and f(inished), with `{name}` where a value goes."""
+class Page(NamedTuple):
+    """How to select a page of jobs: where it begins, the column of its ids, and conditions with `{name}` for values."""
+
+    begins: str
+    id: str
+    conditions: list[str]
+    values: dict[str, Any]
+
+
+def page(which: JobFilter) -> Page:
+    """A filter as SQL on j(obs), q(ueue), r(unning) and f(inished).
+
+    A state is written out, not a value: an index on some states is of use only to a statement that names them.
+    """
     found: list[str] = []
     values: dict[str, Any] = {}
     for name, sql in _PLAIN.items():
@@ -168,21 +180,30 @@ def conditions(which: JobFilter) -> tuple[list[str], dict[str, Any]]:
         if value is not None:
             found.append(sql)
             values[name] = value
+    state = JobState.FAILED if which.dead else which.state
     if which.dead:
-        found.append("f.state = 'failed' AND f.discarded_at IS NULL")
-    match which.state:
+        found.append("f.discarded_at IS NULL")
+    if state is not None and which.state not in (None, state):
+        found.append("false")  # dead, and in another state: nobody is
+    match state:
         case None:
-            pass
+            begins, id = "from_jobs", "j.id"
         case JobState.QUEUED:
-            found.append("q.job_id IS NOT NULL")
+            begins, id = "from_queue", "q.job_id"
         case JobState.RUNNING:
-            found.append("r.job_id IS NOT NULL")
+            begins, id = "from_running", "r.job_id"
         case _:
-            found.append("f.state = {state}")
-            values["state"] = which.state.value
-    return found, values
+            begins, id = "from_finished", "f.job_id"
+            found.append(f"f.state = '{state.value}'")
+            if state is not JobState.SUCCEEDED:
+                found.append("f.state <> 'succeeded'")  # as the index says; SQLite does not see that it follows
+    if which.key or which.collection or which.parent or which.ids is not None:  # those are few, wherever they stand
+        begins, id = "from_jobs", "j.id"
+        found += [f"{alias}.job_id IS NOT NULL" for alias in _STANDS.get(state, ())]
+    return Page(begins, id, found, values)
 
 
+_STANDS: dict[JobState | None, str] = {JobState.QUEUED: "q", JobState.RUNNING: "r"}
 _PLAIN = {
     "task": "j.task = {task}",
     "queue": "j.queue = {queue}",

@@ -62,6 +62,7 @@ _PLANS = {
     "enable_seqscan": "off",
     "enable_hashjoin": "off",
     "enable_mergejoin": "off",
+    "max_parallel_workers_per_gather": "0",  # helpers take longer to start than a page takes to read
 }
 
 BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"

@@ -220,7 +220,7 @@ class PostgresStore:
         return {view.id: view for view in self._views(_AMONG.format(ids="%(ids)s"), {"ids": _ids(ids)})}
 
     def list_jobs(self, which: JobFilter, limit: int, before: JobId | None = None) -> list[JobView]:
-        found, values = codec.conditions(which)
+        begins, id, found, values = codec.page(which)
         if which.ids is not None:
             found.append(_AMONG)
             values["ids"] = _ids(which.ids)
@@ -228,13 +228,14 @@ class PostgresStore:
             found.append(_LABELLED)
             values["label"] = which.label
         if before is not None:
-            found.append("j.id < {before}::uuid")
+            found.append(f"{id} < {{before}}::uuid")
             values["before"] = codec.checked_id(before)
         where = " AND ".join(found).format_map({name: f"%({name})s" for name in values}) or "true"
-        return self._views(f"{where} ORDER BY j.id DESC LIMIT %(page)s::bigint", {**values, "page": limit})
+        end = f"{where} ORDER BY {id} DESC LIMIT %(page)s::bigint"
+        return self._views(end, {**values, "page": limit}, begins)
 
-    def _views(self, where: str, values: dict[str, Any]) -> list[JobView]:
-        sql = f"{self._sql['job_columns']} WHERE {where}".encode()
+    def _views(self, where: str, values: dict[str, Any], begins: str = "from_jobs") -> list[JobView]:
+        sql = f"{self._sql['job_columns']} {self._sql[begins]} WHERE {where}".encode()
 
         def read(session: Session) -> list[dict[str, Any]]:
             with session.connection.cursor(row_factory=dict_row) as cursor:

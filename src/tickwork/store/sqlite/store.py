@@ -90,12 +90,14 @@ class SqliteStore:
 
     def get_jobs(self, ids: Sequence[JobId]) -> dict[JobId, JobView]:
         with self._read() as transaction:
-            rows = transaction.connection.rows(SQL["job_columns"] + SQL["of_these"], (moves.as_json(list(ids)),))
+            rows = transaction.connection.rows(
+                SQL["job_columns"] + SQL["from_jobs"] + SQL["of_these"], (moves.as_json(list(ids)),)
+            )
         views = (codec.job_view(row, from_us) for row in rows)
         return {view.id: view for view in views}
 
     def list_jobs(self, which: JobFilter, limit: int, before: JobId | None = None) -> list[JobView]:
-        found, values = codec.conditions(which)
+        begins, id, found, values = codec.page(which)
         if which.ids is not None:
             found.append("j.id IN (SELECT value FROM json_each({ids}))")
             values["ids"] = moves.as_json(list(which.ids))
@@ -103,11 +105,11 @@ class SqliteStore:
             found.append("EXISTS (SELECT 1 FROM json_each(j.labels) WHERE value = {label})")
             values["label"] = which.label
         if before is not None:
-            found.append("j.id < {before}")
+            found.append(f"{id} < {{before}}")
             values["before"] = codec.checked_id(before)
         where = " AND ".join(found) or "true"
         where = where.format_map({name: f":{name}" for name in values})
-        sql = f"{SQL['job_columns']} WHERE {where} ORDER BY j.id DESC LIMIT :page"
+        sql = f"{SQL['job_columns']} {SQL[begins]} WHERE {where} ORDER BY {id} DESC LIMIT :page"
         with self._read() as transaction:
             rows = transaction.connection.rows(sql, {**values, "page": limit})
         return [codec.job_view(row, from_us) for row in rows]

@@ -13,10 +13,28 @@ SELECT j.id::text, j.task, j.queue, j.priority, j.args, j.policy, j.key, j.colle
        coalesce(r.claimed_at, f.started_at) AS started_at,
        f.ended_at, r.cancel_at IS NOT NULL AS cancel_requested, r.progress, r.progress_note, f.result, f.error,
        f.discarded_at IS NOT NULL AS discarded
+
+-- :from_jobs
+-- A page of jobs in one state begins at the table of that state, else it would walk all the others.
 FROM   tickwork.jobs j
 LEFT   JOIN tickwork.queue q ON q.job_id = j.id
 LEFT   JOIN tickwork.running r ON r.job_id = j.id
 LEFT   JOIN tickwork.finished f ON f.job_id = j.id
+
+-- :from_queue
+FROM   tickwork.queue q JOIN tickwork.jobs j ON j.id = q.job_id
+LEFT   JOIN tickwork.running r ON r.job_id = q.job_id
+LEFT   JOIN tickwork.finished f ON f.job_id = q.job_id
+
+-- :from_running
+FROM   tickwork.running r JOIN tickwork.jobs j ON j.id = r.job_id
+LEFT   JOIN tickwork.queue q ON q.job_id = r.job_id
+LEFT   JOIN tickwork.finished f ON f.job_id = r.job_id
+
+-- :from_finished
+FROM   tickwork.finished f JOIN tickwork.jobs j ON j.id = f.job_id
+LEFT   JOIN tickwork.queue q ON q.job_id = f.job_id
+LEFT   JOIN tickwork.running r ON r.job_id = f.job_id
 
 -- :find_key
 SELECT job_id::text FROM (

@@ -12,10 +12,28 @@ SELECT j.id, j.task, j.queue, j.priority, j.args, j.policy, j.key, j.collection,
        coalesce(r.claimed_at, f.started_at) AS started_at,
        f.ended_at, r.cancel_at IS NOT NULL AS cancel_requested, r.progress, r.progress_note, f.result, f.error,
        f.discarded_at IS NOT NULL AS discarded
+
+-- :from_jobs
+-- A page of jobs in one state begins at the table of that state, else it would walk all the others. CROSS JOIN keeps that order.
 FROM   tickwork_jobs j
 LEFT   JOIN tickwork_queue q ON q.job_id = j.id
 LEFT   JOIN tickwork_running r ON r.job_id = j.id
 LEFT   JOIN tickwork_finished f ON f.job_id = j.id
+
+-- :from_queue
+FROM   tickwork_queue q CROSS JOIN tickwork_jobs j ON j.id = q.job_id
+LEFT   JOIN tickwork_running r ON r.job_id = q.job_id
+LEFT   JOIN tickwork_finished f ON f.job_id = q.job_id
+
+-- :from_running
+FROM   tickwork_running r CROSS JOIN tickwork_jobs j ON j.id = r.job_id
+LEFT   JOIN tickwork_queue q ON q.job_id = r.job_id
+LEFT   JOIN tickwork_finished f ON f.job_id = r.job_id
+
+-- :from_finished
+FROM   tickwork_finished f CROSS JOIN tickwork_jobs j ON j.id = f.job_id
+LEFT   JOIN tickwork_queue q ON q.job_id = f.job_id
+LEFT   JOIN tickwork_running r ON r.job_id = f.job_id
 
 -- :of_these
 WHERE j.id IN (SELECT value FROM json_each(?))
