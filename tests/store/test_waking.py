@@ -152,6 +152,31 @@ class TestNotifier:
             assert sent.acquire(blocking=False)
             times[0] += 2 * GAP_S
 
+    def test_the_first_call_rides_on_its_transaction_and_those_after_it_follow_theirs(
+        self, sent: threading.Semaphore
+    ) -> None:
+        times = [100.0]
+        notifier = self.make(sent, times)
+        with notifier.ride() as rides:
+            assert rides
+        with notifier.ride() as rides:
+            assert not rides, "too soon"
+            assert not sent.acquire(timeout=3 * GAP_S), "nothing is told before it is committed"
+        assert sent.acquire(timeout=5)
+        times[0] += 2 * GAP_S
+        with notifier.ride() as rides:
+            assert rides
+
+    def test_after_a_ride_that_took_long_others_do_not_ride(self, sent: threading.Semaphore) -> None:
+        times = [100.0]
+        notifier = self.make(sent, times)
+        with notifier.ride():
+            times[0] += 1.0
+        times[0] += 2 * GAP_S
+        with notifier.ride() as rides:
+            assert not rides
+        assert sent.acquire(blocking=False), "it is told of all the same, and at once"
+
     def test_what_waits_is_sent_before_the_end(self, sent: threading.Semaphore) -> None:
         notifier = self.make(sent, [100.0])
         notifier.call()
