@@ -77,8 +77,7 @@ class Liveness:
         owner = self._world.judge.account.identities[row.worker]
         if owner.dead or owner.lease.worker != row.worker:
             return False
-        held = owner.worker._held.get(row.job_id)
-        if held is not None and held.job.attempt == row.attempt:
+        if owner.worker._held.attempt(row.job_id, row.attempt) is not None:
             return True
         return any((one.job_id, one.attempt) == (row.job_id, row.attempt) for one in owner.worker._endings)
 

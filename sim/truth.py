@@ -39,9 +39,8 @@ class Truth:
     def goes_on(self, process: WorkerProcess) -> None:
         """R10: and by then it has told its handlers to stop, also while the store does not answer."""
         lease, now = process.lease, process.clock.monotonic()
-        held = process.worker._held.values()
-        unstarted = process.worker._unstarted
-        heedless = [one.job.job_id for one in held if one.job.job_id not in unstarted and not one.cancelled]
+        held = process.worker._held
+        heedless = [one.job.job_id for one in held if not one.cancelled and not held.starts(one)]
         over_s = now - lease.until
         late = heedless and over_s > _LATE_S and not lease.lost
         hold(not late, "R10", f"{process.name} goes on with {heedless} {over_s:g} s after its lease")
@@ -53,8 +52,7 @@ class Truth:
         hold(key in self._account.claims and key not in self._handlers, "S3", f"{what} begins, and should not")
         early_us = given.run_at_us - self._account.store_now()
         hold(early_us <= AHEAD_US * 2 * DRIFT, "S14", f"{what} began {early_us / 1e6:g} s early")
-        held = process.worker._held.get(given.job_id)
-        own = held is not None and held.job.attempt == given.attempt
+        own = process.worker._held.attempt(given.job_id, given.attempt) is not None
         hold(own, "OWN", f"{what} began in {process.name}, which does not hold it any more")
         for number in range(1, given.attempt):
             self._judge_older(what, (given.job_id, number))

@@ -13,16 +13,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from difflib import get_close_matches
-from heapq import heappop, heappush
 from math import inf
 from random import Random
 from typing import Protocol, assert_never
 
-import msgspec
-
 from tickwork.clock import Clock
 from tickwork.core.ids import JobId, WorkerId
-from tickwork.core.job import Claimed, TaskDefinition
+from tickwork.core.job import TaskDefinition
 from tickwork.core.outcome import Crashed, Ending, Released, TimedOut, decide
 from tickwork.core.why import gist
 from tickwork.errors import StoreError
@@ -30,6 +27,7 @@ from tickwork.store import base
 from tickwork.store.base import AHEAD_LIMIT, Finish, NewLog, OpenAttempt, Progress, Store
 from tickwork.worker import messages
 from tickwork.worker.heartbeat import Lease
+from tickwork.worker.holdings import Held, Holdings
 from tickwork.worker.messages import Answer, Assignment, Died, End, FromExecutor
 from tickwork.worker.pace import BATCH, Pace
 
@@ -93,15 +91,6 @@ class WorkerOptions:
     version: str = ""
 
 
-class Held(msgspec.Struct):
-    """A job that this worker holds: claimed, and running or about to."""
-
-    job: Claimed
-    claimed_mono: float
-    start_at: float
-    cancelled: bool = False
-
-
 @dataclass(slots=True)
 class Notes:
     """What handlers said that need not be stored at once."""
@@ -138,9 +127,7 @@ class Worker:
         self._rng = rng
         self._poll_s = poll_s
         self._pace = Pace(options.slots)
-        self._held: dict[str, Held] = {}
-        self._unstarted: dict[str, Held] = {}  # those of them whose time has not come
-        self._kills: list[tuple[float, str, int]] = []  # a heap: when to kill what does not end by itself
+        self._held = Holdings()
         self._inbox: deque[tuple[Source, FromExecutor | Died]] = deque()
         self._asks: deque[tuple[Source, messages.Ask]] = deque()
         self._endings: list[Finish] = []  # decided, and not yet stored
@@ -191,7 +178,8 @@ class Worker:
 
     def patience(self, now: float) -> float:
         """How long it may be left alone even while the store does not answer: until a handler has to be ended."""
-        times = [kill_at - now for kill_at, _, _ in self._kills[:1]]
+        kill_at = self._held.next_kill()
+        times = [] if kill_at is None else [kill_at - now]
         left = self._lease.left(now)
         if self._held and left > 0:
             times.append(left)
@@ -207,7 +195,7 @@ class Worker:
         """End whatever still runs and give it back, uncharged; then leave."""
         self._pools.kill_all()
         self._listen(self._clock.monotonic())  # what had ended just before
-        for held in list(self._held.values()):
+        for held in self._held:
             self._end(held, Released(), 0.0)
         self._settle()
         if self._lease.worker is not None:
@@ -242,8 +230,8 @@ class Worker:
 
     def _let_go(self, cause: str) -> None:
         """Stop every handler before the store may give its job to somebody else."""
-        for held in self._held.values():
-            if held.job.job_id not in self._unstarted and not held.cancelled:
+        for held in self._held:
+            if not held.cancelled and not self._held.starts(held):
                 held.cancelled = True
                 _log.warning("Job %s is stopped: %s.", held.job.job_id, cause)
                 self._pools.interrupt(held.job.job_id, held.job.attempt, "stop")
@@ -253,8 +241,6 @@ class Worker:
         self._inbox.clear()
         self._asks.clear()
         self._held.clear()
-        self._unstarted.clear()
-        self._kills.clear()
         self._endings.clear()
         self._unsure_until = None
         self._notes = Notes()
@@ -292,7 +278,7 @@ class Worker:
 
     def _note(self, message: messages.Wrote | messages.Progressed) -> None:
         job_id, attempt = JobId(message.job_id), message.attempt
-        if self._mine(job_id, attempt) is None:
+        if self._held.attempt(job_id, attempt) is None:
             return
         if isinstance(message, messages.Wrote):
             self._notes.logs.append(NewLog(job_id, attempt, message.seq, message.text))
@@ -300,27 +286,23 @@ class Worker:
             self._notes.progress[job_id] = Progress(job_id, attempt, message.fraction, message.note)
 
     def _hear_start(self, start: messages.Started) -> None:
-        held = self._mine(start.job_id, start.attempt)
+        held = self._held.attempt(start.job_id, start.attempt)
         if held is not None and held.job.policy.timeout is not None:
             kill_at = start.began + held.job.policy.timeout.total_seconds() + KILL_GRACE_S
-            heappush(self._kills, (kill_at, start.job_id, start.attempt))
+            self._held.kill_at(kill_at, start.job_id, start.attempt)
 
     def _hear_stuck(self, stuck: messages.Stuck) -> None:
         """An attempt does not let itself be ended: kill its process. What ran beside it is not to blame."""
         self._hear_end(End(stuck.job_id, stuck.attempt, stuck.kind, stuck.began, error=stuck.error))
         self._release_others(self._pools.kill_holder(stuck.job_id))
 
-    def _mine(self, job_id: str, attempt: int) -> Held | None:
-        held = self._held.get(job_id)
-        return held if held is not None and held.job.attempt == attempt else None
-
     def _hear_end(self, end: End) -> None:
-        held = self._mine(end.job_id, end.attempt)
+        held = self._held.attempt(end.job_id, end.attempt)
         if held is None:
             return
         self._pace.took(end.took)
         if end.settled:
-            self._forget(end.job_id)
+            self._held.forget(end.job_id)
         else:
             self._end(held, end.ending(), max(0.0, end.began - held.claimed_mono))
 
@@ -346,7 +328,7 @@ class Worker:
             source.send(answer)
 
     def _answer(self, ask: messages.Ask, job_id: JobId) -> Answer:
-        if self._mine(job_id, ask.attempt) is None:
+        if self._held.attempt(job_id, ask.attempt) is None:
             return Answer(ask.request, False, None)
         if ask.state is None:
             return Answer(ask.request, True, self._store.saved_state(job_id))
@@ -356,13 +338,9 @@ class Worker:
 
     def _end(self, held: Held, ending: Ending, waited: float) -> None:
         job = held.job
-        self._forget(job.job_id)
+        self._held.forget(job.job_id)
         transition = decide(job.policy, job.failures, job.crashes, job.alone, ending, self._rng)
         self._endings.append(Finish(job.job_id, job.attempt, transition, round(waited * 1e6)))
-
-    def _forget(self, job_id: str) -> None:
-        del self._held[job_id]
-        self._unstarted.pop(job_id, None)
 
     def _settle(self) -> None:
         """Store how attempts ended, with what they wrote, in one transaction a batch."""
@@ -415,23 +393,18 @@ class Worker:
             return
         self._cancels_at = now
         for job_id, attempt in self._store.cancel_requests(self._lease.worker):
-            held = self._mine(job_id, attempt)
+            held = self._held.attempt(job_id, attempt)
             if held is None or held.cancelled:
                 continue
             held.cancelled = True
-            if job_id not in self._unstarted:
-                self._pools.interrupt(job_id, attempt, "cancel")
-            else:
+            if self._held.starts(held):
                 self._end(held, Released(), 0.0)  # the store turns it into cancelled
+            else:
+                self._pools.interrupt(job_id, attempt, "cancel")
 
     def _kill_overdue(self, now: float) -> None:
         """Kill children whose attempt is past its time limit and which did not end it themselves."""
-        overdue = []
-        while self._kills and (self._kills[0][0] < now or self._mine(*self._kills[0][1:]) is None):
-            _, job_id, attempt = heappop(self._kills)
-            held = self._mine(job_id, attempt)
-            if held is not None:
-                overdue.append(held)
+        overdue = self._held.overdue(now)
         for held in overdue:  # all of them first: one must not be given back uncharged because another one was killed
             timeout = held.job.policy.timeout
             limit = "" if timeout is None else f" of {timeout.total_seconds():g} s"
@@ -473,7 +446,9 @@ class Worker:
         if claims is None:
             self._renew(worker)
             return 1, None
-        self._take(claims.jobs)
+        replied = self._clock.monotonic()  # the store took its time
+        self._held.take(claims.jobs, replied)
+        self._start_due(replied)
         if not claims.jobs:
             self._look_for_unknown(now)
         self._look_again = None if claims.again_s is None else now + claims.again_s
@@ -484,7 +459,7 @@ class Worker:
         """Give back what a claim took that was not answered: as long as this worker lives, nobody else would."""
         if self._unsure_until is None or now < self._unsure_at or self._lease.worker is None:
             return
-        known = {(held.job.job_id, held.job.attempt) for held in self._held.values()}
+        known = {(held.job.job_id, held.job.attempt) for held in self._held}
         known |= {(finish.job_id, finish.attempt) for finish in self._endings}
         found = self._store.open_attempts(self._lease.worker)
         unknown = [one for one in found if (one.job_id, one.attempt) not in known]
@@ -498,30 +473,15 @@ class Worker:
         transition = decide(one.policy, one.failures, one.crashes, one.alone, Released(), self._rng)
         return Finish(one.job_id, one.attempt, transition)
 
-    def _take(self, jobs: Sequence[Claimed]) -> None:
-        """Hold claimed jobs, and start those whose time has come.
-
-        The store read its clock before its reply came, so a wait that is counted from the reply cannot be too short.
-        """
-        now = self._clock.monotonic()
-        taken: dict[str, Held] = {
-            job.job_id: Held(job, now, now + max(0, job.run_at_us - job.claimed_at_us) / 1e6) for job in jobs
-        }
-        self._held |= taken
-        self._unstarted |= taken
-        self._start_due(now)
-
     def _start_due(self, now: float) -> None:
         """Start what is due, unless the lease ran out: a claim may have been answered that late."""
-        if not self._unstarted or self._lease.left(now) <= 0:
+        if self._lease.left(now) <= 0:
             return
-        due = [held for held in self._unstarted.values() if held.start_at <= now]
+        due = self._held.start_due(now)
         for alone in (False, True):
-            batch = [held for held in due if held.job.alone is alone]
+            batch = [held.assignment() for held in due if held.job.alone is alone]
             if batch:
-                self._pools.submit([_assignment(held) for held in batch], alone)
-        for held in due:
-            del self._unstarted[held.job.job_id]
+                self._pools.submit(batch, alone)
 
     def _queues(self) -> list[str]:
         """The queues in a random order in which heavier ones come first more often; nobody starves."""
@@ -559,16 +519,8 @@ class Worker:
         if self._look_again is not None and owning and not self.draining:
             times.append(self._look_again)
         if owning:
-            times.extend(held.start_at for held in self._unstarted.values())
+            times.extend(self._held.start_times())
         if self._held:
             times.append(now + self.patience(now))
             times.append(now + (NOTES_S if self._notes.logs or self._notes.progress else CANCEL_LOOK_S))
         return max(0.0, min(times) - now)
-
-
-def _assignment(held: Held) -> Assignment:
-    job = held.job
-    policy = job.policy
-    timeout_s = None if policy.timeout is None else policy.timeout.total_seconds()
-    what = (job.job_id, job.attempt, job.task, job.queue, job.args, timeout_s, policy.retry_on, policy.give_up_on)
-    return Assignment(*what, job.run_at_us, job.claimed_at_us, held.claimed_mono)

@@ -1,0 +1,104 @@
+"""The jobs that a worker holds, kept so that a tick costs as much as has changed, however many there are."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from heapq import heappop, heappush
+
+import msgspec
+
+from tickwork.core.job import Claimed
+from tickwork.worker.messages import Assignment
+
+
+class Held(msgspec.Struct):
+    """A job that this worker holds: claimed, and running or about to."""
+
+    job: Claimed
+    claimed_mono: float
+    start_at: float
+    cancelled: bool = False
+
+    def assignment(self) -> Assignment:
+        """What a child is told to run it."""
+        job, policy = self.job, self.job.policy
+        timeout_s = None if policy.timeout is None else policy.timeout.total_seconds()
+        what = (job.job_id, job.attempt, job.task, job.queue, job.args, timeout_s, policy.retry_on, policy.give_up_on)
+        return Assignment(*what, job.run_at_us, job.claimed_at_us, self.claimed_mono)
+
+
+class Holdings:
+    """Held jobs by id, those of them that wait for their time, and when to kill those that may not run for ever."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, Held] = {}
+        self._waiting: dict[str, Held] = {}
+        self._kills: list[tuple[float, str, int]] = []  # a heap; what is not held any more is left in it for a while
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def __iter__(self) -> Iterator[Held]:
+        return iter(list(self._held.values()))
+
+    def get(self, job_id: str) -> Held | None:
+        return self._held.get(job_id)
+
+    def attempt(self, job_id: str, attempt: int) -> Held | None:
+        """The job, if this is the attempt of it that is held."""
+        held = self._held.get(job_id)
+        return held if held is not None and held.job.attempt == attempt else None
+
+    def take(self, jobs: Sequence[Claimed], now: float) -> None:
+        """Hold claimed jobs.
+
+        The store read its clock before its reply came, so a wait that is counted from the reply cannot be too short.
+        """
+        for job in jobs:
+            held = Held(job, now, now + max(0, job.run_at_us - job.claimed_at_us) / 1e6)
+            self._held[job.job_id] = self._waiting[job.job_id] = held
+
+    def forget(self, job_id: str) -> None:
+        del self._held[job_id]
+        self._waiting.pop(job_id, None)
+
+    def clear(self) -> None:
+        self._held.clear()
+        self._waiting.clear()
+        self._kills.clear()
+
+    # -- those whose time has not come
+
+    def starts(self, held: Held) -> bool:
+        """Whether it is still to be started."""
+        return held.job.job_id in self._waiting
+
+    def start_times(self) -> Collection[float]:
+        return [held.start_at for held in self._waiting.values()]
+
+    def start_due(self, now: float) -> list[Held]:
+        """Those whose time has come; from here on they count as started."""
+        due = [held for held in self._waiting.values() if held.start_at <= now]
+        for held in due:
+            del self._waiting[held.job.job_id]
+        return due
+
+    # -- those that may not run for ever
+
+    def kill_at(self, time: float, job_id: str, attempt: int) -> None:
+        """Have an attempt in `overdue` once its time is up, unless it has ended."""
+        heappush(self._kills, (time, job_id, attempt))
+
+    def next_kill(self) -> float | None:
+        """When to look for overdue ones; perhaps too early, never too late."""
+        return self._kills[0][0] if self._kills else None
+
+    def overdue(self, now: float) -> list[Held]:
+        """Those that should have ended by now."""
+        found: list[Held] = []
+        while self._kills and (self._kills[0][0] < now or self.attempt(*self._kills[0][1:]) is None):
+            _, job_id, attempt = heappop(self._kills)
+            held = self.attempt(job_id, attempt)
+            if held is not None:
+                found.append(held)
+        return found
