@@ -13,13 +13,12 @@ import logging
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from random import Random
 from typing import Any, TypeVar
 
-import msgspec
 import psycopg
-from psycopg.pq import ExecStatus, TransactionStatus
+from psycopg.pq import TransactionStatus
 from psycopg.rows import dict_row
 
 from tickwork.clock import Clock, SystemClock
@@ -28,7 +27,6 @@ from tickwork.core.job import (
     LOWEST_PRIORITY,
     AttemptState,
     AttemptView,
-    Claimed,
     JobFilter,
     JobState,
     JobView,
@@ -56,7 +54,7 @@ from tickwork.store.base import (
 from tickwork.store.codec import duration_us, from_us
 from tickwork.store.migrate import Migration
 from tickwork.store.postgres import documents
-from tickwork.store.postgres.adapters import Statement, drive, run_inside, run_inside_async
+from tickwork.store.postgres.adapters import drive, run_inside, run_inside_async
 from tickwork.store.postgres.bounds import Bound, Bounds
 from tickwork.store.postgres.failures import runs_again, translate
 from tickwork.store.postgres.health import examine
@@ -64,8 +62,10 @@ from tickwork.store.postgres.listener import Listener, PollOnlyWaiter
 from tickwork.store.postgres.notifier import Notifier
 from tickwork.store.postgres.pool import BEGIN, BEGIN_WITH_LIMITS, Connection, Pool, Server
 from tickwork.store.postgres.schema import Schema
+from tickwork.store.postgres.session import Session
 from tickwork.store.postgres.statements import checked_schema, statements
 from tickwork.store.postgres.steps import By, StepMaker
+from tickwork.store.postgres.values import as_claimed, id_document, instant, open_attempt, utc, worker_view
 
 T = TypeVar("T")
 
@@ -81,37 +81,6 @@ _NAP_S = 0.02
 _LOST_WORKERS_KEPT = timedelta(hours=1)
 _AMONG = "j.id IN (SELECT value::uuid FROM json_array_elements_text({ids}::json))"
 _LABELLED = "EXISTS (SELECT FROM json_array_elements_text(j.labels::json) AS l (name) WHERE l.name = {label})"
-
-
-class Session:
-    """Named statements on a connection that a verb has for itself."""
-
-    __slots__ = ("_sql", "connection", "now")
-
-    def __init__(self, connection: Connection, sql: dict[str, str], now: datetime | None) -> None:
-        self.connection = connection
-        self.now = now
-        self._sql = sql
-
-    def run(self, statement: str, **values: Any) -> list[Any]:
-        """Run a statement, which says itself of what type its values are.
-
-        Numbers go as text, since psycopg would give them the smallest type that fits, and each combination of types
-        is another prepared statement.
-        """
-        texts = {name: str(value) if isinstance(value, int) else value for name, value in values.items()}
-        return self.run_sql(self._sql[statement], {"now": self.now, **texts})
-
-    def run_sql(self, sql: str, values: dict[str, Any]) -> list[Any]:
-        return _rows(self.connection.execute(sql.encode(), values))
-
-    def run_together(self, statements: Sequence[Statement]) -> list[list[Any]]:
-        """Run statements in one round trip, and outside of any other transaction in one of their own."""
-        if len(statements) == 1:
-            return [self.run_sql(*statements[0])]
-        with self.connection.pipeline():
-            cursors = [self.connection.execute(sql.encode(), values) for sql, values in statements]
-        return [_rows(cursor) for cursor in cursors]
 
 
 class PostgresStore:
@@ -217,13 +186,13 @@ class PostgresStore:
         return await run_inside_async(tx, self._steps.insert_and_call(jobs, self._now(), by))
 
     def get_jobs(self, ids: Sequence[JobId]) -> dict[JobId, JobView]:
-        return {view.id: view for view in self._views(_AMONG.format(ids="%(ids)s"), {"ids": _ids(ids)})}
+        return {view.id: view for view in self._views(_AMONG.format(ids="%(ids)s"), {"ids": id_document(ids)})}
 
     def list_jobs(self, which: JobFilter, limit: int, before: JobId | None = None) -> list[JobView]:
         begins, id, found, values = codec.page(which)
         if which.ids is not None:
             found.append(_AMONG)
-            values["ids"] = _ids(which.ids)
+            values["ids"] = id_document(which.ids)
         if which.label is not None:
             found.append(_LABELLED)
             values["label"] = which.label
@@ -241,7 +210,7 @@ class PostgresStore:
             with session.connection.cursor(row_factory=dict_row) as cursor:
                 return cursor.execute(sql, values).fetchall()
 
-        return [codec.job_view(row, _utc) for row in self._perform(read)]
+        return [codec.job_view(row, utc) for row in self._perform(read)]
 
     def find_key(self, key: str) -> JobId | None:
         rows = self._perform(lambda session: session.run("find_key", key=key))
@@ -261,18 +230,18 @@ class PostgresStore:
 
     def _cancel_pass(self, ids: Sequence[JobId]) -> dict[JobId, str]:
         """What became of each. One that moved from queue to running or back meanwhile is to be looked for again."""
-        return dict(self._perform(lambda session: session.run("cancel_jobs", ids=_ids(ids))))
+        return dict(self._perform(lambda session: session.run("cancel_jobs", ids=id_document(ids))))
 
     def retry_jobs(
         self, ids: Sequence[JobId], spacing: timedelta = timedelta(0), first: timedelta = timedelta(0)
     ) -> list[JobId]:
-        values = {"ids": _ids(ids), "spacing_us": duration_us(spacing), "first_us": duration_us(first)}
+        values = {"ids": id_document(ids), "spacing_us": duration_us(spacing), "first_us": duration_us(first)}
         rows = self._perform(lambda session: session.run("retry_jobs", **values))
         self._notifier.call()
         return [JobId(job_id) for (job_id,) in rows]
 
     def discard_jobs(self, ids: Sequence[JobId]) -> list[JobId]:
-        rows = self._perform(lambda session: session.run("discard_jobs", ids=_ids(ids)))
+        rows = self._perform(lambda session: session.run("discard_jobs", ids=id_document(ids)))
         discarded = {job_id for (job_id,) in rows}
         return [job_id for job_id in dict.fromkeys(ids) if job_id in discarded]
 
@@ -281,7 +250,7 @@ class PostgresStore:
             return []
         rows = self._perform(lambda session: session.run("attempts", job_id=job_id))
         return [
-            AttemptView(JobId(id), number, AttemptState(state), worker, _utc(began), _instant(ended), error)
+            AttemptView(JobId(id), number, AttemptState(state), worker, utc(began), instant(ended), error)
             for id, number, state, worker, began, ended, error in rows
         ]
 
@@ -290,7 +259,7 @@ class PostgresStore:
             return []
         values = {"job_id": job_id, "attempt": after[0], "seq": after[1], "limit": limit}
         rows = self._perform(lambda session: session.run("logs", **values))
-        return [LogChunk(JobId(id), attempt, seq, _utc(at), text) for id, attempt, seq, at, text in rows]
+        return [LogChunk(JobId(id), attempt, seq, utc(at), text) for id, attempt, seq, at, text in rows]
 
     def queues(self) -> list[QueueView]:
         def count(session: Session) -> list[Any]:
@@ -298,11 +267,11 @@ class PostgresStore:
             return session.run("queues")
 
         rows = self._perform(count, single=False)
-        return [QueueView(name, due, later, running, _instant(oldest)) for name, due, later, running, oldest in rows]
+        return [QueueView(name, due, later, running, instant(oldest)) for name, due, later, running, oldest in rows]
 
     def workers(self) -> list[WorkerView]:
         rows = self._perform(lambda session: session.run("workers"))
-        return [_worker_view(row) for row in rows]
+        return [worker_view(row) for row in rows]
 
     def task_definition(self, name: str) -> TaskDefinition | None:
         rows = self._perform(lambda session: session.run("task_definition", name=name))
@@ -405,7 +374,7 @@ class PostgresStore:
         bounds.took(((row[3], row[4]), Bound(row[7], row[0])) for row in claimed if row[12] == DUE)
         if any(finish.transition.job is JobState.QUEUED for finish in endings):
             self._notifier.call()
-        jobs = [_claimed(row) for row in claimed if row[0] is not None]
+        jobs = [as_claimed(row) for row in claimed if row[0] is not None]
         claims = Claims(jobs, claimed[0][-1], bounds.again_s()) if claimed else None
         return Exchange({JobId(id) for (id,) in finished[-1]} if endings else set(), claims)
 
@@ -432,7 +401,7 @@ class PostgresStore:
 
     def open_attempts(self, worker: WorkerId) -> list[OpenAttempt]:
         rows = self._perform(lambda session: session.run("open_attempts", worker=worker))
-        return [_open_attempt(row) for row in rows]
+        return [open_attempt(row) for row in rows]
 
     def cancel_requests(self, worker: WorkerId) -> list[tuple[JobId, int]]:
         rows = self._perform(lambda session: session.run("cancel_requests", worker=worker))
@@ -460,7 +429,7 @@ class PostgresStore:
 
     def expired_attempts(self, limit: int) -> list[OpenAttempt]:
         rows = self._perform(lambda session: session.run("expired_attempts", limit=limit), pool=self._reserved)
-        return [_open_attempt(row) for row in rows]
+        return [open_attempt(row) for row in rows]
 
     def reclaim_attempts(self, endings: Sequence[Finish]) -> set[JobId]:
         values = documents.endings(endings)
@@ -486,7 +455,7 @@ class PostgresStore:
 
     def now(self) -> datetime:
         ((now,),) = self._perform(lambda session: session.run("now"))
-        return _utc(now)
+        return utc(now)
 
     def waiter(self) -> Waiter:
         self._check_first()
@@ -522,12 +491,6 @@ class PostgresStore:
             pool.close()
 
 
-def _rows(cursor: psycopg.Cursor[Any]) -> list[Any]:
-    """What a statement gave back. (To ask for `cursor.description` would take longer than to fetch a row.)"""
-    gives_rows = cursor.pgresult is not None and cursor.pgresult.status == ExecStatus.TUPLES_OK
-    return cursor.fetchall() if gives_rows else []
-
-
 def _sender(pool: Pool, channel: str) -> Callable[[], None]:
     """What tells the workers; only a hint, so it need not be durable and may fail."""
     statement = f'BEGIN; SET LOCAL synchronous_commit TO off; NOTIFY "{channel}"; COMMIT'.encode()
@@ -546,38 +509,3 @@ def _roll_back(connection: Connection) -> None:
     if connection.info.transaction_status in (TransactionStatus.INTRANS, TransactionStatus.INERROR):
         with contextlib.suppress(psycopg.Error):
             connection.execute("ROLLBACK")
-
-
-def _claimed(row: Any) -> Claimed:
-    job_id, attempt, task, queue, priority, args, policy, run_at, now, failures, crashes, alone, _, _ = row
-    rules = codec.decode_policy(policy)
-    return Claimed(job_id, attempt, task, queue, priority, args.encode(), rules, run_at, now, failures, crashes, alone)
-
-
-def _open_attempt(row: Any) -> OpenAttempt:
-    job_id, attempt, worker, policy, failures, crashes, alone = row
-    return OpenAttempt(JobId(job_id), attempt, WorkerId(worker), codec.decode_policy(policy), failures, crashes, alone)
-
-
-def _worker_view(row: Any) -> WorkerView:
-    id, host, pid, version, queues, tasks, slots, state, began, until, running = row
-    names = (_names(queues), _names(tasks))
-    return WorkerView(id, host, pid, version, *names, slots, state, _utc(began), _utc(until), running)
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(msgspec.json.decode(text, type=list[str]))
-
-
-def _ids(ids: Sequence[JobId]) -> str:
-    """Ids as a document. What is no id names no job, and PostgreSQL would refuse it."""
-    return documents.document(job_id for job_id in ids if is_id(job_id))
-
-
-def _utc(instant: datetime) -> datetime:
-    """PostgreSQL gives instants in the zone of the session."""
-    return instant.astimezone(UTC)
-
-
-def _instant(instant: datetime | None) -> datetime | None:
-    return None if instant is None else _utc(instant)

@@ -1,0 +1,50 @@
+"""Rows of PostgreSQL as the values of the core, and ids as what it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from tickwork.core.ids import JobId, WorkerId, is_id
+from tickwork.core.job import Claimed, WorkerView
+from tickwork.store import codec
+from tickwork.store.base import OpenAttempt
+from tickwork.store.postgres import documents
+
+
+def as_claimed(row: Any) -> Claimed:
+    job_id, attempt, task, queue, priority, args, policy, run_at, now, failures, crashes, alone, _, _ = row
+    rules = codec.decode_policy(policy)
+    return Claimed(job_id, attempt, task, queue, priority, args.encode(), rules, run_at, now, failures, crashes, alone)
+
+
+def open_attempt(row: Any) -> OpenAttempt:
+    job_id, attempt, worker, policy, failures, crashes, alone = row
+    return OpenAttempt(JobId(job_id), attempt, WorkerId(worker), codec.decode_policy(policy), failures, crashes, alone)
+
+
+def worker_view(row: Any) -> WorkerView:
+    id, host, pid, version, queues, tasks, slots, state, began, until, running = row
+    names = (_names(queues), _names(tasks))
+    return WorkerView(id, host, pid, version, *names, slots, state, utc(began), utc(until), running)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(msgspec.json.decode(text, type=list[str]))
+
+
+def id_document(ids: Sequence[JobId]) -> str:
+    """Ids as a document. What is no id names no job, and PostgreSQL would refuse it."""
+    return documents.document(job_id for job_id in ids if is_id(job_id))
+
+
+def utc(instant: datetime) -> datetime:
+    """PostgreSQL gives instants in the zone of the session."""
+    return instant.astimezone(UTC)
+
+
+def instant(instant: datetime | None) -> datetime | None:
+    return None if instant is None else utc(instant)
