@@ -1,0 +1,104 @@
+"""How long and how large, and what a part of the long benchmark gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from bench.places import Place
+
+Series = list[tuple[float, float]]  # seconds since the beginning, and a value
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Crowd:
+    """What stands in a store. The delayed jobs are due one after the other over 400 days; `keys` of them have a key."""
+
+    finished: int
+    queued: int
+    delayed: int
+    workers: int
+    keys: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How much of everything."""
+
+    look_s: float = 5.0  # how often memory and size are looked at
+    batch: int = 1_000
+    held_s: float = 180.0
+    held_window_s: float = 10.0
+    held_round: int = 20_000
+    burst: int = 100_000
+    bursts: int = 5
+    burst_pause_s: float = 10.0
+    calibration: int = 20_000
+    sustained_s: float = 600.0
+    sustained_window_s: float = 60.0
+    sustained_share: float = 0.6  # of the rate of a drain
+    sustained_batch: int = 50
+    sleepers: int = 25_000
+    sleep_s: float = 30.0
+    small: Crowd = Crowd(finished=10_000, queued=1_000, delayed=1_000, workers=1, keys=100)
+    large: Crowd = Crowd(finished=10_000_000, queued=1_000_000, delayed=1_000_000, workers=1_000, keys=100_000)
+    repeats: int = 50  # of each timed call on a store
+    rest_s: float = 10.0
+    idle_s: float = 20.0
+
+    def lasting(self, minutes: float) -> Sizes:
+        """The same with another length of the sustained load; a snapshot is held for no longer than that."""
+        return replace(self, sustained_s=60.0 * minutes, held_s=min(self.held_s, 60.0 * minutes))
+
+
+FULL = Sizes()
+QUICK = Sizes(
+    look_s=1.0,
+    held_s=12.0,
+    held_window_s=2.0,
+    held_round=5_000,
+    burst=5_000,
+    bursts=2,
+    burst_pause_s=1.0,
+    calibration=5_000,
+    sustained_s=12.0,
+    sustained_window_s=2.0,
+    sleepers=1_000,
+    sleep_s=5.0,
+    large=Crowd(finished=100_000, queued=10_000, delayed=10_000, workers=100, keys=1_000),
+    repeats=10,
+    rest_s=2.0,
+    idle_s=5.0,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a part found: figures whose names end in their unit, how they went over time, and what was promised.
+
+    A pair is the same figure of a small and of a large store.
+    """
+
+    figures: dict[str, float]
+    series: dict[str, Series] = field(default_factory=dict)
+    promises: dict[str, bool] = field(default_factory=dict)
+    pairs: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+
+Part = Callable[[Place, Sizes, Tell], Result]
+
+
+def windows(ended: dict[int, int], window_s: float, seconds: float) -> list[float]:
+    """The rate in each whole window of a run. One in which nothing ended counts, too."""
+    return [ended.get(number, 0) / window_s for number in range(int(seconds / window_s))]
+
+
+def over_time(rates: list[float], window_s: float) -> Series:
+    """Rates as a series, each at the end of its window."""
+    return [((number + 1) * window_s, rate) for number, rate in enumerate(rates)]
+
+
+def microseconds(instant: datetime) -> int:
+    return round(instant.timestamp() * 1e6)

@@ -1,0 +1,234 @@
+"""Fills a store with millions of jobs by SQL, in minutes.
+
+One job of each kind is made through Tickwork itself. Its rows are then copied with other ids and times, so that this
+file has to know only the columns that tell jobs apart.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from random import Random
+from typing import Any, NamedTuple
+
+from bench.long.base import Crowd, Tell, microseconds
+from bench.places import Database
+from bench.rows.base import opened
+from bench.worker import BenchFailed
+from tickwork import Tickwork
+from tickwork.core.ids import WorkerId
+from tickwork.core.outcome import Ending, Failed, Succeeded, decide
+from tickwork.store.base import Finish, Worker
+
+QUIET = "quiet"  # half of the delayed jobs stand in this queue; the others, and all that is due, in `default`
+WORKER = WorkerId("bench")
+
+_CHUNK = 200_000  # rows in one transaction
+_FAILED_SHARE = 0.01
+_SECOND_US = 1_000_000
+_DAY_US = 86_400 * _SECOND_US
+_HISTORY_US = 13 * _DAY_US // 2  # within the time that ended jobs are kept
+_LATELY_US = 7200 * _SECOND_US
+_DELAYED_US = 400 * _DAY_US
+_TEMPLATE_LEASE = timedelta(hours=12)
+
+
+class Dialect(ABC):
+    """How the two databases write what is needed here."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    @abstractmethod
+    def columns(self, table: str) -> list[str]: ...
+
+    @abstractmethod
+    def hex(self, number: str, digits: int) -> str:
+        """A number in hexadecimal digits."""
+
+    @abstractmethod
+    def at(self, us: str) -> str:
+        """An instant, from microseconds."""
+
+    def id(self, us: str, number: str) -> str:
+        """An id that was made at an instant, as Tickwork would; another one for each number."""
+        ms, node = f"(({us}) / 1000)", f"(({number}) * 2654435761 % 281474976710656)"
+        head = f"{self.hex(f'{ms} / 65536', 8)} || '-' || {self.hex(f'{ms} % 65536', 4)}"
+        return f"{head} || '-7000-8000-' || {self.hex(node, 12)}"
+
+    @abstractmethod
+    def hurry(self) -> None:
+        """From here on this session need not be durable."""
+
+    @abstractmethod
+    def settle(self) -> None:
+        """Have done what a store that filled up slowly would have had done."""
+
+
+class SqliteDialect(Dialect):
+    def columns(self, table: str) -> list[str]:
+        return [name for (name,) in self.database.rows(f"SELECT name FROM pragma_table_info('{table}')")]
+
+    def hex(self, number: str, digits: int) -> str:
+        return f"printf('%0{digits}x', {number})"
+
+    def at(self, us: str) -> str:
+        return us
+
+    def hurry(self) -> None:
+        self.database.rows("PRAGMA synchronous=OFF")
+        self.database.rows("PRAGMA cache_size=-200000")
+
+    def settle(self) -> None:
+        self.database.rows("PRAGMA synchronous=FULL")
+        self.database.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+class PostgresDialect(Dialect):
+    def columns(self, table: str) -> list[str]:
+        named = f"attrelid = '{table}'::regclass AND attnum > 0 AND NOT attisdropped"
+        return [name for (name,) in self.database.rows(f"SELECT attname FROM pg_attribute WHERE {named}")]
+
+    def hex(self, number: str, digits: int) -> str:
+        return f"lpad(to_hex({number}), {digits}, '0')"
+
+    def at(self, us: str) -> str:
+        return f"to_timestamp(({us}) / 1000000.0)"
+
+    def id(self, us: str, number: str) -> str:
+        return f"({super().id(us, number)})::uuid"
+
+    def hurry(self) -> None:
+        self.database.rows("SET synchronous_commit = off")
+
+    def settle(self) -> None:
+        self.database.rows("VACUUM (ANALYZE)")
+        self.database.settle()
+
+
+class Span(NamedTuple):
+    """A stretch of time over which jobs are spread evenly."""
+
+    from_us: int
+    over_us: int
+
+    def at(self, first: int, count: int) -> str:
+        """When the job numbered `g` has its turn, in microseconds."""
+        return f"({self.from_us} + (g - {first}) * {self.over_us} / {count})"
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Jobs of one kind: copies of a template, made over one span of time and due at once or over another.
+
+    `split`: every other one stands in the quiet queue. `keyed`: each has a key of its own.
+    """
+
+    template: str
+    count: int
+    made: Span
+    due: Span | None = None
+    ended: bool = False
+    split: bool = False
+    keyed: bool = False
+
+    def rows(self, dialect: Dialect, first: int) -> dict[str, dict[str, str]]:
+        """Which rows each job has, and what in them differs from the template's, in terms of its number `g`."""
+        made_us = self.made.at(first, self.count)
+        due_us = made_us if self.due is None else self.due.at(first, self.count)
+        job_id, due = dialect.id(made_us, "g"), dialect.at(due_us)
+        queue = {"queue": f"CASE WHEN g % 2 = 0 THEN 'default' ELSE '{QUIET}' END"} if self.split else {}
+        key = {"key": "'key-' || g"} if self.keyed else {}
+        rows = {"jobs": {"id": job_id, "created_at": dialect.at(made_us), "due_at": due, **queue, **key}}
+        if self.ended:
+            ended = {"started_at": due, "ended_at": dialect.at(f"({due_us} + 2000)")}
+            rows["finished"] = {"job_id": job_id, "run_at": due, **ended}
+        else:
+            rows["queue"] = {"job_id": job_id, "run_at": due, **queue}
+        if self.keyed:
+            rows["keys"] = {"job_id": job_id, **key}
+        return rows
+
+
+def crowd(database: Database, size: Crowd, tell: Tell) -> None:
+    """Fill a store, on top of the few jobs that it is copied from.
+
+    Nobody may have it open meanwhile: who claimed from it would not look for jobs that were due before.
+    """
+    dialect = SqliteDialect(database) if database.url.startswith("sqlite") else PostgresDialect(database)
+    with opened(database) as app:
+        now_us, first = microseconds(app.store.now()), 1
+        kinds = _kinds(app, size, now_us)
+    dialect.hurry()
+    for kind in kinds:
+        _copy_jobs(dialect, kind, first, tell)
+        first += kind.count
+    lease = {"id": "'idle-' || g", "lease_until": dialect.at(str(now_us + _DAY_US))}
+    _copy(dialect, "workers", WORKER, 1, size.workers, lease)
+    tell("settling")
+    dialect.settle()
+
+
+def _kinds(app: Tickwork, size: Crowd, now_us: int) -> list[Kind]:
+    """The jobs that a crowd consists of: what ended is older than what is queued."""
+    noop, day = app.tasks["noop"], timedelta(days=1)
+    bench = Worker(WORKER, "host", 1, "0", ("default",), ("noop",), 10)
+    app.store.register_worker(bench, [], _TEMPLATE_LEASE)
+    failed = round(size.finished * _FAILED_SHARE)
+    history = Span(now_us - _HISTORY_US, _HISTORY_US - _LATELY_US)
+    lately = Span(now_us - _LATELY_US, _LATELY_US)
+    delayed = Span(now_us + _LATELY_US, _DELAYED_US)
+    waiting = noop.options(delay=day).enqueue(0)
+    keyed = noop.options(delay=day, key="the key").enqueue(0)
+    return [
+        Kind(_ended(app, Succeeded(b"null")), size.finished - failed, history, ended=True),
+        Kind(_ended(app, Failed("it broke", fatal=True)), failed, history, ended=True),
+        Kind(noop.enqueue(0).id, size.queued, lately),
+        Kind(waiting.id, size.delayed - size.keys, lately, delayed, split=True),
+        Kind(keyed.id, size.keys, lately, delayed, split=True, keyed=True),
+    ]
+
+
+def _ended(app: Tickwork, how: Ending) -> str:
+    """A job that ran once and ended."""
+    job = app.tasks["noop"].enqueue(0)
+    (claimed,) = app.store.claim_jobs(WORKER, ["default"], ["noop"], 1).jobs
+    transition = decide(claimed.policy, claimed.failures, claimed.crashes, claimed.alone, how, Random(0))
+    app.store.finish_attempts([Finish(claimed.job_id, claimed.attempt, transition)])
+    return job.id
+
+
+def _copy_jobs(dialect: Dialect, kind: Kind, first: int, tell: Tell) -> None:
+    rows = kind.rows(dialect, first) if kind.count else {}
+    for start in range(first, first + kind.count, _CHUNK):
+        count = min(_CHUNK, first + kind.count - start)
+        for table, changes in rows.items():
+            _copy(dialect, table, kind.template, start, count, changes)
+        tell(f"filling: {start + count - 1:,} jobs")
+
+
+def _copy(dialect: Dialect, name: str, template: str, first: int, count: int, changes: Mapping[str, str]) -> None:
+    """Copy a row `count` times; `changes` are expressions on `g`, which counts from `first` on."""
+    table = dialect.database.table(name)
+    columns = dialect.columns(table)
+    id_column = "job_id" if "job_id" in columns else "id"
+    found = dialect.database.rows(f"SELECT {', '.join(columns)} FROM {table} WHERE {id_column} = '{template}'")
+    unknown = changes.keys() - set(columns)
+    if len(found) != 1 or unknown:
+        raise BenchFailed(f"{table} is not as it was: {len(found)} rows of {template}, columns {sorted(unknown)} gone.")
+    values = (changes.get(column, _literal(value)) for column, value in zip(columns, found[0], strict=True))
+    dialect.database.rows(
+        f"WITH RECURSIVE series (g) AS (SELECT CAST({first} AS bigint) UNION ALL "
+        f"SELECT g + 1 FROM series WHERE g < {first + count - 1}) "
+        f"INSERT INTO {table} ({', '.join(columns)}) SELECT {', '.join(values)} FROM series"
+    )
+
+
+def _literal(value: Any) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool | int | float):
+        return str(value)
+    return "'" + str(value).replace("'", "''") + "'"

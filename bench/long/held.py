@@ -1,0 +1,83 @@
+"""Full speed while somebody holds a snapshot open, beside the same without.
+
+On PostgreSQL nothing that was deleted since can be cleaned up meanwhile; on SQLite the log cannot be begun anew.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import nullcontext
+from dataclasses import dataclass
+from statistics import fmean
+
+from bench import witness
+from bench.long.base import Result, Series, Sizes, Tell, microseconds, over_time, windows
+from bench.long.watch import watching
+from bench.places import Database, Place
+from bench.rows.base import WARM_UP, fill, serving
+from bench.stats import per_job
+from bench.worker import WorkerProcess
+from tickwork import Tickwork
+
+_NAP_S = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run: the rate in each window, what each job cost the store, memory and size over time."""
+
+    rates: list[float]
+    costs: dict[str, float]
+    series: dict[str, Series]
+    last_size_mb: float
+
+
+def held(place: Place, sizes: Sizes, tell: Tell) -> Result:
+    """Enqueue and drain at full speed, without and with a snapshot held, and compare."""
+    tell(f"without a snapshot, {sizes.held_s:.0f} s")
+    plain = _run(place, sizes, hold=False)
+    tell(f"without: {fmean(plain.rates):,.0f}/s. With a snapshot held, {sizes.held_s:.0f} s")
+    kept = _run(place, sizes, hold=True)
+    late = -(-len(kept.rates) // 3)  # the last third, where the harm has grown
+    ratio = fmean(kept.rates[-late:]) / fmean(plain.rates[-late:])
+    figures = {
+        "plain_per_s": fmean(plain.rates),
+        "held_per_s": fmean(kept.rates),
+        "held_first_window_per_s": kept.rates[0],
+        "held_last_window_per_s": kept.rates[-1],
+        "held_to_plain_ratio": fmean(kept.rates) / fmean(plain.rates),
+        "held_to_plain_last_third_ratio": ratio,
+        "plain_last_size_mb": plain.last_size_mb,
+        "held_last_size_mb": kept.last_size_mb,
+        **{f"plain_{name}": value for name, value in plain.costs.items()},
+        **{f"held_{name}": value for name, value in kept.costs.items()},
+    }
+    series = {f"{name}, held": value for name, value in kept.series.items()}
+    series |= {f"{name}, plain": value for name, value in plain.series.items()}
+    return Result(figures, series, {"at the end, at least 90 % of the rate without a snapshot": ratio >= 0.9})
+
+
+def _run(place: Place, sizes: Sizes, *, hold: bool) -> Run:
+    with place.fresh() as database, serving(database) as (app, _, worker):
+        snapshot = database.holding_snapshot() if hold else nullcontext()
+        with snapshot, watching(worker, database, sizes.look_s) as watch:
+            before, began_us = database.counters(), microseconds(app.store.now())
+            _keep_busy(app, database, worker, sizes)
+            after = database.counters()
+        ended = database.ended_in(began_us, sizes.held_window_s)
+    rates = windows(ended, sizes.held_window_s, sizes.held_s)
+    costs = per_job(before, after, sum(ended.values()))
+    series = {"per_s": over_time(rates, sizes.held_window_s), **watch.series()}
+    return Run(rates, costs, series, watch.size_mb[-1][1])
+
+
+def _keep_busy(app: Tickwork, database: Database, worker: WorkerProcess, sizes: Sizes) -> None:
+    """Enqueue a round whenever half of the one before has started, so that the worker never waits."""
+    path, sent, until = database.folder / "witness", 0, time.monotonic() + sizes.held_s
+    while time.monotonic() < until:
+        if witness.count(path) - WARM_UP < sent - sizes.held_round // 2:
+            worker.check()
+            time.sleep(_NAP_S)
+            continue
+        fill(app, "stamp", sizes.held_round, sizes.batch, first=sent)
+        sent += sizes.held_round

@@ -1,0 +1,62 @@
+"""Looks at a worker's memory and its store's size now and then, from a thread, while something else goes on."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from bench import proc
+from bench.long.base import Series
+from bench.places import Database
+from bench.worker import WorkerProcess
+
+
+class Watch:
+    """What was seen so far. Neither look grows more costly as the store grows."""
+
+    def __init__(self, worker: WorkerProcess, database: Database) -> None:
+        self._worker = worker
+        self._database = database
+        self._began = time.monotonic()
+        self.rss_mb: Series = []
+        self.size_mb: Series = []
+
+    def look(self) -> None:
+        at = time.monotonic() - self._began
+        self.rss_mb.append((at, proc.rss_mb(self._worker.pid)))
+        self.size_mb.append((at, self._database.size_mb()))
+
+    def series(self) -> dict[str, Series]:
+        return {"rss_mb": self.rss_mb, "size_mb": self.size_mb}
+
+    def figures(self) -> dict[str, float]:
+        """The two at the beginning and at the end, and the most memory."""
+        return {
+            "first_rss_mb": self.rss_mb[0][1],
+            "last_rss_mb": self.rss_mb[-1][1],
+            "most_rss_mb": max(value for _, value in self.rss_mb),
+            "first_size_mb": self.size_mb[0][1],
+            "last_size_mb": self.size_mb[-1][1],
+        }
+
+
+@contextmanager
+def watching(worker: WorkerProcess, database: Database, every_s: float) -> Iterator[Watch]:
+    """A watch that looks at once, every few seconds, and at the end of the block."""
+    watch, ended = Watch(worker, database), threading.Event()
+
+    def look_now_and_then() -> None:
+        while not ended.wait(every_s):
+            watch.look()
+
+    watch.look()
+    thread = threading.Thread(target=look_now_and_then, name="watch", daemon=True)
+    thread.start()
+    try:
+        yield watch
+    finally:
+        ended.set()
+        thread.join()
+        watch.look()

@@ -1,0 +1,146 @@
+"""What a row of the table is, and what all rows are made of.
+
+A row is measured several times. It gives, for ours and for raw, a block in which it can be measured: what is costly to
+set up and is not used up by a measurement (a million queued jobs) is set up once, everything else each time anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from typing import Literal
+
+from bench import witness
+from bench.places import Database, Place
+from bench.raw.base import Raw
+from bench.raw.postgres import RawPostgres
+from bench.raw.sqlite import RawSqlite
+from bench.tasks import make_app
+from bench.worker import WorkerProcess, running_worker, wait_until
+from tickwork import Tickwork
+
+LOOK_S = 0.1  # how often completions are counted; seldom enough not to be felt
+START_LIMIT_S = 30.0
+SLOWEST = 200  # jobs per second; what is slower is given up
+WARM_UP = 10  # jobs before a worker counts as warm: both children have run something
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How much of everything."""
+
+    one_by_one: int = 2_000
+    bulk: int = 50_000
+    batch: int = 1_000
+    drain: int = 20_000
+    backlog: int = 1_000_000
+    latency_s: float = 10.0
+    latency_per_s: float = 10.0
+    timers: int = 1_000
+    timers_s: float = 10.0
+    timers_lead_s: float = 3.0  # all timers are stored before the first is due
+    steady_per_s: float = 5_000.0
+    steady_batch: int = 50
+    steady_s: float = 10.0
+    rest_s: float = 10.0  # before an idle worker is looked at
+    idle_s: float = 20.0  # while it is looked at
+
+
+FULL = Sizes()
+QUICK = Sizes(
+    one_by_one=500,
+    bulk=10_000,
+    drain=5_000,
+    backlog=100_000,
+    latency_s=3.0,
+    timers=200,
+    timers_s=2.0,
+    timers_lead_s=2.0,
+    steady_s=3.0,
+    rest_s=2.0,
+    idle_s=5.0,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What one measurement gave: the figures of its row, and what else is worth keeping. Names end in their unit."""
+
+    figures: dict[str, float]
+    extra: dict[str, float] = field(default_factory=dict)
+
+
+Measure = Callable[[], Sample]
+Block = Callable[[Place, Sizes], AbstractContextManager[Measure]]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the table. `raw_once`: its raw side takes long and hardly varies; no `raw`: it has no such side."""
+
+    name: str
+    title: str
+    unit: Literal["jobs/s", "ms", "s", "MB, %"]
+    ours: Block
+    raw: Block | None = None
+    raw_once: bool = False
+
+
+def each_time_anew(measure: Callable[[Database, Sizes], Sample]) -> Block:
+    """A block whose every measurement has an empty database of its own."""
+
+    @contextmanager
+    def block(place: Place, sizes: Sizes) -> Iterator[Measure]:
+        def once() -> Sample:
+            with place.fresh() as database:
+                return measure(database, sizes)
+
+        yield once
+
+    return block
+
+
+@contextmanager
+def opened(database: Database) -> Iterator[Tickwork]:
+    """Our app on a database, with its tables made."""
+    app = make_app(database.url, upgrade=True)
+    try:
+        _ = app.store
+        yield app
+    finally:
+        app.close()
+
+
+@contextmanager
+def serving(database: Database) -> Iterator[tuple[Tickwork, Callable[[], dict[int, int]], WorkerProcess]]:
+    """A worker that waits for work and has run some; with the app, and who started when (nanoseconds, by number)."""
+    path = witness.make(database.folder)
+    with opened(database) as app, running_worker(database.url, database.folder, witness.env(path)) as worker:
+        warm_up(app, database, worker)
+        yield app, lambda: witness.read(path), worker
+
+
+def warm_up(app: Tickwork, database: Database, worker: WorkerProcess) -> None:
+    """Have a few jobs run, with numbers below 0."""
+    for number in range(WARM_UP):
+        app.tasks["stamp"].enqueue(-1 - number)
+    wait_until(lambda: database.finished() >= WARM_UP, "the first jobs done", START_LIMIT_S, worker, LOOK_S)
+
+
+def fill(app: Tickwork, task: str, count: int, batch: int, first: int = 0) -> list[str]:
+    """Enqueue jobs in batches, numbered from `first` on; return their ids."""
+    enqueue_many = app.tasks[task].enqueue_many
+    ids: list[str] = []
+    for start in range(first, first + count, batch):
+        stop = min(start + batch, first + count)
+        ids += [job.id for job in enqueue_many([(number,) for number in range(start, stop)])]
+    return ids
+
+
+def raw_of(database: Database) -> Raw:
+    return RawSqlite(database.url) if database.url.startswith("sqlite") else RawPostgres(database.url)
+
+
+def rate(count: int, seconds: float) -> dict[str, float]:
+    return {"per_s": count / seconds}

@@ -1,0 +1,75 @@
+"""Draining: how fast a worker finishes what is queued, with little and with much behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from bench.places import Database, Place
+from bench.raw import loops
+from bench.rows.base import LOOK_S, SLOWEST, START_LIMIT_S, Measure, Sample, Sizes, fill, opened, rate, raw_of
+from bench.stats import per_job
+from bench.worker import BenchFailed, running_worker, wait_until
+
+
+def drain_of(task: str) -> Callable[[Database, Sizes], Sample]:
+    """Enqueue jobs, and then start a worker that finishes them."""
+
+    def measure(database: Database, sizes: Sizes) -> Sample:
+        with opened(database) as app:
+            fill(app, task, sizes.drain, sizes.batch)
+        database.settle()
+        return finish_some(database, sizes.drain)
+
+    return measure
+
+
+def finish_some(database: Database, count: int) -> Sample:
+    """Start a worker and time it from its registration until so many completions are stored; then stop it."""
+    done, before = database.finished(), database.counters()
+    with running_worker(database.url, database.folder) as worker:
+        limit_s = START_LIMIT_S + count / SLOWEST
+        wait_until(lambda: database.finished() - done >= count, f"{count} jobs done", limit_s, worker, LOOK_S)
+    if database.unsuccessful():
+        raise BenchFailed(f"{database.unsuccessful()} jobs did not succeed.\n{worker.log_tail()}")
+    began_us = database.worker_began_us()
+    first_us, last_us = database.ended_us(began_us, 1), database.ended_us(began_us, count)
+    extra = per_job(before, database.counters(), database.finished() - done)
+    return Sample(rate(count, (last_us - began_us) / 1e6), {"first_done_ms": (first_us - began_us) / 1e3, **extra})
+
+
+def raw_drain(database: Database, sizes: Sizes) -> Sample:
+    raw = raw_of(database)
+    loops.insert_in_bulk(raw, sizes.drain, sizes.batch)
+    database.settle()
+    return Sample(rate(sizes.drain, loops.drain(raw, sizes.drain)))
+
+
+# -- with many queued
+
+
+@contextmanager
+def backlog(place: Place, sizes: Sizes) -> Iterator[Measure]:
+    with place.fresh() as database, opened(database) as app:
+        fill(app, "noop", sizes.backlog - sizes.drain, sizes.batch)
+
+        def once() -> Sample:
+            fill(app, "noop", sizes.backlog - database.queued(), sizes.batch)
+            database.settle()
+            return finish_some(database, sizes.drain)
+
+        yield once
+
+
+@contextmanager
+def raw_backlog(place: Place, sizes: Sizes) -> Iterator[Measure]:
+    with place.fresh() as database:
+        raw = raw_of(database)
+        loops.insert_in_bulk(raw, sizes.backlog - sizes.drain, sizes.batch)
+
+        def once() -> Sample:
+            loops.insert_in_bulk(raw, sizes.drain, sizes.batch, create=False)
+            database.settle()
+            return Sample(rate(sizes.drain, loops.drain(raw, sizes.drain)))
+
+        yield once

@@ -1,0 +1,40 @@
+"""What a worker costs by being there: the time until it is of use, and what it takes while it has nothing to do."""
+
+from __future__ import annotations
+
+import time
+
+from bench import proc
+from bench.places import Database
+from bench.rows.base import START_LIMIT_S, Sample, Sizes, opened, serving
+from bench.worker import WorkerProcess, running_worker, wait_until
+
+_NARROW_LOOK_S = 0.005
+
+
+def cold_start(database: Database, sizes: Sizes) -> Sample:
+    """From starting the process to the first completion stored, with one job waiting in the store."""
+    with opened(database) as app:
+        app.tasks["noop"].enqueue(0)
+    began = time.monotonic()
+    with running_worker(database.url, database.folder) as worker:
+        wait_until(lambda: database.finished() > 0, "the first job done", START_LIMIT_S, worker, _NARROW_LOOK_S)
+        took = time.monotonic() - began
+    return Sample({"first_done_s": took})
+
+
+def idle(database: Database, sizes: Sizes) -> Sample:
+    """Memory and processor time of a worker that has run something and then had nothing to do for a while."""
+    with serving(database) as (_, _, worker):
+        time.sleep(sizes.rest_s)
+        return Sample(resting(worker, sizes.idle_s))
+
+
+def resting(worker: WorkerProcess, seconds: float) -> dict[str, float]:
+    """What a worker takes from now on, for so long. The database's own processes are not its."""
+    worker.check()
+    memory, used, began = proc.pss_mb(worker.pid), proc.cpu_s(worker.pid), time.monotonic()
+    time.sleep(seconds)
+    share = (proc.cpu_s(worker.pid) - used) / (time.monotonic() - began)
+    worker.check()
+    return {"pss_mb": memory, "cpu_percent": 100 * share}
