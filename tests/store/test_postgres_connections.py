@@ -1,6 +1,5 @@
 """Connections to PostgreSQL: what is said when they fail, how they come back, and what stands in between."""
 
-import select
 import socket
 import subprocess
 import sys
@@ -26,7 +25,6 @@ from tickwork.errors import (
 )
 from tickwork.store.postgres import PostgresStore, pool
 from tickwork.store.postgres.failures import translate
-from tickwork.store.postgres.listener import Listener
 from tickwork.store.postgres.store import Session
 
 TOP = Path(__file__).parents[2]
@@ -325,10 +323,6 @@ class TestHealth:
 
 def test_a_process_that_ends_at_once_has_called_for_its_last_job(postgres: PostgresStore) -> None:
     """The first of two calls is sent at once, the second at the latest when the process ends."""
-    waiter = postgres.waiter()
-    assert isinstance(waiter, Listener)
-    assert select.select([waiter], [], [], 5)[0]
-    waiter.clear()
     program = f"""
 from tests.store.builders import insert_one
 from tickwork.store.postgres import PostgresStore
@@ -336,9 +330,7 @@ store = PostgresStore({postgres.url!r}, schema={postgres.schema.name!r})
 insert_one(store)
 insert_one(store)
 """
-    subprocess.run([sys.executable, "-c", program], cwd=TOP, check=True, timeout=30)
-    calls = b""
-    while len(calls) < 2 and select.select([waiter], [], [], 5)[0]:
-        calls += waiter._calls.recv(10)
-    assert len(calls) == 2
-    waiter.close()
+    with psycopg.connect(postgres.url, autocommit=True) as listening:
+        listening.execute(f'LISTEN "{postgres._channel}"'.encode())
+        subprocess.run([sys.executable, "-c", program], cwd=TOP, check=True, timeout=30)
+        assert len(list(listening.notifies(timeout=5, stop_after=2))) == 2

@@ -1,14 +1,12 @@
 """Wakes a worker when PostgreSQL says that there is work.
 
-A thread holds one direct connection that listens, and makes a socket readable for each call. It connects again by
-itself; as calls may have been missed meanwhile, that counts as one. It is only a hint: polling alone finds everything.
+One direct connection listens. It is made again when it is lost. It is only a hint: polling alone finds everything.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
-import select
 import socket
 import threading
 from collections.abc import Callable
@@ -36,67 +34,75 @@ class PollOnlyWaiter:
 
 
 class Listener:
-    """A waiter that is readable after each NOTIFY on a channel."""
+    """A waiter that is readable after each NOTIFY on a channel.
+
+    Its descriptor is the listening connection's own, so that a call wakes the worker without a detour; while there is
+    no connection, and a thread makes one, it is a socket that tells when there is.
+    """
 
     def __init__(self, connect: Callable[[], Connection], channel: str) -> None:
         self._connect = connect
         self._channel = channel
         self._random = Random()
-        self._calls, self._caller = socket.socketpair()
-        self._closing, self._closer = socket.socketpair()
-        for end in (self._calls, self._caller):
+        self._connection: Connection | None = None
+        self._news, self._teller = socket.socketpair()
+        for end in (self._news, self._teller):
             end.setblocking(False)
-        self._thread = threading.Thread(target=self._listen, name="tickwork-listener", daemon=True)
-        self._thread.start()
+        self._closing = threading.Event()
+        self._begin()
 
     def fileno(self) -> int:
-        return self._calls.fileno()
+        connection = self._connection
+        return self._news.fileno() if connection is None else connection.fileno()
 
     def clear(self) -> None:
         with contextlib.suppress(BlockingIOError):
-            while self._calls.recv(4096):
+            while self._news.recv(4096):
                 pass
+        connection = self._connection
+        if connection is None:
+            return
+        try:
+            connection.pgconn.consume_input()
+            while connection.pgconn.notifies() is not None:
+                pass
+        except psycopg.Error as error:
+            _log.debug("The listening connection is gone (%s); it is made again.", error)
+            self._connection = None
+            connection.close()
+            self._begin()
 
     def close(self) -> None:
-        self._closer.close()  # its other end becomes readable
+        self._closing.set()
         self._thread.join(timeout=10)
-        for end in (self._calls, self._caller, self._closing):
+        if self._connection is not None:
+            self._connection.close()
+        for end in (self._news, self._teller):
             end.close()
 
     # -- the thread
 
+    def _begin(self) -> None:
+        self._thread = threading.Thread(target=self._listen, name="tickwork-listener", daemon=True)
+        self._thread.start()
+
     def _listen(self) -> None:
+        """Connect, sooner or later. Calls may have been missed meanwhile, so that counts as one."""
         wait_s = _FIRST_WAIT_S
-        while True:
+        while not self._closing.is_set():
             try:
-                with self._connect() as connection:
-                    if behind_pooler(connection):
-                        _log.warning("Nobody can listen through a pooler: new work is found by polling.")
-                        return
-                    wait_s = _FIRST_WAIT_S
-                    if self._pass_on_calls(connection):
-                        return
+                connection = self._connect()
+                if behind_pooler(connection):
+                    _log.warning("Nobody can listen through a pooler: new work is found by polling.")
+                    connection.close()
+                    return
+                connection.execute(f'LISTEN "{self._channel}"'.encode())
             except (StoreError, psycopg.Error) as error:
-                _log.debug("The listening connection is gone (%s); it is made again.", error)
-            wait_s = min(wait_s * 2, _LONGEST_WAIT_S)
-            if self._closed_within(wait_s * (0.5 + self._random.random() / 2)):
-                return
-
-    def _pass_on_calls(self, connection: Connection) -> bool:
-        """Wake for every call, until the waiter is closed (True) or the connection fails."""
-        connection.execute(f'LISTEN "{self._channel}"'.encode())
-        self._wake()
-        while True:
-            readable, _, _ = select.select([connection.fileno(), self._closing.fileno()], [], [])
-            if self._closing.fileno() in readable:
-                return True
-            connection.pgconn.consume_input()
-            while connection.pgconn.notifies() is not None:
-                self._wake()
-
-    def _wake(self) -> None:
-        with contextlib.suppress(BlockingIOError):  # full: it is readable anyway
-            self._caller.send(b"!")
-
-    def _closed_within(self, wait_s: float) -> bool:
-        return bool(select.select([self._closing], [], [], wait_s)[0])
+                _log.debug("Nobody can listen yet (%s).", error)
+                wait_s = min(wait_s * 2, _LONGEST_WAIT_S)
+                self._closing.wait(wait_s * (0.5 + self._random.random() / 2))
+                continue
+            self._connection = connection
+            with contextlib.suppress(OSError):
+                self._teller.send(b"!")
+            return
