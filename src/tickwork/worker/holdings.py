@@ -76,6 +76,14 @@ class Holdings:
     def start_times(self) -> Collection[float]:
         return [held.start_at for held in self._waiting.values()]
 
+    def reckon(self, store_us: int, now: float) -> None:
+        """Count the waits anew from a look at the store's clock, whose reply came just now.
+
+        The reply of a claim comes after its commit, which may take a while; that of a mere look comes at once.
+        """
+        for held in self._waiting.values():
+            held.start_at = min(held.start_at, now + max(0, held.job.run_at_us - store_us) / 1e6)
+
     def start_due(self, now: float) -> list[Held]:
         """Those whose time has come; from here on they count as started."""
         due = [held for held in self._waiting.values() if held.start_at <= now]

@@ -111,7 +111,7 @@ class WorkerLoop:
         for descriptor in (self._readable, self._waiter.fileno(), *self._filenos()):
             if descriptor >= 0:
                 poll.register(descriptor, select.POLLIN | (select.POLLOUT if descriptor in writing else 0))
-        ready = {descriptor for descriptor, _ in poll.poll(min(seconds, LONGEST_S) * 1000)}
+        ready = {descriptor for descriptor, _ in _polled(poll, min(seconds, LONGEST_S), self._clock)}
         if self._waiter.fileno() in ready:
             self._waiter.clear()
             self._worker.called = True
@@ -142,3 +142,14 @@ class WorkerLoop:
         self._waiter.close()
         os.close(self._readable)
         os.close(self._writable)
+
+
+def _polled(poll: select.poll, seconds: float, clock: Clock) -> list[tuple[int, int]]:
+    """Poll for so long. The kernel counts milliseconds and rounds up: what is left of the last one is slept."""
+    until = clock.monotonic() + seconds
+    ready = poll.poll(int(seconds * 1000))
+    left = until - clock.monotonic()
+    if ready or not 0 < left < 0.001:
+        return ready
+    select.select([], [], [], left)
+    return poll.poll(0)

@@ -25,6 +25,7 @@ from tickwork.core.why import gist
 from tickwork.errors import StoreError
 from tickwork.store import base
 from tickwork.store.base import AHEAD_LIMIT, Finish, NewLog, OpenAttempt, Progress, Store
+from tickwork.store.codec import to_us
 from tickwork.worker import messages
 from tickwork.worker.heartbeat import Lease
 from tickwork.worker.holdings import Held, Holdings
@@ -449,6 +450,9 @@ class Worker:
         replied = self._clock.monotonic()  # the store took its time
         self._held.take(claims.jobs, replied)
         self._start_due(replied)
+        if any(job.run_at_us > job.claimed_at_us for job in claims.jobs):
+            store_now = self._store.now()
+            self._held.reckon(to_us(store_now), self._clock.monotonic())
         if not claims.jobs:
             self._look_for_unknown(now)
         self._look_again = None if claims.again_s is None else now + claims.again_s
