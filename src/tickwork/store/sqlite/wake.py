@@ -12,6 +12,7 @@ import errno
 import os
 import socket
 from collections.abc import Iterator
+from functools import cache
 from itertools import count
 from pathlib import Path
 
@@ -63,10 +64,17 @@ def wake_all(folder: Path) -> None:
     except OSError:
         return
     if names:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender, _short(folder) as short:
-            sender.setblocking(False)
+        with _short(folder) as short:
             for name in names:
-                _call(sender, f"{short}/{name}")
+                _call(_sender(), f"{short}/{name}")
+
+
+@cache
+def _sender() -> socket.socket:
+    """What all threads call with; a datagram is sent whole or not at all. A forked process may share it."""
+    sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    sender.setblocking(False)
+    return sender
 
 
 def _call(sender: socket.socket, path: str) -> None:
