@@ -11,9 +11,9 @@ import re
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
-from hashlib import blake2b
 from typing import Literal, NamedTuple, NoReturn, get_args
 
+from tickwork.core.schedule.spread import spread
 from tickwork.errors import InvalidOption
 
 Dialect = Literal["standard", "quartz"]
@@ -258,8 +258,3 @@ def _plain(low: int, high: int, step: int) -> str:
     if low == high:
         return str(low)  # cronsim would take 5-5/15 for 5/15
     return f"{low}-{high}" if step == 1 else f"{low}-{high}/{step}"
-
-
-def spread(key: str, size: int) -> int:
-    """Return a number below `size` that is the same for the same key on every machine, and spread evenly over keys."""
-    return int.from_bytes(blake2b(key.encode(), digest_size=8).digest()) % size
