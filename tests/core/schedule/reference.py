@@ -5,7 +5,6 @@ It shares nothing with what it checks: its own reading of expressions, zoneinfo'
 
 from __future__ import annotations
 
-import sys
 from calendar import monthrange
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -15,8 +14,8 @@ from zoneinfo import ZoneInfo
 
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
-_MONTHS = "JAN FEB MAR APR MAY JUN JUL AUG SEP OCT NOV DEC".split()
-_DAYS = "SUN MON TUE WED THU FRI SAT".split()
+_MONTHS = ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"]
+_DAYS = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"]
 
 # Days on which clocks change, odd ones preferred: midnight that does not exist (Santiago, Havana, Beirut, Cairo), half
 # an hour (Lord Howe), a date that was skipped (Apia), changes around Ramadan (Casablanca), one minute past midnight
@@ -134,6 +133,25 @@ def _for_the_gap(
     if dst == "shift":
         return [instant + (one - first) for one in missed]
     return [instant] if missed else []
+
+
+def sparse_dues(text: str, zone: str, start: datetime, end: datetime) -> list[datetime]:
+    """The same for decades, day by day, for an expression with one fixed time that no clock ever skips or repeats.
+
+    A weekday may have a number, as in MON#5.
+    """
+    minute, hour, day, month, weekday = text.split()
+    name, _, nth = weekday.partition("#")
+    expression = Expression(f"{minute} {hour} {day} {month} {name}")
+    found, local = [], start.date() - timedelta(days=2)
+    while local < end.date() + timedelta(days=2):
+        wall = datetime(local.year, local.month, local.day, int(hour), int(minute), tzinfo=ZoneInfo(zone))
+        instant = wall.astimezone(UTC)
+        real = instant.astimezone(ZoneInfo(zone)).replace(tzinfo=None) == wall.replace(tzinfo=None)
+        if real and expression.matches(wall) and (not nth or (local.day + 6) // 7 == int(nth)):
+            found.append(instant)
+        local += timedelta(days=1)
+    return [instant for instant in found if start < instant < end]
 
 
 def random_expression(rng: Random) -> str:

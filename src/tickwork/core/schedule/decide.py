@@ -79,7 +79,7 @@ def decide(
     judge = _Judge(name, policies, standing, now)
     judge.start_waiting()
     if isinstance(rule, After):
-        return _decide_after(rule, policies, standing, now, judge)
+        return _decide_after(rule, policies, now, judge)
     dues = due_now(rule, policies, standing, now, calendars)
     for due in dues.missed:
         judge.judge(due, is_catchup=True)
@@ -131,17 +131,17 @@ def _due_after_end(rule: After, policies: Policies, standing: Standing) -> datet
     return max(due, standing.handled_at + TICK, policies.start or due)
 
 
-def _decide_after(rule: After, policies: Policies, standing: Standing, now: datetime, judge: _Judge) -> Decision:
+def _decide_after(rule: After, policies: Policies, now: datetime, judge: _Judge) -> Decision:
     """Judge a fixed delay, which may be late but is never missed."""
+    standing = judge.standing()
     due = _if_allowed(_due_after_end(rule, policies, standing), policies, standing)
-    if due is None or due > now:
-        return Decision((), standing, due, wakes_on_end=standing.live_count > 0)
-    judge.judge(due, is_catchup=False)
-    after = msgspec.structs.replace(judge.standing(), handled_at=due)
-    if after.live_count:
-        return Decision(tuple(judge.fires), after, None, wakes_on_end=True)
-    skipped = msgspec.structs.replace(after, last_ended_at=now)
-    return Decision(tuple(judge.fires), skipped, _if_allowed(now + rule.delay, policies, skipped))
+    if due is not None and due <= now:
+        judge.judge(due, is_catchup=False)
+        standing = msgspec.structs.replace(judge.standing(), handled_at=due)
+        if not standing.live_count:  # it was skipped: the next one counts from here
+            standing = msgspec.structs.replace(standing, last_ended_at=now)
+        due = _if_allowed(_due_after_end(rule, policies, standing), policies, standing)
+    return Decision(tuple(judge.fires), standing, due, wakes_on_end=standing.live_count > 0)
 
 
 class _Judge:

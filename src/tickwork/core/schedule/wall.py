@@ -28,6 +28,7 @@ Dst = Literal["once", "skip", "both", "shift"]
 _CORRECTION = timedelta(hours=3)
 _DAY = timedelta(days=1)  # no clock was ever put back by more
 _FARTHEST = timedelta(hours=26)  # no wall is farther from UTC, and no gap is longer
+_STRETCHES_LIMIT = 300  # some hundred years of a rule whose every time falls into the gap of its year
 
 
 class WallTimes(Protocol):
@@ -52,7 +53,9 @@ def check_dst(value: object) -> None:
 def first_after(walls: WallTimes, zone: str, dst: Dst, instant: datetime) -> datetime | None:
     """Return the first instant after this one at which the rule is due in that zone."""
     instant = max(instant, EPOCH - TICK)
-    while instant < HORIZON:
+    for _ in range(_STRETCHES_LIMIT):
+        if instant >= HORIZON:
+            return None
         stretch = stretch_at(zone, instant + TICK)
         wall = walls.next(_search_from(walls, dst, stretch, instant))
         found = [] if wall is None else [instant_of(wall, stretch.offset)]
@@ -72,7 +75,9 @@ def first_after(walls: WallTimes, zone: str, dst: Dst, instant: datetime) -> dat
 def last_before(walls: WallTimes, zone: str, dst: Dst, instant: datetime) -> datetime | None:
     """Return the last instant before this one at which the rule was due in that zone."""
     instant = min(instant, HORIZON)
-    while instant > EPOCH:
+    for _ in range(_STRETCHES_LIMIT):
+        if instant <= EPOCH:
+            return None
         stretch = stretch_at(zone, instant - TICK)
         wall = walls.prev(stretch.wall(instant))
         found = [] if wall is None or wall < _search_to(walls, dst, stretch) else [instant_of(wall, stretch.offset)]
