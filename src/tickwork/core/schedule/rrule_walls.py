@@ -91,7 +91,7 @@ class RruleWalls:
         number = self._periods.number(max(wall, self._start) if direction > 0 else wall)
         for looked_at in range(_PERIODS_LIMIT):
             begin = self._periods.begin(number) if number >= 0 else None
-            if begin is None or begin > self._until:
+            if begin is None or (direction > 0 and begin > self._until):
                 return
             if looked_at > _PERIODS_AT_LEAST and abs(begin.year - wall.year) > _YEARS_LIMIT:
                 return
