@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from itertools import islice, pairwise
 from random import Random
 
@@ -44,14 +44,15 @@ def random_rule(rng: Random) -> str:
     elif days < 0.8 and freq in {"YEARLY", "HOURLY", "MINUTELY"}:
         parts["BYYEARDAY"] = some(rng, ["1", "100", "200", "366", "-1", "-100"], 4)
     elif days < 0.9 and freq == "YEARLY":
-        parts |= {"BYWEEKNO": some(rng, ["1", "20", "52", "53", "-1"]), "BYDAY": some(rng, WEEKDAYS)}
+        parts |= {"BYWEEKNO": some(rng, ["2", "20", "40"]), "BYDAY": some(rng, WEEKDAYS)}
     if freq != "SECONDLY" and rng.random() < 0.4:
         parts["BYMINUTE"] = some(rng, ["0", "15", "30", "59"])
     if rng.random() < 0.3:
         parts["BYHOUR"] = some(rng, [str(hour) for hour in range(24)], 8)
     if rng.random() < 0.2:
         parts["BYSECOND"] = some(rng, ["0", "10", "59"])
-    if rng.random() < 0.2 and parts.keys() & {"BYDAY", "BYMONTHDAY", "BYMINUTE"}:
+    # Of the week that a rule begins in, dateutil counts only what is left; RFC 5545 counts the whole week.
+    if freq != "WEEKLY" and rng.random() < 0.2 and parts.keys() & {"BYDAY", "BYMONTHDAY", "BYMINUTE"}:
         parts["BYSETPOS"] = some(rng, ["1", "2", "-1", "-2"], 2)
     if freq == "WEEKLY" and rng.random() < 0.5:
         parts["WKST"] = rng.choice(WEEKDAYS)
@@ -95,6 +96,21 @@ def test_a_search_may_begin_anywhere(seed: int) -> None:
         assert walls is not None
         assert walls.next(min(between, other - MICROSECOND)) == other, f"{text} after {between}"
         assert walls.prev(max(between, one + MICROSECOND)) == one, f"{text} before {between}"
+
+
+@pytest.mark.parametrize("week", [1, 52, 53, -1, -53])
+def test_weeks_are_those_of_iso_8601_also_around_new_year(week: int) -> None:
+    """dateutil takes 2 January 2022, a Sunday of week 52, for one of week 53."""
+    rule = rrule(f"FREQ=YEARLY;BYWEEKNO={week};BYDAY=MO,TH,SU")
+    day, expected = date(2015, 1, 1), []
+    while len(expected) < 40:
+        year, number, weekday = day.isocalendar()
+        weeks = date(year, 12, 28).isocalendar().week
+        if weekday in {1, 4, 7} and number == (week if week > 0 else weeks + 1 + week):
+            expected.append(day)
+        day += timedelta(days=1)
+    found = rule.next(40, after=datetime.fromisoformat("2014-12-31T12:00Z"))
+    assert [due.date() for due in found] == expected
 
 
 def test_count_and_until_end_a_rule() -> None:
