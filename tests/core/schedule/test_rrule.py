@@ -60,7 +60,7 @@ def random_rule(rng: Random) -> str:
 
 
 @given(st.integers(0, 2**32))
-@settings(max_examples=200)
+@settings(max_examples=80)
 def test_a_rule_is_due_when_dateutil_says_and_looks_back_the_same_way(seed: int) -> None:
     rng = Random(seed)
     text = random_rule(rng)
@@ -84,7 +84,7 @@ def test_a_rule_is_due_when_dateutil_says_and_looks_back_the_same_way(seed: int)
 
 
 @given(st.integers(0, 2**32))
-@settings(max_examples=50)
+@settings(max_examples=20)
 def test_a_search_may_begin_anywhere(seed: int) -> None:
     rng = Random(seed)
     text = random_rule(rng)

@@ -61,7 +61,7 @@ class RruleWalls:
             return next(iter(self._counted[bisect_right(self._counted, wall) :]), None)
         wall = max(wall, self._start - TICK)
         for begin in self._search(wall, 1):
-            walls = self._walls(begin)
+            walls = _walls_in(self._rule, begin)
             at = bisect_right(walls.indices, wall, key=walls.at)
             if at < len(walls.indices):
                 found = walls.at(walls.indices[at])
@@ -74,7 +74,7 @@ class RruleWalls:
             return next(reversed(self._counted[: bisect_left(self._counted, wall)]), None)
         wall = min(wall, self._until + TICK)
         for begin in self._search(wall, -1):
-            walls = self._walls(begin)
+            walls = _walls_in(self._rule, begin)
             at = bisect_left(walls.indices, wall, key=walls.at)
             if at > 0:
                 found = walls.at(walls.indices[at - 1])
@@ -120,12 +120,6 @@ class RruleWalls:
             return minute, minute + timedelta(minutes=1)
         return None
 
-    def _walls(self, begin: datetime) -> _Walls:
-        """Return what the rule gives in the period that begins there."""
-        rule = self._rule
-        days = [day for day in days_of(rule.freq, begin, rule.months) if day_matches(rule, day)]
-        return _Walls(days, times_in(rule, begin), rule.positions)
-
 
 class _Walls:
     """Days times times of day, in order, without making them all. `indices` are those that BYSETPOS lets through."""
@@ -140,6 +134,13 @@ class _Walls:
     def at(self, index: int) -> datetime:
         day, moment = divmod(index, len(self._times))
         return datetime.combine(self._days[day], self._times[moment])
+
+
+@lru_cache(maxsize=1024)  # whoever asks for one occurrence of a period soon asks for the next one of it
+def _walls_in(rule: RruleText, begin: datetime) -> _Walls:
+    """Return what a completed rule gives in the period that begins there."""
+    days = [day for day in days_of(rule.freq, begin, rule.months) if day_matches(rule, day)]
+    return _Walls(days, times_in(rule, begin), rule.positions)
 
 
 class _Ruler:
