@@ -119,10 +119,10 @@ class After(RuleValue, frozen=True, tag="after", kw_only=True):
         _interval("after", self.delay)
 
     def first_after(self, instant: datetime, calendars: Calendars = NO_CALENDARS) -> datetime | None:
-        return instant + self.delay
+        return instant.astimezone(UTC) + self.delay
 
     def last_before(self, instant: datetime, calendars: Calendars = NO_CALENDARS) -> datetime | None:
-        return instant - self.delay
+        return instant.astimezone(UTC) - self.delay
 
     def explain(self) -> str:
         return f"{format_duration(self.delay)} after the last run ended"

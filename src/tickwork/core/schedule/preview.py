@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from tickwork.core.duration import format_duration
@@ -31,7 +31,7 @@ def preview(
 
 def clock_change(zone: str, instant: datetime) -> str | None:
     """Say how the clocks of a zone change on the day of an instant: "02:00 -> 03:00, 1h forward"."""
-    day = local_date(zone, instant)
+    day = local_date(zone, instant.astimezone(UTC))
     end = day_start(zone, day + timedelta(days=1))
     # A change at the very midnight belongs to the day that it opens or repeats, whichever is asked for.
     stretch = stretch_at(zone, day_start(zone, day))

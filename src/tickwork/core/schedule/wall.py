@@ -17,7 +17,7 @@ A change by more than three hours is a correction, as for Debian's cron: a date 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Literal, Protocol, get_args
 
 from tickwork.core.schedule.zone import EPOCH, HORIZON, TICK, Stretch, instant_of, stretch_at, wall_of
@@ -52,7 +52,7 @@ def check_dst(value: object) -> None:
 
 def first_after(walls: WallTimes, zone: str, dst: Dst, instant: datetime) -> datetime | None:
     """Return the first instant after this one at which the rule is due in that zone."""
-    instant = max(instant, EPOCH - TICK)
+    instant = max(instant.astimezone(UTC), EPOCH - TICK)
     for _ in range(_STRETCHES_LIMIT):
         if instant >= HORIZON:
             return None
@@ -74,7 +74,7 @@ def first_after(walls: WallTimes, zone: str, dst: Dst, instant: datetime) -> dat
 
 def last_before(walls: WallTimes, zone: str, dst: Dst, instant: datetime) -> datetime | None:
     """Return the last instant before this one at which the rule was due in that zone."""
-    instant = min(instant, HORIZON)
+    instant = min(instant.astimezone(UTC), HORIZON)
     for _ in range(_STRETCHES_LIMIT):
         if instant <= EPOCH:
             return None
