@@ -96,6 +96,8 @@ def test_catching_up_on_all_is_bounded_by_number_and_by_age() -> None:
     assert by_number.passed_over == (T0 + MINUTE, T0 + 57 * MINUTE)
     by_age = Schedule(catchup="all", catchup_age="2m", overlap="allow").look(T0 + 60 * MINUTE + GRACE)
     assert told(by_age) == [(minute, "start", True) for minute in (59, 60)]
+    just_so_old = Schedule(every("1h"), catchup="all", catchup_age="1h").look(T0 + timedelta(hours=2))
+    assert told(just_so_old) == [(60, "start", True), (120, "skip", False)]
 
 
 def test_a_year_of_missed_minutes_costs_no_more_than_an_hour() -> None:
@@ -365,6 +367,7 @@ def look_and_compare(rule: RuleValue, policies: Policies, standing: Standing, mo
     assert found == model.look(now)
     after_it = decision.standing
     assert (after_it.live_count, after_it.run_count) == (model.live, model.runs)
+    assert after_it.handled_at == max([T0, *model.judged])  # the last due instant, whatever time it is
     assert [(one.due_at, one.is_catchup) for one in after_it.waiting] == model.waiting
     if policies.overlap != "allow":
         starts = [fire for fire in decision.fires if fire.action is Action.START]

@@ -37,16 +37,17 @@ def completed(rule: RruleText, start: datetime) -> RruleText:
 def is_hopeless(rule: RruleText, start: datetime) -> bool:
     """Whether a completed rule is plainly never due, which a search would find out at length.
 
-    A BYSETPOS may ask for more than any period has, and steps of an INTERVAL may always miss what BYHOUR wants.
+    A BYSETPOS may ask for more than any period has, and steps of an INTERVAL may always miss what BYDAY or BYHOUR want.
     """
     if rule.positions and min(map(abs, rule.positions)) > _most_in_a_period(rule):
         return True
-    clock = {
+    cycles = {
+        "DAILY": (7, start.weekday(), tuple(day for day, _ in rule.weekdays)),
         "HOURLY": (24, start.hour, rule.hours),
         "MINUTELY": (60, start.minute, rule.minutes),
         "SECONDLY": (60, start.second, rule.seconds),
     }
-    around, first, said = clock.get(rule.freq, (1, 0, ()))
+    around, first, said = cycles.get(rule.freq, (1, 0, ()))
     return bool(said) and all((value - first) % gcd(rule.interval, around) for value in said)
 
 
