@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tickwork.app import Tickwork
     from tickwork.client import Job
     from tickwork.context import CurrentJob, current_job
+    from tickwork.rules import Rule, after, all_of, any_of, at, calendar, cron, every, except_on, rrule
 
 __all__ = [
     "Cancel",
@@ -42,12 +43,22 @@ __all__ = [
     "JobNotFound",
     "LeaseLost",
     "Retry",
+    "Rule",
     "Snooze",
     "Tickwork",
     "TickworkError",
     "WaitTimeout",
     "__version__",
+    "after",
+    "all_of",
+    "any_of",
+    "at",
+    "calendar",
+    "cron",
     "current_job",
+    "every",
+    "except_on",
+    "rrule",
 ]
 
 # Imported when first asked for: they cost 100 ms, which `tickwork --help` does not have.
@@ -56,6 +67,16 @@ _LAZY = {
     "Job": "tickwork.client",
     "CurrentJob": "tickwork.context",
     "current_job": "tickwork.context",
+    "Rule": "tickwork.rules",
+    "after": "tickwork.rules",
+    "all_of": "tickwork.rules",
+    "any_of": "tickwork.rules",
+    "at": "tickwork.rules",
+    "calendar": "tickwork.rules",
+    "cron": "tickwork.rules",
+    "every": "tickwork.rules",
+    "except_on": "tickwork.rules",
+    "rrule": "tickwork.rules",
 }
 
 

@@ -1,0 +1,217 @@
+"""What a schedule does at an instant: one pure decision.
+
+The scheduler calls it with a locked row, inserts the jobs, writes the new standing and the next wake-up, and commits.
+Whoever calls it again with the new standing gets nothing for an instant that was judged: exactly once rests on that and
+on the row's lock, not on who calls or when.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from functools import lru_cache
+
+import msgspec
+
+from tickwork.core.schedule.combine import all_of, except_on
+from tickwork.core.schedule.dues import due_now, look_from
+from tickwork.core.schedule.interval import After
+from tickwork.core.schedule.policy import Policies
+from tickwork.core.schedule.rule import NO_CALENDARS, Calendars, RuleValue
+from tickwork.core.schedule.spread import spread
+from tickwork.core.schedule.standing import Standing, Waiting
+from tickwork.core.schedule.zone import TICK
+from tickwork.errors import InvalidOption
+
+
+class Action(StrEnum):
+    START = "start"
+    SKIP = "skip"
+    QUEUE = "queue"  # it starts when what lives has ended
+    CANCEL_OLDER = "cancel_older"  # and start
+
+
+@dataclass(frozen=True, slots=True)
+class Fire:
+    """What becomes of one occurrence. One that was queued comes again, to start or to be skipped after all.
+
+    The run starts at `run_at`, which lies after `scheduled_for` by the jitter or its place in the window, and not after
+    `expires_at`. `interval` is the window that it stands for. `reason` says why it is skipped.
+    """
+
+    scheduled_for: datetime
+    action: Action
+    is_catchup: bool
+    run_at: datetime
+    expires_at: datetime | None
+    interval: tuple[datetime, datetime] | None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What to do now, how the schedule then stands, and when to look again.
+
+    `wake_at` None: nothing more is due, unless `wakes_on_end`, when the end of a run is to be answered with another
+    look. `passed_over` are the first and last of the missed occurrences that the catch-up policy gave up.
+    """
+
+    fires: tuple[Fire, ...]
+    standing: Standing
+    wake_at: datetime | None
+    wakes_on_end: bool = False
+    passed_over: tuple[datetime, datetime] | None = None
+
+
+def decide(
+    name: str,
+    rule: RuleValue,
+    policies: Policies,
+    standing: Standing,
+    now: datetime,
+    calendars: Calendars = NO_CALENDARS,
+) -> Decision:
+    """Judge everything that is due for a schedule at `now`, once."""
+    if standing.paused:
+        return Decision((), standing, None)
+    rule = rule_of(name, rule, policies.start, policies.calendars)
+    judge = _Judge(name, policies, standing, now)
+    judge.start_waiting()
+    if isinstance(rule, After):
+        return _decide_after(rule, policies, now, judge)
+    dues = due_now(rule, policies, standing, now, calendars)
+    for due in dues.missed:
+        judge.judge(due, is_catchup=True)
+    for due in dues.on_time:
+        judge.judge(due, is_catchup=False)
+    after = msgspec.structs.replace(judge.standing(), handled_at=dues.handled_at)
+    wake_at = _if_allowed(dues.upcoming, policies, after)
+    return Decision(tuple(judge.fires), after, wake_at, bool(after.waiting), dues.passed_over)
+
+
+def next_due(
+    name: str, rule: RuleValue, policies: Policies, standing: Standing, calendars: Calendars = NO_CALENDARS
+) -> datetime | None:
+    """Return the next occurrence of a schedule: from the last one that was handled, never from now."""
+    rule = rule_of(name, rule, policies.start, policies.calendars)
+    if isinstance(rule, After):
+        due = _due_after_end(rule, policies, standing)
+    else:
+        due = rule.first_after(look_from(policies, standing), calendars)
+    return _if_allowed(due, policies, standing)
+
+
+def _if_allowed(due: datetime | None, policies: Policies, standing: Standing) -> datetime | None:
+    if due is None or (policies.end is not None and due > policies.end):
+        return None
+    return None if _has_all_runs(policies, standing.run_count + len(standing.waiting)) else due
+
+
+def _has_all_runs(policies: Policies, count: int) -> bool:
+    return policies.max_runs is not None and count >= policies.max_runs
+
+
+@lru_cache(maxsize=16_384)
+def rule_of(name: str, rule: RuleValue, start: datetime | None, calendars: tuple[object, ...]) -> RuleValue:
+    """Return the rule as it holds for the schedule of that name, with the calendars that its policies name."""
+    own = rule.of_schedule(name, start)
+    if not calendars:
+        return own
+    if isinstance(rule, After):
+        raise InvalidOption("calendars do not go with after(...), which is due when a run ended, on whatever day.")
+    return all_of(own, except_on(*calendars))  # type: ignore[arg-type]
+
+
+def _due_after_end(rule: After, policies: Policies, standing: Standing) -> datetime | None:
+    """Return when a fixed delay is over: nobody knows while a run lives, and the first run waits for nothing."""
+    if standing.live_count:
+        return None
+    due = standing.active_since if standing.last_ended_at is None else standing.last_ended_at + rule.delay
+    return max(due, standing.handled_at + TICK, policies.start or due)
+
+
+def _decide_after(rule: After, policies: Policies, now: datetime, judge: _Judge) -> Decision:
+    """Judge a fixed delay, which may be late but is never missed."""
+    standing = judge.standing()
+    due = _if_allowed(_due_after_end(rule, policies, standing), policies, standing)
+    if due is not None and due <= now:
+        judge.judge(due, is_catchup=False)
+        standing = msgspec.structs.replace(judge.standing(), handled_at=due)
+        if not standing.live_count:  # it was skipped: the next one counts from here
+            standing = msgspec.structs.replace(standing, last_ended_at=now)
+        due = _if_allowed(_due_after_end(rule, policies, standing), policies, standing)
+    return Decision(tuple(judge.fires), standing, due, wakes_on_end=standing.live_count > 0)
+
+
+class _Judge:
+    """Judges occurrence by occurrence, keeping count of what then lives and waits."""
+
+    def __init__(self, name: str, policies: Policies, standing: Standing, now: datetime) -> None:
+        self.fires: list[Fire] = []
+        self._name = name
+        self._policies = policies
+        self._standing = standing
+        self._now = now
+        self._live_count = standing.live_count
+        self._run_count = standing.run_count
+        self._waiting = list(standing.waiting)
+
+    def standing(self) -> Standing:
+        return msgspec.structs.replace(
+            self._standing,
+            run_count=self._run_count,
+            live_count=self._live_count,
+            waiting=tuple(self._waiting),
+        )
+
+    def start_waiting(self) -> None:
+        """Start what waits, one after another unless runs may overlap."""
+        while self._waiting and (not self._live_count or self._policies.overlap == "allow"):
+            one = self._waiting.pop(0)
+            if _has_all_runs(self._policies, self._run_count):
+                self._add(one.due_at, Action.SKIP, one.is_catchup, "it has had all of its runs")
+            else:
+                self._add(one.due_at, Action.START, one.is_catchup)
+
+    def judge(self, due: datetime, *, is_catchup: bool) -> None:
+        if _has_all_runs(self._policies, self._run_count + len(self._waiting)):
+            return
+        in_turn = is_catchup and self._policies.catchup == "all"
+        action, reason = self._overlap(in_turn)
+        self._add(due, action, is_catchup, reason)
+
+    def _overlap(self, in_turn: bool) -> tuple[Action, str | None]:
+        """Return what the overlap policy says; `in_turn`: missed ones, which run one after another."""
+        overlap = self._policies.overlap
+        if overlap == "allow" or not (self._live_count or self._waiting):
+            return Action.START, None
+        if in_turn:
+            return Action.QUEUE, None
+        if overlap == "cancel":
+            return Action.CANCEL_OLDER, None
+        if overlap == "queue" and not self._waiting:
+            return Action.QUEUE, None
+        return Action.SKIP, "an earlier run lives" if overlap == "skip" else "another one is queued already"
+
+    def _add(self, due: datetime, action: Action, is_catchup: bool, reason: str | None = None) -> None:
+        run_at = due + self._delay(due)
+        expires_at = None if self._policies.deadline is None else run_at + self._policies.deadline
+        if action is not Action.SKIP and expires_at is not None and expires_at < self._now:
+            action, reason = Action.SKIP, "its deadline has passed"
+        if action is Action.QUEUE:
+            self._waiting.append(Waiting(due, is_catchup))
+        elif action is not Action.SKIP:
+            self._run_count += 1
+            self._live_count = 1 if action is Action.CANCEL_OLDER else self._live_count + 1
+        window = self._policies.window
+        interval = (due, due + window) if window else None
+        self.fires.append(Fire(due, action, is_catchup, run_at, expires_at, interval, reason))
+
+    def _delay(self, due: datetime) -> timedelta:
+        """Return how long after its occurrence a run starts: another for each, or one place in the window for all."""
+        if self._policies.window:
+            return TICK * spread(f"{self._name}\0window", self._policies.window // TICK)
+        if self._policies.jitter:
+            return TICK * spread(f"{self._name}\0{due.isoformat()}", self._policies.jitter // TICK)
+        return timedelta(0)

@@ -1,0 +1,116 @@
+"""The policies of a schedule: what becomes of occurrences that were missed, that overlap, that should be spread.
+
+They are stored with the schedule. Each has a stated default, and all are read here, so a decorator, a call and a YAML
+file refuse the same things with the same words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
+from difflib import get_close_matches
+from typing import Any, Literal, get_args
+
+import msgspec
+
+from tickwork.core.duration import parse_duration
+from tickwork.core.schedule.calendar import Calendar
+from tickwork.core.schedule.combine import ExceptOn
+from tickwork.core.schedule.rule import read_instant
+from tickwork.errors import InvalidOption
+
+Catchup = Literal["all", "latest", "none"]
+Overlap = Literal["allow", "skip", "queue", "cancel"]
+
+_LONGEST = timedelta(days=365_000)
+
+
+class Policies(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a schedule does besides following its rule.
+
+    - `catchup`: of the occurrences that were missed, run "all" (the newest `catchup_limit` of those not older than
+      `catchup_age`), only the "latest", or "none".
+    - `overlap`: when one comes due while an earlier run lives, "allow" both, "skip" it, "queue" one, or "cancel" the
+      older run. Missed ones under "all" run one after another unless overlaps are allowed.
+    - `jitter`: each run starts up to so much later, by a hash of the schedule's name and the instant.
+    - `window`: runs are spread evenly over so much time after the occurrence, each schedule at its own place in it.
+    - `start`, `end`: the first and the last instant at which it may be due. `max_runs`: how many runs it may start.
+    - `deadline`: a run that could not start within so much time does not start at all.
+    - `calendars`: days without occurrences, by name or as values.
+    """
+
+    catchup: Catchup = "latest"
+    catchup_limit: int = 100
+    catchup_age: timedelta = timedelta(days=7)
+    overlap: Overlap = "skip"
+    jitter: timedelta = timedelta(0)
+    window: timedelta = timedelta(0)
+    start: datetime | None = None
+    end: datetime | None = None
+    max_runs: int | None = None
+    deadline: timedelta | None = None
+    calendars: tuple[str | Calendar, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.start is not None and self.end is not None and self.end < self.start:
+            raise InvalidOption(f"end is {self.end.isoformat()}, before start at {self.start.isoformat()}.")
+        if self.jitter and self.window:
+            raise InvalidOption("jitter and window both say when a run starts after its occurrence: give one of them.")
+
+
+def read_policies(given: Mapping[str, Any]) -> Policies:
+    """Check policies as a caller gives them; None means the default. Raises InvalidOption, which names the policy."""
+    read = {}
+    for name, value in given.items():
+        if name not in _READERS:
+            nearest = get_close_matches(name, _READERS, n=1)
+            hint = f"did you mean {nearest[0]!r}?" if nearest else f"they are {', '.join(_READERS)}."
+            raise InvalidOption(f"there is no policy {name!r}; {hint}")
+        if value is not None:
+            read[name] = _READERS[name](name, value)
+    return Policies(**read)
+
+
+def _one_of(kind: Any) -> Callable[[str, Any], Any]:
+    def read(name: str, value: Any) -> Any:
+        if value not in get_args(kind):
+            raise InvalidOption(f"{name} must be one of {', '.join(map(repr, get_args(kind)))}, not {value!r}.")
+        return value
+
+    return read
+
+
+def _whole(low: int, high: int) -> Callable[[str, Any], int]:
+    def read(name: str, value: Any) -> int:
+        if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+            raise InvalidOption(f"{name} must be a whole number from {low} to {high:,}, not {value!r}.")
+        return value
+
+    return read
+
+
+def _duration(name: str, value: Any) -> timedelta:
+    duration = parse_duration(value, what=name)
+    if duration > _LONGEST:
+        raise InvalidOption(f"{name}: {value!r} is too long; {_LONGEST.days:,} days is the most.")
+    return duration
+
+
+def _calendars(name: str, value: Any) -> tuple[str | Calendar, ...]:
+    given = (value,) if isinstance(value, str | Calendar) or not isinstance(value, Iterable) else tuple(value)
+    return ExceptOn(given).calendars
+
+
+_READERS: dict[str, Callable[[str, Any], Any]] = {
+    "catchup": _one_of(Catchup),
+    "catchup_limit": _whole(1, 10_000),
+    "catchup_age": _duration,
+    "overlap": _one_of(Overlap),
+    "jitter": _duration,
+    "window": _duration,
+    "start": read_instant,
+    "end": read_instant,
+    "max_runs": _whole(1, 1_000_000_000),
+    "deadline": _duration,
+    "calendars": _calendars,
+}

@@ -1,0 +1,44 @@
+"""Looking ahead: the next occurrences as people read them, with the days on which clocks change marked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from tickwork.core.duration import format_duration
+from tickwork.core.schedule.rule import NO_CALENDARS, Calendars, RuleValue
+from tickwork.core.schedule.zone import day_start, local_date, stretch_at
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """An occurrence; `local` is what the clock of its zone shows, `clock_change` what happens to it on that day."""
+
+    due_at: datetime
+    local: datetime
+    clock_change: str | None
+
+
+def preview(
+    rule: RuleValue, n: int, *, after: datetime, zone: str | None = None, calendars: Calendars = NO_CALENDARS
+) -> list[Occurrence]:
+    """Return the next `n` occurrences, on the clock of a zone; without one, of the rule's."""
+    zone = zone or rule.zone
+    dues = rule.next(n, after=after, calendars=calendars)
+    return [Occurrence(due, due.astimezone(ZoneInfo(zone)), clock_change(zone, due)) for due in dues]
+
+
+def clock_change(zone: str, instant: datetime) -> str | None:
+    """Say how the clocks of a zone change on the day of an instant: "02:00 -> 03:00, 1h forward"."""
+    day = local_date(zone, instant.astimezone(UTC))
+    end = day_start(zone, day + timedelta(days=1))
+    # A change at the very midnight belongs to the day that it opens or repeats, whichever is asked for.
+    stretch = stretch_at(zone, day_start(zone, day))
+    while stretch.start <= end:
+        if stretch.change and day in {stretch.wall(stretch.start).date(), (stretch.start + stretch.before).date()}:
+            shown = (stretch.start + stretch.before).strftime("%H:%M"), stretch.wall(stretch.start).strftime("%H:%M")
+            way = "forward" if stretch.change > timedelta(0) else "back"
+            return f"{shown[0]} -> {shown[1]}, {format_duration(abs(stretch.change))} {way}"
+        stretch = stretch_at(zone, stretch.end)
+    return None

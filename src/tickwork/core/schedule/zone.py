@@ -1,0 +1,133 @@
+"""Zones of the IANA database, as stretches of time between two changes of their clocks.
+
+zoneinfo says what the clocks show at an instant, but not when they change, and it silently converts a wall time that no
+clock ever showed. So the changes are found by asking for the offset every few days, once for each zone and year, and
+everything else follows from them exactly: which wall times are skipped, which come twice, and where a day begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from difflib import get_close_matches
+from functools import lru_cache
+from typing import NamedTuple
+from zoneinfo import ZoneInfo, available_timezones
+
+from tickwork.errors import InvalidOption
+
+TICK = timedelta(microseconds=1)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+HORIZON = datetime(8000, 1, 1, tzinfo=UTC)  # beyond it databases and datetime disagree; nothing is due there
+_PROBE = timedelta(days=3)  # since 1970 no zone has changed its clocks twice within 6 days; a test watches that
+_SECOND = timedelta(seconds=1)
+
+
+class Stretch(NamedTuple):
+    """From one change of the clocks to the next, or to the end of a year: wall = instant + offset.
+
+    `before` is the offset that was in force until `start`. Where it is the smaller one, wall times were skipped; where
+    it is the larger one, wall times come again.
+    """
+
+    start: datetime
+    end: datetime
+    offset: timedelta
+    before: timedelta
+
+    def wall(self, instant: datetime) -> datetime:
+        return wall_of(instant, self.offset)
+
+    @property
+    def change(self) -> timedelta:
+        """By how much the clocks were put forward when this began; negative: back."""
+        return self.offset - self.before
+
+
+def wall_of(instant: datetime, offset: timedelta) -> datetime:
+    return (instant + offset).replace(tzinfo=None)
+
+
+def instant_of(wall: datetime, offset: timedelta) -> datetime:
+    return wall.replace(tzinfo=UTC) - offset
+
+
+def zone_name(tz: str | tzinfo, *, what: str = "tz") -> str:
+    """Return the name of a zone that this machine knows, given as a name or as a ZoneInfo. Raises InvalidOption."""
+    name = "UTC" if tz is UTC else tz if isinstance(tz, str) else getattr(tz, "key", None)
+    if not isinstance(name, str):
+        raise InvalidOption(f"{what} must be the name of a zone, such as 'Europe/Berlin', not {tz!r}.")
+    _zone(name, what)
+    return name
+
+
+@lru_cache(maxsize=1024)
+def _zone(name: str, what: str = "tz") -> ZoneInfo:
+    try:
+        if name in {"", "localtime"}:
+            raise ValueError("it would mean another zone on another host")
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):  # KeyError: zoneinfo's own
+        known = {zone.lower(): zone for zone in available_timezones()}
+        nearest = get_close_matches(name.lower(), known, n=1)
+        hint = f"did you mean {known[nearest[0]]!r}?" if nearest else "zones are named like 'Europe/Berlin' or 'UTC'."
+        raise InvalidOption(f"{what}: there is no zone {name!r}; {hint}") from None
+
+
+def stretch_at(name: str, instant: datetime) -> Stretch:
+    """Return the stretch that an instant lies in. It may have begun in the year before."""
+    return next(stretch for stretch in _stretches(name, instant.year) if instant < stretch.end)
+
+
+@lru_cache(maxsize=4096)
+def _stretches(name: str, year: int) -> tuple[Stretch, ...]:
+    """Return the stretches of a year of UTC.
+
+    The first one begins where it truly began if that is less than some days earlier: what a change does to the wall
+    times after it is felt into the new year.
+    """
+    zone, year_end = _zone(name), datetime(year + 1, 1, 1, tzinfo=UTC)
+    start = datetime(year, 1, 1, tzinfo=UTC) - _PROBE
+    before = offset = _offset(zone, start)
+    found = []
+    for changed_at, changed_to in _changes(zone, start, year_end):
+        found.append(Stretch(start, changed_at, offset, before))
+        start, before, offset = changed_at, offset, changed_to
+    found.append(Stretch(start, year_end, offset, before))
+    return tuple(found)
+
+
+def _changes(zone: ZoneInfo, start: datetime, end: datetime) -> Iterator[tuple[datetime, timedelta]]:
+    """Yield each instant in (start, end) at which the offset changes, with the new one."""
+    known, offset = start, _offset(zone, start)
+    while known < end - _SECOND:
+        probe = min(known + _PROBE, end - _SECOND)
+        probed = _offset(zone, probe)
+        if probed != offset:
+            yield _first_with(zone, probed, known, probe), probed
+        known, offset = probe, probed
+
+
+def _first_with(zone: ZoneInfo, offset: timedelta, low: datetime, high: datetime) -> datetime:
+    """Return the second at which `offset` came into force: it is not yet at `low`, and it is at `high`."""
+    while high - low > _SECOND:
+        middle = low + (high - low) // _SECOND // 2 * _SECOND
+        low, high = (low, middle) if _offset(zone, middle) == offset else (middle, high)
+    return high
+
+
+def _offset(zone: ZoneInfo, instant: datetime) -> timedelta:
+    return instant.astimezone(zone).utcoffset() or timedelta(0)
+
+
+def local_date(name: str, instant: datetime) -> date:
+    return stretch_at(name, instant).wall(instant).date()
+
+
+def day_start(name: str, day: date) -> datetime:
+    """Return the first instant of a day, which is not always midnight: some days begin at 01:00, some never were."""
+    midnight = datetime.combine(day, time())
+    stretch = stretch_at(name, instant_of(midnight, timedelta(0)) - timedelta(hours=26))
+    while instant_of(midnight, stretch.offset) >= stretch.end:
+        stretch = stretch_at(name, stretch.end)
+    return max(instant_of(midnight, stretch.offset), stretch.start)
