@@ -44,6 +44,8 @@ class IdMaker:
 
     def new_ids(self, n: int) -> list[str]:
         """Return `n` ids, growing; much cheaper than one by one."""
+        if n == 1:
+            return [self.new_id()]
         stamp = self._stamp()
         nodes = self._randbits(48 * n).to_bytes(6 * n, "big").hex()
         steps = zip(islice(self._counter, n), range(0, 12 * n, 12), strict=True)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
 from difflib import get_close_matches
+from functools import cached_property
 from typing import Any
 
 from tickwork.core.duration import parse_duration
@@ -24,7 +25,7 @@ _FIRST_YEAR, _LAST_YEAR = 1970, 8000
 _LABELS_LIMIT = 32
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Options:
     """What a caller may say of a job besides its arguments. None: not said."""
 
@@ -60,9 +61,15 @@ class Options:
 
     def new_jobs(self, task: str, requests: Iterable[tuple[JobId, bytes]]) -> list[NewJob]:
         """Jobs of one task with these ids and arguments. Raises InvalidOption when the options do not go together."""
+        shared = self._shared
+        return [NewJob(id, task, args, *shared) for id, args in requests]
+
+    @cached_property
+    def _shared(self) -> tuple[Any, ...]:
+        """What all jobs with these options have in common, in the order of NewJob's fields."""
         if self.key is None and (self.replace or self.key_for is not None):
             raise InvalidOption("replace and key_for are about a key: give key= as well. Nothing was stored.")
-        shared = (
+        return (
             self.queue or "default",
             PRIORITIES["normal"] if self.priority is None else self.priority,
             self.delay,
@@ -76,7 +83,6 @@ class Options:
             self.parent,
             self.trace,
         )
-        return [NewJob(id, task, args, *shared) for id, args in requests]
 
     def policy(self) -> Policy:
         """The rules that go with the job."""

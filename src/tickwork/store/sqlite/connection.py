@@ -7,7 +7,6 @@ file that lets one process write at a time.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import fcntl
 import os
@@ -245,16 +244,21 @@ class WriteLock:
         self._threads = threading.RLock()
         self._file = None if path is None else os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
 
-    @contextlib.contextmanager
-    def __call__(self) -> Iterator[None]:
-        with self._threads:
-            if self._file is not None:
-                fcntl.flock(self._file, fcntl.LOCK_EX)
+    def __enter__(self) -> None:
+        self._threads.acquire()
+        if self._file is not None:
             try:
-                yield
-            finally:
-                if self._file is not None:
-                    fcntl.flock(self._file, fcntl.LOCK_UN)
+                fcntl.flock(self._file, fcntl.LOCK_EX)
+            except BaseException:
+                self._threads.release()
+                raise
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            if self._file is not None:
+                fcntl.flock(self._file, fcntl.LOCK_UN)
+        finally:
+            self._threads.release()
 
     def close(self) -> None:
         if self._file is not None:
@@ -262,17 +266,19 @@ class WriteLock:
             self._file = None
 
 
-@contextlib.contextmanager
-def translated(path: str) -> Iterator[None]:
-    """Turn what SQLite raises into what Tickwork raises, whichever library raised it."""
-    try:
-        yield
-    except (apsw.Error, sqlite3.Error) as error:
-        raise _translate(path, error) from error
-    except OSError as error:  # of the lock file beside it
-        if error.errno not in {errno.EACCES, errno.EPERM, errno.EROFS}:
-            raise
-        raise StoreReadOnly(f"{path} cannot be written ({error.strerror}). Nothing was written.") from error
+class translated:
+    """Turn what SQLite raises in a block into what Tickwork raises, whichever library raised it."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, (apsw.Error, sqlite3.Error)):
+            raise _translate(self._path, error) from error
+        if isinstance(error, OSError) and error.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:  # of the lock file
+            raise StoreReadOnly(f"{self._path} cannot be written ({error.strerror}). Nothing was written.") from error
 
 
 def _translate(path: str, error: Exception) -> StoreError:
@@ -294,6 +300,11 @@ def _translate(path: str, error: Exception) -> StoreError:
             return StoreNotOurs(f"{path} is not a SQLite database ({error}). Nothing was touched.")
         case _:
             return StoreError(f"SQLite refused on {path}: {error}")
+
+
+def is_stored_already(error: BaseException | None) -> bool:
+    """Whether a job was inserted whose id is there already."""
+    return isinstance(error, (apsw.ConstraintError, sqlite3.IntegrityError)) and "tickwork_jobs.id" in str(error)
 
 
 def _primary_code(error: Exception) -> int:

@@ -103,7 +103,7 @@ class SqliteFile:
             self._known_as = remember_driver(Path(self.path), self.driver)
 
     def _migrate(self) -> list[Migration]:
-        with self._lock(), self._transaction(self._writer) as writer:
+        with self._lock, transaction(self._writer) as writer:
             writer.run(_MIGRATIONS)
             missing = pending(migrations(_PACKAGE), dict(writer.run(_APPLIED)), self.path)
             for migration in missing:
@@ -136,7 +136,7 @@ class SqliteFile:
                 f"this thread has a transaction open on {self.path} (app.connection()), which a second one would wait "
                 f"for in vain. Nothing was written. Pass it along: tx=."
             )
-        with translated(self.path), self._lock(), self._transaction(self._writer) as connection:
+        with translated(self.path), self._lock, transaction(self._writer) as connection:
             yield connection
 
     @contextlib.contextmanager
@@ -145,13 +145,13 @@ class SqliteFile:
         if os.getpid() != self._pid:
             self._open_after_fork()
         if self.path == MEMORY:
-            with translated(self.path), self._lock():
+            with translated(self.path), self._lock:
                 yield self._writer
             return
         with translated(self.path):
             connection = self._take_reader()
             try:
-                with self._transaction(connection, "BEGIN"):
+                with transaction(connection, "BEGIN"):
                     yield connection
             finally:
                 self._readers.append(connection)
@@ -170,13 +170,18 @@ class SqliteFile:
         own = self.path == MEMORY
         connection = self._writer if own else open_connection(self.path, self.driver)
         try:
-            with self._lock() if own else self._file_lock():
+            # With a defective library even the user's own transactions must not write beside ours.
+            with self._lock if own or self.defect else contextlib.nullcontext():
                 with translated(self.path):
                     connection.run("BEGIN IMMEDIATE")
-                with rolled_back_on_error(connection), self._marked():
-                    yield UserConnection(connection)
-                    with translated(self.path):
-                        connection.run("COMMIT")
+                try:
+                    with self._marked():
+                        yield UserConnection(connection)
+                        with translated(self.path):
+                            connection.run("COMMIT")
+                except BaseException:
+                    roll_back(connection)
+                    raise
         finally:
             if not own:
                 connection.close()
@@ -191,15 +196,6 @@ class SqliteFile:
             yield
         finally:
             self._in_transaction.discard(thread)
-
-    @contextlib.contextmanager
-    def _file_lock(self) -> Iterator[None]:
-        """With a defective library even the user's own transactions must not write beside ours."""
-        if not self.defect:
-            yield
-            return
-        with self._lock():
-            yield
 
     @contextlib.contextmanager
     def borrowed(self, tx: Any) -> Iterator[Connection]:
@@ -241,14 +237,6 @@ class SqliteFile:
         if not any(file and os.path.realpath(file) == os.path.realpath(self.path) for file in files):
             other = files.pop() or MEMORY
             raise InvalidInput(f"tx= is a connection to {other}, not to {self.path}. Nothing was stored.")
-
-    @staticmethod
-    @contextlib.contextmanager
-    def _transaction(connection: Connection, begin: str = "BEGIN IMMEDIATE") -> Iterator[Connection]:
-        connection.run(begin)
-        with rolled_back_on_error(connection):
-            yield connection
-            connection.run("COMMIT")
 
     def health(self, ahead: timedelta, stuck: int) -> Health:
         version = library_version(self.driver)
@@ -312,14 +300,31 @@ def schema_script() -> str:
     return script(_MIGRATIONS, migrations(_PACKAGE), "tickwork_migrations")
 
 
-@contextlib.contextmanager
-def rolled_back_on_error(connection: Connection) -> Iterator[None]:
-    try:
-        yield
-    except BaseException:
-        with contextlib.suppress(Exception):
-            connection.run("ROLLBACK")
-        raise
+class transaction:
+    """A transaction around a block: committed at its end, rolled back when it raises."""
+
+    def __init__(self, connection: Connection, begin: str = "BEGIN IMMEDIATE") -> None:
+        self._connection = connection
+        self._begin = begin
+
+    def __enter__(self) -> Connection:
+        self._connection.run(self._begin)
+        return self._connection
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        try:
+            if error is None:
+                self._connection.run("COMMIT")
+        except BaseException:
+            roll_back(self._connection)
+            raise
+        if error is not None:
+            roll_back(self._connection)
+
+
+def roll_back(connection: Connection) -> None:
+    with contextlib.suppress(Exception):
+        connection.run("ROLLBACK")
 
 
 def driver_connection(tx: Any) -> Any:

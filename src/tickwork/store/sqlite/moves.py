@@ -50,20 +50,24 @@ def as_json(value: Any) -> str:
 # -- into the queue
 
 
-def insert(transaction: Transaction, jobs: Sequence[NewJob]) -> list[JobId]:
-    """Store jobs; return who stands for each."""
+def insert(transaction: Transaction, jobs: Sequence[NewJob], *, known: bool) -> list[JobId]:
+    """Store jobs; return who stands for each. `known`: some are there already, and are left as they are."""
+    if known:
+        stored = {job_id for (job_id,) in transaction.run("stored_jobs", (as_json([job.id for job in jobs]),))}
+        inserted = insert(transaction, [job for job in jobs if job.id not in stored], known=False)
+        stands = iter(inserted)
+        return [job.id if job.id in stored else next(stands) for job in jobs]
     if all(job.key is None for job in jobs):
         _insert_new(transaction, jobs)
         return [job.id for job in jobs]
-    kept, stands = codec.one_for_each_key(jobs)
+    kept, places = codec.one_for_each_key(jobs)
     ids = [_insert_keyed(transaction, job) for job in kept]
-    return [ids[place] for place in stands]
+    return [ids[place] for place in places]
 
 
 def _insert_new(transaction: Transaction, jobs: Sequence[NewJob]) -> None:
-    """Store jobs that hold their keys; those that are there already are left as they are."""
-    stored = {job_id for (job_id,) in transaction.run("stored_jobs", (as_json([job.id for job in jobs]),))}
-    for group in codec.alike(job for job in jobs if job.id not in stored):
+    """Store jobs that hold their keys."""
+    for group in codec.alike(jobs):
         first, now = group[0], transaction.now
         asked, run_at, expires_at = codec.due_us(first, now)
         task, queue, priority = first.task, first.queue, first.priority
@@ -88,7 +92,9 @@ def _insert_new(transaction: Transaction, jobs: Sequence[NewJob]) -> None:
 
 
 def _insert_keyed(transaction: Transaction, job: NewJob) -> JobId:
-    if job.key is not None and not transaction.run("stored_jobs", (as_json([job.id]),)):
+    if job.key is not None:
+        if transaction.run("stored_jobs", (as_json([job.id]),)):
+            return job.id  # whoever has its key by now
         holder = transaction.run("key_holder", (job.key, transaction.now))
         if holder:
             if job.replace:

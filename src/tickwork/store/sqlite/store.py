@@ -27,7 +27,7 @@ from tickwork.core.job import (
     TaskDefinition,
     WorkerView,
 )
-from tickwork.errors import LeaseLost
+from tickwork.errors import LeaseLost, StoreError
 from tickwork.store import codec
 from tickwork.store.base import (
     Claims,
@@ -46,6 +46,7 @@ from tickwork.store.codec import duration_us, from_us
 from tickwork.store.migrate import Migration
 from tickwork.store.sqlite import moves
 from tickwork.store.sqlite.clock import StoreClock
+from tickwork.store.sqlite.connection import is_stored_already
 from tickwork.store.sqlite.file import SqliteFile
 from tickwork.store.sqlite.moves import SQL, Transaction
 from tickwork.store.sqlite.wake import PollOnlyWaiter, SocketWaiter, wake_all
@@ -81,12 +82,20 @@ class SqliteStore:
     # -- callers
 
     def insert_jobs(self, jobs: Sequence[NewJob], tx: Any = None, by: tuple[JobId, int] | None = None) -> list[JobId]:
+        try:
+            ids = self._insert(jobs, tx, by, known=False)
+        except StoreError as error:
+            if not is_stored_already(error.__cause__):
+                raise
+            ids = self._insert(jobs, tx, by, known=True)
+        self._wake()
+        return ids
+
+    def _insert(self, jobs: Sequence[NewJob], tx: Any, by: tuple[JobId, int] | None, *, known: bool) -> list[JobId]:
         with self._write(tx) as transaction:
             if by is not None and not transaction.run("is_current", by):
                 raise LeaseLost(f"attempt {by[1]} of job {by[0]} was superseded; nothing it enqueues is stored.")
-            ids = moves.insert(transaction, jobs)
-        self._wake()
-        return ids
+            return moves.insert(transaction, jobs, known=known)
 
     def get_jobs(self, ids: Sequence[JobId]) -> dict[JobId, JobView]:
         with self._read() as transaction:
