@@ -24,7 +24,7 @@ CREATE INDEX jobs_key ON tickwork.jobs (key, id) WHERE key IS NOT NULL;
 CREATE INDEX jobs_collection ON tickwork.jobs (collection, id) WHERE collection IS NOT NULL;
 CREATE INDEX jobs_parent ON tickwork.jobs (parent, id) WHERE parent IS NOT NULL;
 
--- Rows come and go. Vacuum must follow on the heels of claims, however long the queue is: each dead row at its front is
+-- Rows come and go, and are never updated: a claim takes them out by their place. Vacuum must follow on the heels of claims, however long the queue is: each dead row at its front is
 -- in the way of every claim.
 CREATE TABLE tickwork.queue (
     job_id      uuid PRIMARY KEY,

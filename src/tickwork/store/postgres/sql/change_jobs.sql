@@ -60,7 +60,7 @@ taken AS (
     RETURNING k.key, k.job_id
 ),
 early AS MATERIALIZED (
-    SELECT w.n, q.job_id FROM wanted w JOIN tickwork.queue q ON q.job_id = w.id
+    SELECT w.n, q.ctid AS place, q.* FROM wanted w JOIN tickwork.queue q ON q.job_id = w.id
     WHERE  q.run_at > (SELECT now FROM clock)
     ORDER  BY q.job_id
     FOR UPDATE OF q
@@ -75,9 +75,15 @@ chosen AS MATERIALIZED (
         SELECT e.job_id, e.n FROM early e
     ) x CROSS JOIN clock
 ),
+left_queue AS (
+    DELETE FROM tickwork.queue q WHERE q.ctid = ANY (ARRAY(SELECT e.place FROM early e))
+    RETURNING q.*
+),
 hurried AS (
-    UPDATE tickwork.queue q SET run_at = least(q.run_at, c.run_at) FROM chosen c JOIN early e ON e.job_id = c.job_id
-    WHERE  q.job_id = c.job_id
+    INSERT INTO tickwork.queue (job_id, queue, priority, run_at, task, attempt, failures, crashes, alone, keyed, expires_at)
+    SELECT e.job_id, e.queue, e.priority, least(e.run_at, c.run_at), e.task, e.attempt, e.failures, e.crashes, e.alone,
+           e.keyed, e.expires_at
+    FROM   left_queue e JOIN chosen c ON c.job_id = e.job_id
 ),
 gone AS (
     DELETE FROM tickwork.finished f USING chosen c WHERE f.job_id = c.job_id
@@ -104,19 +110,19 @@ RETURNING job_id::text
 -- :expire_jobs
 WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
 doomed AS MATERIALIZED (
-    SELECT q.job_id FROM tickwork.queue q WHERE q.expires_at <= (SELECT now FROM clock) LIMIT %(limit)s::bigint
+    SELECT q.ctid AS place, q.job_id FROM tickwork.queue q
+    WHERE  q.expires_at <= (SELECT now FROM clock) LIMIT %(limit)s::bigint
 ),
 locked_keys AS MATERIALIZED (
     SELECT k.key FROM tickwork.keys k WHERE k.job_id IN (SELECT d.job_id FROM doomed d) ORDER BY k.key FOR UPDATE
 ),
 locked AS MATERIALIZED (
-    SELECT q.job_id FROM tickwork.queue q
-    WHERE  q.job_id IN (SELECT d.job_id FROM doomed d) AND q.expires_at <= (SELECT now FROM clock)
-    AND    (SELECT count(*) FROM locked_keys) >= 0
+    SELECT q.ctid AS place FROM tickwork.queue q
+    WHERE  q.ctid = ANY (ARRAY(SELECT d.place FROM doomed d)) AND (SELECT count(*) FROM locked_keys) >= 0
     FOR UPDATE SKIP LOCKED
 ),
 ended AS (
-    DELETE FROM tickwork.queue q USING locked l WHERE q.job_id = l.job_id
+    DELETE FROM tickwork.queue q WHERE q.ctid = ANY (ARRAY(SELECT l.place FROM locked l))
     RETURNING q.job_id, q.run_at, q.attempt, q.failures, q.crashes, q.keyed
 ),
 finished AS (

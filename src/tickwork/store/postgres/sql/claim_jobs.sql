@@ -8,6 +8,8 @@
 -- as they are taken: no more than `limit`, in whatever plan.
 -- The worker's row is locked against the reaper alone, which takes it FOR UPDATE; heartbeats pass. It is locked only
 -- once there is something to claim: a look that finds nothing writes nothing, and waits for no disk.
+-- Locked rows are taken out by their place in the table, which is safe since rows of the queue are never updated. By
+-- their ids, a planner whose statistics say that the queue is empty would walk all of it.
 WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
 place AS MATERIALIZED (
     SELECT p.rank, p.queue, p.priority, 'epoch'::timestamptz + p.after_us * interval '1 microsecond' AS after, p.after_id
@@ -31,8 +33,8 @@ picked AS MATERIALIZED (
         ORDER  BY phase, rank
     ) span
     CROSS JOIN LATERAL (
-        SELECT q.job_id, q.attempt + 1 AS attempt, q.task, q.queue, q.priority, q.run_at, q.failures, q.crashes, q.alone,
-               q.keyed, q.expires_at
+        SELECT q.ctid AS place, q.job_id, q.attempt + 1 AS attempt, q.task, q.queue, q.priority, q.run_at, q.failures,
+               q.crashes, q.alone, q.keyed, q.expires_at
         FROM   tickwork.queue q
         WHERE  q.queue = span.queue AND q.priority = span.priority
         AND    (q.run_at, q.job_id) > (span.after, span.after_id) AND q.run_at <= span.until
@@ -51,7 +53,7 @@ holder AS MATERIALIZED (
 ),
 taken AS MATERIALIZED (SELECT p.* FROM holder CROSS JOIN picked p),
 gone AS (
-    DELETE FROM tickwork.queue q USING taken t WHERE q.job_id = t.job_id
+    DELETE FROM tickwork.queue q WHERE q.ctid = ANY (ARRAY(SELECT t.place FROM taken t))
 ),
 started AS (
     INSERT INTO tickwork.running

@@ -7,6 +7,8 @@ ending AS MATERIALIZED (
 ),
 closed AS (
     DELETE FROM tickwork.running r USING ending e WHERE r.job_id = e.job_id AND r.attempt = e.attempt
+    -- Else all of it would be walked while statistics say that it is empty.
+    AND r.job_id = ANY (ARRAY(SELECT job_id FROM ending))
     RETURNING
     -- include closed_columns
 ),
@@ -30,6 +32,7 @@ expired AS MATERIALIZED (
 held AS MATERIALIZED (
     SELECT r.job_id FROM ending e JOIN tickwork.running r ON r.job_id = e.job_id AND r.attempt = e.attempt
     JOIN   expired w ON w.id = r.worker
+    WHERE  r.job_id = ANY (ARRAY(SELECT job_id FROM ending))
     FOR UPDATE OF r SKIP LOCKED
 ),
 closed AS (
