@@ -129,13 +129,13 @@ class TestClaim:
     def test_statistics_that_say_all_is_empty_do_not_make_it_walk_a_long_queue(
         self, postgres: PostgresStore, worker: WorkerId
     ) -> None:
-        """Autovacuum looks at a queue when it has just been emptied, and a burst comes right after."""
+        """Autovacuum looks at a queue that has just been emptied, and a burst comes right after."""
         postgres.insert_jobs(jobs(2000))
         for _ in range(10):
             postgres.finish_attempts([succeeded(one) for one in claim(postgres, 200, worker)])
         with psycopg.connect(postgres.url, autocommit=True) as connection:
             for table in ("queue", "running"):
-                connection.execute(f'VACUUM ANALYZE "{postgres.schema.name}".{table}'.encode())
+                connection.execute(f'ANALYZE "{postgres.schema.name}".{table}'.encode())
         postgres.insert_jobs(jobs(20_000))
         with postgres._pool.lend() as connection:
             nodes = explain_prepared(connection, claim_values(postgres, worker))
