@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 import psycopg
@@ -33,15 +34,21 @@ class Session:
         return self.run_sql(self._sql[statement], {"now": self.now, **texts})
 
     def run_sql(self, sql: str, values: dict[str, Any]) -> list[Any]:
-        return _rows(self.connection.execute(sql.encode(), values))
+        return _rows(self.connection.execute(_encoded(sql), values))
 
     def run_together(self, statements: Sequence[Statement]) -> list[list[Any]]:
         """Run statements in one round trip, and outside of any other transaction in one of their own."""
         if len(statements) == 1:
             return [self.run_sql(*statements[0])]
         with self.connection.pipeline():
-            cursors = [self.connection.execute(sql.encode(), values) for sql, values in statements]
+            cursors = [self.connection.execute(_encoded(sql), values) for sql, values in statements]
         return [_rows(cursor) for cursor in cursors]
+
+
+@lru_cache(maxsize=256)
+def _encoded(sql: str) -> bytes:
+    """A statement as psycopg takes it; the same bytes each time, since it looks its own translation up by them."""
+    return sql.encode()
 
 
 def _rows(cursor: psycopg.Cursor[Any]) -> list[Any]:
