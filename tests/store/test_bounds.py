@@ -6,7 +6,7 @@ import pytest
 from tests.store.builders import claim, claim_one, insert_one, jobs, register, succeeded
 from tickwork.core.ids import WorkerId
 from tickwork.store.postgres import PostgresStore
-from tickwork.store.postgres.bounds import AGAIN_S, FRONT, SHARE, Bound, Bounds
+from tickwork.store.postgres.bounds import AGAIN_S, FRONT, LONGEST_S, SHARE, Bound, Bounds
 
 HIGH, LOW = ("default", 2), ("default", 8)
 FIRST, SECOND, THIRD = Bound(1, "a"), Bound(1, "b"), Bound(2, "a")
@@ -66,13 +66,24 @@ class TestBounds:
         assert bounds.begin([HIGH]) == [FIRST], "there may be more"
 
     def test_one_that_takes_long_is_not_repeated_soon(self, bounds: Bounds, times: Times) -> None:
-        bounds.begin([HIGH])
-        times.now += 0.2
-        bounds.took([(HIGH, THIRD)])
-        times.now += 0.2 * SHARE - 0.01
-        assert bounds.begin([HIGH]) == [THIRD]
-        times.now += 0.02
+        for _ in range(2):
+            self.walk(bounds, times, 0.2)
+        assert bounds.again_s() == pytest.approx(0.2 * SHARE)
+        self.walk(bounds, times, 60)
+        self.walk(bounds, times, 60)
+        assert bounds.again_s() == pytest.approx(LONGEST_S), "but not never"
+
+    def test_a_single_stall_is_no_walk(self, bounds: Bounds, times: Times) -> None:
+        """It may have waited for a lock, for a connection or for the disk."""
+        self.walk(bounds, times, 0.001)
+        self.walk(bounds, times, 5)
+        assert bounds.again_s() == pytest.approx(AGAIN_S)
+
+    def walk(self, bounds: Bounds, times: Times, seconds: float) -> None:
+        times.now = max(times.now, bounds._front_at)
         assert bounds.begin([HIGH]) == [FRONT]
+        times.now += seconds
+        bounds.took([(HIGH, THIRD)])
 
     def test_whoever_passed_by_nothing_need_not_look_again(self, bounds: Bounds) -> None:
         bounds.begin([HIGH])

@@ -4,6 +4,7 @@ import os
 import select
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -166,6 +167,27 @@ class TestNotifier:
         times[0] += 2 * GAP_S
         with notifier.ride() as rides:
             assert rides
+
+    def test_a_call_that_comes_as_the_thread_gives_up_waiting_is_sent(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("tickwork.store.postgres.notifier._IDLE_S", 0.05)
+        sent = threading.Semaphore(0)
+        notifier = Notifier(sent.release, time.monotonic)
+        notifier.call()
+        notifier.call()
+        assert sent.acquire(timeout=5)
+        assert sent.acquire(timeout=5)
+        with notifier._changed:  # the thread waits for us, and its time is over
+            threading.Event().wait(0.2)
+            notifier._sent_at = time.monotonic()
+            assert notifier._send_later()
+        assert sent.acquire(timeout=5)
+
+    def test_a_transaction_that_failed_has_nothing_to_tell(self, sent: threading.Semaphore) -> None:
+        notifier = self.make(sent, [100.0])
+        for _ in range(2):
+            with pytest.raises(ZeroDivisionError), notifier.ride():
+                raise ZeroDivisionError
+        assert not sent.acquire(timeout=3 * GAP_S)
 
     def test_after_a_ride_that_took_long_others_do_not_ride(self, sent: threading.Semaphore) -> None:
         times = [100.0]

@@ -33,6 +33,8 @@ def eventually(condition: Callable[[], Value], within_s: float = 10.0, what: str
 def output_of(job: Job, attempt: int | None = None) -> str:
     """What the handlers of a job wrote, in one piece, or one attempt of it."""
     chunks = job.logs()
+    while more := job.logs(after=(chunks[-1].attempt, chunks[-1].seq) if chunks else (0, -1)):
+        chunks += more
     for number, group in groupby(chunks, key=lambda chunk: chunk.attempt):
         seqs = [chunk.seq for chunk in group]
         assert seqs == list(range(len(seqs))), f"a piece of attempt {number} is missing"

@@ -156,3 +156,25 @@ def test_an_unknown_task_fails_its_own_attempt(bench: Bench) -> None:
     bench.run("no_such_task", "work")
     assert bench.ended(2) == ["failed", "succeeded"]
     assert "this worker has no task named 'no_such_task'" in (bench.ends[0].error or "")
+
+
+def test_what_ended_before_a_handler_blocked_the_loop_is_said_all_the_same(bench: Bench) -> None:
+    """It is said at the end of a turn of the event loop, which may not come."""
+    go_on = threading.Event()
+
+    @bench.app.task
+    async def quick() -> None:
+        pass
+
+    @bench.app.task
+    async def blocks() -> None:
+        go_on.wait(10)
+
+    bench.run("quick", "blocks", timeout_s=0.1)
+    assert bench.ended()[0] == "succeeded"
+    if bench.executor._replaces_threads:
+        bench.run("quick")
+        assert bench.ended(3).count("succeeded") == 2, "on another loop"
+    else:
+        eventually(lambda: any(isinstance(message, Stuck) for message in bench.said), 5)
+    go_on.set()

@@ -69,7 +69,7 @@ class Attempt:
         self.reminders: list[Call] = []
         self.ending: tuple[EndKind, str] | None = None  # why it is being ended from outside
         self.sealed = False  # it has ended, or was given up: nothing more is said of it
-        self.sink: Sink | None = None
+        self.sink = Sink(self._pass_on, executor.stir)
         self.written: list[NewLog] = []  # what a transactional handler wrote, to be stored in its transaction
 
     @property
@@ -91,13 +91,6 @@ class Attempt:
     def interrupted(self) -> End:
         kind, error = self.ending or ("failed", "the handler raised Interrupted by itself")
         return self.end(kind, error=error)
-
-    def open_sink(self) -> Sink:
-        """Where its output goes; made when it first writes something."""
-        with self.lock:
-            if self.sink is None:
-                self.sink = Sink(self._pass_on, self.executor.stir)
-            return self.sink
 
     def _pass_on(self, seq: int, text: str) -> None:
         if self.task is not None and self.task.transactional:

@@ -62,13 +62,12 @@ class Sink:
                 self._parts, self._size, self._seq = [], 0, self._seq + 1
 
 
-OpenSink = Callable[[], Sink]
-_open_sink: ContextVar[OpenSink | None] = ContextVar("tickwork_open_sink", default=None)
+_sink: ContextVar[Sink | None] = ContextVar("tickwork_sink", default=None)
 
 
-def set_sink(open_sink: OpenSink | None) -> None:
-    """Say where the output of this thread or coroutine goes, besides where it goes anyway. Most write nothing."""
-    _open_sink.set(open_sink)
+def set_sink(sink: Sink | None) -> None:
+    """Say where the output of this thread or coroutine goes, besides where it goes anyway."""
+    _sink.set(sink)
 
 
 class _Tee(io.TextIOBase):
@@ -78,9 +77,9 @@ class _Tee(io.TextIOBase):
         self.original = original
 
     def write(self, text: str) -> int:
-        open_sink = _open_sink.get()
-        if open_sink is not None:
-            open_sink().write(text)
+        sink = _sink.get()
+        if sink is not None:
+            sink.write(text)
         with suppress(OSError, ValueError):  # a full disk or a closed pipe behind the worker is not the handler's fault
             self.original.write(text)
         return len(text)
@@ -110,9 +109,9 @@ class _LogHandler(logging.Handler):
     """Writes records of a handler's code to its sink."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        open_sink = _open_sink.get()
-        if open_sink is not None:
-            open_sink().write(self.format(record) + "\n")
+        sink = _sink.get()
+        if sink is not None:
+            sink.write(self.format(record) + "\n")
         if len(logging.root.handlers) == 1 and record.levelno >= logging.WARNING and sys.__stderr__ is not None:
             print(record.getMessage(), file=sys.__stderr__)  # being there must not silence what would have been shown
 

@@ -74,7 +74,7 @@ class Executor:
         self._asked: dict[int, tuple[threading.Event, list[Answer]]] = {}
         self._requests = count(1)
         self._timekeeper = Timekeeper(clock)
-        self._turn: list[End] = []  # async attempts that ended in this turn of the event loop
+        self._turns: dict[asyncio.AbstractEventLoop, list[End]] = {}  # what ended in this turn of an event loop
         self._dirty: SimpleQueue[Sink] = SimpleQueue()
         self._stirred = stirred
 
@@ -233,8 +233,7 @@ class Executor:
             result = task.signature.encode_result(task.function(transaction, *args, **kwargs), task.name)
             outcome = decide(Policy(), 0, 0, False, Succeeded(result), _NO_CHANCE)
             finish = Finish(JobId(attempt.job_id), attempt.number, outcome, round(attempt.waited_s() * 1e6))
-            if attempt.sink is not None:
-                attempt.sink.flush()
+            attempt.sink.flush()
             if not store.finish_attempts([finish], attempt.written, transaction.begun()):
                 raise errors.LeaseLost("this attempt was superseded; what its transaction wrote was rolled back.")
         return attempt.end("succeeded", result=result, settled=True)
@@ -279,13 +278,18 @@ class Executor:
 
     def _gather(self, end: End) -> None:
         """Say together what ended in one turn of the event loop."""
-        self._turn.append(end)
-        if len(self._turn) == 1:
-            asyncio.get_running_loop().call_soon(self._end_turn)
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            turn = self._turns.setdefault(loop, [])
+            turn.append(end)
+        if len(turn) == 1:
+            loop.call_soon(self._end_turn, loop)
 
-    def _end_turn(self) -> None:
-        ends, self._turn = self._turn, []
-        self._ended(ends, True)
+    def _end_turn(self, loop: asyncio.AbstractEventLoop) -> None:
+        with self._lock:
+            ends = self._turns.pop(loop, [])
+        if ends:
+            self._ended(ends, True)
 
     # -- the beginning and the end of both
 
@@ -296,7 +300,7 @@ class Executor:
 
     def _begin(self, attempt: Attempt) -> None:
         attempt.began = self.clock.monotonic()
-        set_sink(attempt.open_sink)
+        set_sink(attempt.sink)
         set_current(CurrentJob(attempt))
         timeout_s = attempt.given.timeout_s
         if timeout_s is not None:
@@ -311,8 +315,7 @@ class Executor:
         self._attempts.pop(attempt.key, None)
         for reminder in attempt.reminders:
             self._timekeeper.cancel(reminder)
-        if attempt.sink is not None:
-            attempt.sink.flush()
+        attempt.sink.flush()
 
     # -- ending from outside
 
@@ -342,6 +345,8 @@ class Executor:
             if attempt.sealed:
                 return
             attempt.sealed = self._replaces_threads
+        if attempt.future is not None:
+            self._end_turn(attempt.future.get_loop())  # which it may never come to by itself
         if not self._replaces_threads:
             self.emit(Stuck(attempt.job_id, attempt.number, kind, error, attempt.began))
             return

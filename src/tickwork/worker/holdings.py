@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 import msgspec
 
@@ -95,6 +95,9 @@ class Holdings:
 
     def kill_at(self, time: float, job_id: str, attempt: int) -> None:
         """Have an attempt in `overdue` once its time is up, unless it has ended."""
+        if len(self._kills) > 2 * len(self._held) + 100:  # short jobs with long limits would pile up
+            self._kills = [one for one in self._kills if self.attempt(*one[1:]) is not None]
+            heapify(self._kills)
         heappush(self._kills, (time, job_id, attempt))
 
     def next_kill(self) -> float | None:

@@ -35,7 +35,7 @@ class LocalPool:
             self._emit,
             lambda ends, idle: self._emit(Ended(list(ends))),
             clock,
-            lambda sink: self._call(),
+            lambda sink: None,  # the worker looks around at least every second, and more often would make crumbs
             replaces_threads=True,
         )
 

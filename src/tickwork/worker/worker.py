@@ -420,6 +420,7 @@ class Worker:
 
         What has ended is stored with it, in one transaction: a busy worker pays for one commit where it would for two.
         """
+        self._look_again = None
         ahead = 0 if self._pools.stalled() else self._pace.ahead()
         room = min(BATCH, self._options.slots + ahead - len(self._held))
         took, due = self._claim_of(self._shared, room, now)
@@ -455,7 +456,8 @@ class Worker:
             self._held.reckon(to_us(store_now), self._clock.monotonic())
         if not claims.jobs:
             self._look_for_unknown(now)
-        self._look_again = None if claims.again_s is None else now + claims.again_s
+        if claims.again_s is not None:
+            self._look_again = min(now + claims.again_s, self._look_again or inf)
         full = len(claims.jobs) == room
         return len(claims.jobs) if full else 0, None if claims.next_due_s is None else now + claims.next_due_s
 

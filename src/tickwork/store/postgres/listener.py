@@ -53,7 +53,10 @@ class Listener:
 
     def fileno(self) -> int:
         connection = self._connection
-        return self._news.fileno() if connection is None else connection.fileno()
+        if connection is not None:
+            with contextlib.suppress(psycopg.Error):  # closed just now
+                return connection.fileno()
+        return self._news.fileno()
 
     def clear(self) -> None:
         with contextlib.suppress(BlockingIOError):

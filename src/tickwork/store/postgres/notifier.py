@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 GAP_S = 0.01
 SHARE = 20  # rides may take this part of the time
 _IDLE_S = 1.0
+_LONGEST_S = 2.0
 
 
 class Notifier:
@@ -47,13 +48,11 @@ class Notifier:
             rides = began >= max(self._sent_at + GAP_S, self._ride_at)
             if rides:
                 self._sent_at = began
-        try:
-            yield rides
-        finally:
-            if rides:
-                self._ride_at = began + (self._monotonic() - began) * SHARE
-            else:
-                self.call()
+        yield rides
+        if rides:
+            self._ride_at = began + min((self._monotonic() - began) * SHARE, _LONGEST_S)
+        else:
+            self.call()
 
     def call(self) -> None:
         """Somebody should look for work."""
@@ -79,7 +78,9 @@ class Notifier:
         """Send late calls at their time, until there was none for a while."""
         while True:
             with self._changed:
-                if not self._late and not self._changed.wait(_IDLE_S):
+                if not self._late:
+                    self._changed.wait(_IDLE_S)
+                if not self._late:
                     self._sends_late = False
                     return
                 wait_s = self._sent_at + GAP_S - self._monotonic()

@@ -380,10 +380,12 @@ class PostgresStore:
 
     def _bounds_of(self, worker: WorkerId, tasks: tuple[str, ...]) -> Bounds:
         """How far this worker has read the queue for these tasks."""
-        if (worker, tasks) not in self._bounds:
-            self._bounds = {known: bounds for known, bounds in self._bounds.items() if known[0] == worker}
-            self._bounds[worker, tasks] = Bounds((self._clock or self._host_clock).monotonic)
-        return self._bounds[worker, tasks]
+        bounds = self._bounds.get((worker, tasks))
+        if bounds is None:
+            bounds = Bounds((self._clock or self._host_clock).monotonic)
+            kept = {known: one for known, one in self._bounds.items() if known[0] == worker}
+            self._bounds = {**kept, (worker, tasks): bounds}
+        return bounds
 
     def due_tasks(self, queues: Sequence[str]) -> set[str]:
         rows = self._perform(lambda session: session.run("due_tasks", queues=documents.document(queues)))

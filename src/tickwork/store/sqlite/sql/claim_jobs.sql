@@ -8,7 +8,7 @@ SELECT lease_until FROM tickwork_workers WHERE id = ? AND state IN ('running', '
 -- walked one after the other, each as one range of the primary key, until there are enough.
 SELECT q.job_id, q.attempt + 1, q.task, q.queue, q.priority, j.args, j.policy, q.run_at, q.failures, q.crashes, q.alone, q.keyed, q.expires_at
 FROM   json_each(:places) AS place
-CROSS  JOIN tickwork_queue q ON q.queue = place.value ->> 0 AND q.priority = place.value ->> 1
+CROSS  JOIN tickwork_queue q ON q.queue = json_extract(place.value, '$[0]') AND q.priority = json_extract(place.value, '$[1]')
 CROSS  JOIN tickwork_jobs j ON j.id = q.job_id
 WHERE  q.run_at > :after AND q.run_at <= :until
 AND    q.task IN (SELECT value FROM json_each(:tasks))
@@ -25,7 +25,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 -- :next_due
 SELECT min((
     SELECT min(q.run_at) FROM tickwork_queue q
-    WHERE q.queue = place.value ->> 0 AND q.priority = place.value ->> 1 AND q.run_at > :after
+    WHERE q.queue = json_extract(place.value, '$[0]') AND q.priority = json_extract(place.value, '$[1]') AND q.run_at > :after
 ))
 FROM json_each(:places) AS place
 
