@@ -41,6 +41,6 @@ def _run(command: list[str]) -> None:
     try:
         subprocess.run(command, check=True, capture_output=True, text=True, timeout=INSTALL_LIMIT_S)
     except subprocess.CalledProcessError as error:
-        raise BenchFailed(f"It could not be installed: {' '.join(error.stderr.split()[-40:])}") from None
+        raise BenchFailed(f"It could not be installed. {(error.stderr.splitlines() or [''])[-1]}") from None
     except subprocess.TimeoutExpired:
         raise BenchFailed(f"It was not installed within {INSTALL_LIMIT_S:.0f} s.") from None

@@ -120,7 +120,10 @@ class Bed:
 
 
 def _analyze(url: str) -> None:
-    """Take statistics, as autovacuum would within a minute: without them Procrastinate drains half as fast."""
+    """Take statistics, as autovacuum would within a minute.
+
+    They matter: Procrastinate drained 290 to 330 jobs/s without them and 460 to 660 with them, in two tries each.
+    """
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("ANALYZE")
 

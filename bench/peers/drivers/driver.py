@@ -85,6 +85,8 @@ async def main() -> None:
         print(json.dumps(said), file=answers, flush=True)
         line = await asyncio.to_thread(sys.stdin.readline)
         if not line:
+            sys.stdout.flush()
+            sys.stderr.flush()
             os._exit(0)  # a peer's own threads and pools are not waited for
         said = await driver.answer(line)
 

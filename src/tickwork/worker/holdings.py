@@ -83,6 +83,7 @@ class Holdings:
         """
         for held in self._waiting.values():
             held.start_at = min(held.start_at, now + max(0, held.job.run_at_us - store_us) / 1e6)
+            held.claimed_mono = min(held.claimed_mono, now - (store_us - held.job.claimed_at_us) / 1e6)
 
     def start_due(self, now: float) -> list[Held]:
         """Those whose time has come; from here on they count as started."""

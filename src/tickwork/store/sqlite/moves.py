@@ -185,7 +185,7 @@ def finish(transaction: Transaction, endings: Sequence[Finish], guard: str) -> d
     ended, tried, queued = [], [], []
     for one in endings:
         row = closed.get(one.job_id)
-        if row is None or row[1] != one.attempt:
+        if row is None:
             continue
         job_id, attempt, _, _, _, run_at, claimed_at, worker, keyed, _, cancel_at = row
         outcome = one.transition if cancel_at is None else cancelled(one.transition)
