@@ -92,7 +92,7 @@ def test_why_says_that_it_can_run_exactly_when_a_claim_takes_it(shared: Tickwork
             job.retry()
         elif happens == "claim":
             claim(shared, limit=1)
-    time.sleep(0.003)  # past the shortest moments, so that no instant lies between the question and the claim
+    time.sleep(0.006)  # past the sum of two short moments, so that no instant lies between the question and the claim
     said = {job.id for job in jobs if job.why().startswith(RUNNABLE)}
     taken = claim(shared, limit=1000)
     assert said == taken & {job.id for job in jobs}
