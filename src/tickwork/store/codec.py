@@ -190,8 +190,10 @@ def page(which: JobFilter) -> Page:
             begins, id = "from_jobs", "j.id"
         case JobState.QUEUED:
             begins, id = "from_queue", "q.job_id"
+            found.append("q.job_id IS NOT NULL")
         case JobState.RUNNING:
             begins, id = "from_running", "r.job_id"
+            found.append("r.job_id IS NOT NULL")
         case _:
             begins, id = "from_finished", "f.job_id"
             found.append(f"f.state = '{state.value}'")
@@ -199,11 +201,9 @@ def page(which: JobFilter) -> Page:
                 found.append("f.state <> 'succeeded'")  # as the index says; SQLite does not see that it follows
     if which.key or which.collection or which.parent or which.ids is not None:  # those are few, wherever they stand
         begins, id = "from_jobs", "j.id"
-        found += [f"{alias}.job_id IS NOT NULL" for alias in _STANDS.get(state, ())]
     return Page(begins, id, found, values)
 
 
-_STANDS: dict[JobState | None, str] = {JobState.QUEUED: "q", JobState.RUNNING: "r"}
 _PLAIN = {
     "task": "j.task = {task}",
     "queue": "j.queue = {queue}",

@@ -160,8 +160,6 @@ class Worker:
         self._start_due(now)
         if not owning:
             self._let_go("the worker could not renew its lease in time")
-        if len(self._endings) > FINISH_BATCH or not owning or self.draining:
-            self._settle()
         self._answer_asks()
         self._look_for_cancels(now, called)
         self._give_back_unknown(now)
