@@ -30,6 +30,7 @@ class Run:
     costs: dict[str, float]
     series: dict[str, Series]
     last_size_mb: float
+    stolen_percent: float
 
 
 def held(place: Place, sizes: Sizes, tell: Tell) -> Result:
@@ -49,6 +50,8 @@ def held(place: Place, sizes: Sizes, tell: Tell) -> Result:
         "held_to_plain_last_third_ratio": ratio,
         "plain_last_size_mb": plain.last_size_mb,
         "held_last_size_mb": kept.last_size_mb,
+        "plain_stolen_percent": plain.stolen_percent,
+        "held_stolen_percent": kept.stolen_percent,
         **{f"plain_{name}": value for name, value in plain.costs.items()},
         **{f"held_{name}": value for name, value in kept.costs.items()},
     }
@@ -68,7 +71,7 @@ def _run(place: Place, sizes: Sizes, *, hold: bool) -> Run:
     rates = windows(ended, sizes.held_window_s, sizes.held_s)
     costs = per_job(before, after, sum(ended.values()))
     series = {"per_s": over_time(rates, sizes.held_window_s), **watch.series()}
-    return Run(rates, costs, series, watch.size_mb[-1][1])
+    return Run(rates, costs, series, watch.size_mb[-1][1], watch.mean_stolen_percent())
 
 
 def _keep_busy(app: Tickwork, database: Database, worker: WorkerProcess, sizes: Sizes) -> None:

@@ -1,4 +1,7 @@
-"""Looks at a worker's memory and its store's size now and then, from a thread, while something else goes on."""
+"""Looks at a worker's memory and its store's size now and then, from a thread, while something else goes on.
+
+And at what the host took of the processors meanwhile: on a virtual machine that is what spoils figures unseen.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from statistics import fmean
 
 from bench import proc
 from bench.long.base import Series
@@ -22,14 +26,26 @@ class Watch:
         self._began = time.monotonic()
         self.rss_mb: Series = []
         self.size_mb: Series = []
+        self.stolen_percent: Series = []
+        self._processors = proc.processors()
 
     def look(self) -> None:
         at = time.monotonic() - self._began
         self.rss_mb.append((at, proc.rss_mb(self._worker.pid)))
         self.size_mb.append((at, self._database.size_mb()))
+        self.stolen_percent.append((at, self._stolen()))
+
+    def _stolen(self) -> float:
+        """What was stolen of the processors' time since the last look, in percent."""
+        (time_before, stolen_before), self._processors = self._processors, proc.processors()
+        time_now, stolen_now = self._processors
+        return 100 * (stolen_now - stolen_before) / max(1, time_now - time_before)
+
+    def mean_stolen_percent(self) -> float:
+        return fmean(value for _, value in self.stolen_percent)
 
     def series(self) -> dict[str, Series]:
-        return {"rss_mb": self.rss_mb, "size_mb": self.size_mb}
+        return {"rss_mb": self.rss_mb, "size_mb": self.size_mb, "stolen_percent": self.stolen_percent}
 
     def figures(self) -> dict[str, float]:
         """The two at the beginning and at the end, and the most memory."""
@@ -39,6 +55,7 @@ class Watch:
             "most_rss_mb": max(value for _, value in self.rss_mb),
             "first_size_mb": self.size_mb[0][1],
             "last_size_mb": self.size_mb[-1][1],
+            "stolen_percent": self.mean_stolen_percent(),
         }
 
 

@@ -127,7 +127,9 @@ def nodes(plan: Plan) -> Iterator[Plan]:
 
 
 def _rows_read(node: Plan) -> int:
-    if "Relation Name" not in node or node["Node Type"] == "ModifyTable":
+    """Those of tables, and those of intermediate results, which a bad join walks over and over."""
+    is_result = node["Node Type"] in {"CTE Scan", "Function Scan", "Materialize"}
+    if not is_result and ("Relation Name" not in node or node["Node Type"] == "ModifyTable"):
         return 0
     removed = sum(value for name, value in node.items() if name.startswith("Rows Removed by"))
     return int((node["Actual Rows"] + removed) * node["Actual Loops"])

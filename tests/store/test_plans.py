@@ -3,16 +3,17 @@
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import timedelta
+from functools import partial
 from typing import NamedTuple
 
 import psycopg
 import pytest
 
-from tests.store.builders import HOUR, SECOND, a_job, abandoned, claim, failed, jobs, register, succeeded
-from tests.store.effort import PostgresEffort, SqliteEffort, effort_on, nodes
+from tests.store.builders import HOUR, SECOND, a_job, abandoned, again, claim, failed, jobs, register, succeeded
+from tests.store.effort import PostgresEffort, SqliteEffort, Verb, effort_on, nodes
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import JobFilter, JobState
-from tickwork.store.base import Retention, Store
+from tickwork.store.base import Finish, NewLog, OpenAttempt, Progress, Retention, Store
 from tickwork.store.postgres import PostgresStore
 from tickwork.store.sqlite import SqliteStore
 from tickwork.testing import VirtualClock
@@ -206,6 +207,73 @@ def test_where_nobody_is_lost_the_reaper_does_not_look_at_what_runs(postgres: Po
     postgres.insert_jobs(jobs(5 * PAGE))
     assert len(claim(postgres, 5 * PAGE, worker)) == 5 * PAGE
     assert effort.of(lambda: postgres.expired_attempts(PAGE)) == before
+
+
+# -- batches, planned by what statistics of empty tables say
+
+
+def finish_batch(store: Store, worker: WorkerId, n: int, how: Callable[..., Finish] = succeeded) -> list[Finish]:
+    store.insert_jobs(jobs(n))
+    return [how(one) for one in claim(store, n, worker)]
+
+
+def some_failed(store: Store, worker: WorkerId, n: int) -> list[JobId]:
+    endings = finish_batch(store, worker, n, failed)
+    return list(store.finish_attempts(endings))
+
+
+def open_batch(store: Store, worker: WorkerId, n: int) -> list[OpenAttempt]:
+    store.insert_jobs(jobs(n))
+    claim(store, n, worker)
+    return store.open_attempts(worker)
+
+
+# Each prepares, and gives what is measured.
+BATCHES: dict[str, Callable[[Store, WorkerId, int], Verb]] = {
+    "insert": lambda store, worker, n: lambda: store.insert_jobs(jobs(n)),
+    "insert with keys": lambda store, worker, n: lambda: store.insert_jobs([a_job(key=a_job().id) for _ in range(n)]),
+    "claim": lambda store, worker, n: (store.insert_jobs(jobs(n)), lambda: claim(store, n, worker))[1],
+    "finish": lambda store, worker, n: partial(store.finish_attempts, finish_batch(store, worker, n)),
+    "finish, to be tried again": lambda store, worker, n: partial(
+        store.finish_attempts, finish_batch(store, worker, n, again)
+    ),
+    "logs": lambda store, worker, n: partial(
+        store.append_logs, [NewLog(one.job_id, one.attempt, 0, "x") for one in open_batch(store, worker, n)]
+    ),
+    "progress": lambda store, worker, n: partial(
+        store.set_progress, [Progress(one.job_id, one.attempt, 0.5, None) for one in open_batch(store, worker, n)]
+    ),
+    "cancel": lambda store, worker, n: partial(store.cancel_jobs, store.insert_jobs(jobs(n))),
+    "cancel what runs": lambda store, worker, n: partial(
+        store.cancel_jobs, [one.job_id for one in open_batch(store, worker, n)]
+    ),
+    "retry": lambda store, worker, n: partial(store.retry_jobs, some_failed(store, worker, n)),
+    "discard": lambda store, worker, n: partial(store.discard_jobs, some_failed(store, worker, n)),
+    "replace": lambda store, worker, n: (
+        (keys := [a_job().id for _ in range(n)]),
+        store.insert_jobs([a_job(key=key) for key in keys]),
+        lambda: store.insert_jobs([a_job(key=key, replace=True) for key in keys]),
+    )[2],
+    "get": lambda store, worker, n: partial(store.get_jobs, store.insert_jobs(jobs(n))),
+}
+FEW_OF_THEM, MANY_OF_THEM = 30, 300
+
+
+@pytest.mark.parametrize("verb", BATCHES)
+@pytest.mark.parametrize(("history", "running"), [(0, 0), (2000, 0), (2000, 1)])
+def test_a_batch_costs_in_proportion_whatever_statistics_say(
+    verb: str, history: int, running: int, postgres: PostgresStore
+) -> None:
+    """They are gathered at any moment: before the first job, or when a busy queue was just empty. A plan lasts longer."""
+    prepare, effort = BATCHES[verb], PostgresEffort()
+    worker = register(postgres, lease=FOR_EVER)
+    if history:
+        postgres.finish_attempts(finish_batch(postgres, worker, history)[: history - running])
+    with psycopg.connect(postgres.url, autocommit=True) as connection:
+        connection.execute("VACUUM ANALYZE")
+    few, many = (effort.of(prepare(postgres, worker, n)) for n in (FEW_OF_THEM, MANY_OF_THEM))
+    assert few > 0
+    assert many <= 1.5 * few * MANY_OF_THEM / FEW_OF_THEM, f"{few} rows were read for few, {many} for ten times as many"
 
 
 PAGES = [verb for verb in VERBS if verb.startswith("list")]

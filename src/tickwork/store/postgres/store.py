@@ -80,7 +80,7 @@ DUE = 0  # the phase of a claim that takes what is due, before it takes what is 
 CANCEL_PASSES = 20  # of cancelling jobs that move between queue and running meanwhile
 _NAP_S = 0.02
 _LOST_WORKERS_KEPT = timedelta(hours=1)
-_AMONG = "j.id IN (SELECT value::uuid FROM json_array_elements_text({ids}::json))"
+_AMONG = "j.id = ANY (ARRAY(SELECT value::uuid FROM json_array_elements_text({ids}::json)))"
 _LABELLED = "EXISTS (SELECT FROM json_array_elements_text(j.labels::json) AS l (name) WHERE l.name = {label})"
 
 

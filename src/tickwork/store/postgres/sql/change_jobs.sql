@@ -1,24 +1,28 @@
 -- What callers and operators do to jobs: cancel, retry, discard, expire, prune.
+-- Batches are not joined with tables or with each other, but looked up row by row or as an array: a join is planned by
+-- what statistics say, and these may say that a table is empty which has a million rows (see wire.py and pool.py).
 -- Locks are taken in one order everywhere: running, then keys, then queue. `count(*) >= 0` is always true; it makes
--- the rows of the queue wait until the keys are locked.
+-- rows of the queue wait until the keys are locked, or until others have left.
 
 -- :cancel_jobs
 -- Says of each job what came of it: 'done'; 'ended' before; 'unknown'; or 'moved' between queue and running just now.
 WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
 wanted AS MATERIALIZED (SELECT DISTINCT value::uuid AS id FROM json_array_elements_text(%(ids)s::json)),
 asked AS (
-    UPDATE tickwork.running r SET cancel_at = coalesce(r.cancel_at, clock.now) FROM wanted w CROSS JOIN clock
-    WHERE  r.job_id = w.id
+    UPDATE tickwork.running r SET cancel_at = coalesce(r.cancel_at, (SELECT now FROM clock))
+    WHERE  r.job_id = ANY (ARRAY(SELECT id FROM wanted))
     RETURNING r.job_id
 ),
 locked_keys AS MATERIALIZED (
     SELECT k.key FROM tickwork.keys k
-    WHERE  k.job_id IN (SELECT q.job_id FROM wanted w JOIN tickwork.queue q ON q.job_id = w.id WHERE q.keyed)
+    WHERE  k.job_id = ANY (ARRAY(
+        SELECT q.job_id FROM tickwork.queue q WHERE q.job_id = ANY (ARRAY(SELECT id FROM wanted)) AND q.keyed))
     ORDER  BY k.key
     FOR UPDATE
 ),
 ended AS (
-    DELETE FROM tickwork.queue q USING wanted w WHERE q.job_id = w.id AND (SELECT count(*) FROM locked_keys) >= 0
+    DELETE FROM tickwork.queue q
+    WHERE  q.job_id = ANY (ARRAY(SELECT id FROM wanted)) AND (SELECT count(*) FROM locked_keys) >= 0
     RETURNING q.job_id, q.run_at, q.attempt, q.failures, q.crashes, q.keyed
 ),
 finished AS (
@@ -28,28 +32,27 @@ finished AS (
 ),
 -- include let_go_of_keys
 SELECT w.id::text,
-       CASE WHEN a.job_id IS NOT NULL OR e.job_id IS NOT NULL THEN 'done' WHEN f.job_id IS NOT NULL THEN 'ended'
-            WHEN j.id IS NULL THEN 'unknown' ELSE 'moved' END
+       CASE WHEN w.id IN (SELECT a.job_id FROM asked a) OR w.id IN (SELECT e.job_id FROM ended e) THEN 'done'
+            WHEN EXISTS (SELECT FROM tickwork.finished f WHERE f.job_id = w.id OFFSET 0) THEN 'ended'
+            WHEN EXISTS (SELECT FROM tickwork.jobs j WHERE j.id = w.id OFFSET 0) THEN 'moved' ELSE 'unknown' END
 FROM   wanted w
-LEFT   JOIN asked a ON a.job_id = w.id
-LEFT   JOIN ended e ON e.job_id = w.id
-LEFT   JOIN tickwork.finished f ON f.job_id = w.id
-LEFT   JOIN tickwork.jobs j ON j.id = w.id
 
 -- :retry_jobs
 -- `over` ended and may run again if its key is free; `early` waits for a later time. They become due one after the other.
 WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
 wanted AS MATERIALIZED (
     SELECT value::uuid AS id, min(n) AS n FROM json_array_elements_text(%(ids)s::json) WITH ORDINALITY AS w (value, n)
-    GROUP  BY value
+    GROUP  BY value ORDER BY value
 ),
 over AS MATERIALIZED (
-    SELECT w.n, j.key, j.queue, j.priority, j.task, f.job_id, f.attempt, f.attempt_state, f.worker, f.started_at, f.ended_at,
-           f.error
-    FROM   wanted w JOIN tickwork.finished f ON f.job_id = w.id JOIN tickwork.jobs j ON j.id = f.job_id
-    WHERE  f.state <> 'succeeded'
-    ORDER  BY f.job_id
-    FOR UPDATE OF f
+    SELECT w.n, f.*, j.key, j.queue, j.priority, j.task
+    FROM   wanted w
+    CROSS  JOIN LATERAL (
+        SELECT f.job_id, f.attempt, f.attempt_state, f.worker, f.started_at, f.ended_at, f.error FROM tickwork.finished f
+        WHERE  f.job_id = w.id AND f.state <> 'succeeded'
+        FOR UPDATE
+    ) f
+    CROSS  JOIN LATERAL (SELECT * FROM tickwork.jobs j WHERE j.id = w.id OFFSET 0) j
 ),
 taken AS (
     INSERT INTO tickwork.keys AS k (key, job_id)
@@ -60,50 +63,49 @@ taken AS (
     RETURNING k.key, k.job_id
 ),
 early AS MATERIALIZED (
-    SELECT w.n, q.ctid AS place, q.* FROM wanted w JOIN tickwork.queue q ON q.job_id = w.id
-    WHERE  q.run_at > (SELECT now FROM clock)
-    ORDER  BY q.job_id
-    FOR UPDATE OF q
+    SELECT w.n, q.* FROM wanted w
+    CROSS  JOIN LATERAL (
+        SELECT q.ctid AS place, q.* FROM tickwork.queue q WHERE q.job_id = w.id AND q.run_at > (SELECT now FROM clock)
+        FOR UPDATE
+    ) q
 ),
 chosen AS MATERIALIZED (
-    SELECT x.job_id, x.n,
-           clock.now + (%(first_us)s::bigint + (row_number() OVER (ORDER BY x.n) - 1) * %(spacing_us)s::bigint)
-               * interval '1 microsecond' AS run_at
+    SELECT x.*, (SELECT now FROM clock)
+           + (%(first_us)s::bigint + (row_number() OVER (ORDER BY x.n) - 1) * %(spacing_us)s::bigint)
+               * interval '1 microsecond' AS again_at
     FROM (
-        SELECT o.job_id, o.n FROM over o LEFT JOIN taken t ON t.key = o.key WHERE o.key IS NULL OR t.job_id = o.job_id
+        SELECT o.n, o.job_id, o.queue, o.priority, NULL::timestamptz AS run_at, o.task, o.attempt, 0 AS failures,
+               0 AS crashes, false AS alone, o.key IS NOT NULL AS keyed, NULL::timestamptz AS expires_at, NULL::tid AS place,
+               o.attempt_state, o.worker, o.started_at, o.ended_at, o.error
+        FROM   over o WHERE o.key IS NULL OR (o.key, o.job_id) IN (SELECT t.key, t.job_id FROM taken t)
         UNION ALL
-        SELECT e.job_id, e.n FROM early e
-    ) x CROSS JOIN clock
+        SELECT e.n, e.job_id, e.queue, e.priority, e.run_at, e.task, e.attempt, e.failures, e.crashes, e.alone, e.keyed,
+               e.expires_at, e.place, NULL, NULL, NULL, NULL, NULL
+        FROM   early e
+    ) x
 ),
 left_queue AS (
-    DELETE FROM tickwork.queue q WHERE q.ctid = ANY (ARRAY(SELECT e.place FROM early e))
-    RETURNING q.*
-),
-hurried AS (
-    INSERT INTO tickwork.queue (job_id, queue, priority, run_at, task, attempt, failures, crashes, alone, keyed, expires_at)
-    SELECT e.job_id, e.queue, e.priority, least(e.run_at, c.run_at), e.task, e.attempt, e.failures, e.crashes, e.alone,
-           e.keyed, e.expires_at
-    FROM   left_queue e JOIN chosen c ON c.job_id = e.job_id
+    DELETE FROM tickwork.queue q WHERE q.ctid = ANY (ARRAY(SELECT e.place FROM early e)) RETURNING 1
 ),
 gone AS (
-    DELETE FROM tickwork.finished f USING chosen c WHERE f.job_id = c.job_id
+    DELETE FROM tickwork.finished f WHERE f.job_id = ANY (ARRAY(SELECT c.job_id FROM chosen c WHERE c.place IS NULL))
 ),
 tried AS (
     INSERT INTO tickwork.attempts (job_id, attempt, state, worker, started_at, ended_at, error)
-    SELECT o.job_id, o.attempt, o.attempt_state, o.worker, o.started_at, o.ended_at, o.error
-    FROM   over o JOIN chosen c ON c.job_id = o.job_id
-    WHERE  o.attempt_state IS NOT NULL
+    SELECT c.job_id, c.attempt, c.attempt_state, c.worker, c.started_at, c.ended_at, c.error
+    FROM   chosen c WHERE c.attempt_state IS NOT NULL
 ),
 queued AS (
     INSERT INTO tickwork.queue (job_id, queue, priority, run_at, task, attempt, failures, crashes, alone, keyed, expires_at)
-    SELECT o.job_id, o.queue, o.priority, c.run_at, o.task, o.attempt, 0, 0, false, o.key IS NOT NULL, NULL
-    FROM   over o JOIN chosen c ON c.job_id = o.job_id
+    SELECT c.job_id, c.queue, c.priority, least(c.run_at, c.again_at), c.task, c.attempt, c.failures, c.crashes, c.alone,
+           c.keyed, c.expires_at
+    FROM   chosen c WHERE (SELECT count(*) FROM left_queue) >= 0
 )
 SELECT job_id::text FROM chosen ORDER BY n
 
 -- :discard_jobs
 UPDATE tickwork.finished SET discarded_at = coalesce(%(now)s::timestamptz, clock_timestamp())
-WHERE  job_id IN (SELECT value::uuid FROM json_array_elements_text(%(ids)s::json))
+WHERE  job_id = ANY (ARRAY(SELECT value::uuid FROM json_array_elements_text(%(ids)s::json)))
 AND    state = 'failed' AND discarded_at IS NULL
 RETURNING job_id::text
 
@@ -114,7 +116,7 @@ doomed AS MATERIALIZED (
     WHERE  q.expires_at <= (SELECT now FROM clock) LIMIT %(limit)s::bigint
 ),
 locked_keys AS MATERIALIZED (
-    SELECT k.key FROM tickwork.keys k WHERE k.job_id IN (SELECT d.job_id FROM doomed d) ORDER BY k.key FOR UPDATE
+    SELECT k.key FROM tickwork.keys k WHERE k.job_id = ANY (ARRAY(SELECT d.job_id FROM doomed d)) ORDER BY k.key FOR UPDATE
 ),
 locked AS MATERIALIZED (
     SELECT q.ctid AS place FROM tickwork.queue q
@@ -145,11 +147,11 @@ doomed AS MATERIALIZED (
     LIMIT  %(limit)s::bigint
     FOR UPDATE SKIP LOCKED
 ),
-a AS (DELETE FROM tickwork.attempts t USING doomed d WHERE t.job_id = d.job_id),
-l AS (DELETE FROM tickwork.logs t USING doomed d WHERE t.job_id = d.job_id),
-s AS (DELETE FROM tickwork.saved t USING doomed d WHERE t.job_id = d.job_id),
-f AS (DELETE FROM tickwork.finished t USING doomed d WHERE t.job_id = d.job_id),
-j AS (DELETE FROM tickwork.jobs t USING doomed d WHERE t.id = d.job_id),
+a AS (DELETE FROM tickwork.attempts t WHERE t.job_id = ANY (ARRAY(SELECT d.job_id FROM doomed d))),
+l AS (DELETE FROM tickwork.logs t WHERE t.job_id = ANY (ARRAY(SELECT d.job_id FROM doomed d))),
+s AS (DELETE FROM tickwork.saved t WHERE t.job_id = ANY (ARRAY(SELECT d.job_id FROM doomed d))),
+f AS (DELETE FROM tickwork.finished t WHERE t.job_id = ANY (ARRAY(SELECT d.job_id FROM doomed d))),
+j AS (DELETE FROM tickwork.jobs t WHERE t.id = ANY (ARRAY(SELECT d.job_id FROM doomed d))),
 k AS (
     DELETE FROM tickwork.keys t WHERE t.key IN (
         SELECT k.key FROM tickwork.keys k WHERE k.until <= (SELECT now FROM clock) LIMIT %(limit)s::bigint

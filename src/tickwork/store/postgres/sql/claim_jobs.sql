@@ -79,7 +79,7 @@ SELECT t.job_id::text, t.attempt, t.task, t.queue, t.priority, j.args, j.policy,
        (extract(epoch FROM clock.now) * 1000000)::bigint, t.failures, t.crashes, t.alone, t.phase,
        extract(epoch FROM later.run_at - clock.now)::float8
 FROM   leased CROSS JOIN clock CROSS JOIN later
-LEFT   JOIN (taken t JOIN tickwork.jobs j ON j.id = t.job_id) ON true
+LEFT   JOIN (taken t CROSS JOIN LATERAL (SELECT * FROM tickwork.jobs j WHERE j.id = t.job_id OFFSET 0) j) ON true
 WHERE  (SELECT count(*) FROM holder) > 0 OR NOT EXISTS (SELECT FROM picked)
 ORDER  BY t.phase, t.rank, t.run_at, t.job_id
 

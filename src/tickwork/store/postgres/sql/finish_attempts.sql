@@ -5,15 +5,24 @@ WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestam
 ending AS MATERIALIZED (
     -- include ending
 ),
-closed AS (
-    DELETE FROM tickwork.running r USING ending e WHERE r.job_id = e.job_id AND r.attempt = e.attempt
-    -- Else all of it would be walked while statistics say that it is empty.
-    AND r.job_id = ANY (ARRAY(SELECT job_id FROM ending))
-    RETURNING
+closed AS MATERIALIZED (
+    SELECT
     -- include closed_columns
+    FROM   ending e
+    CROSS  JOIN LATERAL (
+        SELECT * FROM tickwork.running r WHERE r.job_id = e.job_id AND r.attempt = e.attempt FOR UPDATE
+    ) r
 ),
+-- include left_running
 -- include settled
 SELECT job_id::text FROM closed
+
+-- :left_running
+-- What was locked, one row for each ending, is deleted without a join. A join of the two is planned by what statistics
+-- say, which is mostly that nothing runs: then each row is compared with all endings, or all that ever ran is walked.
+left_running AS (
+    DELETE FROM tickwork.running r WHERE r.job_id = ANY (ARRAY(SELECT c.job_id FROM closed c))
+),
 
 -- :reclaim_attempts
 -- The reaper's way: only while the worker's lease is past, which is checked once nobody else can change it. It never waits:
@@ -25,21 +34,21 @@ ending AS MATERIALIZED (
 ),
 expired AS MATERIALIZED (
     SELECT w.id FROM tickwork.workers w
-    WHERE  w.id IN (SELECT r.worker FROM ending e JOIN tickwork.running r ON r.job_id = e.job_id AND r.attempt = e.attempt)
+    WHERE  w.id IN (SELECT r.worker FROM tickwork.running r WHERE r.job_id = ANY (ARRAY(SELECT job_id FROM ending)))
     AND    w.lease_until < (SELECT now FROM clock)
     FOR UPDATE SKIP LOCKED
 ),
-held AS MATERIALIZED (
-    SELECT r.job_id FROM ending e JOIN tickwork.running r ON r.job_id = e.job_id AND r.attempt = e.attempt
-    JOIN   expired w ON w.id = r.worker
-    WHERE  r.job_id = ANY (ARRAY(SELECT job_id FROM ending))
-    FOR UPDATE OF r SKIP LOCKED
-),
-closed AS (
-    DELETE FROM tickwork.running r USING held h JOIN ending e ON e.job_id = h.job_id WHERE r.job_id = h.job_id
-    RETURNING
+closed AS MATERIALIZED (
+    SELECT
     -- include closed_columns
+    FROM   ending e
+    CROSS  JOIN LATERAL (
+        SELECT * FROM tickwork.running r
+        WHERE  r.job_id = e.job_id AND r.attempt = e.attempt AND r.worker IN (SELECT w.id FROM expired w)
+        FOR UPDATE SKIP LOCKED
+    ) r
 ),
+-- include left_running
 lost AS (
     UPDATE tickwork.workers w SET state = 'lost' FROM (SELECT DISTINCT c.worker FROM closed c) c
     WHERE  w.id = c.worker AND w.state <> 'ended'
@@ -86,38 +95,44 @@ queued AS (
 -- :let_go_of_keys
 -- The keys of `ended` jobs are free, or stay taken for the while that the job's policy says.
 stays AS MATERIALIZED (
-    SELECT e.job_id, extract(epoch FROM (j.policy::json ->> 'key_for')::interval)::float8 AS key_for_s
-    FROM   ended e JOIN tickwork.jobs j ON j.id = e.job_id
+    SELECT e.job_id, j.key_for
+    FROM   ended e
+    CROSS  JOIN LATERAL (SELECT policy::json ->> 'key_for' AS key_for FROM tickwork.jobs WHERE id = e.job_id OFFSET 0) j
     WHERE  e.keyed
 ),
 kept AS (
-    UPDATE tickwork.keys k SET until = clock.now + s.key_for_s * interval '1 second' FROM stays s CROSS JOIN clock
-    WHERE  k.job_id = s.job_id AND s.key_for_s IS NOT NULL
+    UPDATE tickwork.keys k
+    SET    until = (SELECT now FROM clock) + (SELECT j.policy::json ->> 'key_for' FROM tickwork.jobs j WHERE j.id = k.job_id)::interval
+    WHERE  k.job_id = ANY (ARRAY(SELECT s.job_id FROM stays s WHERE s.key_for IS NOT NULL))
 ),
 freed AS (
-    DELETE FROM tickwork.keys k USING stays s WHERE k.job_id = s.job_id AND s.key_for_s IS NULL
+    DELETE FROM tickwork.keys k WHERE k.job_id = ANY (ARRAY(SELECT s.job_id FROM stays s WHERE s.key_for IS NULL))
 )
 
 -- :append_logs
 -- The lock on the attempt makes the fence exact: it cannot be reclaimed between the look and the write.
-WITH written AS MATERIALIZED (
-    SELECT l.* FROM json_to_recordset(%(logs)s::json) AS l (job_id uuid, attempt integer, seq integer, text text)
-),
-current AS MATERIALIZED (
-    SELECT r.job_id, r.attempt FROM tickwork.running r
-    WHERE  (r.job_id, r.attempt) IN (SELECT w.job_id, w.attempt FROM written w)
-    ORDER  BY r.job_id
-    FOR KEY SHARE
-)
 INSERT INTO tickwork.logs (job_id, attempt, seq, at, text)
 SELECT w.job_id, w.attempt, w.seq, coalesce(%(now)s::timestamptz, clock_timestamp()), w.text
-FROM   written w JOIN current c ON c.job_id = w.job_id AND c.attempt = w.attempt
+FROM (
+    SELECT l.* FROM json_to_recordset(%(logs)s::json) AS l (job_id uuid, attempt integer, seq integer, text text)
+    ORDER  BY l.job_id
+) w
+CROSS JOIN LATERAL (
+    SELECT FROM tickwork.running r WHERE r.job_id = w.job_id AND r.attempt = w.attempt FOR KEY SHARE
+) current
 ON CONFLICT DO NOTHING
 
 -- :set_progress
-UPDATE tickwork.running r SET progress = p.fraction, progress_note = p.note
-FROM   json_to_recordset(%(progress)s::json) AS p (job_id uuid, attempt integer, fraction float8, note text)
-WHERE  r.job_id = p.job_id AND r.attempt = p.attempt
+-- A row that is changed by somebody else at this moment keeps what it has: there will be another report.
+WITH current AS MATERIALIZED (
+    SELECT r.place, p.fraction, p.note
+    FROM   json_to_recordset(%(progress)s::json) AS p (job_id uuid, attempt integer, fraction float8, note text)
+    CROSS  JOIN LATERAL (
+        SELECT r.ctid AS place FROM tickwork.running r WHERE r.job_id = p.job_id AND r.attempt = p.attempt
+        FOR NO KEY UPDATE SKIP LOCKED
+    ) r
+)
+UPDATE tickwork.running r SET progress = c.fraction, progress_note = c.note FROM current c WHERE r.ctid = c.place
 
 -- :save_state
 WITH current AS MATERIALIZED (

@@ -88,7 +88,8 @@ WHERE  k.job_id = f.job_id AND k.until IS NULL AND f.job_id = ANY (%(ids)s::uuid
 
 -- :replace_jobs
 -- Only a job that is still waiting can be changed; a running one goes on as it is. Its place in the queue is left and
--- taken anew instead of updated: a claim that reads at this moment sees old place and old job, or new and new.
+-- taken anew instead of updated: a claim that reads at this moment sees old place and old job, or new and new. (`count(*) >= 0`
+-- is always true; it makes the taking wait for the leaving.)
 WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
 wanted AS MATERIALIZED (
     SELECT a.*, due.at AS due_at, coalesce(a.expires_at, due.at + a.expires_us * interval '1 microsecond') AS expiry
@@ -97,18 +98,28 @@ wanted AS MATERIALIZED (
               parent text, trace text, at timestamptz, delay_us bigint, expires_at timestamptz, expires_us bigint)
     CROSS  JOIN LATERAL (SELECT coalesce(a.at, clock.now + a.delay_us * interval '1 microsecond', clock.now)) AS due (at)
 ),
-gone AS (
-    DELETE FROM tickwork.queue q USING wanted w WHERE q.job_id = w.id
-    RETURNING q.job_id, q.attempt, q.failures, q.crashes, q.alone, q.keyed
+waiting AS MATERIALIZED (
+    SELECT w.*, q.place, q.attempt, q.failures, q.crashes, q.alone, q.keyed
+    FROM   wanted w
+    CROSS  JOIN LATERAL (SELECT q.ctid AS place, q.* FROM tickwork.queue q WHERE q.job_id = w.id FOR UPDATE) q
+),
+left_queue AS (
+    DELETE FROM tickwork.queue q WHERE q.ctid = ANY (ARRAY(SELECT w.place FROM waiting w)) RETURNING 1
 ),
 queued AS (
     INSERT INTO tickwork.queue (job_id, queue, priority, run_at, task, attempt, failures, crashes, alone, keyed, expires_at)
-    SELECT g.job_id, w.queue, w.priority, greatest(w.due_at, clock.now), w.task, g.attempt, g.failures, g.crashes, g.alone,
-           g.keyed, w.expiry
-    FROM   gone g JOIN wanted w ON w.id = g.job_id CROSS JOIN clock
+    SELECT w.id, w.queue, w.priority, greatest(w.due_at, clock.now), w.task, w.attempt, w.failures, w.crashes, w.alone,
+           w.keyed, w.expiry
+    FROM   waiting w CROSS JOIN clock
+    WHERE  (SELECT count(*) FROM left_queue) >= 0
 )
-UPDATE tickwork.jobs j
-SET    task = w.task, queue = w.queue, priority = w.priority, args = w.args, policy = w.policy, due_at = w.due_at,
-       expires_at = w.expiry, collection = w.collection, labels = w.labels, parent = w.parent, trace = w.trace
-FROM   gone g JOIN wanted w ON w.id = g.job_id
-WHERE  j.id = g.job_id
+-- They are there: each is found by its id, whatever statistics say of the table.
+INSERT INTO tickwork.jobs
+       (id, task, queue, priority, args, policy, collection, labels, parent, trace, created_at, due_at, expires_at)
+SELECT w.id, w.task, w.queue, w.priority, w.args, w.policy, w.collection, w.labels, w.parent, w.trace, clock.now, w.due_at,
+       w.expiry
+FROM   waiting w CROSS JOIN clock
+ON CONFLICT (id) DO UPDATE SET
+    task = excluded.task, queue = excluded.queue, priority = excluded.priority, args = excluded.args,
+    policy = excluded.policy, due_at = excluded.due_at, expires_at = excluded.expires_at, collection = excluded.collection,
+    labels = excluded.labels, parent = excluded.parent, trace = excluded.trace
