@@ -238,22 +238,7 @@ def parse_queues(texts: list[str]) -> tuple[tuple[str, float], ...]:
 
 
 def _by_name(app: Tickwork, name: str, definition: TaskDefinition | None) -> Enqueues[Any, Any]:
-    options = Options()
-    if definition is not None:
-        retry, policy = definition.policy.retry, definition.policy
-        options = Options(
-            queue=definition.queue,
-            priority=definition.priority,
-            retries=retry.retries,
-            backoff=retry.base,
-            retry_on=policy.retry_on or None,
-            give_up_on=policy.give_up_on or None,
-            on_lost=policy.on_lost,
-            timeout=policy.timeout,
-            expires=policy.expires,
-            key_for=policy.key_for,
-        )
-    return Enqueues(app, name, StoredSignature(definition).encode, options)
+    return Enqueues(app, name, StoredSignature(definition).encode, Options.of_task(definition))
 
 
 def _name(task: str | Task[Any, Any]) -> str:
