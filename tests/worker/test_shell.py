@@ -68,10 +68,12 @@ def test_a_command_gives_its_code_its_output_and_its_lines(app: Tickwork, worker
     assert run(app, ["printf", "%s|", "a b", "$HOME", "*"]).result(timeout=20)["stdout"] == "a b|$HOME|*|"
 
 
-def test_it_is_given_env_folder_stdin_and_shell(app: Tickwork, worker: Program, tmp_path: Path) -> None:
+def test_it_is_given_env_folder_stdin_and_interpreter(app: Tickwork, worker: Program, tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     command = 'echo "$WORD in $(basename "$PWD"), ${BASH_VERSION:+bash}, $(cat)"'
-    job = run(app, command, env={"WORD": "hello"}, cwd=str(tmp_path / "there"), stdin="from cron\n", shell="/bin/bash")
+    job = run(
+        app, command, env={"WORD": "hello"}, cwd=str(tmp_path / "there"), stdin="from cron\n", interpreter="/bin/bash"
+    )
     assert job.result(timeout=20)["stdout"] == "hello in there, bash, from cron\n"
     told = run(app, 'echo "$TICKWORK_JOB_ID $TICKWORK_ATTEMPT $TICKWORK_SCHEDULED_FOR"')
     assert told.result(timeout=20)["stdout"] == f"{told.id} 1 {told.run_at.isoformat()}\n"

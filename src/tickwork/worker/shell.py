@@ -50,15 +50,15 @@ def shell(
     env: dict[str, str] | None = None,
     cwd: str | None = None,
     stdin: str | None = None,
-    shell: str = "/bin/sh",
+    interpreter: str = "/bin/sh",
 ) -> Ran:
-    """Run a command: a text by the shell, a list of words as it is.
+    """Run a command: a text by the interpreter, a list of words as it is.
 
     `env` is put over the worker's own environment, which also says TICKWORK_JOB_ID, TICKWORK_ATTEMPT and
     TICKWORK_SCHEDULED_FOR. Raises CommandFailed for an exit code other than 0.
     """
     job, output = current_job(), _Output()
-    arguments = [shell, "-c", command] if isinstance(command, str) else command
+    arguments = [interpreter, "-c", command] if isinstance(command, str) else command
     if not any(arguments) or not command:
         raise InvalidArguments("there is no command to run.")
     running = Command(arguments, _environment(job, env or {}), cwd, (stdin or "").encode(), output.feed)
