@@ -11,6 +11,7 @@ import click
 from tickwork.cli.base import Group, json_option
 from tickwork.cli.escape import clean
 from tickwork.cli.output import ago, console, print_json, print_table
+from tickwork.errors import InvalidOption
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -58,6 +59,8 @@ def explain(expression: str, tz: str, dialect: Any, dst: Any, count: int, name: 
     from tickwork.store.codec import from_us
 
     rule = make(expression, tz=tz, dialect=dialect, dst=dst, name=name)
+    if rule.needs_name:
+        raise InvalidOption(f"cron {expression!r}: H is spread by the name of the schedule; say it: --name NAME")
     now = from_us(SystemClock().wall_us())
     shown = preview(rule, count, after=now)
     if as_json:
@@ -65,11 +68,11 @@ def explain(expression: str, tz: str, dialect: Any, dst: Any, count: int, name: 
         return
     out = console()
     out.print(clean(f"{rule.explain()}."), soft_wrap=not out.is_terminal)
-    if not shown:
-        click.echo("It is not due any more." if count else "")
-        return
-    click.echo()
-    _print_occurrences(shown, now, out)
+    if shown:
+        click.echo()
+        _print_occurrences(shown, now, out)
+    elif count:
+        click.echo("It is not due any more.")
 
 
 def _plain(rule: Cron, shown: Sequence[Occurrence]) -> dict[str, Any]:

@@ -45,7 +45,6 @@ def _import_options(command: Decorated) -> Decorated:
         click.option("--yaml", "as_yaml", is_flag=True, help="Print a file for tickwork apply, and store nothing."),
         json_option,
         url_option,
-        pass_session,
     ]
     for option in reversed(options):
         command = option(command)
@@ -61,6 +60,7 @@ def _import_options(command: Decorated) -> Decorated:
 @click.option("--system", is_flag=True, help="A user stands before each command, as in /etc/crontab and cron.d.")
 @click.option("--tz", metavar="ZONE", help="Whose clock the times are on. Default: this machine's.")
 @_import_options
+@pass_session
 @click.pass_context
 def crontab(
     ctx: click.Context, session: Session, /, file: str, system: bool, tz: str | None, prefix: str | None, **how: Any
@@ -75,9 +75,14 @@ def crontab(
     _finish(ctx, session, imported, **how)
 
 
-@imports.command("k8s-cronjob", example="kubectl get cronjobs -o yaml | tickwork import k8s-cronjob - --dry-run")
+@imports.command(
+    "k8s-cronjob",
+    example="tickwork import k8s-cronjob cronjobs.yaml --dry-run\n"
+    "kubectl get cronjobs -o yaml | tickwork import k8s-cronjob -",
+)
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @_import_options
+@pass_session
 @click.pass_context
 def k8s_cronjob(
     ctx: click.Context, session: Session, /, files: tuple[str, ...], prefix: str | None, **how: Any

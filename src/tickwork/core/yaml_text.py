@@ -27,7 +27,7 @@ _CONSTANTS = {
 }
 _INT = re.compile(r"[-+]?[0-9]{1,100}")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]{1,100}|[0-9]{1,100}(?:\.[0-9]{0,100})?)(?:[eE][-+]?[0-9]{1,5})?")
-_TEXT_TAGS = ("!", "tag:yaml.org,2002:str")
+_TAGS = (None, "!", "tag:yaml.org,2002:str")  # the latter two say that something is a text
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +91,11 @@ class _Reader:
         self._lines[path] = event.start_mark.line + 1
         if len(path) > DEPTH_LIMIT:
             raise self._refusal(event, f"values are nested more than {DEPTH_LIMIT} levels deep")
+        if getattr(event, "tag", None) not in _TAGS:
+            raise self._refusal(event, f"the tag {event.tag} is not read here")
         match event:
             case yaml.ScalarEvent():
-                return self._scalar(event)
+                return _plain(event.value) if event.tag is None and event.implicit[0] else event.value
             case yaml.SequenceStartEvent():
                 return [self._value(item, (*path, at)) for at, item in enumerate(self._until(yaml.SequenceEndEvent))]
             case yaml.MappingStartEvent():
@@ -114,13 +116,6 @@ class _Reader:
     def _until(self, end: type[Any]) -> Iterator[Any]:
         while not isinstance(event := next(self._events), end):
             yield event
-
-    def _scalar(self, event: Any) -> Any:
-        if event.tag is None:
-            return _plain(event.value) if event.implicit[0] else event.value
-        if event.tag not in _TEXT_TAGS:
-            raise self._refusal(event, f"the tag {event.tag} is not read here")
-        return event.value
 
     def _refusal(self, event: Any, reason: str) -> InvalidInput:
         return InvalidInput(f"{self._file}:{event.start_mark.line + 1}: {reason}.")
