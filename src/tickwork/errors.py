@@ -7,6 +7,7 @@
     │   └── InvalidOption                    an unknown option, or a value that it cannot take
     ├── UnknownTask                          no task of that name in this app
     ├── JobNotFound                          no such job in this store
+    ├── ScheduleNotFound (also KeyError)     no such schedule in this store
     ├── JobEnded                             the job ended, and not well
     │   ├── JobFailed                        its last attempt failed, and no retry is left
     │   ├── JobCancelled                     somebody cancelled it
@@ -62,6 +63,12 @@ class UnknownTask(TickworkError):
 
 class JobNotFound(TickworkError):
     """No such job is in this store (or it was pruned)."""
+
+
+class ScheduleNotFound(TickworkError, KeyError):
+    """No schedule of that name is in this store."""
+
+    __str__ = Exception.__str__  # a KeyError would show the message in quotes
 
 
 class JobEnded(TickworkError):

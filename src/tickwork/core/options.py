@@ -140,6 +140,11 @@ def schedule_name(value: Any) -> str:
     return _text("the name of a schedule", value)
 
 
+def calendar_name(value: Any) -> str:
+    """Check the name of a calendar."""
+    return _text("the name of a calendar", value)
+
+
 def exception_names(name: str, value: Any) -> tuple[str, ...]:
     """Exception types by name, so that they can be stored with the job."""
     types = value if isinstance(value, Iterable) else (value,)

@@ -21,7 +21,7 @@ from dataclasses import asdict
 from typing import Any
 
 from tickwork.clock import SystemClock
-from tickwork.errors import WorkerError
+from tickwork.errors import InvalidInput, WorkerError
 from tickwork.task import TaskRegistry
 from tickwork.worker import messages
 from tickwork.worker.capture import captured
@@ -106,20 +106,21 @@ def main(arguments: list[str]) -> None:
         app = load_app(target)
         if shell:
             add_shell(app)
-    except WorkerError as error:
+        greeting = hello(app)
+    except (WorkerError, InvalidInput) as error:
         outbox.send(Trouble(str(error)))
         return
     with captured():
-        _serve(app, connection, outbox, slots)
+        _serve(app, greeting, connection, outbox, slots)
 
 
-def _serve(app: Any, connection: socket.socket, outbox: Outbox, slots: int) -> None:
+def _serve(app: Any, greeting: Hello, connection: socket.socket, outbox: Outbox, slots: int) -> None:
     clock = SystemClock()
     executor = Executor(
         app.tasks, lambda: app.store, slots, outbox.send, outbox.ended, clock, outbox.stir, replaces_threads=False
     )
     threading.Thread(target=outbox.keep_flushing, args=(executor,), name="tickwork-outbox", daemon=True).start()
-    outbox.send(hello(app))
+    outbox.send(greeting)
     frames = Frames()
     with suppress(OSError):
         while data := connection.recv(1 << 18):
@@ -148,7 +149,9 @@ def _obey(executor: Executor, outbox: Outbox, message: messages.ToExecutor) -> b
 def hello(app: TaskRegistry) -> Hello:
     """What a worker needs to know of an app."""
     pools = {name: task.pool for name, task in app.tasks.items()}
-    return Hello(asdict(app.settings), [task.definition() for task in app.tasks.values()], pools)
+    return Hello(
+        asdict(app.settings), [task.definition() for task in app.tasks.values()], pools, app.declared_schedules()
+    )
 
 
 def _die_with_parent() -> None:

@@ -58,6 +58,7 @@ def new_jobs(jobs: Iterable[NewJob]) -> Iterator[dict[str, Any]]:
             "labels": encode_labels(first.labels),
             "parent": first.parent,
             "trace": first.trace,
+            "tick": first.tick,
             "at": first.at,
             "delay_us": None if first.delay is None else str(duration_us(first.delay)),
             "expires_at": first.expires_at,
@@ -78,6 +79,7 @@ def replacement(job: NewJob) -> dict[str, Any]:
         "labels": encode_labels(job.labels),
         "parent": job.parent,
         "trace": job.trace,
+        "tick": job.tick,
     }
     if job.at is not None:
         row["at"] = job.at

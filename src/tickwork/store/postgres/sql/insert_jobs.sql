@@ -17,9 +17,9 @@ WITH clock AS MATERIALIZED (
 ),
 new AS (
     INSERT INTO tickwork.jobs
-           (id, task, queue, priority, args, policy, key, collection, labels, parent, trace, created_at, due_at, expires_at)
+           (id, task, queue, priority, args, policy, key, collection, labels, parent, trace, tick, created_at, due_at, expires_at)
     SELECT a.id, %(task)s::text, %(queue)s::text, %(priority)s::text::smallint, a.args, %(policy)s::text, a.key, %(collection)s::text, %(labels)s::text, %(parent)s::text,
-           %(trace)s::text, clock.now, clock.due_at,
+           %(trace)s::text, %(tick)s::text, clock.now, clock.due_at,
            coalesce(%(expires_at)s::timestamptz, clock.due_at + %(expires_us)s::text::bigint * interval '1 microsecond')
     FROM   clock CROSS JOIN unnest(%(ids)s::text::uuid[], %(args)s::text::text[], %(keys)s::text::text[]) AS a (id, args, key)
     WHERE  NOT EXISTS (SELECT FROM tickwork.jobs j WHERE j.id = a.id)
@@ -56,7 +56,7 @@ wanted AS MATERIALIZED (
     SELECT a.*, due.at AS due_at, coalesce(a.expires_at, due.at + a.expires_us * interval '1 microsecond') AS expiry
     FROM   clock CROSS JOIN json_to_recordset(%(jobs)s::json) AS
            a (id uuid, task text, queue text, priority smallint, args text, policy text, collection text, labels text,
-              parent text, trace text, at timestamptz, delay_us bigint, expires_at timestamptz, expires_us bigint)
+              parent text, trace text, tick text, at timestamptz, delay_us bigint, expires_at timestamptz, expires_us bigint)
     CROSS  JOIN LATERAL (SELECT coalesce(a.at, clock.now + a.delay_us * interval '1 microsecond', clock.now)) AS due (at)
 ),
 gone AS (
@@ -71,6 +71,6 @@ queued AS (
 )
 UPDATE tickwork.jobs j
 SET    task = w.task, queue = w.queue, priority = w.priority, args = w.args, policy = w.policy, due_at = w.due_at,
-       expires_at = w.expiry, collection = w.collection, labels = w.labels, parent = w.parent, trace = w.trace
+       expires_at = w.expiry, collection = w.collection, labels = w.labels, parent = w.parent, trace = w.trace, tick = w.tick
 FROM   gone g JOIN wanted w ON w.id = g.job_id
 WHERE  j.id = g.job_id
