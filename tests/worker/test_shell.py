@@ -134,7 +134,7 @@ def test_what_it_leaves_running_ends_with_it(app: Tickwork, worker: Program) -> 
 
 @pytest.mark.parametrize("trap", ["", "trap '' TERM; "])
 def test_a_timeout_ends_the_whole_group_and_nothing_beside_it(app: Tickwork, worker: Program, trap: str) -> None:
-    neighbour = run(app, "sleep 3; echo lived")
+    neighbour = run(app, "sleep 2; echo lived")
     late = run(app, f"{trap}sleep 1000 & echo $! $$; wait; wait", timeout="1s")
     pids = sleepers(late, 2)
     late.wait(timeout=20)
@@ -154,6 +154,7 @@ def test_a_cancelled_command_is_asked_first(app: Tickwork, worker: Program) -> N
     eventually(lambda: gone(pid), 5)
 
 
+@pytest.mark.process
 def test_a_cancelled_command_that_does_not_listen_is_killed(app: Tickwork, worker: Program) -> None:
     deaf = run(app, "trap '' TERM; echo $$; while :; do sleep 0.05; done")
     (pid,) = sleepers(deaf)
@@ -181,6 +182,11 @@ def test_without_shell_a_worker_does_not_know_the_task(app: Tickwork, tmp_path: 
         assert app.named("echo").enqueue(text="done").result(timeout=20) == "done"
         assert job.state == "queued"
         assert job.why().endswith("knows the task 'shell'; start one with --shell")
+
+
+def test_dev_runs_commands_when_asked_to(app: Tickwork, tmp_path: Path) -> None:
+    with program(tmp_path, "dev", "--shell", TICKWORK_URL=app.url):
+        assert run(app, "echo hello").result(timeout=20)["stdout"] == "hello\n"
 
 
 def test_a_task_of_that_name_is_not_replaced(app: Tickwork, tmp_path: Path) -> None:
