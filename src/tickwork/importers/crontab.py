@@ -57,8 +57,7 @@ class _Reader:
 
     def _read(self, line: str) -> None:
         if line.startswith("#"):
-            comment = read_comment(line)
-            self._comment = [*self._comment, comment] if comment else []
+            self._remember(read_comment(line))
             return
         comment, self._comment = " ".join(self._comment), []
         if not line:
@@ -68,6 +67,13 @@ class _Reader:
             self._set(*setting)
         else:
             self._add(read_entry(line, system=self._system), comment[:_DESCRIPTION_LIMIT])
+
+    def _remember(self, comment: str | None) -> None:
+        """Keep the lines of a comment for the line below them; one without words begins a new comment."""
+        if comment is None:
+            self._comment = []
+        else:
+            self._comment.append(comment)
 
     def _set(self, name: str, value: str) -> None:
         match name:

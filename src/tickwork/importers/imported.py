@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -36,11 +37,15 @@ class Imported:
     notes: list[Remark] = field(default_factory=list)
     errors: list[Remark] = field(default_factory=list)
     prefix: str | None = None
+    _noted: set[Remark] = field(default_factory=set)
     _names: set[str] = field(default_factory=set)
+    _alike: Counter[str] = field(default_factory=Counter)
 
     def note(self, where: str, text: str) -> None:
         """Note something, once."""
-        if (remark := Remark(where, text)) not in self.notes:
+        remark = Remark(where, text)
+        if remark not in self._noted:
+            self._noted.add(remark)
             self.notes.append(remark)
 
     def error(self, where: str, text: str) -> None:
@@ -59,9 +64,11 @@ class Imported:
         """The first to ask gets the plain name; others a hash of what they are, so that a new line moves no name."""
         if base not in self._names:
             return base
-        hashed = f"{base}-{sha256(seed.encode()).hexdigest()[:_HASH_LENGTH]}"
-        numbered = (f"{hashed}-{number}" for number in range(2, len(self._names) + 3))
-        return next(name for name in (hashed, *numbered) if name not in self._names)
+        name = hashed = f"{base}-{sha256(seed.encode()).hexdigest()[:_HASH_LENGTH]}"
+        while name in self._names:
+            self._alike[hashed] += 1
+            name = f"{hashed}-{self._alike[hashed] + 1}"
+        return name
 
 
 def check_size(data: bytes, file: str) -> None:
