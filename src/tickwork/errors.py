@@ -17,6 +17,7 @@
     ├── LeaseLost                            this attempt was superseded; nothing it writes is accepted any more
     ├── NoCurrentJob                         current_job() was asked for outside of a handler
     ├── WorkerError                          a worker could not start, or its children keep dying
+    ├── CommandFailed                        a command of the task `shell` did not end with exit code 0
     └── StoreError                           the database said no
         ├── StoreUnreachable                 it does not answer
         ├── StoreNotOurs                     a file or schema that is not Tickwork's, or cannot be one
@@ -109,6 +110,14 @@ class NoCurrentJob(TickworkError):
 
 class WorkerError(TickworkError):
     """A worker could not start, or its children keep dying."""
+
+
+class CommandFailed(TickworkError):
+    """A command of the task `shell` did not end with exit code 0. `exit_code` is None when it could not be started."""
+
+    def __init__(self, exit_code: int | None, message: str) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
 
 
 class StoreError(TickworkError):

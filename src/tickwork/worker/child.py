@@ -1,7 +1,8 @@
 """A child process of a worker: loads the user's code, runs attempts, and says how they end.
 
-`main` is given FD TARGET SLOTS MEMORY_MB, with a socket to its supervisor as file
-descriptor FD. It leads a process group of its own, so that it can be killed together with whatever its handlers start.
+`main` is given FD TARGET SLOTS MEMORY_MB SHELL, with a socket to its supervisor as file descriptor FD, and 1 as SHELL
+to have the task `shell` too. It leads a process group of its own, so that it can be killed together with whatever its
+handlers start.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from tickwork.worker.capture import captured
 from tickwork.worker.executor import Executor
 from tickwork.worker.load import load_app
 from tickwork.worker.messages import End, Ended, Frames, FromExecutor, Hello, Returned, Trouble, encode, to_executor
+from tickwork.worker.shell import add_shell
 
 BATCH = 64  # so many ends travel in one frame at most
 MOMENT_S = 0.001  # an end waits so long for others while more work is at hand
@@ -90,7 +92,8 @@ class Outbox:
 
 def main(arguments: list[str]) -> None:
     """Load the code, say hello, and serve until the supervisor goes."""
-    descriptor, target, slots, memory_mb = int(arguments[0]), arguments[1], int(arguments[2]), int(arguments[3])
+    target = arguments.pop(1)
+    descriptor, slots, memory_mb, shell = map(int, arguments)
     _die_with_parent()
     for number in (signal.SIGINT, signal.SIGTERM):  # Ctrl-C is the supervisor's to handle
         signal.signal(number, lambda *_: None)  # not SIG_IGN, which what handlers start would inherit
@@ -101,6 +104,8 @@ def main(arguments: list[str]) -> None:
     outbox = Outbox(connection)
     try:
         app = load_app(target)
+        if shell:
+            add_shell(app)
         greeting = hello(app)
     except (WorkerError, InvalidInput) as error:
         outbox.send(Trouble(str(error)))

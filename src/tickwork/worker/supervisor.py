@@ -49,6 +49,7 @@ class SupervisorOptions:
     grace: timedelta = GRACE
     lease: timedelta = LEASE
     limits: ChildLimits = field(default_factory=ChildLimits)
+    shell: bool = False
 
 
 def supervise(options: SupervisorOptions, open_store: OpenStore, started: Callable[[Hello, Store], None]) -> None:
@@ -63,6 +64,7 @@ def supervise(options: SupervisorOptions, open_store: OpenStore, started: Callab
         solo_limit=max(1, options.processes),
         clock=clock,
         limits=options.limits,
+        shell=options.shell,
     )
     try:
         hello = children.start()
