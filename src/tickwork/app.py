@@ -37,7 +37,7 @@ from tickwork.worker.heartbeat import Lease
 from tickwork.worker.load import refuse_while_loading
 from tickwork.worker.local import LocalPool
 from tickwork.worker.pools import LocalPools
-from tickwork.worker.supervisor import GRACE, SLOTS, Nudge, WorkerParts, queues_of
+from tickwork.worker.supervisor import GRACE, SLOTS, Nudge, WorkerParts, parse_queues, queues_of
 from tickwork.worker.worker import WorkerOptions
 
 
@@ -281,21 +281,6 @@ class Tickwork(TaskRegistry):
                 f"task {task!r} runs in a process of its own, which cannot import it from here. Put it in a file."
             )
         return str(os.path.abspath(file))
-
-
-def parse_queues(texts: list[str]) -> tuple[tuple[str, float], ...]:
-    """Read `mail`, `mail:3` and the like. None at all: the queues that the tasks name, and `default`."""
-    queues = []
-    for text in texts:
-        name, _, weight = text.partition(":")
-        try:
-            share = float(weight) if weight else 1.0
-        except ValueError:
-            share = 0.0
-        if not name or not 0 < share < 1e6:
-            raise InvalidInput(f"{text!r} is not a queue. Write NAME or NAME:WEIGHT, like mail:3.")
-        queues.append((name, share))
-    return tuple(queues)
 
 
 def _by_name(app: Tickwork, name: str, definition: TaskDefinition | None) -> Enqueues[Any, Any]:

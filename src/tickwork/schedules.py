@@ -12,12 +12,11 @@ from tickwork.client import Client, Job
 from tickwork.core.ids import JobId
 from tickwork.core.job import NewJob
 from tickwork.core.options import schedule_name
-from tickwork.core.schedule.decide import next_due, rule_of
-from tickwork.core.schedule.interval import After
 from tickwork.core.schedule.policy import Policies
+from tickwork.core.schedule.rule import NO_CALENDARS, Calendars
 from tickwork.core.schedule.spec import Spec, template
 from tickwork.core.schedule.tick import Tick, encode_tick
-from tickwork.core.schedule.zone import TICK
+from tickwork.core.schedule.upcoming import state_of, upcoming
 from tickwork.errors import InvalidInput, ScheduleNotFound
 from tickwork.rules import Rule
 from tickwork.store.base import Store
@@ -133,33 +132,18 @@ class Schedule:
     def state(self) -> str:
         """ "active", "paused", or "ended" when nothing of it is due any more."""
         view = self.view
-        if view.paused_at is not None:
-            return "paused"
-        live = isinstance(view.spec.rule, After) and view.standing.live_count
-        return "active" if live or view.standing.waiting or self._dues(view, 1) else "ended"
+        return state_of(view.spec, view.standing, self._client.store.now(), self._calendars(view))
 
     def next(self, n: int = 1) -> list[datetime]:
         """Return when it is next due, up to `n` times, in UTC. Of a fixed delay only the next, once it is known.
 
         A paused one says when it would be.
         """
-        return self._dues(self.view, n)
+        view = self.view
+        return upcoming(view.spec, view.standing, n, self._client.store.now(), self._calendars(view))
 
-    def _dues(self, view: ScheduleView, n: int) -> list[datetime]:
-        spec, standing = view.spec, view.standing
-        calendars = self._client.store.calendars() if spec.calendar_names else {}
-        if isinstance(spec.rule, After):
-            due = next_due(self.name, spec.rule, spec.policies, standing, calendars)
-            return [] if due is None else [due][:n]
-        rule = rule_of(self.name, spec.rule, spec.policies.start, spec.policies.calendars)
-        left = n
-        if spec.policies.max_runs is not None:
-            left = min(n, max(0, spec.policies.max_runs - standing.run_count - len(standing.waiting)))
-        since = max(standing.handled_at, self._client.store.now())
-        if spec.policies.start is not None and spec.policies.start > since:
-            since = spec.policies.start - TICK
-        dues = rule.next(left, after=since, calendars=calendars)
-        return [due for due in dues if spec.policies.end is None or due <= spec.policies.end]
+    def _calendars(self, view: ScheduleView) -> Calendars:
+        return self._client.store.calendars() if view.spec.calendar_names else NO_CALENDARS
 
     def pause(self, reason: str | None = None, *, by: str | None = None) -> bool:
         """Start nothing from now on; False when it was paused already. Runs that live go on."""
@@ -198,8 +182,7 @@ class Schedule:
         for 30 days, so a backfill that is repeated does nothing twice. `dry_run` starts nothing.
         """
         view = self.view
-        calendars = self._client.store.calendars() if view.spec.calendar_names else {}
-        dues = occurrences(view.spec, start, end, calendars)
+        dues = occurrences(view.spec, start, end, self._calendars(view))
         if not dry_run:
             for _ in Backfill(self._client, self.name, dues, max_parallel, self._job_of(view)).steps():
                 pass

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tickwork.cli.base import FAILURE, Group, Session, json_option, pass_session, url_option
-from tickwork.cli.output import ago, console, count_of, plain, print_json, print_table, state_text, utc
+from tickwork.cli.output import ago, console, count_of, print_json, print_table, state_text, utc
 from tickwork.errors import InvalidInput, ScheduleNotFound
 
 if TYPE_CHECKING:
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
     from tickwork.app import Tickwork
     from tickwork.cli.output import Row
+    from tickwork.core.schedule.rule import Calendars
     from tickwork.schedules import Schedule
+    from tickwork.store.schedules import ScheduleView
 
 _SHOWN_FIRES = 10
 _SHOWN_NEXT = 5
@@ -39,25 +41,27 @@ def schedules() -> None:
 def list_schedules(session: Session, /, as_json: bool) -> None:
     """List all schedules, with their next occurrence."""
     app = session.app()
-    found, now = [app.schedules.handle(view) for view in app.schedules.views()], app.store.now()
+    views, now, calendars = list(app.schedules.views()), app.store.now(), app.calendars()
     undeclared = set(app.schedules.undeclared())
     if as_json:
-        print_json({"items": [_schedule_json(one, one.name in undeclared) for one in found]})
+        print_json({"items": [_schedule_json(view, now, calendars, undeclared) for view in views]})
         return
-    if not found:
+    if not views:
         click.echo("No schedules yet. Code declares them with @app.task(schedule=...), files with: tickwork apply FILE")
         return
-    rows = [_row(one, now, one.name in undeclared) for one in found]
-    print_table(["NAME", "STATE", "NEXT", "TARGET", "WHEN"], rows)
+    print_table(["NAME", "STATE", "NEXT", "TARGET", "WHEN"], [_row(view, now, calendars, undeclared) for view in views])
     if undeclared:
         click.echo(f"\n{_undeclared_note(sorted(undeclared))}", err=True)
 
 
-def _row(schedule: Schedule, now: datetime, undeclared: bool) -> Row:
-    view, dues = schedule.view, schedule.next(1)
-    state = "undeclared" if undeclared and view.paused_at is None else schedule.state
-    next_due = ago(dues[0], now) if dues and view.paused_at is None else ""
-    return [view.name, state_text(state), next_due, view.spec.target, view.spec.rule.explain()]
+def _row(view: ScheduleView, now: datetime, calendars: Calendars, undeclared: set[str]) -> Row:
+    from tickwork.core.schedule.upcoming import state_of, upcoming
+
+    spec = view.spec
+    state, dues = state_of(spec, view.standing, now, calendars), upcoming(spec, view.standing, 1, now, calendars)
+    shown = "undeclared" if view.name in undeclared and state == "active" else state
+    next_due = ago(dues[0], now) if dues and state != "paused" else ""
+    return [view.name, state_text(shown), next_due, spec.target, spec.rule.explain()]
 
 
 def _undeclared_note(names: Sequence[str]) -> str:
@@ -67,21 +71,24 @@ def _undeclared_note(names: Sequence[str]) -> str:
     )
 
 
-def _schedule_json(schedule: Schedule, undeclared: bool) -> dict[str, Any]:
+def _schedule_json(view: ScheduleView, now: datetime, calendars: Calendars, undeclared: set[str]) -> dict[str, Any]:
     from tickwork.core.schedule.spec import spec_json
+    from tickwork.core.schedule.upcoming import state_of, upcoming
 
-    view = schedule.view
-    fields = {name: plain(getattr(view, name)) for name in ("paused_at", "paused_by", "paused_why", "created_at")}
+    dues = upcoming(view.spec, view.standing, 1, now, calendars)
     return {
         **spec_json(view.spec),
-        "state": schedule.state,
+        "state": state_of(view.spec, view.standing, now, calendars),
         "is_declared": view.is_declared,
-        "is_undeclared": undeclared,
-        "next_due_at": next(iter(schedule.next(1)), None),
+        "is_undeclared": view.name in undeclared,
+        "next_due_at": next(iter(dues), None),
         "run_count": view.standing.run_count,
         "live_count": view.standing.live_count,
         "handled_at": view.standing.handled_at,
-        **fields,
+        "paused_at": view.paused_at,
+        "paused_by": view.paused_by,
+        "paused_why": view.paused_why,
+        "created_at": view.created_at,
         "edited_at": view.edited_at,
     }
 
@@ -94,15 +101,15 @@ def _schedule_json(schedule: Schedule, undeclared: bool) -> dict[str, Any]:
 def show(session: Session, /, name: str, as_json: bool) -> None:
     """Show all about a schedule: rule, policies, what comes, and what became of the last occurrences."""
     app = session.app()
-    schedule, undeclared = app.schedules[name], name in app.schedules.undeclared()
+    schedule, undeclared, now = app.schedules[name], set(app.schedules.undeclared()), app.store.now()
     fires, dues = schedule.fires(_SHOWN_FIRES), schedule.next(_SHOWN_NEXT)
     if as_json:
-        print_json({**_schedule_json(schedule, undeclared), "next": dues, "fires": fires})
+        print_json({**_schedule_json(schedule.view, now, app.calendars(), undeclared), "next": dues, "fires": fires})
         return
     from tickwork.cli.schedule_page import print_schedule
 
-    print_schedule(schedule.view, schedule.state, dues, fires, app.store.now())
-    if undeclared:
+    print_schedule(schedule.view, schedule.state, dues, fires, now)
+    if name in undeclared:
         click.echo(f"\n{_undeclared_note([name])}", err=True)
 
 

@@ -115,10 +115,9 @@ def _options(
     limits: tuple[int | None, int | None, int | None],
     shell: bool,
 ) -> SupervisorOptions:
-    from tickwork.app import parse_queues
     from tickwork.core.duration import parse_duration
     from tickwork.worker.children import ChildLimits
-    from tickwork.worker.supervisor import SLOTS, SupervisorOptions
+    from tickwork.worker.supervisor import SLOTS, SupervisorOptions, parse_queues
 
     return SupervisorOptions(
         target=target,

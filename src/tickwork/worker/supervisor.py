@@ -17,6 +17,7 @@ from random import Random
 
 from tickwork.clock import Clock, SystemClock
 from tickwork.core.ids import IdMaker
+from tickwork.errors import InvalidInput
 from tickwork.services.pruner import Pruner
 from tickwork.services.reaper import Expirer, Reaper
 from tickwork.services.runner import Runner
@@ -93,6 +94,21 @@ def supervise(options: SupervisorOptions, open_store: OpenStore, started: Callab
 def queues_of(hello: Hello) -> tuple[tuple[str, float], ...]:
     """The queues that tasks go to unless told otherwise, and the default one, all alike."""
     return tuple((name, 1.0) for name in sorted({"default", *(task.queue for task in hello.tasks)}))
+
+
+def parse_queues(texts: list[str]) -> tuple[tuple[str, float], ...]:
+    """Read `mail`, `mail:3` and the like. None at all: the queues that the tasks name, and `default`."""
+    queues = []
+    for text in texts:
+        name, _, weight = text.partition(":")
+        try:
+            share = float(weight) if weight else 1.0
+        except ValueError:
+            share = 0.0
+        if not name or not 0 < share < 1e6:
+            raise InvalidInput(f"{text!r} is not a queue. Write NAME or NAME:WEIGHT, like mail:3.")
+        queues.append((name, share))
+    return tuple(queues)
 
 
 @dataclass(frozen=True, slots=True)
