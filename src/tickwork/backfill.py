@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Protocol
 
@@ -81,5 +80,5 @@ class Backfill:
 
     def _job(self, due: datetime) -> NewJob:
         job = self._make(due, is_catchup=True)
-        policy = replace(job.policy, key_for=KEPT)
+        policy = msgspec.structs.replace(job.policy, key_for=KEPT)
         return msgspec.structs.replace(job, key=f"backfill/{self._name}/{due.isoformat()}", policy=policy)

@@ -135,7 +135,9 @@ class PostgresSchedules:
             ),
             "fires": documents.document(_fire(move.name, fire) for move in moves for fire in move.fires),
             "jobs": documents.document(
-                {"schedule": move.name, **documents.replacement(job)} for move in moves for job in move.jobs
+                {"schedule": move.name, "awaited": move.awaits_end, **documents.replacement(job)}
+                for move in moves
+                for job in move.jobs
             ),
         }
 

@@ -132,6 +132,8 @@ LEFT   JOIN LATERAL (
 -- :move_schedules
 -- A schedule that somebody else is moving or has moved is passed by. Gives back each that was moved, and how many of the
 -- fires of all of them were recorded: fewer than there are means that one was judged before.
+-- `(... IN (SELECT ...)) = true` has the names hashed; as a join it would compare each with each, since our sessions do
+-- without hash joins.
 WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
 given AS MATERIALIZED (
     SELECT m.* FROM json_to_recordset(%(moves)s::json) AS
@@ -147,13 +149,13 @@ moved AS (
     UPDATE tickwork.schedules s
     SET    handled_at = g.handled_at, run_count = g.run_count, last_ended_at = g.last_ended_at, waiting = g.waiting,
            wake_at = g.wake_at, version = s.version + 1
-    FROM   held h JOIN given g ON g.name = h.name
-    WHERE  s.name = h.name
+    FROM   given g
+    WHERE  s.name = g.name AND (g.name IN (SELECT h.name FROM held h)) = true
     RETURNING s.name, g.awaited
 ),
 forgotten AS MATERIALIZED (
     SELECT e.schedule, e.job_id FROM json_to_recordset(%(ended)s::json) AS e (schedule text, job_id uuid)
-    JOIN   moved m ON m.name = e.schedule
+    WHERE  (e.schedule IN (SELECT m.name FROM moved m)) = true
 ),
 forgot AS (
     DELETE FROM tickwork.schedule_jobs r USING forgotten e WHERE r.schedule = e.schedule AND r.job_id = e.job_id
@@ -161,14 +163,14 @@ forgot AS (
 awaits AS (
     UPDATE tickwork.schedule_jobs r SET awaited = m.awaited FROM moved m
     WHERE  r.schedule = m.name AND r.awaited <> m.awaited
-    AND    NOT EXISTS (SELECT FROM forgotten e WHERE e.schedule = r.schedule AND e.job_id = r.job_id)
+    AND    r.job_id NOT IN (SELECT e.job_id FROM forgotten e)
 ),
 fired AS (
     INSERT INTO tickwork.fires AS t (schedule, due_at, action, job_id, fired_at, is_catchup, reason)
     SELECT f.schedule, f.due_at, f.action, f.job_id, clock.now, f.is_catchup, f.reason
     FROM   clock CROSS JOIN json_to_recordset(%(fires)s::json) AS
            f (schedule text, due_at timestamptz, action text, job_id uuid, is_catchup boolean, reason text)
-    JOIN   moved m ON m.name = f.schedule
+    WHERE  (f.schedule IN (SELECT m.name FROM moved m)) = true
     ON CONFLICT (schedule, due_at) DO UPDATE SET
         action = excluded.action, job_id = excluded.job_id, fired_at = excluded.fired_at, reason = excluded.reason
     WHERE  t.action = 'queue'
@@ -179,11 +181,11 @@ SELECT m.name, (SELECT count(*) FROM fired) FROM moved m
 
 -- :started_jobs
 wanted AS MATERIALIZED (
-    SELECT a.*, m.awaited, clock.now, coalesce(a.expires_at, a.at + a.expires_us * interval '1 microsecond') AS expiry
+    SELECT a.*, clock.now, coalesce(a.expires_at, a.at + a.expires_us * interval '1 microsecond') AS expiry
     FROM   clock CROSS JOIN json_to_recordset(%(jobs)s::json) AS
-           a (schedule text, id uuid, task text, queue text, priority smallint, args text, policy text, collection text,
+           a (schedule text, awaited boolean, id uuid, task text, queue text, priority smallint, args text, policy text, collection text,
               labels text, parent text, trace text, tick text, at timestamptz, expires_at timestamptz, expires_us bigint)
-    JOIN   moved m ON m.name = a.schedule
+    WHERE  (a.schedule IN (SELECT m.name FROM moved m)) = true
 ),
 made AS (
     INSERT INTO tickwork.jobs
