@@ -67,7 +67,7 @@ def _schedule(store: Store, clock: VirtualClock, size: int) -> None:
             standing=one.standing,
             wake_at=clock.now() + (HOUR * 24 * 365 if number >= FEW else SECOND * 0),
             awaits_end=number < FEW,
-            jobs=(a_job(queue="scheduled"),),
+            jobs=(a_job(queue="scheduled", at=clock.now()),),
         )
         for number, one in enumerate(seen)
     ]
@@ -146,7 +146,7 @@ def look_and_move(on: Filled) -> None:
             wake_at=look.now,
             awaits_end=True,
             fires=(Fired(look.now + timedelta(microseconds=seen.version), "start", False),),
-            jobs=(a_job(queue="scheduled"),),
+            jobs=(a_job(queue="scheduled", at=look.now),),
         )
         for seen in look.schedules
     ]

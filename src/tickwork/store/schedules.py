@@ -63,6 +63,7 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
     """What is to become of a schedule that still has this version: all of it, or nothing.
 
     `awaits_end`: the end of a run is to be answered with another look. `cancels` are older runs that are to stop.
+    Each of the `jobs` has the instant `at` which it is due.
     """
 
     name: str
