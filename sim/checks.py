@@ -9,6 +9,7 @@ It shares no code with the store. The names of the invariants are those of RELIA
     LOG   what a handler wrote is stored no later than its end
     R10   a worker starts nothing after its lease, as it counts it (rule 10)
     WELL  nothing is taken from a worker that is well
+    TICK  schedules fire what they should, once, not early, and nothing is forgotten (see ticks.py)
     SIM   the simulator itself is wrong
 """
 
@@ -47,6 +48,7 @@ class Judge:
     def observe(self, call: Call) -> list[Move]:
         """Judge a committed verb; return the jobs that it moved."""
         self._judge_clock(call)
+        self._world.ticks.judge(call)
         before = {job_id: self._mirror.standing(job_id) for job_id in jobs_in(call.changes)}
         keys = dict(self._mirror.keys) if any(one.table == "tickwork_keys" for one in call.changes) else {}
         for change in call.changes:
@@ -87,7 +89,8 @@ class Judge:
             case WorkerRow() as row:
                 self._judge_lease(call, change, row)
             case JobRow(id=job_id) if change.old is None:
-                hold(call.verb == "insert_jobs", "S2", f"job {job_id} came from {call.verb}")
+                made = call.verb in {"insert_jobs", "move_schedules"}
+                hold(made, "S2", f"job {job_id} came from {call.verb}")
                 self.account.begin(job_id)
             case _:
                 pass
@@ -135,6 +138,7 @@ class Judge:
         for job_id, story in self.account.stories.items():
             if story.acknowledged:
                 self._still_there(job_id)
+        self._world.ticks.finally_check()
         self._judge_records()
 
     def _judge_records(self) -> None:

@@ -53,7 +53,7 @@ class Liveness:
         mirror = self._world.judge.account.mirror
         if self._began_us is None or mirror.queue or mirror.running:
             return False
-        return all(client.idle for client in self._world.clients)
+        return all(client.idle for client in self._world.clients) and self._world.ticks.over()
 
     def look(self) -> None:
         """Check, now and then."""

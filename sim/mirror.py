@@ -117,6 +117,14 @@ class ClockRow(NamedTuple):
     boot: str
 
 
+class FireRow(NamedTuple):
+    schedule: str
+    due_at: int
+    action: str
+    job_id: str | None
+    fired_at: int
+
+
 class LedgerRow(NamedTuple):
     """What transactional handlers write: the user's own table in the same file."""
 
@@ -166,6 +174,7 @@ _KINDS: dict[str, tuple[type[Any], Callable[[Any], Any]]] = {
     "tickwork_saved": (SavedRow, attrgetter("job_id")),
     "tickwork_workers": (WorkerRow, attrgetter("id")),
     "tickwork_clock": (ClockRow, attrgetter("one")),
+    "tickwork_fires": (FireRow, attrgetter("schedule", "due_at")),
     "sim_ledger": (LedgerRow, attrgetter("job_id", "attempt")),
 }
 _TOLD = frozenset(
@@ -216,6 +225,7 @@ class Mirror:
         self.saved: dict[str, SavedRow] = {}
         self.workers: dict[str, WorkerRow] = {}
         self.clock: dict[int, ClockRow] = {}
+        self.fires: dict[tuple[str, int], FireRow] = {}
         self.ledger: dict[tuple[str, int], LedgerRow] = {}
         tables = vars(self)
         self._tables: dict[str, dict[Any, Any]] = {name: tables[name.partition("_")[2]] for name in _KINDS}

@@ -31,7 +31,7 @@ class Moves:
         story = self._account.stories[move.job_id]
         match move.before, move.after:
             case None, QueueRow() as row:
-                self._by(call, move, "S1", "insert_jobs")
+                self._by(call, move, "S1", "insert_jobs", "move_schedules")
                 hold(row.attempt == row.failures == row.crashes == 0, "S3", f"job {move.job_id} is not new: {row}")
             case QueueRow() as old, QueueRow() as row:
                 self._changed_while_waiting(call, move, old, row)

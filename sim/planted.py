@@ -15,6 +15,8 @@ from random import Random
 from typing import Any
 from unittest import mock
 
+import msgspec
+
 from sim.actor import Actor
 from sim.faults import NO_FAULTS, FaultPlan
 from sim.run import run_seed
@@ -23,6 +25,7 @@ from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import JobState
 from tickwork.core.outcome import Transition
 from tickwork.core.retry import RetryPolicy
+from tickwork.services import scheduler
 from tickwork.store.base import Finish
 from tickwork.store.codec import duration_us
 from tickwork.store.sqlite import SqliteStore, moves
@@ -249,6 +252,28 @@ def _bug(
 _SLOW_REAPERS = replace(NO_FAULTS, hiccup=0.05, slow_reaper=1.0)
 
 
+def _move_without_version() -> AbstractContextManager[object]:
+    """Whoever looked at a schedule moves it, however often others have done so meanwhile."""
+    return _statement("move_schedule", " AND version = :version", "")
+
+
+def _due_from_now() -> AbstractContextManager[object]:
+    """What came due while nobody looked is forgotten: the next due is counted from now."""
+    original = scheduler.decide
+
+    def decide(name: str, rule: Any, policies: Any, standing: Any, now: Any, calendars: Any) -> Any:
+        since = max(standing.handled_at, now - timedelta(seconds=1))
+        standing = msgspec.structs.replace(standing, handled_at=since)
+        return original(name, rule, policies, standing, now, calendars)
+
+    return mock.patch.object(scheduler, "decide", decide)
+
+
+def _never_ending_runs() -> AbstractContextManager[object]:
+    """A run that has ended is taken for one that lives: what waits for its end waits for ever."""
+    return _statement("to_look_at", "r.awaited = 1 AND", "r.awaited = 2 AND")
+
+
 PLANTS = (
     _bug("1 finish without the attempt", _finish_without_attempt, "S5", "S6"),
     _bug("2 finish without the state", _finish_without_state, "S6"),
@@ -257,6 +282,9 @@ PLANTS = (
     _bug("5 lease from the worker's clock", _lease_from_worker_clock, "S26"),
     _bug("6 lease not renewed", _lease_not_renewed, "WELL", "L1"),
     _bug("7 reaper does not look again", _reaper_without_recheck, "S4", plan=_SLOW_REAPERS),
+    _bug("8 a schedule moved whatever its version", _move_without_version, "TICK", "ERR"),
+    _bug("9 the next due counted from now", _due_from_now, "TICK"),
+    _bug("the end of a run is not noticed", _never_ending_runs, "L1", "TICK"),
     _bug("16 priority ignored in a batch", _priority_ignored, "S13"),
     _bug("17 key released before the end", _key_released_early, "S9", "KEY"),
     _bug("18 retry without cap", _retry_without_cap, "S21"),

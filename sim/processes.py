@@ -18,6 +18,7 @@ from tickwork.errors import WorkerError
 from tickwork.services.pruner import Pruner
 from tickwork.services.reaper import Expirer, Reaper
 from tickwork.services.runner import LONGEST_S, Backoff, Service
+from tickwork.services.scheduler import Scheduler
 from tickwork.worker import loop as shipped
 from tickwork.worker.heartbeat import Heartbeat, Lease
 from tickwork.worker.worker import Worker, WorkerOptions
@@ -142,6 +143,7 @@ class WorkerProcess(Actor):
         self.rng = world.stream(self.name)
         store = world.store_for(self)
         self.lease = Lease(world.config.lease)
+        scheduler = self._service(Scheduler(store, world.new_ids(world.stream(f"{self.name} ids")), self.clock))
         self.children = SimChildren(self, config)
         known = [task for task in world.config.tasks if task.name in config.tasks]
         self.worker = Worker(
@@ -155,6 +157,7 @@ class WorkerProcess(Actor):
             self.clock,
             self.rng,
             world.config.poll_s,
+            nudge_scheduler=lambda: scheduler.call(_HEAR_US),
         )
         self.loop = SimLoop(self, self.worker)
         self._main = Thread(self, self._step)
@@ -167,6 +170,8 @@ class WorkerProcess(Actor):
         )
         for thread in (self._main, *(self._service(one) for one in services)):
             thread.call(self.rng.randrange(1000))
+        if world.ticks:
+            scheduler.call(self.rng.randrange(1000))
 
     def _new_id(self) -> str:
         identity = f"{self.name}-{self.rng.getrandbits(64):016x}"

@@ -25,6 +25,7 @@ from sim.faults import SECOND, Crashed, FaultPlan, Faults, FaultyStore, draw_pla
 from sim.liveness import Liveness
 from sim.mirror import LEDGER, Tap
 from sim.processes import WorkerProcess
+from sim.ticks import Ticks
 from sim.trace import Broken, Trace, hold
 from sim.workloads import draw_workload
 from sim.workloads.base import Client
@@ -33,7 +34,7 @@ from tickwork.errors import StoreError, TickworkError
 from tickwork.store.sqlite import SqliteStore
 from tickwork.testing import VirtualClock
 
-_WAKING = frozenset(["insert_jobs", "cancel_jobs", "retry_jobs", "reclaim_attempts"])
+_WAKING = frozenset(["insert_jobs", "cancel_jobs", "retry_jobs", "reclaim_attempts", "move_schedules"])
 _MOST_A_SECOND = 5_000
 _MOST_HOURS = 24
 
@@ -59,6 +60,7 @@ class World:
         self.stepped_at_us = -1
         self.faults = Faults(self, plan or draw_plan(self.stream("plan")), self.stream("faults"))
         self.judge = Judge(self)
+        self.ticks = Ticks(self)
         self.liveness = Liveness(self)
         self.workers: list[WorkerProcess] = []
         self._incarnations = [0] * len(self.config.workers)
@@ -107,6 +109,11 @@ class World:
     def run(self) -> None:
         """Run it all: with faults, then without, until every job has ended; then look at what is left."""
         try:
+            if self.ticks:
+                specs = self.ticks.specs()
+                self._carry_out(
+                    self.clients[0], "put_schedules", partial(self.store.put_schedules, specs), (specs,), {}
+                )
             for index in range(len(self.config.workers)):
                 self.start_worker(index)
             for client in self.clients:

@@ -1,6 +1,6 @@
 """The rows of the table: what is measured, ours and raw. All with one configuration, the shipped defaults."""
 
-from bench.rows import drain, enqueue, presence, promptness
+from bench.rows import drain, enqueue, presence, promptness, schedules
 from bench.rows.base import FULL, QUICK, Block, Measure, Row, Sample, Sizes, each_time_anew
 
 __all__ = ["FULL", "QUICK", "ROWS", "Block", "Measure", "Row", "Sample", "Sizes"]
@@ -44,4 +44,7 @@ ROWS = (
     Row("steady", "Start latency, steady load", "ms", each_time_anew(promptness.steady)),
     Row("cold", "Cold start to the first job done", "s", each_time_anew(presence.cold_start)),
     Row("idle", "Idle worker", "MB, %", each_time_anew(presence.idle)),
+    Row("herd", "Many schedules due in the same second", "s", each_time_anew(schedules.herd)),
+    Row("ticks", "Lateness of schedules, idle", "ms", each_time_anew(schedules.tick_lateness)),
+    Row("idle-schedules", "Idle worker, many schedules", "MB, %", each_time_anew(schedules.idle_schedules)),
 )

@@ -45,6 +45,8 @@ class Sizes:
     steady_s: float = 10.0
     rest_s: float = 10.0  # before an idle worker is looked at
     idle_s: float = 20.0  # while it is looked at
+    schedules: int = 10_000
+    ticks: int = 100
 
 
 FULL = Sizes()
@@ -60,6 +62,8 @@ QUICK = Sizes(
     steady_s=3.0,
     rest_s=2.0,
     idle_s=5.0,
+    schedules=1_000,
+    ticks=20,
 )
 
 

@@ -16,6 +16,7 @@ from tickwork.errors import (
     JobNotFound,
     LeaseLost,
     Retry,
+    ScheduleNotFound,
     Snooze,
     TickworkError,
     WaitTimeout,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from tickwork.client import Job
     from tickwork.context import CurrentJob, current_job
     from tickwork.rules import Rule, after, all_of, any_of, at, calendar, cron, every, except_on, rrule
+    from tickwork.schedules import Schedule
 
 __all__ = [
     "Cancel",
@@ -44,6 +46,8 @@ __all__ = [
     "LeaseLost",
     "Retry",
     "Rule",
+    "Schedule",
+    "ScheduleNotFound",
     "Snooze",
     "Tickwork",
     "TickworkError",
@@ -68,6 +72,7 @@ _LAZY = {
     "CurrentJob": "tickwork.context",
     "current_job": "tickwork.context",
     "Rule": "tickwork.rules",
+    "Schedule": "tickwork.schedules",
     "after": "tickwork.rules",
     "all_of": "tickwork.rules",
     "any_of": "tickwork.rules",

@@ -8,7 +8,7 @@ import secrets
 import socket
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from random import Random
@@ -20,9 +20,12 @@ from tickwork.config import Settings, load_settings, sqlite_path
 from tickwork.core.duration import parse_duration
 from tickwork.core.ids import JobId
 from tickwork.core.job import JobFilter, JobState, TaskDefinition
-from tickwork.core.options import Options, read_option, task_name
+from tickwork.core.options import Options, calendar_name, read_option, task_name
+from tickwork.core.schedule.spec import Spec, new_spec
 from tickwork.core.stored_signature import StoredSignature
 from tickwork.errors import InvalidInput
+from tickwork.rules import Calendar, Rule, read_rule
+from tickwork.schedules import Schedule, Schedules
 from tickwork.store.base import LEASE, Store
 from tickwork.task import Enqueues, Task, TaskRegistry
 from tickwork.twins import twin
@@ -34,7 +37,7 @@ from tickwork.worker.heartbeat import Lease
 from tickwork.worker.load import refuse_while_loading
 from tickwork.worker.local import LocalPool
 from tickwork.worker.pools import LocalPools
-from tickwork.worker.supervisor import GRACE, SLOTS, WorkerParts, queues_of
+from tickwork.worker.supervisor import GRACE, SLOTS, Nudge, WorkerParts, parse_queues, queues_of
 from tickwork.worker.worker import WorkerOptions
 
 
@@ -79,6 +82,7 @@ class Tickwork(TaskRegistry):
         self._upgrade = upgrade
         self._opening = threading.Lock()
         self._store: Store | None = None
+        self._nudges: list[Nudge] = []
 
     @property
     def url(self) -> str:
@@ -155,6 +159,61 @@ class Tickwork(TaskRegistry):
     redrive_async = twin(redrive)
     discard_async = twin(discard)
 
+    # -- schedules
+
+    @property
+    def schedules(self) -> Schedules:
+        """The schedules of the store by name: `app.schedules["report"].pause()`."""
+        return Schedules(self.client, self._ids.new_ids, self._nudge)
+
+    def schedule(
+        self,
+        /,
+        name: str,
+        target: str | Task[Any, Any],
+        rule: Rule | str,
+        *,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        **given: Any,
+    ) -> Schedule:
+        """Start a task by a rule from now on: `app.schedule("report", report, cron("0 8 * * MON-FRI"), queue="slow")`.
+
+        Policies (`catchup=`, `overlap=`, ...) and options of its jobs (`queue=`, `retries=`, ...) go beside it. A
+        schedule of that name that is there is edited; that holds from now on, and fires nothing of the time before.
+        """
+        task = self.named(target)
+        spec = new_spec(name, task.name, read_rule(rule), task.encode(tuple(args), kwargs or {}), **given)
+        return self.schedules.put([spec])[0]
+
+    def put_schedules(self, specs: Sequence[Spec]) -> list[Schedule]:
+        """Store schedules, all or none, as `schedule` stores one."""
+        return self.schedules.put(specs)
+
+    def put_calendar(self, name: str, value: Calendar) -> None:
+        """Store a calendar for schedules to heed by its name. Editing it moves the next fires of all of them."""
+        self.store.put_calendar(calendar_name(name), value)
+        self._nudge()
+
+    def delete_calendar(self, name: str) -> bool:
+        """Delete a calendar; False when there is none. Raises InvalidInput while a schedule heeds it."""
+        return self.store.delete_calendar(name)
+
+    def calendars(self) -> dict[str, Calendar]:
+        """The calendars of the store by name."""
+        return self.store.calendars()
+
+    def _nudge(self) -> None:
+        """Have the schedulers of this process look at once."""
+        for nudge in list(self._nudges):
+            nudge()
+
+    schedule_async = twin(schedule)
+    put_schedules_async = twin(put_schedules)
+    put_calendar_async = twin(put_calendar)
+    delete_calendar_async = twin(delete_calendar)
+    calendars_async = twin(calendars)
+
     # -- workers
 
     @contextmanager
@@ -188,12 +247,14 @@ class Tickwork(TaskRegistry):
         serving = WorkerOptions(served, concurrency, socket.gethostname(), os.getpid(), VERSION)
         parts = WorkerParts(self.store, Lease(parse_duration(lease, what="lease")), clock, rng)
         with captured():
-            loop, runner = parts.assemble(pools, known, solo, serving, parse_duration(grace, what="grace"))
+            loop, runner, nudge = parts.assemble(pools, known, solo, serving, parse_duration(grace, what="grace"))
             thread = threading.Thread(target=loop.run, name="tickwork-worker", daemon=True)
             thread.start()
+            self._nudges.append(nudge)
             try:
                 yield
             finally:
+                self._nudges.remove(nudge)
                 loop.stop()
                 thread.join()
                 runner.stop()
@@ -222,38 +283,8 @@ class Tickwork(TaskRegistry):
         return str(os.path.abspath(file))
 
 
-def parse_queues(texts: list[str]) -> tuple[tuple[str, float], ...]:
-    """Read `mail`, `mail:3` and the like. None at all: the queues that the tasks name, and `default`."""
-    queues = []
-    for text in texts:
-        name, _, weight = text.partition(":")
-        try:
-            share = float(weight) if weight else 1.0
-        except ValueError:
-            share = 0.0
-        if not name or not 0 < share < 1e6:
-            raise InvalidInput(f"{text!r} is not a queue. Write NAME or NAME:WEIGHT, like mail:3.")
-        queues.append((name, share))
-    return tuple(queues)
-
-
 def _by_name(app: Tickwork, name: str, definition: TaskDefinition | None) -> Enqueues[Any, Any]:
-    options = Options()
-    if definition is not None:
-        retry, policy = definition.policy.retry, definition.policy
-        options = Options(
-            queue=definition.queue,
-            priority=definition.priority,
-            retries=retry.retries,
-            backoff=retry.base,
-            retry_on=policy.retry_on or None,
-            give_up_on=policy.give_up_on or None,
-            on_lost=policy.on_lost,
-            timeout=policy.timeout,
-            expires=policy.expires,
-            key_for=policy.key_for,
-        )
-    return Enqueues(app, name, StoredSignature(definition).encode, options)
+    return Enqueues(app, name, StoredSignature(definition).encode, Options.of_task(definition))
 
 
 def _name(task: str | Task[Any, Any]) -> str:

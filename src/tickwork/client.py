@@ -89,6 +89,18 @@ class Client:
         """Take matching jobs out of the dead letters; return how many. They stay readable until they are pruned."""
         return sum(len(self.store.discard_jobs(ids)) for ids in self._pages(which, _is_dead))
 
+    def wait_for_any(self, jobs: Sequence[Job]) -> list[Job]:
+        """Wait until some of these jobs have ended, however they did; return those. Those that are gone have."""
+        wait_s = _FIRST_LOOK_S
+        while jobs:
+            views = self.store.get_jobs([job.id for job in jobs])
+            ended = [job for job in jobs if job.id not in views or views[job.id].state.ended]
+            if ended:
+                return [Job(self, job.id, views.get(job.id)) for job in ended]
+            time.sleep(wait_s)
+            wait_s = min(wait_s * 1.5, _LAST_LOOK_S)
+        return []
+
     def queues(self) -> list[QueueView]:
         return self.store.queues()
 

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from tickwork.core import payload
 from tickwork.core.ids import JobId
+from tickwork.core.schedule.tick import Tick
 from tickwork.errors import InvalidInput, NoCurrentJob
 
 NOTE_LIMIT = 500  # characters of a progress note
@@ -29,6 +30,8 @@ class Link(Protocol):
 
     @property
     def queue(self) -> str: ...
+
+    def tick(self) -> Tick | None: ...
 
     def scheduled_for(self) -> datetime: ...
 
@@ -103,13 +106,31 @@ class CurrentJob:
 
     @property
     def scheduled_for(self) -> datetime:
-        """When this attempt was due."""
+        """When this attempt was due; of a schedule's job, the occurrence that it stands for, at every attempt."""
         return self._link.scheduled_for()
 
     @property
     def late_by(self) -> timedelta:
         """How much later than that its handler was called."""
         return self._link.late_by()
+
+    @property
+    def schedule(self) -> str | None:
+        """The name of the schedule that made this job, if one did."""
+        tick = self._link.tick()
+        return None if tick is None else tick.schedule
+
+    @property
+    def is_catchup(self) -> bool:
+        """Whether it runs for an occurrence that was missed."""
+        tick = self._link.tick()
+        return tick is not None and tick.is_catchup
+
+    @property
+    def interval(self) -> tuple[datetime, datetime] | None:
+        """The window that it stands for, from and to, if its schedule has a window."""
+        tick = self._link.tick()
+        return None if tick is None else tick.interval
 
     @property
     def logger(self) -> logging.Logger:

@@ -7,6 +7,7 @@
     │   └── InvalidOption                    an unknown option, or a value that it cannot take
     ├── UnknownTask                          no task of that name in this app
     ├── JobNotFound                          no such job in this store
+    ├── ScheduleNotFound (also KeyError)     no such schedule in this store
     ├── JobEnded                             the job ended, and not well
     │   ├── JobFailed                        its last attempt failed, and no retry is left
     │   ├── JobCancelled                     somebody cancelled it
@@ -16,6 +17,7 @@
     ├── LeaseLost                            this attempt was superseded; nothing it writes is accepted any more
     ├── NoCurrentJob                         current_job() was asked for outside of a handler
     ├── WorkerError                          a worker could not start, or its children keep dying
+    ├── CommandFailed                        a command of the task `shell` did not end with exit code 0
     └── StoreError                           the database said no
         ├── StoreUnreachable                 it does not answer
         ├── StoreNotOurs                     a file or schema that is not Tickwork's, or cannot be one
@@ -63,6 +65,12 @@ class JobNotFound(TickworkError):
     """No such job is in this store (or it was pruned)."""
 
 
+class ScheduleNotFound(TickworkError, KeyError):
+    """No schedule of that name is in this store."""
+
+    __str__ = Exception.__str__  # a KeyError would show the message in quotes
+
+
 class JobEnded(TickworkError):
     """A job ended without a result. `job_id` names it and `error` says how."""
 
@@ -102,6 +110,14 @@ class NoCurrentJob(TickworkError):
 
 class WorkerError(TickworkError):
     """A worker could not start, or its children keep dying."""
+
+
+class CommandFailed(TickworkError):
+    """A command of the task `shell` did not end with exit code 0. `exit_code` is None when it could not be started."""
+
+    def __init__(self, exit_code: int | None, message: str) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
 
 
 class StoreError(TickworkError):

@@ -6,6 +6,7 @@ hold is a Rule, which is a value of the core and a clock for previews. Schedules
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -34,10 +35,12 @@ __all__ = [
     "cron",
     "every",
     "except_on",
+    "read_rule",
     "rrule",
 ]
 
 P = ParamSpec("P")
+_REPEATING = re.compile(r"R[0-9]*/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +97,18 @@ def all_of(*parts: Rule | ExceptOn) -> Rule:
     """Due when all of the rules are: `all_of(cron("0 9 * * *"), except_on("holidays"))`."""
     values = (part if isinstance(part, ExceptOn) else _value("all_of", part) for part in parts)
     return Rule(combine.all_of(*values))
+
+
+def read_rule(given: Rule | str) -> RuleValue:
+    """The rule that a schedule is given: as such, as a cron expression, or as an ISO 8601 repeating interval."""
+    if isinstance(given, str):
+        return (every(given) if _REPEATING.match(given) else cron(given)).value
+    if isinstance(given, Rule):
+        return given.value
+    raise InvalidOption(
+        f"a schedule takes a rule such as cron(...) or every(...), a cron expression, or an ISO 8601 repeating "
+        f"interval, not {given!r}."
+    )
 
 
 def _value(what: str, rule: object) -> RuleValue:

@@ -19,8 +19,10 @@ from tickwork.core import payload
 from tickwork.core.ids import IdMaker, JobId
 from tickwork.core.job import NewJob, TaskDefinition
 from tickwork.core.options import Options, task_name
+from tickwork.core.schedule.spec import Spec, new_spec, split_policies
 from tickwork.core.signature import Signature
 from tickwork.errors import InvalidArguments, InvalidOption
+from tickwork.rules import Rule, read_rule
 from tickwork.store.base import Store
 
 Arguments = ParamSpec("Arguments")
@@ -43,6 +45,10 @@ class Enqueues(Generic[Arguments, Result]):
     def options(self, **options: Any) -> Enqueues[Arguments, Result]:
         """The same task with other options: `send.options(delay="5m", key="x").enqueue(...)`."""
         return Enqueues(self._registry, self.name, self._encode, self.defaults.updated(options))
+
+    def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:
+        """The arguments of a call as its job carries them. Raises InvalidArguments and InvalidPayload."""
+        return self._encode(args, kwargs, self.name)
 
     def enqueue(self, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Job:
         """Store a job; return when it is durable (or, with tx=, part of that transaction)."""
@@ -128,6 +134,7 @@ class TaskRegistry:
     def __init__(self) -> None:
         self._ids = IdMaker(lambda: SystemClock().wall_us() // 1000, secrets.randbits)
         self.tasks: dict[str, Task[Any, Any]] = {}
+        self._declared: dict[str, Spec] = {}
 
     @property
     def store(self) -> Store:
@@ -144,7 +151,13 @@ class TaskRegistry:
 
     @overload
     def task(
-        self, *, name: str | None = None, pool: str | None = None, transactional: bool = False, **options: Any
+        self,
+        *,
+        name: str | None = None,
+        pool: str | None = None,
+        transactional: bool = False,
+        schedule: Rule | str | None = None,
+        **options: Any,
     ) -> Callable[[Callable[Arguments, Result]], Task[Arguments, Result]]: ...
 
     def task(
@@ -154,20 +167,28 @@ class TaskRegistry:
         name: str | None = None,
         pool: str | None = None,
         transactional: bool = False,
+        schedule: Rule | str | None = None,
         **options: Any,
     ) -> Any:
         """Make a function a task: `@app.task` or `@app.task(retries=5, queue="mail")`.
 
         `pool` is where it runs: "thread" (the default of plain functions), "async" (that of async ones) or "process"
         (CPU-bound: a process of its own). `transactional` gives it a connection as its first argument, whose writes
-        commit together with the job's end.
+        commit together with the job's end. `schedule` is a rule by which it is started, without arguments; policies go
+        beside it: `@app.task(schedule=cron("0 2 * * *"), catchup="all", overlap="queue")`.
         """
 
         def register(function: Callable[..., Any]) -> Task[Any, Any]:
-            given = Options().updated(options)
+            policies, rest = split_policies(options)
+            paused = rest.pop("paused", None)
+            given = Options().updated(rest)
             called = task_name(function.__name__ if name is None else name)
-            made = Task(self, function, called, given, _pool(function, pool, transactional), transactional)
-            return self._add(made)
+            declared = _declared(called, schedule, {**policies, "paused": paused})
+            made = self._add(Task(self, function, called, given, _pool(function, pool, transactional), transactional))
+            self._declared.pop(called, None)
+            if declared is not None:
+                self._declared[called] = declared
+            return made
 
         return register if function is None else register(function)
 
@@ -181,6 +202,21 @@ class TaskRegistry:
         self.tasks[task.name] = task
         return task
 
+    def declared_schedules(self) -> list[Spec]:
+        """The schedules that decorators declare. Raises InvalidArguments for a task that cannot do without arguments.
+
+        Those are read only here, when everything that their hints may name is defined.
+        """
+        for name in self._declared:
+            try:
+                self.tasks[name].encode((), {})
+            except InvalidArguments as error:
+                raise InvalidArguments(
+                    f"task {name!r} has a schedule, which gives it no arguments: {error} Give its parameters defaults, "
+                    f"or make the schedule with app.schedule({name!r}, ..., kwargs={{...}})."
+                ) from None
+        return list(self._declared.values())
+
     def new_jobs(self, name: str, encoded: Sequence[bytes], options: Options) -> list[NewJob]:
         """Jobs of one task, with ids of their own; inside a handler they are children of its job."""
         asking = current_or_none()
@@ -193,6 +229,15 @@ class TaskRegistry:
         """A stored result as what it was, where the task is known here; else as its plain JSON."""
         task = self.tasks.get(name)
         return task.signature.decode_result(data) if task else payload.decode(data)
+
+
+def _declared(name: str, schedule: Rule | str | None, policies: dict[str, Any]) -> Spec | None:
+    if schedule is not None:
+        return new_spec(name, name, read_rule(schedule), **policies)
+    said = [policy for policy, value in policies.items() if value is not None]
+    if said:
+        raise InvalidOption(f"{said[0]} is a policy of a schedule: give schedule= as well.")
+    return None
 
 
 def _pool(function: Callable[..., Any], pool: str | None, transactional: bool) -> str:

@@ -15,7 +15,9 @@ from bench.rows import ROWS, Row, Sizes
 from bench.rows.base import opened
 from bench.worker import BenchFailed
 
-TINY = Sizes(steady_per_s=200, steady_batch=10, steady_s=0.5, rest_s=0.1, idle_s=0.3)
+TINY = Sizes(
+    steady_per_s=200, steady_batch=10, steady_s=0.5, rest_s=0.1, idle_s=0.3, schedules=20, ticks=5, timers_s=0.5
+)
 
 
 def row_of(name: str) -> Row:
@@ -28,6 +30,9 @@ def row_of(name: str) -> Row:
         ("steady", ["p50", "p95", "p99", "per_s"]),
         ("cold", ["first_done_s"]),
         ("idle", ["pss_mb", "cpu_percent"]),
+        ("herd", ["last_done_s", "p50", "p95", "p99"]),
+        ("ticks", ["p50", "p95", "p99"]),
+        ("idle-schedules", ["pss_mb", "cpu_percent"]),
     ],
 )
 def test_a_row_without_a_raw_side_is_measured(name: str, figures: list[str], tmp_path: Path) -> None:

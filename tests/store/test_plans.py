@@ -13,8 +13,11 @@ from tests.store.builders import HOUR, SECOND, a_job, abandoned, again, claim, f
 from tests.store.effort import PostgresEffort, SqliteEffort, Verb, effort_on, nodes
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import JobFilter, JobState
+from tickwork.core.schedule.interval import every
+from tickwork.core.schedule.spec import new_spec
 from tickwork.store.base import Finish, NewLog, OpenAttempt, Progress, Retention, Store
 from tickwork.store.postgres import PostgresStore
+from tickwork.store.schedules import Fired, Move
 from tickwork.store.sqlite import SqliteStore
 from tickwork.testing import VirtualClock
 
@@ -49,7 +52,27 @@ def fill(store: Store, clock: VirtualClock, size: int) -> Filled:
     _end(store, worker, size, succeeded)
     keyed = [a_job(delay=HOUR * (number + 1), key=f"{size}-{number}") for number in range(size)]
     (first, *_) = store.insert_jobs(keyed)
+    _schedule(store, clock, size)
     return Filled(store, clock, worker, dead, first, keyed[0].key or "")
+
+
+def _schedule(store: Store, clock: VirtualClock, size: int) -> None:
+    """Schedules of which a few are due, and a few wait for runs that live."""
+    specs = [new_spec(f"{number:05}", "t", every("1h")) for number in range(size)]
+    store.put_schedules(specs)
+    seen = sorted(store.look_at_schedules(size).schedules, key=lambda one: one.name)
+    moves = [
+        Move(
+            name=one.name,
+            version=one.version,
+            standing=one.standing,
+            wake_at=clock.now() + (HOUR * 24 * 365 if number >= FEW else SECOND * 0),
+            awaits_end=number < FEW,
+            jobs=(a_job(queue="scheduled", at=clock.now()),),
+        )
+        for number, one in enumerate(seen)
+    ]
+    assert len(store.move_schedules(moves)) == size
 
 
 def _end(store: Store, worker: WorkerId, count: int, how: Callable[..., object]) -> list[JobId]:
@@ -113,7 +136,30 @@ def cancel_and_retry(on: Filled) -> None:
     assert on.store.retry_jobs([job_id]) == [job_id]
 
 
+def look_and_move(on: Filled) -> None:
+    look = on.store.look_at_schedules(PAGE)
+    assert len(look.schedules) == PAGE
+    moves = [
+        Move(
+            name=seen.name,
+            version=seen.version,
+            standing=seen.standing,
+            wake_at=look.now,
+            awaits_end=True,
+            fires=(Fired(look.now + timedelta(microseconds=seen.version), "start", False),),
+            jobs=(a_job(queue="scheduled", at=look.now),),
+        )
+        for seen in look.schedules
+    ]
+    assert len(on.store.move_schedules(moves)) == PAGE
+
+
 VERBS: dict[str, Callable[[Filled], object]] = {
+    "look at schedules and move them": look_and_move,
+    "list schedules": lambda on: on.store.list_schedules(PAGE),
+    "get schedules": lambda on: on.store.get_schedules(["00007"]),
+    "fires of a schedule": lambda on: on.store.fires("00007", PAGE),
+    "pause and resume": lambda on: (on.store.pause_schedules(["00500"]), on.store.resume_schedules(["00500"])),
     "insert": lambda on: on.store.insert_jobs(jobs(PAGE, queue="nobody's")),
     "insert with a key": lambda on: on.store.insert_jobs([a_job(queue="nobody's", key=a_job().id)]),
     "insert with a taken key": lambda on: on.store.insert_jobs([a_job(key=on.first_key)]),
@@ -264,7 +310,7 @@ FEW_OF_THEM, MANY_OF_THEM = 30, 300
 def test_a_batch_costs_in_proportion_whatever_statistics_say(
     verb: str, history: int, running: int, postgres: PostgresStore
 ) -> None:
-    """They are gathered at any moment: before the first job, or when a busy queue was just empty. A plan lasts longer."""
+    """They are gathered at any moment: before the first job, or when a busy queue was just empty. Plans last longer."""
     prepare, effort = BATCHES[verb], PostgresEffort()
     worker = register(postgres, lease=FOR_EVER)
     if history:

@@ -1,4 +1,4 @@
-"""The tasks that come with Tickwork, for `tickwork dev` without a file. There are none yet."""
+"""The app of workers without a file. It has no tasks of its own; `--shell` gives it one."""
 
 from tickwork.app import Tickwork
 

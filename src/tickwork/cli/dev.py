@@ -16,8 +16,8 @@ import click
 from tickwork.cli.base import FAILURE, Command, Session, pass_session, url_option
 from tickwork.cli.escape import clean
 from tickwork.cli.process import Part, stop_event
+from tickwork.cli.worker import BUILTIN
 
-BUILTIN = "tickwork.cli.builtin"
 LOOK_S = 0.5
 DRAIN_S, INSIST_S = 3.0, 3.0  # with the time to kill, below the ten seconds that we promise
 RELOAD_DRAIN_S = 2.0
@@ -31,9 +31,10 @@ _SKIPPED = {"__pycache__", "node_modules", "site-packages"}
 @click.option(
     "--processes", metavar="N", type=click.IntRange(min=1), default=1, show_default=True, help="Child processes."
 )
+@click.option("--shell", is_flag=True, help="Run commands too: the task shell.")
 @url_option
 @pass_session
-def dev(session: Session, target: str | None, concurrency: int | None, processes: int) -> None:
+def dev(session: Session, target: str | None, concurrency: int | None, processes: int, shell: bool) -> None:
     """Run the tasks of a file, from all their queues, and start anew when a Python file beside it changes.
 
     Without a file only the built-in tasks are run.
@@ -42,6 +43,7 @@ def dev(session: Session, target: str | None, concurrency: int | None, processes
         os.environ["TICKWORK_URL"] = session.url
     arguments = ["worker", target or BUILTIN, "--processes", str(processes), "--grace", f"{DRAIN_S}s"]
     arguments += [] if concurrency is None else ["-c", str(concurrency)]
+    arguments += ["--shell"] if shell else []
     stopped = stop_event()
     parts = _Parts(arguments)
     try:

@@ -19,7 +19,7 @@ import click
 
 from tickwork.cli.base import FAILURE, NOT_FOUND, UNREACHABLE, USAGE, Group, Session, log_to_stderr, url_option
 from tickwork.cli.escape import clean_lines
-from tickwork.errors import InvalidInput, JobNotFound, StoreUnreachable, TickworkError
+from tickwork.errors import InvalidInput, JobNotFound, ScheduleNotFound, StoreUnreachable, TickworkError
 
 TOUR = """\
 Usage: tickwork COMMAND ...
@@ -45,6 +45,16 @@ Look and act:
   queues    What stands in each queue, and for how long.
   workers   Who is working, where, and on what.
 
+Schedules:
+  schedules list, show, next, run, pause, resume, backfill, delete.
+              tickwork schedules pause report --reason "until Monday"
+  apply     Store the schedules and calendars of a YAML file.
+              tickwork apply schedules.yaml --dry-run
+  cron      What a cron expression means, and when it is due next.
+              tickwork cron explain "30 2 * * MON-FRI" --tz Europe/Berlin
+  import    Take over crontabs and CronJobs of Kubernetes.
+              tickwork import crontab /etc/crontab --system --dry-run
+
 Look after the store:
   db        upgrade, status, sql.
               tickwork db upgrade --url postgresql://user@host/database
@@ -61,14 +71,18 @@ Commands that print data take --json. Exit codes: 0 it worked, 1 it failed,
 """
 
 _COMMANDS = {
+    "apply": "apply",
+    "cron": "cron",
     "db": "db",
     "dead": "dead",
     "demo": "demo",
     "dev": "dev",
     "doctor": "doctor",
     "enqueue": "enqueue",
+    "import": "imports",
     "jobs": "jobs",
     "queues": "queues",
+    "schedules": "schedules",
     "version": "version",
     "worker": "worker",
     "workers": "workers",
@@ -76,7 +90,7 @@ _COMMANDS = {
 
 
 class Commands(Group):
-    """The commands, each in a file of its own name, found when it is asked for."""
+    """The commands, each in a file whose function has the file's name, found when it is asked for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -84,7 +98,8 @@ class Commands(Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        found: click.Command = getattr(import_module(f"tickwork.cli.{_COMMANDS[cmd_name]}"), cmd_name)
+        file = _COMMANDS[cmd_name]
+        found: click.Command = getattr(import_module(f"tickwork.cli.{file}"), file)
         return found
 
     def get_help(self, ctx: click.Context) -> str:
@@ -149,7 +164,7 @@ def _code(error: Exception) -> int:
     match error:
         case click.UsageError() | InvalidInput():
             return USAGE
-        case JobNotFound():
+        case JobNotFound() | ScheduleNotFound():
             return NOT_FOUND
         case StoreUnreachable():
             return UNREACHABLE

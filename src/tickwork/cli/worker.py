@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tickwork.worker.supervisor import SupervisorOptions
 
 _log = logging.getLogger("tickwork.worker")
+BUILTIN = "tickwork.cli.builtin"
 _NAMES_SHOWN = 12
 _PR_SET_PDEATHSIG = 1
 
@@ -32,9 +33,10 @@ _PR_SET_PDEATHSIG = 1
     cls=Command,
     example="tickwork worker shop.py\n"
     "tickwork worker shop.tasks:app -c 20 -q default -q mail:3 --processes 4\n"
-    "tickwork worker shop.py --grace 60s --max-jobs 1000 --memory-mb 512",
+    "tickwork worker shop.py --grace 60s --max-jobs 1000 --memory-mb 512\n"
+    "tickwork worker --shell",
 )
-@click.argument("target", metavar="MODULE_OR_FILE")
+@click.argument("target", metavar="[MODULE_OR_FILE]", required=False)
 @click.option(
     "-c", "--concurrency", metavar="N", type=click.IntRange(min=1), help="Slots in all, over all processes. Default 10."
 )
@@ -60,12 +62,17 @@ _PR_SET_PDEATHSIG = 1
     type=click.IntRange(min=1),
     help="The most that a child may use: beyond it, MemoryError.",
 )
+@click.option(
+    "--shell",
+    is_flag=True,
+    help="Run commands too (the task shell): whoever can write to the store may run any, as this user.",
+)
 @click.option("--with-parent", is_flag=True, hidden=True, help="End when the process that started this one has.")
 @url_option
 @pass_session
 def worker(
     session: Session,
-    target: str,
+    target: str | None,
     concurrency: int | None,
     queues: tuple[str, ...],
     processes: int | None,
@@ -73,12 +80,15 @@ def worker(
     max_jobs: int | None,
     recycle_mb: int | None,
     memory_mb: int | None,
+    shell: bool,
     with_parent: bool,
 ) -> None:
     """Run the tasks of a module or file, until it is told to stop.
 
     SIGTERM or Ctrl-C: running jobs finish within the grace, the rest is given back, exit code 0. Once more: stop now.
     """
+    if target is None and not shell:
+        raise click.UsageError("say whose tasks to run: MODULE_OR_FILE, or --shell for commands alone.")
     log_to_stderr("%(asctime)s %(level)-7s %(message)s", logging.INFO)
     signal.signal(signal.SIGTERM, _leave)  # until the supervisor obeys it
     if with_parent:
@@ -86,7 +96,7 @@ def worker(
     if session.url is not None:
         os.environ["TICKWORK_URL"] = session.url  # for the children, which open the store that the user's code names
     limits = (max_jobs, recycle_mb, memory_mb)
-    options = _options(target, concurrency, queues, processes, grace, limits)
+    options = _options(target or BUILTIN, concurrency, queues, processes, grace, limits, shell)
     from tickwork.worker.supervisor import supervise
 
     def started(hello: Hello, store: Store) -> None:
@@ -103,11 +113,11 @@ def _options(
     processes: int | None,
     grace: str,
     limits: tuple[int | None, int | None, int | None],
+    shell: bool,
 ) -> SupervisorOptions:
-    from tickwork.app import parse_queues
     from tickwork.core.duration import parse_duration
     from tickwork.worker.children import ChildLimits
-    from tickwork.worker.supervisor import SLOTS, SupervisorOptions
+    from tickwork.worker.supervisor import SLOTS, SupervisorOptions, parse_queues
 
     return SupervisorOptions(
         target=target,
@@ -116,6 +126,7 @@ def _options(
         processes=processes or os.cpu_count() or 1,
         grace=parse_duration(grace, what="--grace"),
         limits=ChildLimits(*limits),
+        shell=shell,
     )
 
 
@@ -149,6 +160,8 @@ def _introduce(hello: Hello, store: Store, options: SupervisorOptions) -> None:
         "slots": f"{options.slots} in {options.processes} process{'es' if options.processes > 1 else ''}",
         "pid": f"{os.getpid()} (SIGTERM or Ctrl-C: finish what runs, then exit)",
     }
+    if options.shell:
+        lines["shell"] = "on: whoever can write to the store may run any command as this worker's user"
     for name, text in lines.items():
         click.echo(f"{name:<11}{clean(text)}", err=True)
     for warning in health.warnings:

@@ -14,6 +14,7 @@ import msgspec
 
 from tickwork.core.ids import JobId
 from tickwork.core.retry import RetryPolicy
+from tickwork.core.schedule.tick import Tick
 
 PRIORITIES = {"high": 2, "normal": 5, "low": 8}
 LOWEST_PRIORITY = 9
@@ -65,7 +66,7 @@ class NewJob(msgspec.Struct, frozen=True, gc=False):
     """A request to run a task, checked and ready to be stored.
 
     It is due `delay` after the store's now, or at `at`, whichever is given; `expires_at` is absolute, `policy.expires`
-    counts from the moment it is due.
+    counts from the moment it is due. `tick` is the occurrence that it stands for, as JSON, if a schedule made it.
     """
 
     id: JobId
@@ -83,6 +84,7 @@ class NewJob(msgspec.Struct, frozen=True, gc=False):
     labels: tuple[str, ...] = ()
     parent: str | None = None
     trace: str | None = None
+    tick: str | None = None
 
 
 class Claimed(msgspec.Struct, frozen=True, gc=False):
@@ -103,6 +105,7 @@ class Claimed(msgspec.Struct, frozen=True, gc=False):
     failures: int
     crashes: int
     alone: bool
+    tick: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +140,7 @@ class JobView:
     result: bytes | None
     error: str | None
     discarded: bool
+    tick: Tick | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +182,7 @@ class WorkerView:
     started_at: datetime
     lease_until: datetime
     running: int
+    schedules: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from typing import Any
 
 from tickwork.core.duration import parse_duration
 from tickwork.core.ids import JobId
-from tickwork.core.job import LOWEST_PRIORITY, PRIORITIES, NewJob, Policy
+from tickwork.core.job import LOWEST_PRIORITY, PRIORITIES, NewJob, Policy, TaskDefinition
 from tickwork.core.retry import RetryPolicy
 from tickwork.errors import InvalidOption
 
@@ -48,6 +48,25 @@ class Options:
     parent: str | None = None
     trace: str | None = None
     tx: Any = None
+
+    @classmethod
+    def of_task(cls, definition: TaskDefinition | None) -> Options:
+        """The defaults of a task, as far as a worker has told of it."""
+        if definition is None:
+            return cls()
+        retry, policy = definition.policy.retry, definition.policy
+        return cls(
+            queue=definition.queue,
+            priority=definition.priority,
+            retries=retry.retries,
+            backoff=retry.base,
+            retry_on=policy.retry_on or None,
+            give_up_on=policy.give_up_on or None,
+            on_lost=policy.on_lost,
+            timeout=policy.timeout,
+            expires=policy.expires,
+            key_for=policy.key_for,
+        )
 
     def updated(self, given: Mapping[str, Any]) -> Options:
         """These options, with what is given checked and put over them."""
@@ -114,6 +133,16 @@ def read_option(name: str, value: Any) -> Any:
 def task_name(value: Any) -> str:
     """Check the name of a task: it is stored, shown and typed."""
     return _text("the name of a task", value)
+
+
+def schedule_name(value: Any) -> str:
+    """Check the name of a schedule, which is stored, shown and typed, too."""
+    return _text("the name of a schedule", value)
+
+
+def calendar_name(value: Any) -> str:
+    """Check the name of a calendar."""
+    return _text("the name of a calendar", value)
 
 
 def exception_names(name: str, value: Any) -> tuple[str, ...]:

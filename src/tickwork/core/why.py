@@ -58,7 +58,8 @@ def _nobody(job: JobView, live: Sequence[WorkerView]) -> str:
         return f"no worker serves its queue {job.queue!r} (they serve: {served}); start one with -q {job.queue}"
     knowing = [worker for worker in serving if job.task in worker.tasks]
     if not knowing:
-        return f"no worker of queue {job.queue!r} knows the task {job.task!r}; start one that imports it"
+        how = "with --shell" if job.task == "shell" else "that imports it"
+        return f"no worker of queue {job.queue!r} knows the task {job.task!r}; start one {how}"
     busy = sum(worker.running for worker in knowing)
     slots = sum(worker.slots for worker in knowing)
     if busy >= slots:

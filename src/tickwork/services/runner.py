@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 from random import Random
 from typing import Protocol
 
@@ -55,27 +56,32 @@ class Runner:
         self._clock = clock
         self._rng = rng
         self._stopped = threading.Event()
-        self._threads: list[threading.Thread] = []
+        self._threads: list[tuple[threading.Thread, threading.Event]] = []
 
-    def start(self, service: Service) -> None:
-        """Tick a service from now on."""
-        name = type(service).__name__.lower()
-        thread = threading.Thread(target=self._run, args=(service, name), name=f"tickwork-{name}", daemon=True)
-        self._threads.append(thread)
+    def start(self, service: Service) -> Callable[[], None]:
+        """Tick a service from now on. What is returned, called from any thread, has it tick at once."""
+        name, nudged = type(service).__name__.lower(), threading.Event()
+        thread = threading.Thread(target=self._run, args=(service, name, nudged), name=f"tickwork-{name}", daemon=True)
+        self._threads.append((thread, nudged))
         thread.start()
+        return nudged.set
 
     def stop(self) -> None:
         """Let every loop end after its current tick."""
         self._stopped.set()
-        for thread in self._threads:
+        for _, nudged in self._threads:
+            nudged.set()
+        for thread, _ in self._threads:
             thread.join(timeout=LAST_BACKOFF_S)
 
-    def _run(self, service: Service, name: str) -> None:
+    def _run(self, service: Service, name: str, nudged: threading.Event) -> None:
         backoff = Backoff(name, Random(self._rng.random()))
         while not self._stopped.is_set():
+            nudged.clear()
             try:
                 wait = service.tick(self._clock.monotonic())
                 backoff.worked()
             except Exception as error:
                 wait = backoff.failed(error)
-            self._stopped.wait(min(wait, LONGEST_S))
+            if not self._stopped.is_set():
+                nudged.wait(min(wait, LONGEST_S))

@@ -29,6 +29,7 @@ from tickwork.core.job import (
 )
 from tickwork.core.outcome import Transition
 from tickwork.store.migrate import Migration
+from tickwork.store.schedules import ScheduleVerbs
 
 LEASE = timedelta(seconds=30)
 AHEAD_LIMIT = timedelta(milliseconds=250)  # a claim may precede its job's time by so much, never a start
@@ -45,6 +46,7 @@ class Worker:
     queues: tuple[str, ...]
     tasks: tuple[str, ...]
     slots: int
+    schedules: tuple[str, ...] = ()
 
 
 class Finish(msgspec.Struct, frozen=True, gc=False):
@@ -144,7 +146,7 @@ class Waiter(Protocol):
     def close(self) -> None: ...
 
 
-class Store(Protocol):
+class Store(ScheduleVerbs, Protocol):
     """The verbs. Nothing above this line knows which database it talks to."""
 
     url: str
@@ -207,7 +209,7 @@ class Store(Protocol):
     # -- workers
 
     def register_worker(self, worker: Worker, definitions: Sequence[TaskDefinition], lease: timedelta) -> None:
-        """Make a worker known, with a lease and the tasks that it can run."""
+        """Make a worker known, with a lease, the tasks that it can run and the schedules that its code declares."""
 
     def renew_lease(self, worker: WorkerId, lease: timedelta) -> bool:
         """Extend a worker's lease; False when it is not known any more (it must register anew and drop its work)."""
@@ -285,9 +287,9 @@ class Store(Protocol):
         """End queued jobs whose deadline passed before they were started; return how many."""
 
     def prune(self, retention: Retention, limit: int) -> int:
-        """Delete ended jobs that are old enough, and what nobody needs any more; return how many jobs.
+        """Delete ended jobs and records of fires that are old enough; return how many of either, the larger number.
 
-        That is: workers lost long ago, and keys that are free. A job whose key stays taken is kept as long as the key.
+        Workers lost long ago and keys that are free go, too. A job whose key stays taken is kept as long as the key.
         """
 
     # -- the store itself

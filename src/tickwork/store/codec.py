@@ -17,7 +17,12 @@ import msgspec
 
 from tickwork.core.ids import JobId, is_id
 from tickwork.core.job import JobFilter, JobState, JobView, NewJob, Policy
+from tickwork.core.schedule.merge import merge
+from tickwork.core.schedule.spec import Spec, decode_spec
+from tickwork.core.schedule.standing import Standing, Waiting
+from tickwork.core.schedule.tick import decode_tick
 from tickwork.errors import InvalidInput
+from tickwork.store.schedules import ScheduleView, Seen
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -95,7 +100,18 @@ def one_for_each_key(jobs: Sequence[NewJob]) -> tuple[list[NewJob], list[int]]:
 
 
 _shared = attrgetter(
-    "task", "queue", "priority", "policy", "collection", "labels", "parent", "trace", "at", "delay", "expires_at"
+    "task",
+    "queue",
+    "priority",
+    "policy",
+    "collection",
+    "labels",
+    "parent",
+    "trace",
+    "tick",
+    "at",
+    "delay",
+    "expires_at",
 )
 
 
@@ -159,6 +175,7 @@ def job_view(row: Mapping[str, Any], instant: Callable[[Any], datetime]) -> JobV
         result=None if row["result"] is None else row["result"].encode(),
         error=row["error"],
         discarded=bool(row["discarded"]),
+        tick=None if row["tick"] is None else decode_tick(row["tick"]),
     )
 
 
@@ -214,3 +231,87 @@ _PLAIN = {
     "collection": "j.collection = {collection}",
     "parent": "j.parent = {parent}",
 }
+
+
+# -- schedules
+
+
+def merged(declared: Spec, stored: str | None, base: str | None) -> Spec:
+    """What a schedule becomes when code declares it, given its stored form and what code said of it before."""
+    if stored is None:
+        return declared
+    return merge(None if base is None else decode_spec(base), decode_spec(stored), declared)
+
+
+def standing(
+    handled_at: datetime,
+    active_since: datetime,
+    run_count: int,
+    last_ended_at: datetime | None,
+    waiting: str,
+    *,
+    paused: bool,
+    live_count: int = 0,
+) -> Standing:
+    """How a schedule stands, from its columns."""
+    return Standing(
+        handled_at=handled_at,
+        active_since=active_since,
+        run_count=run_count,
+        live_count=live_count,
+        last_ended_at=last_ended_at,
+        waiting=decode_waiting(waiting),
+        paused=paused,
+    )
+
+
+@lru_cache(maxsize=1024)
+def decode_waiting(text: str) -> tuple[Waiting, ...]:
+    return msgspec.json.decode(text, type=tuple[Waiting, ...])
+
+
+def seen(
+    name: str, version: int, spec: str, standing: Standing, runs: Sequence[tuple[str, bool, datetime | None]]
+) -> Seen:
+    """A schedule at a look. How many of its runs live is counted each time, so that no count can go wrong."""
+    live = tuple(JobId(job_id) for job_id, ended, _ in runs if not ended)
+    ended = tuple(JobId(job_id) for job_id, ended, _ in runs if ended)
+    ends = [at for at in (standing.last_ended_at, *(at for _, _, at in runs)) if at is not None]
+    if ended and not ends:  # it was pruned, so nobody knows when it ended
+        ends = [standing.handled_at]
+    counted = msgspec.structs.replace(standing, live_count=len(live), last_ended_at=max(ends, default=None))
+    return Seen(name, version, spec, counted, live, ended)
+
+
+def schedule_view(row: Mapping[str, Any], instant: Callable[[Any], datetime]) -> ScheduleView:
+    """A schedule from a row of the `schedule_columns` select."""
+
+    def at(name: str) -> datetime | None:
+        return None if row[name] is None else instant(row[name])
+
+    return ScheduleView(
+        name=row["name"],
+        spec=decode_spec(row["spec"]),
+        standing=standing(
+            instant(row["handled_at"]),
+            instant(row["active_since"]),
+            row["run_count"],
+            at("last_ended_at"),
+            row["waiting"],
+            paused=row["paused_at"] is not None,
+            live_count=row["live_count"],
+        ),
+        is_declared=bool(row["is_declared"]),
+        paused_at=at("paused_at"),
+        paused_by=row["paused_by"],
+        paused_why=row["paused_why"],
+        wake_at=at("wake_at"),
+        created_at=instant(row["created_at"]),
+        edited_at=instant(row["edited_at"]),
+    )
+
+
+def calendar_in_use(name: str, schedule: str) -> InvalidInput:
+    return InvalidInput(
+        f"calendar {name!r} is heeded by schedule {schedule!r}, so it was not deleted. Change or delete that first."
+    )

@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol
 from tickwork import errors
 from tickwork.clock import Clock
 from tickwork.core.ids import JobId
+from tickwork.core.schedule.tick import Tick, decode_tick
 from tickwork.store.base import NewLog
 from tickwork.store.codec import from_us
 from tickwork.task import Task
@@ -107,8 +108,12 @@ class Attempt:
     def queue(self) -> str:
         return self.given.queue
 
+    def tick(self) -> Tick | None:
+        return None if self.given.tick is None else decode_tick(self.given.tick)
+
     def scheduled_for(self) -> datetime:
-        return from_us(self.given.run_at_us)
+        tick = self.tick()
+        return from_us(self.given.run_at_us) if tick is None else tick.scheduled_for
 
     def waited_s(self) -> float:
         """How long it took from its claim to its beginning."""

@@ -1,7 +1,8 @@
 """A child process of a worker: loads the user's code, runs attempts, and says how they end.
 
-`main` is given FD TARGET SLOTS MEMORY_MB, with a socket to its supervisor as file
-descriptor FD. It leads a process group of its own, so that it can be killed together with whatever its handlers start.
+`main` is given FD TARGET SLOTS MEMORY_MB SHELL, with a socket to its supervisor as file descriptor FD, and 1 as SHELL
+to have the task `shell` too. It leads a process group of its own, so that it can be killed together with whatever its
+handlers start.
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ from dataclasses import asdict
 from typing import Any
 
 from tickwork.clock import SystemClock
-from tickwork.errors import WorkerError
+from tickwork.errors import InvalidInput, WorkerError
 from tickwork.task import TaskRegistry
 from tickwork.worker import messages
 from tickwork.worker.capture import captured
 from tickwork.worker.executor import Executor
 from tickwork.worker.load import load_app
 from tickwork.worker.messages import End, Ended, Frames, FromExecutor, Hello, Returned, Trouble, encode, to_executor
+from tickwork.worker.shell import add_shell
 
 BATCH = 64  # so many ends travel in one frame at most
 MOMENT_S = 0.001  # an end waits so long for others while more work is at hand
@@ -90,7 +92,8 @@ class Outbox:
 
 def main(arguments: list[str]) -> None:
     """Load the code, say hello, and serve until the supervisor goes."""
-    descriptor, target, slots, memory_mb = int(arguments[0]), arguments[1], int(arguments[2]), int(arguments[3])
+    target = arguments.pop(1)
+    descriptor, slots, memory_mb, shell = map(int, arguments)
     _die_with_parent()
     for number in (signal.SIGINT, signal.SIGTERM):  # Ctrl-C is the supervisor's to handle
         signal.signal(number, lambda *_: None)  # not SIG_IGN, which what handlers start would inherit
@@ -101,20 +104,23 @@ def main(arguments: list[str]) -> None:
     outbox = Outbox(connection)
     try:
         app = load_app(target)
-    except WorkerError as error:
+        if shell:
+            add_shell(app)
+        greeting = hello(app)
+    except (WorkerError, InvalidInput) as error:
         outbox.send(Trouble(str(error)))
         return
     with captured():
-        _serve(app, connection, outbox, slots)
+        _serve(app, greeting, connection, outbox, slots)
 
 
-def _serve(app: Any, connection: socket.socket, outbox: Outbox, slots: int) -> None:
+def _serve(app: Any, greeting: Hello, connection: socket.socket, outbox: Outbox, slots: int) -> None:
     clock = SystemClock()
     executor = Executor(
         app.tasks, lambda: app.store, slots, outbox.send, outbox.ended, clock, outbox.stir, replaces_threads=False
     )
     threading.Thread(target=outbox.keep_flushing, args=(executor,), name="tickwork-outbox", daemon=True).start()
-    outbox.send(hello(app))
+    outbox.send(greeting)
     frames = Frames()
     with suppress(OSError):
         while data := connection.recv(1 << 18):
@@ -143,7 +149,9 @@ def _obey(executor: Executor, outbox: Outbox, message: messages.ToExecutor) -> b
 def hello(app: TaskRegistry) -> Hello:
     """What a worker needs to know of an app."""
     pools = {name: task.pool for name, task in app.tasks.items()}
-    return Hello(asdict(app.settings), [task.definition() for task in app.tasks.values()], pools)
+    return Hello(
+        asdict(app.settings), [task.definition() for task in app.tasks.values()], pools, app.declared_schedules()
+    )
 
 
 def _die_with_parent() -> None:

@@ -120,6 +120,7 @@ class Children:
         solo_limit: int,
         clock: Clock,
         limits: ChildLimits,
+        shell: bool = False,
     ) -> None:
         self._target_of = target_of
         self._is_solo = is_solo
@@ -128,6 +129,7 @@ class Children:
         self._solo_limit = solo_limit
         self._clock = clock
         self._limits = limits
+        self._shell = shell
         self._guard: Guard | None = None
         self._children: list[Child] = []
         self._waiting: deque[Assignment] = deque()  # for a solo child
@@ -160,7 +162,7 @@ class Children:
         ours, theirs = socket_pair()
         slots = 1 if solo else self._slots
         memory = self._limits.memory_mb or 0
-        arguments = [str(theirs.fileno()), target, str(slots), str(memory)]
+        arguments = [str(theirs.fileno()), target, str(slots), str(memory), str(int(self._shell))]
         process = subprocess.Popen(
             [sys.executable, "-P", "-c", _CHILD, *arguments],
             pass_fds=[theirs.fileno()],

@@ -425,9 +425,9 @@ def _seconds(after: str | timedelta) -> float:
 
 
 def _told(error: BaseException) -> str:
-    """The traceback, from the handler's own frame on."""
+    """The traceback, from the user's own frame on: what a worker does on the way there explains nothing."""
     trace = error.__traceback__
-    while trace is not None and trace.tb_frame.f_globals.get("__name__") == __name__:
+    while trace is not None and trace.tb_frame.f_globals.get("__name__", "").startswith(f"{__package__}."):
         trace = trace.tb_next
     return clip(storable("".join(traceback.format_exception(type(error), error, trace)).rstrip()))
 

@@ -16,6 +16,7 @@ import msgspec
 
 from tickwork.core.job import TaskDefinition
 from tickwork.core.outcome import Cancelled, Ending, Failed, Released, Snoozed, Succeeded, TimedOut
+from tickwork.core.schedule.spec import Spec
 from tickwork.errors import check
 
 FRAME_LIMIT = 64 * 1024 * 1024
@@ -36,6 +37,7 @@ class Assignment(msgspec.Struct, frozen=True, array_like=True):
     run_at_us: int
     claimed_at_us: int
     claimed_mono: float
+    tick: str | None = None
 
 
 class Run(msgspec.Struct, frozen=True, array_like=True, tag="run"):
@@ -100,11 +102,12 @@ class End(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
-    """A child has loaded the user's code: which tasks it found, and which store they are meant for."""
+    """A child has loaded the user's code: which tasks and schedules it found, and which store they are meant for."""
 
     settings: dict[str, str | None]
     tasks: list[TaskDefinition]
     pools: dict[str, str]
+    schedules: list[Spec] = []
 
 
 class Trouble(msgspec.Struct, frozen=True, array_like=True, tag="trouble"):

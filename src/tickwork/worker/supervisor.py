@@ -16,9 +16,12 @@ from datetime import timedelta
 from random import Random
 
 from tickwork.clock import Clock, SystemClock
+from tickwork.core.ids import IdMaker
+from tickwork.errors import InvalidInput
 from tickwork.services.pruner import Pruner
 from tickwork.services.reaper import Expirer, Reaper
 from tickwork.services.runner import Runner
+from tickwork.services.scheduler import Scheduler
 from tickwork.store.base import LEASE, Retention, Store
 from tickwork.version import VERSION
 from tickwork.worker.children import ChildLimits, Children
@@ -32,6 +35,7 @@ _log = logging.getLogger("tickwork.worker")
 GRACE = timedelta(seconds=20)
 SLOTS = 10
 
+Nudge = Callable[[], None]
 OpenStore = Callable[[dict[str, str | None]], Store]
 
 
@@ -46,6 +50,7 @@ class SupervisorOptions:
     grace: timedelta = GRACE
     lease: timedelta = LEASE
     limits: ChildLimits = field(default_factory=ChildLimits)
+    shell: bool = False
 
 
 def supervise(options: SupervisorOptions, open_store: OpenStore, started: Callable[[Hello, Store], None]) -> None:
@@ -60,6 +65,7 @@ def supervise(options: SupervisorOptions, open_store: OpenStore, started: Callab
         solo_limit=max(1, options.processes),
         clock=clock,
         limits=options.limits,
+        shell=options.shell,
     )
     try:
         hello = children.start()
@@ -73,7 +79,7 @@ def supervise(options: SupervisorOptions, open_store: OpenStore, started: Callab
         queues = options.queues or queues_of(hello)
         serving = WorkerOptions(queues, options.slots, socket.gethostname(), os.getpid(), VERSION)
         parts = WorkerParts(store, lease, clock, Random(secrets.randbits(64)))
-        loop, runner = parts.assemble(ChildPools(children), hello, solo, serving, options.grace)
+        loop, runner, _ = parts.assemble(ChildPools(children), hello, solo, serving, options.grace)
         _obey_signals(loop)
         try:
             loop.run()
@@ -90,6 +96,21 @@ def queues_of(hello: Hello) -> tuple[tuple[str, float], ...]:
     return tuple((name, 1.0) for name in sorted({"default", *(task.queue for task in hello.tasks)}))
 
 
+def parse_queues(texts: list[str]) -> tuple[tuple[str, float], ...]:
+    """Read `mail`, `mail:3` and the like. None at all: the queues that the tasks name, and `default`."""
+    queues = []
+    for text in texts:
+        name, _, weight = text.partition(":")
+        try:
+            share = float(weight) if weight else 1.0
+        except ValueError:
+            share = 0.0
+        if not name or not 0 < share < 1e6:
+            raise InvalidInput(f"{text!r} is not a queue. Write NAME or NAME:WEIGHT, like mail:3.")
+        queues.append((name, share))
+    return tuple(queues)
+
+
 @dataclass(frozen=True, slots=True)
 class WorkerParts:
     """What the loops of a worker share; they are put together here, for a process of its own and for the user's."""
@@ -101,19 +122,37 @@ class WorkerParts:
 
     def assemble(
         self, pools: Pools, hello: Hello, solo: frozenset[str], serving: WorkerOptions, grace: timedelta
-    ) -> tuple[WorkerLoop, Runner]:
-        """Make the worker's loop, and start the services that every worker runs beside it."""
+    ) -> tuple[WorkerLoop, Runner, Nudge]:
+        """Make the worker's loop, and start the services that every worker runs beside it.
+
+        The last of the answer has the scheduler look at once.
+        """
         waiter = self.store.waiter()
         poll_s = POLL_S if waiter.fileno() >= 0 else POLL_ONLY_S
         new_id = lambda: secrets.token_hex(16)  # noqa: E731
-        worker = Worker(self.store, pools, hello.tasks, solo, serving, self.lease, new_id, self.clock, self.rng, poll_s)
-        loop = WorkerLoop(worker, waiter, pools.filenos, self.clock, self.rng, grace.total_seconds(), pools.unsent)
         runner = Runner(self.clock, self.rng)
+        ids = IdMaker(lambda: self.clock.wall_us() // 1000, secrets.randbits)
+        nudge = runner.start(Scheduler(self.store, ids, self.clock))
+        worker = Worker(
+            self.store,
+            pools,
+            hello.tasks,
+            solo,
+            serving,
+            self.lease,
+            new_id,
+            self.clock,
+            self.rng,
+            poll_s,
+            hello.schedules,
+            nudge,
+        )
+        loop = WorkerLoop(worker, waiter, pools.filenos, self.clock, self.rng, grace.total_seconds(), pools.unsent)
         runner.start(Heartbeat(self.store, self.lease))
         runner.start(Reaper(self.store, self.rng, lambda: self.lease.worker))
         runner.start(Expirer(self.store))
         runner.start(Pruner(self.store, Retention()))
-        return loop, runner
+        return loop, runner, nudge
 
 
 def _obey_signals(loop: WorkerLoop) -> None:

@@ -21,8 +21,9 @@ from tickwork.clock import Clock
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import TaskDefinition
 from tickwork.core.outcome import Crashed, Ending, Released, TimedOut, decide
+from tickwork.core.schedule.spec import Spec
 from tickwork.core.why import gist
-from tickwork.errors import StoreError
+from tickwork.errors import InvalidInput, StoreError
 from tickwork.store import base
 from tickwork.store.base import AHEAD_LIMIT, Finish, NewLog, OpenAttempt, Progress, Store
 from tickwork.store.codec import to_us
@@ -115,6 +116,8 @@ class Worker:
         clock: Clock,
         rng: Random,
         poll_s: float = POLL_S,
+        schedules: Sequence[Spec] = (),
+        nudge_scheduler: Callable[[], None] = lambda: None,
     ) -> None:
         self._store = store
         self._pools = pools
@@ -127,11 +130,14 @@ class Worker:
         self._clock = clock
         self._rng = rng
         self._poll_s = poll_s
+        self._schedules = schedules
+        self._nudge_scheduler = nudge_scheduler
         self._pace = Pace(options.slots)
         self._held = Holdings()
         self._inbox: deque[tuple[Source, FromExecutor | Died]] = deque()
         self._asks: deque[tuple[Source, messages.Ask]] = deque()
         self._endings: list[Finish] = []  # decided, and not yet stored
+        self._runs: set[str] = set()  # those of them that schedules may wait for
         self._notes = Notes()
         self._notes_at = 0.0
         self._cancels_at = 0.0
@@ -218,9 +224,21 @@ class Worker:
             queues=tuple(queue for queue, _ in self._options.queues),
             tasks=tuple(task.name for task in self._definitions),
             slots=self._options.slots,
+            schedules=tuple(spec.name for spec in self._schedules),
         )
+        self._declare()
         self._store.register_worker(worker, self._definitions, self._lease.duration)
         self._lease.begin(worker.id, now)
+
+    def _declare(self) -> None:
+        """Store what the code says of its schedules. Should that not be possible, its tasks are run all the same."""
+        if not self._schedules:
+            return
+        try:
+            self._store.declare_schedules(self._schedules)
+            self._nudge_scheduler()
+        except InvalidInput as error:
+            _log.error("The schedules of this worker's code were not stored: %s", error)
 
     def _renew(self, worker: WorkerId) -> None:
         """Find out whether the lease only ran out, as after a pause, or was lost to a reaper with all it covers."""
@@ -241,6 +259,7 @@ class Worker:
         self._asks.clear()
         self._held.clear()
         self._endings.clear()
+        self._runs.clear()
         self._unsure_until = None
         self._notes = Notes()
 
@@ -302,6 +321,8 @@ class Worker:
         self._pace.took(end.took)
         if end.settled:
             self._held.forget(end.job_id)
+            if held.job.tick is not None:
+                self._nudge_scheduler()
         else:
             self._end(held, end.ending(), max(0.0, end.began - held.claimed_mono))
 
@@ -338,6 +359,8 @@ class Worker:
     def _end(self, held: Held, ending: Ending, waited: float) -> None:
         job = held.job
         self._held.forget(job.job_id)
+        if job.tick is not None:
+            self._runs.add(job.job_id)
         transition = decide(job.policy, job.failures, job.crashes, job.alone, ending, self._rng)
         self._endings.append(Finish(job.job_id, job.attempt, transition, round(waited * 1e6)))
 
@@ -360,8 +383,17 @@ class Worker:
         if self._notes.logs:
             ids = {finish.job_id for finish in batch}
             self._notes.logs = [log for log in self._notes.logs if log.job_id not in ids]
+        if self._runs:
+            self._tell_scheduler(batch)
         self.stale += len(batch) - len(accepted)
         self._report(batch, accepted)
+
+    def _tell_scheduler(self, batch: Sequence[Finish]) -> None:
+        """Runs of schedules have ended: what waits for that need not wait for the scheduler's next look."""
+        stored = self._runs.intersection(finish.job_id for finish in batch)
+        if stored:
+            self._runs -= stored
+            self._nudge_scheduler()
 
     def _report(self, finishes: Sequence[Finish], accepted: set[JobId]) -> None:
         for finish in finishes:

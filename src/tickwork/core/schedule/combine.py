@@ -68,6 +68,10 @@ class AnyOf(RuleValue, frozen=True, tag="any_of", kw_only=True):
     def needs_name(self) -> bool:
         return any(rule.needs_name for rule in self.rules)
 
+    @property
+    def calendar_names(self) -> frozenset[str]:
+        return frozenset[str]().union(*(rule.calendar_names for rule in self.rules))
+
     def of_schedule(self, name: str, start: datetime | None) -> AnyOf:
         return any_of(*(rule.of_schedule(name, start) for rule in self.rules))
 
@@ -94,7 +98,7 @@ class AllOf(RuleValue, frozen=True, tag="all_of", kw_only=True):
 
     def __post_init__(self) -> None:
         _check_parts("all_of", self.rules)
-        shared = {given: Calendar() for given in self.calendars if isinstance(given, str)}
+        shared = dict.fromkeys(self.calendar_names, Calendar())
         if not self.needs_name and self.first_after(EPOCH - TICK, shared) is None:
             raise InvalidOption("all_of: these rules are never due together. Check their times, zones and calendars.")
 
@@ -105,6 +109,10 @@ class AllOf(RuleValue, frozen=True, tag="all_of", kw_only=True):
     @property
     def needs_name(self) -> bool:
         return any(rule.needs_name for rule in self.rules)
+
+    @property
+    def calendar_names(self) -> frozenset[str]:
+        return named(self.calendars).union(*(rule.calendar_names for rule in self.rules))
 
     def of_schedule(self, name: str, start: datetime | None) -> AllOf:
         rules = (rule.of_schedule(name, start) for rule in self.rules)
@@ -153,6 +161,11 @@ def _check_parts(what: str, rules: tuple[RuleValue, ...]) -> None:
             raise InvalidOption(f"{what} cannot take after(...): it is due when a run ended, at no known instant.")
         if not isinstance(rule, RuleValue):
             raise InvalidOption(f"{what} takes rules such as cron(...), not {rule!r}.")
+
+
+def named(given: Iterable[str | Calendar]) -> frozenset[str]:
+    """Return the names among calendars that are given by name or as values."""
+    return frozenset(one for one in given if isinstance(one, str))
 
 
 def _heeded(given: Iterable[str | Calendar], calendars: Calendars) -> list[Calendar]:

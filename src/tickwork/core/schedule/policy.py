@@ -114,3 +114,4 @@ _READERS: dict[str, Callable[[str, Any], Any]] = {
     "deadline": _duration,
     "calendars": _calendars,
 }
+POLICIES = frozenset(_READERS)

@@ -48,6 +48,11 @@ class RuleValue(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fi
         """Whether nothing can be said of it before its schedule has a name."""
         return False
 
+    @property
+    def calendar_names(self) -> frozenset[str]:
+        """The calendars in the store that it heeds."""
+        return frozenset()
+
     def of_schedule(self, name: str, start: datetime | None) -> RuleValue:
         """Return this rule with what it leaves to its schedule: the name that H is spread by, and where it begins."""
         return self

@@ -43,7 +43,7 @@ def _quoted(text: str) -> str:
 
 
 def new_job(job: NewJob) -> dict[str, Any]:
-    """What insert_job takes."""
+    """What insert_job takes, for a job that no schedule made."""
     return {"id": job.id, "args": job.args.decode(), **_shared(job)}
 
 
@@ -54,6 +54,7 @@ def new_jobs(jobs: Sequence[NewJob]) -> Iterator[dict[str, Any]]:
             "ids": array([job.id for job in group]),
             "args": text_array([job.args.decode() for job in group]),
             "keys": text_array([job.key for job in group]),
+            "tick": group[0].tick,
             **_shared(group[0]),
         }
 
@@ -90,6 +91,7 @@ def replacement(job: NewJob) -> dict[str, Any]:
         "labels": encode_labels(job.labels),
         "parent": job.parent,
         "trace": job.trace,
+        "tick": job.tick,
     }
     if job.at is not None:
         row["at"] = job.at

@@ -56,7 +56,7 @@ class StepMaker:
 
     def inserting(self, jobs: Sequence[NewJob], now: datetime | None, again: bool, calls: bool) -> list[Statement]:
         """The statements that store jobs without keys, and wake the workers if asked to."""
-        if len(jobs) == 1 and not again:
+        if len(jobs) == 1 and jobs[0].tick is None and not again:
             inserting = self._sql["insert_job_and_call" if calls else "insert_job"]
             return [(inserting, {"now": now, "channel": self._channel, **documents.new_job(jobs[0])})]
         statements = [(self._inserting(again), {"now": now, **values}) for values in documents.new_jobs(jobs)]

@@ -61,6 +61,7 @@ from tickwork.store.postgres.health import examine
 from tickwork.store.postgres.listener import Listener, PollOnlyWaiter
 from tickwork.store.postgres.notifier import Notifier
 from tickwork.store.postgres.pool import BEGIN, BEGIN_WITH_LIMITS, Pool, Server
+from tickwork.store.postgres.schedules import PostgresSchedules
 from tickwork.store.postgres.schema import Schema
 from tickwork.store.postgres.session import Session
 from tickwork.store.postgres.statements import checked_schema, statements
@@ -84,7 +85,7 @@ _AMONG = "j.id = ANY (ARRAY(SELECT value::uuid FROM json_array_elements_text({id
 _LABELLED = "EXISTS (SELECT FROM json_array_elements_text(j.labels::json) AS l (name) WHERE l.name = {label})"
 
 
-class PostgresStore:
+class PostgresStore(PostgresSchedules):
     """A store in a PostgreSQL database. Safe to use from many threads, processes and machines.
 
     Nothing is opened before it is needed. Tables of another version are refused, unless `upgrade` brings them up to
@@ -310,6 +311,7 @@ class PostgresStore:
             "queues": documents.document(worker.queues),
             "tasks": documents.document(worker.tasks),
             "slots": worker.slots,
+            "schedules": documents.document(worker.schedules),
             "lease_us": duration_us(lease),
         }
 
@@ -373,7 +375,7 @@ class PostgresStore:
             return session.run_together([*finishing, (self._sql["claim_jobs"], {"now": session.now, **asked})])
 
         *finished, claimed = self._perform(run)
-        bounds.took(((row[3], row[4]), Bound(row[7], row[0])) for row in claimed if row[12] == DUE)
+        bounds.took(((row[3], row[4]), Bound(row[7], row[0])) for row in claimed if row[13] == DUE)
         if any(finish.transition.job is JobState.QUEUED for finish in endings):
             self._notifier.call()
         jobs = [as_claimed(row) for row in claimed if row[0] is not None]

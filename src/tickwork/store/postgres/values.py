@@ -16,9 +16,10 @@ from tickwork.store.postgres import documents
 
 
 def as_claimed(row: Any) -> Claimed:
-    job_id, attempt, task, queue, priority, args, policy, run_at, now, failures, crashes, alone, _, _ = row
+    job_id, attempt, task, queue, priority, args, policy, run_at, now, failures, crashes, alone, tick, _, _ = row
     rules = codec.decode_policy(policy)
-    return Claimed(job_id, attempt, task, queue, priority, args.encode(), rules, run_at, now, failures, crashes, alone)
+    what = (job_id, attempt, task, queue, priority, args.encode(), rules)
+    return Claimed(*what, run_at, now, failures, crashes, alone, tick)
 
 
 def open_attempt(row: Any) -> OpenAttempt:
@@ -27,9 +28,9 @@ def open_attempt(row: Any) -> OpenAttempt:
 
 
 def worker_view(row: Any) -> WorkerView:
-    id, host, pid, version, queues, tasks, slots, state, began, until, running = row
+    id, host, pid, version, queues, tasks, slots, schedules, state, began, until, running = row
     names = (_names(queues), _names(tasks))
-    return WorkerView(id, host, pid, version, *names, slots, state, utc(began), utc(until), running)
+    return WorkerView(id, host, pid, version, *names, slots, state, utc(began), utc(until), running, _names(schedules))
 
 
 def _names(text: str) -> tuple[str, ...]:

@@ -77,6 +77,7 @@ def _insert_new(transaction: Transaction, jobs: Sequence[NewJob]) -> None:
             codec.encode_labels(first.labels),
             first.parent,
             first.trace,
+            first.tick,
             now,
             asked,
             expires_at,
@@ -121,6 +122,7 @@ def _replace(transaction: Transaction, holder: JobId, job: NewJob) -> None:
         "labels": codec.encode_labels(job.labels),
         "parent": job.parent,
         "trace": job.trace,
+        "tick": job.tick,
     }
     if transaction.run("replace_queue", values):
         transaction.run("replace_job", values)
@@ -155,14 +157,14 @@ def pick(transaction: Transaction, asked: dict[str, Any], limit: int, after: int
 
 
 def _running(row: Any, worker: WorkerId, now: int) -> tuple[Any, ...]:
-    job_id, attempt, task, queue, priority, _, _, run_at, *standing = row
-    return (job_id, attempt, worker, queue, priority, task, run_at, now, *standing)
+    job_id, attempt, task, queue, priority, _, _, run_at, failures, crashes, alone, _, keyed, expires_at = row
+    return (job_id, attempt, worker, queue, priority, task, run_at, now, failures, crashes, alone, keyed, expires_at)
 
 
 def _claimed(row: Any, now: int) -> Claimed:
-    job_id, attempt, task, queue, priority, args, policy, run_at, failures, crashes, alone, _, _ = row
+    job_id, attempt, task, queue, priority, args, policy, run_at, failures, crashes, alone, tick, _, _ = row
     what = (job_id, attempt, task, queue, priority, args.encode(), codec.decode_policy(policy))
-    return Claimed(*what, run_at, now, failures, crashes, alone == 1)
+    return Claimed(*what, run_at, now, failures, crashes, alone == 1, tick)
 
 
 def _next_due_s(transaction: Transaction, asked: dict[str, Any], exhausted: bool, ahead_us: int) -> float | None:

@@ -49,13 +49,14 @@ from tickwork.store.sqlite.clock import StoreClock
 from tickwork.store.sqlite.connection import is_stored_already
 from tickwork.store.sqlite.file import SqliteFile
 from tickwork.store.sqlite.moves import SQL, Transaction
+from tickwork.store.sqlite.schedules import SqliteSchedules
 from tickwork.store.sqlite.wake import PollOnlyWaiter, SocketWaiter, wake_all
 
 _LOST_WORKERS_KEPT = timedelta(hours=1)
 _STUCK = timedelta(minutes=1)
 
 
-class SqliteStore:
+class SqliteStore(SqliteSchedules):
     """The embedded store. Safe to use from many threads, and from many processes of one machine."""
 
     def __init__(self, path: str, *, driver: str = "apsw", clock: Clock | None = None, adopt: bool = False) -> None:
@@ -185,8 +186,9 @@ class SqliteStore:
                 from_us(began),
                 from_us(until),
                 held,
+                _names(schedules),
             )
-            for id, host, pid, version, queues, tasks, slots, state, began, until, held in rows
+            for id, host, pid, version, queues, tasks, slots, schedules, state, began, until, held in rows
         ]
 
     def task_definition(self, name: str) -> TaskDefinition | None:
@@ -207,7 +209,8 @@ class SqliteStore:
             names = (moves.as_json(list(worker.queues)), moves.as_json(list(worker.tasks)))
             until = transaction.now + duration_us(lease)
             identity = (worker.id, worker.host, worker.pid, worker.version)
-            if not transaction.run("register_worker", (*identity, *names, worker.slots, transaction.now, until)):
+            serves = (worker.slots, moves.as_json(list(worker.schedules)))
+            if not transaction.run("register_worker", (*identity, *names, *serves, transaction.now, until)):
                 raise LeaseLost(f"worker {worker.id} was lost or has ended; it must register under a new id.")
             for task in definitions:
                 policy = codec.encode_policy(task.policy)
@@ -330,7 +333,8 @@ class SqliteStore:
                 transaction.run(statement, (moves.as_json(ids),))
             transaction.run("prune_workers", (now - duration_us(_LOST_WORKERS_KEPT),))
             transaction.run("prune_keys", (now,))
-        return len(ids)
+            fires = transaction.run("prune_fires", {"ended": cutoff["ended"], "limit": limit})
+        return max(len(ids), len(fires))
 
     # -- the store itself
 

@@ -14,6 +14,7 @@ CREATE TABLE tickwork.jobs (
     labels      text NOT NULL,
     parent      text COLLATE "C",
     trace       text,
+    tick        text,
     created_at  timestamptz NOT NULL,
     due_at      timestamptz NOT NULL,
     expires_at  timestamptz
@@ -134,6 +135,7 @@ CREATE TABLE tickwork.workers (
     queues       text NOT NULL,
     tasks        text NOT NULL,
     slots        integer NOT NULL,
+    schedules    text NOT NULL,
     state        text COLLATE "C" NOT NULL,
     started_at   timestamptz NOT NULL,
     lease_until  timestamptz NOT NULL
@@ -145,4 +147,61 @@ CREATE TABLE tickwork.tasks (
     priority  smallint NOT NULL,
     policy    text NOT NULL,
     schema    text NOT NULL
+);
+
+-- A schedule: what it is (spec, and declared, as code last said it), and how it stands. `timing` is the part of the spec
+-- that decides when it is due. `version` is raised by every write and named by every move. `wake_at` is when somebody
+-- has to look at it; NULL: not before something happens. A busy schedule is rewritten at each fire, so vacuum is prompt.
+CREATE TABLE tickwork.schedules (
+    name           text COLLATE "C" PRIMARY KEY,
+    kind           text COLLATE "C" NOT NULL,
+    target         text COLLATE "C" NOT NULL,
+    spec           text NOT NULL,
+    timing         text NOT NULL,
+    calendars      text NOT NULL,
+    declared       text,
+    handled_at     timestamptz NOT NULL,
+    active_since   timestamptz NOT NULL,
+    run_count      bigint NOT NULL,
+    last_ended_at  timestamptz,
+    waiting        text NOT NULL,
+    paused_at      timestamptz,
+    paused_by      text,
+    paused_why     text,
+    wake_at        timestamptz,
+    version        bigint NOT NULL,
+    created_at     timestamptz NOT NULL,
+    edited_at      timestamptz NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
+
+CREATE INDEX schedules_wake ON tickwork.schedules (wake_at) WHERE wake_at IS NOT NULL;
+
+-- Runs that schedules started and that no look has yet found ended. An `awaited` end is answered with a look.
+CREATE TABLE tickwork.schedule_jobs (
+    schedule  text COLLATE "C" NOT NULL,
+    job_id    uuid NOT NULL,
+    awaited   boolean NOT NULL,
+    PRIMARY KEY (schedule, job_id)
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
+
+CREATE INDEX schedule_jobs_awaited ON tickwork.schedule_jobs (job_id) WHERE awaited;
+
+-- What became of every occurrence. Its key is the second lock against judging one twice; the first is handled_at.
+CREATE TABLE tickwork.fires (
+    schedule    text COLLATE "C" NOT NULL,
+    due_at      timestamptz NOT NULL,
+    action      text COLLATE "C" NOT NULL,
+    job_id      uuid,
+    fired_at    timestamptz NOT NULL,
+    is_catchup  boolean NOT NULL,
+    reason      text,
+    PRIMARY KEY (schedule, due_at)
+);
+
+CREATE INDEX fires_age ON tickwork.fires (fired_at);
+
+CREATE TABLE tickwork.calendars (
+    name       text COLLATE "C" PRIMARY KEY,
+    value      text NOT NULL,
+    edited_at  timestamptz NOT NULL
 );

@@ -162,5 +162,13 @@ w AS (
     DELETE FROM tickwork.workers t
     WHERE  t.lease_until < (SELECT now FROM clock) - %(lost_us)s::bigint * interval '1 microsecond'
     AND    t.id <> ALL (ARRAY(SELECT DISTINCT r.worker FROM tickwork.running r))
-)
-SELECT count(*) FROM doomed
+),
+old AS MATERIALIZED (
+    SELECT t.ctid AS place FROM tickwork.fires t
+    WHERE  t.fired_at < (SELECT now FROM clock) - %(ended_us)s::bigint * interval '1 microsecond' AND t.action <> 'queue'
+    ORDER  BY t.fired_at
+    LIMIT  %(limit)s::bigint
+    FOR UPDATE SKIP LOCKED
+),
+o AS (DELETE FROM tickwork.fires t WHERE t.ctid = ANY (ARRAY(SELECT old.place FROM old)))
+SELECT greatest((SELECT count(*) FROM doomed), (SELECT count(*) FROM old))

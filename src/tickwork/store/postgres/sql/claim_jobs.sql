@@ -76,7 +76,7 @@ later AS MATERIALIZED (
     FROM clock
 )
 SELECT t.job_id::text, t.attempt, t.task, t.queue, t.priority, j.args, j.policy, (extract(epoch FROM t.run_at) * 1000000)::bigint,
-       (extract(epoch FROM clock.now) * 1000000)::bigint, t.failures, t.crashes, t.alone, t.phase,
+       (extract(epoch FROM clock.now) * 1000000)::bigint, t.failures, t.crashes, t.alone, j.tick, t.phase,
        extract(epoch FROM later.run_at - clock.now)::float8
 FROM   leased CROSS JOIN clock CROSS JOIN later
 LEFT   JOIN (taken t CROSS JOIN LATERAL (SELECT * FROM tickwork.jobs j WHERE j.id = t.job_id OFFSET 0) j) ON true

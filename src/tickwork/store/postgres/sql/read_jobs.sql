@@ -12,7 +12,7 @@ SELECT j.id::text, j.task, j.queue, j.priority, j.args, j.policy, j.key, j.colle
        coalesce(r.worker, f.worker) AS worker,
        coalesce(r.claimed_at, f.started_at) AS started_at,
        f.ended_at, r.cancel_at IS NOT NULL AS cancel_requested, r.progress, r.progress_note, f.result, f.error,
-       f.discarded_at IS NOT NULL AS discarded
+       f.discarded_at IS NOT NULL AS discarded, j.tick
 
 -- :from_jobs
 -- A page of jobs in one state begins at the table of that state, else it would walk all the others.
@@ -68,7 +68,7 @@ SELECT name, sum(due)::bigint, sum(later)::bigint, sum(running)::bigint, min(old
 ) each GROUP BY name ORDER BY name
 
 -- :workers
-SELECT w.id, w.host, w.pid, w.version, w.queues, w.tasks, w.slots,
+SELECT w.id, w.host, w.pid, w.version, w.queues, w.tasks, w.slots, w.schedules,
        CASE WHEN w.lease_until < coalesce(%(now)s::timestamptz, clock_timestamp()) THEN 'lost' ELSE w.state END,
        w.started_at, w.lease_until, coalesce(held.count, 0)
 FROM   tickwork.workers w LEFT JOIN (SELECT worker, count(*) FROM tickwork.running GROUP BY worker) held ON held.worker = w.id

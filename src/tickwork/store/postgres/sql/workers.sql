@@ -2,12 +2,14 @@
 
 -- :register_worker
 -- No row back: the worker was lost or has ended. Under the same id it could not tell its old attempts from new ones.
-INSERT INTO tickwork.workers AS w (id, host, pid, version, queues, tasks, slots, state, started_at, lease_until)
-SELECT %(id)s, %(host)s, %(pid)s::integer, %(version)s, %(queues)s, %(tasks)s, %(slots)s::integer, 'running', now,
+INSERT INTO tickwork.workers AS w (id, host, pid, version, queues, tasks, slots, schedules, state, started_at,
+       lease_until)
+SELECT %(id)s, %(host)s, %(pid)s::integer, %(version)s, %(queues)s, %(tasks)s, %(slots)s::integer, %(schedules)s, 'running', now,
        now + %(lease_us)s::bigint * interval '1 microsecond'
 FROM   (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now) clock
 ON CONFLICT (id) DO UPDATE SET
-    queues = excluded.queues, tasks = excluded.tasks, slots = excluded.slots, lease_until = excluded.lease_until
+    queues = excluded.queues, tasks = excluded.tasks, slots = excluded.slots, schedules = excluded.schedules,
+    lease_until = excluded.lease_until
 WHERE  w.state IN ('running', 'draining')
 RETURNING w.id
 

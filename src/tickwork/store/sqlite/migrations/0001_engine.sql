@@ -14,6 +14,7 @@ CREATE TABLE tickwork_jobs (
     labels      TEXT NOT NULL,
     parent      TEXT,
     trace       TEXT,
+    tick        TEXT,
     created_at  INTEGER NOT NULL,
     due_at      INTEGER NOT NULL,
     expires_at  INTEGER
@@ -129,6 +130,7 @@ CREATE TABLE tickwork_workers (
     queues       TEXT NOT NULL,
     tasks        TEXT NOT NULL,
     slots        INTEGER NOT NULL,
+    schedules    TEXT NOT NULL,
     state        TEXT NOT NULL,
     started_at   INTEGER NOT NULL,
     lease_until  INTEGER NOT NULL
@@ -151,3 +153,60 @@ CREATE TABLE tickwork_clock (
     steady  INTEGER NOT NULL,
     boot    TEXT NOT NULL
 ) STRICT;
+
+-- A schedule: what it is (spec, and declared, as code last said it), and how it stands. `timing` is the part of the spec
+-- that decides when it is due. `version` is raised by every write and named by every move. `wake_at` is when somebody
+-- has to look at it; NULL: not before something happens.
+CREATE TABLE tickwork_schedules (
+    name           TEXT PRIMARY KEY,
+    kind           TEXT NOT NULL,
+    target         TEXT NOT NULL,
+    spec           TEXT NOT NULL,
+    timing         TEXT NOT NULL,
+    calendars      TEXT NOT NULL,
+    declared       TEXT,
+    handled_at     INTEGER NOT NULL,
+    active_since   INTEGER NOT NULL,
+    run_count      INTEGER NOT NULL,
+    last_ended_at  INTEGER,
+    waiting        TEXT NOT NULL,
+    paused_at      INTEGER,
+    paused_by      TEXT,
+    paused_why     TEXT,
+    wake_at        INTEGER,
+    version        INTEGER NOT NULL,
+    created_at     INTEGER NOT NULL,
+    edited_at      INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX tickwork_schedules_wake ON tickwork_schedules (wake_at) WHERE wake_at IS NOT NULL;
+
+-- Runs that schedules started and that no look has yet found ended. An `awaited` end is answered with a look.
+CREATE TABLE tickwork_schedule_jobs (
+    schedule  TEXT NOT NULL,
+    job_id    TEXT NOT NULL,
+    awaited   INTEGER NOT NULL,
+    PRIMARY KEY (schedule, job_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX tickwork_schedule_jobs_awaited ON tickwork_schedule_jobs (job_id) WHERE awaited = 1;
+
+-- What became of every occurrence. Its key is the second lock against judging one twice; the first is handled_at.
+CREATE TABLE tickwork_fires (
+    schedule    TEXT NOT NULL,
+    due_at      INTEGER NOT NULL,
+    action      TEXT NOT NULL,
+    job_id      TEXT,
+    fired_at    INTEGER NOT NULL,
+    is_catchup  INTEGER NOT NULL,
+    reason      TEXT,
+    PRIMARY KEY (schedule, due_at)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX tickwork_fires_age ON tickwork_fires (fired_at);
+
+CREATE TABLE tickwork_calendars (
+    name       TEXT PRIMARY KEY,
+    value      TEXT NOT NULL,
+    edited_at  INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;

@@ -52,6 +52,13 @@ DELETE FROM tickwork_logs WHERE job_id IN (SELECT value FROM json_each(?))
 -- :prune_saved
 DELETE FROM tickwork_saved WHERE job_id IN (SELECT value FROM json_each(?))
 
+-- :prune_fires
+-- One that is queued is still to be judged.
+DELETE FROM tickwork_fires WHERE (schedule, due_at) IN (
+    SELECT schedule, due_at FROM tickwork_fires WHERE fired_at < :ended AND action <> 'queue' ORDER BY fired_at LIMIT :limit
+)
+RETURNING due_at
+
 -- :prune_workers
 DELETE FROM tickwork_workers
 WHERE lease_until < ? AND id NOT IN (SELECT worker FROM tickwork_running)

@@ -4,8 +4,8 @@
 SELECT 1 FROM tickwork_running WHERE job_id = ? AND attempt = ?
 
 -- :insert_job
-INSERT INTO tickwork_jobs (id, task, queue, priority, args, policy, key, collection, labels, parent, trace, created_at, due_at, expires_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO tickwork_jobs (id, task, queue, priority, args, policy, key, collection, labels, parent, trace, tick, created_at, due_at, expires_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- :insert_queue
 INSERT INTO tickwork_queue (queue, priority, run_at, job_id, task, attempt, failures, crashes, alone, keyed, expires_at)
@@ -30,5 +30,5 @@ RETURNING job_id
 -- :replace_job
 UPDATE tickwork_jobs
 SET task = :task, queue = :queue, priority = :priority, args = :args, policy = :policy, due_at = :due_at, expires_at = :expires_at,
-    collection = :collection, labels = :labels, parent = :parent, trace = :trace
+    collection = :collection, labels = :labels, parent = :parent, trace = :trace, tick = :tick
 WHERE id = :job_id

@@ -11,7 +11,7 @@ SELECT j.id, j.task, j.queue, j.priority, j.args, j.policy, j.key, j.collection,
        coalesce(r.worker, f.worker) AS worker,
        coalesce(r.claimed_at, f.started_at) AS started_at,
        f.ended_at, r.cancel_at IS NOT NULL AS cancel_requested, r.progress, r.progress_note, f.result, f.error,
-       f.discarded_at IS NOT NULL AS discarded
+       f.discarded_at IS NOT NULL AS discarded, j.tick
 
 -- :from_jobs
 -- A page of jobs in one state begins at the table of that state, else it would walk all the others. CROSS JOIN keeps that order.
@@ -67,7 +67,7 @@ SELECT name, sum(due) AS due, sum(later) AS later, sum(running) AS running, min(
 ) GROUP BY name ORDER BY name
 
 -- :workers
-SELECT w.id, w.host, w.pid, w.version, w.queues, w.tasks, w.slots,
+SELECT w.id, w.host, w.pid, w.version, w.queues, w.tasks, w.slots, w.schedules,
        CASE WHEN w.lease_until < :now THEN 'lost' ELSE w.state END AS state, w.started_at, w.lease_until,
        coalesce(held.count, 0) AS running
 FROM   tickwork_workers w

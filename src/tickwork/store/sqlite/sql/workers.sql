@@ -2,9 +2,9 @@
 
 -- :register_worker
 -- No row back: the worker was lost or has ended. Under the same id it could not tell its old attempts from new ones.
-INSERT INTO tickwork_workers (id, host, pid, version, queues, tasks, slots, state, started_at, lease_until)
-VALUES (?, ?, ?, ?, ?, ?, ?, 'running', ?, ?)
-ON CONFLICT (id) DO UPDATE SET queues = excluded.queues, tasks = excluded.tasks, slots = excluded.slots, lease_until = excluded.lease_until
+INSERT INTO tickwork_workers (id, host, pid, version, queues, tasks, slots, schedules, state, started_at, lease_until)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'running', ?, ?)
+ON CONFLICT (id) DO UPDATE SET queues = excluded.queues, tasks = excluded.tasks, slots = excluded.slots, schedules = excluded.schedules, lease_until = excluded.lease_until
 WHERE state IN ('running', 'draining')
 RETURNING id
 

@@ -1,0 +1,146 @@
+"""Schedules in a simulated world, and what must be true of their fires (TICK). It shares no code with the scheduler.
+
+A schedule here is due every so many seconds from its start to its end, so what it should have fired is counted, not
+computed by a rule. All of it must have been judged when all is over: kills, lost answers and steps of the host's clock
+may make a fire late, never early, never twice, and never let one be forgotten. (What catch-up policies give up is the
+business of the tests of the core; here everything that was missed is caught up with.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from random import Random
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from sim.mirror import Change, FireRow, JobRow
+from sim.trace import hold
+from tickwork.core.schedule.interval import after, every
+from tickwork.core.schedule.rule import RuleValue
+from tickwork.core.schedule.spec import Spec, new_spec
+from tickwork.store.codec import from_us
+
+if TYPE_CHECKING:
+    from sim.account import Call
+    from sim.world import World
+
+SHARE = 0.3  # of all worlds have schedules
+_STARTS = frozenset(["start", "cancel_older"])
+
+
+@dataclass(frozen=True, slots=True)
+class Rhythm:
+    """A schedule as the oracle knows it. No period: it is due a while after its last run has ended."""
+
+    name: str
+    period_us: int | None
+    start_us: int
+    end_us: int
+    overlap: str
+
+    def due(self) -> list[int]:
+        return [] if self.period_us is None else list(range(self.start_us, self.end_us + 1, self.period_us))
+
+
+class Ticks:
+    """Draws schedules, stores them, and judges every move of one."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._rhythms: dict[str, Rhythm] = {}
+        self._runs: dict[str, list[str]] = {}
+        self._judged: dict[tuple[str, int], str] = {}  # the table forgets what is old; this does not
+        rng = world.stream("schedules")
+        if rng.random() < SHARE:
+            for n in range(rng.choice((1, 2, 4))):
+                self._draw(rng, f"s{n}")
+
+    def __bool__(self) -> bool:
+        return bool(self._rhythms)
+
+    def _draw(self, rng: Random, name: str) -> None:
+        now_us, horizon_s = self._world.clock.wall_us(), self._world.config.horizon_s
+        start_us = now_us + rng.randrange(int(horizon_s / 2 * 1e6))
+        period_us = rng.choice((None, 1_000_000, 5_000_000, 7_300_000, rng.randrange(2_000_000, 20_000_000)))
+        end_us = start_us + min(int(horizon_s * 1e6), 40 * (period_us or 1_000_000))
+        self._rhythms[name] = Rhythm(name, period_us, start_us, end_us, rng.choice(("allow", "skip", "queue")))
+
+    def specs(self) -> list[Spec]:
+        """What is stored: each schedule has calm handlers, and whoever serves everything serves them."""
+        config = self._world.config
+        args = msgspec.json.encode({"nature": "calm"})
+        return [
+            new_spec(
+                one.name,
+                config.tasks[0].name,
+                _rule(one),
+                args,
+                start=from_us(one.start_us),
+                end=from_us(one.end_us),
+                catchup="all",
+                overlap=one.overlap,
+                queue=config.queues[0],
+            )
+            for one in self._rhythms.values()
+        ]
+
+    def over(self) -> bool:
+        """Whether nothing more is due or waits."""
+        if not self._rhythms:
+            return True
+        query = "SELECT count(*) FROM tickwork_schedules WHERE wake_at IS NOT NULL OR waiting <> '[]'"
+        ((left,),) = self._world.raw.execute(query).fetchall()
+        return left == 0
+
+    # -- what is judged
+
+    def judge(self, call: Call) -> None:
+        """Judge the fires of a verb, before the account of the tables knows of them."""
+        fires = [change for change in call.changes if isinstance(change.new, FireRow)]
+        made = [change.new.id for change in call.changes if isinstance(change.new, JobRow) and change.old is None]
+        if call.verb == "move_schedules":
+            started = [change.new.job_id for change in fires if change.new.action in _STARTS]  # type: ignore[union-attr]
+            hold(sorted(map(str, started)) == sorted(made), "TICK", f"{started} were fired, and {made} were made")
+        for change in fires:
+            self._judge_fire(call, change)
+
+    def _judge_fire(self, call: Call, change: Change) -> None:
+        row, rhythm = change.new, self._rhythms[change.new.schedule]
+        what = f"{row.schedule} at {row.due_at}"
+        hold(call.verb == "move_schedules", "TICK", f"{call.verb} fired {what}")
+        before = self._judged.get((row.schedule, row.due_at), "queue")
+        hold(before == "queue", "TICK", f"{what} was judged twice: {before}, {row.action}")
+        hold(row.due_at <= call.now, "TICK", f"{what} was fired {(row.due_at - call.now) / 1e6:g} s early")
+        hold(row.fired_at == call.now, "S26", f"{what} was not fired at the store's time")
+        if rhythm.period_us is not None:
+            on_beat = (row.due_at - rhythm.start_us) % rhythm.period_us == 0
+            hold(on_beat and rhythm.start_us <= row.due_at <= rhythm.end_us, "TICK", f"{what} is not due then")
+        if row.action in _STARTS:
+            self._judge_start(rhythm, str(row.job_id), what)
+        self._judged[row.schedule, row.due_at] = row.action
+        self._world.trace.count(f"tick: {row.action}")
+
+    def _judge_start(self, rhythm: Rhythm, job_id: str, what: str) -> None:
+        """Unless runs may overlap, the ones before it have ended."""
+        runs = self._runs.setdefault(rhythm.name, [])
+        live = [one for one in runs if self._world.judge.account.mirror.live(one)]
+        hold(not live or rhythm.overlap == "allow", "TICK", f"{what} was started while {live} lives")
+        runs.append(job_id)
+
+    def finally_check(self) -> None:
+        """Everything that was due has been judged: what is recorded is what the rules say."""
+        for rhythm in self._rhythms.values():
+            found = sorted(due for schedule, due in self._judged if schedule == rhythm.name)
+            if rhythm.period_us is not None:
+                missing = sorted(set(rhythm.due()) - set(found))
+                hold(not missing, "TICK", f"{rhythm.name} was never judged at {missing[:3]} ({len(missing)} in all)")
+            elif rhythm.end_us <= self._world.judge.account.store_now():
+                hold(bool(found), "TICK", f"{rhythm.name} never ran")
+
+
+def _rule(rhythm: Rhythm) -> RuleValue:
+    if rhythm.period_us is None:
+        return after("2s")
+    return every(timedelta(microseconds=rhythm.period_us))

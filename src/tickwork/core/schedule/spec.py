@@ -1,0 +1,181 @@
+"""A Spec: everything that defines a schedule, as one value.
+
+Decorators, `app.schedule(...)`, YAML files and importers all make Specs, and stores keep them as JSON. What is said of
+the schedule's jobs are only the options that differ from those of their task: the task's own, which may change, hold
+for the rest when a job is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import Any, Literal, cast
+
+import msgspec
+
+from tickwork.core.ids import JobId
+from tickwork.core.job import NewJob, TaskDefinition
+from tickwork.core.options import Options, read_option, schedule_name
+from tickwork.core.schedule.combine import AnyRule, named
+from tickwork.core.schedule.decide import rule_of
+from tickwork.core.schedule.policy import POLICIES, Policies, read_policies
+from tickwork.core.schedule.rule import RuleValue
+from tickwork.errors import InvalidInput, InvalidOption
+
+_VERSION = 1
+
+
+class JobOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What a schedule says of its jobs. None: as their task has it."""
+
+    queue: str | None = None
+    priority: int | None = None
+    retries: int | None = None
+    backoff: timedelta | None = None
+    retry_on: tuple[str, ...] | None = None
+    give_up_on: tuple[str, ...] | None = None
+    on_lost: str | None = None
+    timeout: timedelta | None = None
+    expires: timedelta | None = None
+    collection: str | None = None
+    labels: tuple[str, ...] | None = None
+
+
+class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What a schedule is.
+
+    `target` is the name of what it starts, which is a task; `args` are the task's arguments as the JSON that jobs
+    carry. `paused` says how it begins; from then on, pausing and resuming do.
+    """
+
+    name: str
+    target: str
+    rule: AnyRule
+    kind: Literal["task"] = "task"
+    args: str = "{}"
+    policies: Policies = msgspec.field(default_factory=Policies)
+    options: JobOptions = msgspec.field(default_factory=JobOptions)
+    paused: bool = False
+    description: str | None = None
+
+    def __post_init__(self) -> None:
+        schedule_name(self.name)
+        rule_of(self.name, self.rule, self.policies.start, self.policies.calendars)  # refuses what does not go together
+
+    @property
+    def timing(self) -> bytes:
+        """What decides when it is due. Where only the rest of a Spec changes, nothing that is due is lost or moved."""
+        policies = self.policies
+        return _encoder.encode((self.rule, policies.start, policies.end, policies.calendars))
+
+    @property
+    def calendar_names(self) -> tuple[str, ...]:
+        """The calendars in the store that it heeds."""
+        return tuple(sorted(named(self.policies.calendars) | self.rule.calendar_names))
+
+
+def new_spec(name: str, target: str, rule: RuleValue, args: bytes = b"{}", **given: Any) -> Spec:
+    """Make a Spec from policies and job options as a caller gives them, all by name. Raises InvalidOption."""
+    paused = read_paused(given.pop("paused", None))
+    description = given.pop("description", None)
+    policies, rest = split_policies(given)
+    return Spec(
+        name=name,
+        target=target,
+        rule=cast("AnyRule", rule),
+        args=args.decode(),
+        policies=read_policies(policies),
+        options=read_job_options(rest),
+        paused=paused,
+        description=description,
+    )
+
+
+def split_policies(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what is given of policies, and the rest. No policy shares its name with an option of jobs."""
+    policies = {name: value for name, value in given.items() if name in POLICIES}
+    return policies, {name: value for name, value in given.items() if name not in POLICIES}
+
+
+def read_job_options(given: Mapping[str, Any]) -> JobOptions:
+    """Check options for the jobs of a schedule. Raises InvalidOption, also for those that only one job can have."""
+    read = {}
+    for name, value in given.items():
+        checked = read_option(name, value)
+        if name not in JobOptions.__struct_fields__:
+            raise InvalidOption(
+                f"{name} is for a single job and does not go with a schedule, whose jobs share these options: "
+                f"{', '.join(JobOptions.__struct_fields__)}."
+            )
+        if isinstance(checked, datetime):
+            raise InvalidOption(f"{name} of a schedule's jobs is a duration from when each is due, not {value!r}.")
+        read[name] = checked
+    return JobOptions(**read)
+
+
+def read_paused(value: Any) -> bool:
+    """Check whether a schedule is to begin paused."""
+    if value is not None and not isinstance(value, bool):
+        raise InvalidOption(f"paused must be True or False, not {value!r}.")
+    return bool(value)
+
+
+def template(spec: Spec, definition: TaskDefinition | None) -> NewJob:
+    """Return what all jobs of a schedule have in common; each gets its id, its times and its tick."""
+    return _template(spec.target, spec.args, spec.options, definition)
+
+
+@lru_cache(maxsize=16_384)
+def _template(target: str, args: str, said: JobOptions, definition: TaskDefinition | None) -> NewJob:
+    over = {name: value for name, value in msgspec.structs.asdict(said).items() if value is not None}
+    over["key_for"] = None  # the overlap policy says how many may live; these jobs have no key
+    (job,) = replace(Options.of_task(definition), **over).new_jobs(target, [(JobId(""), args.encode())])
+    return job
+
+
+# -- as it is stored
+
+
+class _StoredSpec(msgspec.Struct, frozen=True):
+    version: int
+    spec: Spec
+
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(_StoredSpec)
+
+
+def spec_json(spec: Spec) -> dict[str, Any]:
+    """Return a Spec in JSON's own types, with all policies and the rule in words, to be looked at."""
+    said = msgspec.to_builtins(spec)
+    return {
+        "name": spec.name,
+        "kind": spec.kind,
+        "target": spec.target,
+        "args": msgspec.json.decode(spec.args),
+        "rule": {**said["rule"], "explained": spec.rule.explain()},
+        "policies": msgspec.to_builtins(spec.policies),
+        "options": said.get("options", {}),
+        "description": spec.description,
+    }
+
+
+def encode_spec(spec: Spec) -> str:
+    """Return a Spec as JSON, the same text for equal ones."""
+    return _encoder.encode({"version": _VERSION, "spec": spec}).decode()
+
+
+@lru_cache(maxsize=16_384)
+def decode_spec(text: str) -> Spec:
+    """Return the Spec that `encode_spec` was given. Raises InvalidInput for anything else."""
+    try:
+        stored = _decoder.decode(text)
+    except msgspec.MsgspecError as error:
+        raise InvalidInput(f"a stored schedule cannot be read: {error}. Was it written by a newer Tickwork?") from None
+    if stored.version != _VERSION:
+        raise InvalidInput(
+            f"a stored schedule has version {stored.version}; this Tickwork reads {_VERSION}. Update it."
+        )
+    return stored.spec

@@ -1,0 +1,38 @@
+"""What is still to come of a schedule, for people who ask: occurrences after now, and whether there are any."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from tickwork.core.schedule.decide import next_due, rule_of
+from tickwork.core.schedule.interval import After
+from tickwork.core.schedule.rule import NO_CALENDARS, Calendars
+from tickwork.core.schedule.spec import Spec
+from tickwork.core.schedule.standing import Standing
+from tickwork.core.schedule.zone import TICK
+
+
+def upcoming(
+    spec: Spec, standing: Standing, n: int, now: datetime, calendars: Calendars = NO_CALENDARS
+) -> list[datetime]:
+    """Return the next `n` occurrences, fewer if it ends. Of a fixed delay only the next, once it is known."""
+    policies = spec.policies
+    if isinstance(spec.rule, After):
+        due = next_due(spec.name, spec.rule, policies, standing, calendars)
+        return [] if due is None else [due][:n]
+    since = max(standing.handled_at, now)
+    if policies.start is not None and policies.start > since:
+        since = policies.start - TICK
+    if policies.max_runs is not None:
+        n = min(n, max(0, policies.max_runs - standing.run_count - len(standing.waiting)))
+    rule = rule_of(spec.name, spec.rule, policies.start, policies.calendars)
+    dues = rule.next(n, after=since, calendars=calendars)
+    return [due for due in dues if policies.end is None or due <= policies.end]
+
+
+def state_of(spec: Spec, standing: Standing, now: datetime, calendars: Calendars = NO_CALENDARS) -> str:
+    """Return "active", "paused", or "ended" when nothing of it is due any more."""
+    if standing.paused:
+        return "paused"
+    lives = isinstance(spec.rule, After) and standing.live_count
+    return "active" if lives or standing.waiting or upcoming(spec, standing, 1, now, calendars) else "ended"

@@ -1,0 +1,132 @@
+"""YAML as plain values: JSON's types, with the lines that they stand on.
+
+Built from the parser's events, so nothing that a file says can make an object. Aliases are refused (a few lines of them
+can stand for gigabytes), as are keys that are given twice. Words and numbers are those of YAML 1.2: `on`, `yes` and
+12:30 are texts.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from tickwork.errors import InvalidInput
+
+Path = tuple[str | int, ...]
+
+DEPTH_LIMIT = 64
+_CONSTANTS = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+_INT = re.compile(r"[-+]?[0-9]{1,100}")
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]{1,100}|[0-9]{1,100}(?:\.[0-9]{0,100})?)(?:[eE][-+]?[0-9]{1,5})?")
+_TAGS = (None, "!", "tag:yaml.org,2002:str")  # the latter two say that something is a text
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One document of a file. `lines` says where each part of the value begins, by its path."""
+
+    value: Any
+    lines: dict[Path, int]
+
+
+def read_yaml(text: str, *, file: str) -> list[Document]:
+    """Return the documents in a text; an empty one is None. Raises InvalidInput, which names the file and the line."""
+    try:
+        return list(_Reader(file, yaml.parse(text, Loader=_LOADER)).documents())
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = 1 if mark is None else mark.line + 1
+        raise InvalidInput(f"{file}:{line}: this is not YAML: {error.problem or error.context}.") from None
+    except yaml.YAMLError as error:  # a character that no YAML may contain
+        raise InvalidInput(f"{file}: this is not YAML: {' '.join(str(error).split())}.") from None
+
+
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def write_yaml(value: Any) -> str:
+    """Return plain values as YAML that `read_yaml` and everybody else reads as the same."""
+    return yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes what stands for something else without quotes, in YAML 1.1 or in 1.2, with them; and no aliases."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def _write_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = "|" if text.count("\n") > 1 else None if _plain(text) is text else "'"
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _write_text)
+
+
+class _Reader:
+    """Turns the events of a parser into values."""
+
+    def __init__(self, file: str, events: Iterator[Any]) -> None:
+        self._file = file
+        self._events = events
+        self._lines: dict[Path, int] = {}
+
+    def documents(self) -> Iterator[Document]:
+        for event in self._events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                self._lines = {}
+                yield Document(self._value(next(self._events), ()), self._lines)
+
+    def _value(self, event: Any, path: Path) -> Any:
+        self._lines[path] = event.start_mark.line + 1
+        if len(path) > DEPTH_LIMIT:
+            raise self._refusal(event, f"values are nested more than {DEPTH_LIMIT} levels deep")
+        if getattr(event, "tag", None) not in _TAGS:
+            raise self._refusal(event, f"the tag {event.tag} is not read here")
+        match event:
+            case yaml.ScalarEvent():
+                return _plain(event.value) if event.tag is None and event.implicit[0] else event.value
+            case yaml.SequenceStartEvent():
+                return [self._value(item, (*path, at)) for at, item in enumerate(self._until(yaml.SequenceEndEvent))]
+            case yaml.MappingStartEvent():
+                return self._mapping(path)
+            case _:
+                raise self._refusal(event, "aliases (*name) are not read here; write the value out")
+
+    def _mapping(self, path: Path) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for key in self._until(yaml.MappingEndEvent):
+            if not isinstance(key, yaml.ScalarEvent):
+                raise self._refusal(key, "a key must be a text")
+            if key.value in found:
+                raise self._refusal(key, f"the key {key.value!r} is given twice")
+            found[key.value] = self._value(next(self._events), (*path, key.value))
+        return found
+
+    def _until(self, end: type[Any]) -> Iterator[Any]:
+        while not isinstance(event := next(self._events), end):
+            yield event
+
+    def _refusal(self, event: Any, reason: str) -> InvalidInput:
+        return InvalidInput(f"{self._file}:{event.start_mark.line + 1}: {reason}.")
+
+
+def _plain(text: str) -> Any:
+    """What a scalar without quotes stands for."""
+    if text in _CONSTANTS:
+        return _CONSTANTS[text]
+    if _INT.fullmatch(text):
+        return int(text)
+    if _FLOAT.fullmatch(text) and math.isfinite(value := float(text)):
+        return value
+    return text

@@ -1,0 +1,1 @@
+"""Schedules of other programs, read into ours: text in, Specs and remarks out."""

@@ -1,0 +1,142 @@
+"""Crontabs as schedules: what cron does with a file, done by the task `shell`.
+
+A line that cannot be read is an error of its own; the others are carried over. Runs may overlap and missed ones are
+not made up for, as with cron. What Tickwork has no counterpart for is noted, never dropped in silence.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tickwork.core.schedule.cron import cron
+from tickwork.core.schedule.zone import zone_name
+from tickwork.errors import InvalidInput
+from tickwork.importers.crontab_text import Entry, read_comment, read_entry, read_setting
+from tickwork.importers.imported import Imported, check_size
+from tickwork.importers.names import name_of
+
+_OF_MAIL = {"MAILFROM", "CONTENT_TYPE", "CONTENT_TRANSFER_ENCODING"}
+_USUAL_SHELL = "/bin/sh"  # the one of the task too
+_DESCRIPTION_LIMIT = 500
+
+
+def read_crontab(data: bytes, *, file: str, system: bool, tz: str, prefix: str | None = None) -> Imported:
+    """Read a crontab, in the system form with a user before each command. Raises InvalidInput for what is none."""
+    check_size(data, file)
+    reader = _Reader(file, system, zone_name(tz), Imported(prefix=prefix))
+    for number, line in enumerate(data.split(b"\n"), start=1):
+        reader.read(number, line)
+    return reader.imported
+
+
+class _Reader:
+    """Goes through the lines of a file. Settings hold for the lines below them."""
+
+    def __init__(self, file: str, system: bool, tz: str, imported: Imported) -> None:
+        self.imported = imported
+        self._file = file
+        self._system = system
+        self._default_tz = tz
+        self._tz: str | None = tz  # None: what the file says cannot be read
+        self._env: dict[str, str] = {}
+        self._mailto = ""
+        self._shell: str | None = None
+        self._jitter: str | None = None
+        self._comment: list[str] = []
+        self._users: set[str] = set()
+        self._where = file
+
+    def read(self, number: int, line: bytes) -> None:
+        self._where = f"{self._file}:{number}"
+        try:
+            self._read(line.decode().strip())
+        except UnicodeDecodeError as error:
+            self.imported.error(self._where, f"it is not UTF-8 at byte {error.start + 1}.")
+        except InvalidInput as error:
+            self.imported.error(self._where, str(error))
+
+    def _read(self, line: str) -> None:
+        if line.startswith("#"):
+            self._remember(read_comment(line))
+            return
+        comment, self._comment = " ".join(self._comment), []
+        if not line:
+            return
+        setting = read_setting(line)
+        if setting is not None:
+            self._set(*setting)
+        else:
+            self._add(read_entry(line, system=self._system), comment[:_DESCRIPTION_LIMIT])
+
+    def _remember(self, comment: str | None) -> None:
+        """Keep the lines of a comment for the line below them; one without words begins a new comment."""
+        if comment is None:
+            self._comment = []
+        else:
+            self._comment.append(comment)
+
+    def _set(self, name: str, value: str) -> None:
+        match name:
+            case "CRON_TZ":
+                self._tz = None
+                self._tz = zone_name(value, what=name) if value else self._default_tz
+            case "SHELL":
+                self._shell = None if value == _USUAL_SHELL else value
+            case "MAILTO":
+                self._mailto = value
+                if value:
+                    self._note(f"mail to {value} is not sent yet; its schedules have the label mailto:{value}.")
+            case "RANDOM_DELAY":
+                if not value.isdecimal():
+                    raise InvalidInput(f"RANDOM_DELAY takes a number of minutes, not {value!r}.")
+                self._jitter = f"{value}m"
+            case _ if name in _OF_MAIL:
+                self._note(f"{name} is about mail, which is not sent yet.")
+            case _:
+                self._env[name] = value
+                if name == "TZ":
+                    self._note("TZ is for the commands alone, as with cron. For the times, say CRON_TZ or --tz.")
+
+    def _add(self, entry: Entry, comment: str) -> None:
+        if self._tz is None:
+            raise InvalidInput("the CRON_TZ above it cannot be read, so its times are unknown.")
+        self.imported.add(
+            name_of(entry.command),
+            entry.command,
+            cron(entry.expression, tz=self._tz),
+            self._arguments(entry),
+            labels=self._labels(entry),
+            description=comment or None,
+            overlap="allow",
+            catchup="none",
+            jitter=self._jitter,
+            retries=0,
+        )
+        if "HOME" not in self._env:
+            self.imported.note(
+                self._file,
+                "without HOME= commands start in the worker's folder; cron starts them in the user's home.",
+            )
+        if entry.user is not None and entry.user not in self._users:
+            self._users.add(entry.user)
+            self._note(
+                f"ran as {entry.user}, and a worker runs commands as its own user: start it as that one, or let the "
+                f"command change it. Its schedules have the label user:{entry.user}."
+            )
+
+    def _arguments(self, entry: Entry) -> dict[str, Any]:
+        given = {
+            "command": entry.command,
+            "env": self._env,
+            "cwd": self._env.get("HOME"),
+            "stdin": entry.stdin,
+            "interpreter": self._shell,
+        }
+        return {name: value for name, value in given.items() if value}
+
+    def _labels(self, entry: Entry) -> list[str]:
+        found = {"user": entry.user, "mailto": self._mailto}
+        return [f"{name}:{value}" for name, value in found.items() if value]
+
+    def _note(self, text: str) -> None:
+        self.imported.note(self._where, text)

@@ -1,0 +1,93 @@
+"""The lines of a crontab, as cron reads them: settings, entries, and the % rule."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from tickwork.errors import InvalidInput
+
+_SETTING = re.compile(r"""("[^"]*"|'[^']*'|[^\s='"#@*]+)\s*=\s*(.*)""")
+_USER = re.compile(r"[A-Za-z_][\w.-]*\$?(?:[:/][\w.:/-]+)?")
+_RANDOM = re.compile(r"(?:(\d{1,2})~(\d{1,2})|~)(?=[,/]|$)")
+# "m h dom mon dow command", drawings of the fields, and lines that were switched off, say nothing about a command.
+_NO_PROSE = re.compile(r"m(in(ute)?s?)?\s+h|[\d*@|.+<-]|\W*$", re.IGNORECASE)
+
+
+class Entry(NamedTuple):
+    """A line that runs something. `stdin` is None unless the command is given some."""
+
+    expression: str
+    user: str | None
+    command: str
+    stdin: str | None
+
+
+def read_setting(line: str) -> tuple[str, str] | None:
+    """Return the name and the value of a line such as `PATH = "/usr/bin:/bin"`; None when it is none."""
+    found = _SETTING.fullmatch(line.strip())
+    if found is None:
+        return None
+    return _unquoted(found[1]), _unquoted(found[2].strip())
+
+
+def _unquoted(text: str) -> str:
+    return text[1:-1] if len(text) > 1 and text[0] in "\"'" and text[-1] == text[0] else text
+
+
+def read_comment(line: str) -> str | None:
+    """Return the words of a comment; None when it has none."""
+    text = line.strip().lstrip("#").strip()
+    return None if _NO_PROSE.match(text) else text
+
+
+def read_entry(line: str, *, system: bool) -> Entry:
+    """Read a line with a time, a user in the system form, and a command. Raises InvalidInput."""
+    expression, rest = _split_time(line.strip().removeprefix("-"))  # cronie: "-" keeps a line out of the system's log
+    user = None
+    if system:
+        user, rest = (*rest.split(None, 1), "", "")[:2]
+        if not _USER.fullmatch(user):
+            raise InvalidInput(f"{user!r} is not a user; in the system form one stands before the command.")
+    elif rest.split(None, 1)[:1] == ["root"]:
+        raise InvalidInput("'root' looks like the user of a system crontab. If this is one, say --system.")
+    command, stdin = split_percent(rest.strip())
+    if not command:
+        raise InvalidInput("there is no command after the time" + (" and the user." if system else "."))
+    return Entry(expression, user, command, stdin)
+
+
+def _split_time(line: str) -> tuple[str, str]:
+    count = 1 if line.startswith("@") else 5
+    parts = line.split(None, count)
+    if len(parts) < count:
+        raise InvalidInput(
+            "it is neither NAME=VALUE nor a time (minute hour day month weekday, or @daily and the like) and a command."
+        )
+    fields = [_RANDOM.sub(_spread, field) for field in parts[:count]]
+    return " ".join(fields), parts[count] if len(parts) > count else ""
+
+
+def _spread(found: re.Match[str]) -> str:
+    """cronie's random times, `~` and `10~20`, which it draws anew when it starts, become ours, which stay."""
+    return "H" if found[1] is None else f"H({found[1]}-{found[2]})"
+
+
+def split_percent(text: str) -> tuple[str, str | None]:
+    """Part a command from its stdin: the first % that no backslash stands before ends it, the others are line ends."""
+    pieces = [piece.replace("\\%", "%") for piece in _cut(text)]
+    if len(pieces) == 1:
+        return pieces[0], None
+    stdin = "\n".join(pieces[1:])
+    return pieces[0], stdin if stdin.endswith("\n") or not stdin else f"{stdin}\n"
+
+
+def _cut(text: str) -> list[str]:
+    """Cut at every % that is not escaped. A backslash escapes what follows it, another backslash too."""
+    pieces, start, at = [], 0, 0
+    while at < len(text):
+        if text[at] == "%":
+            pieces.append(text[start:at])
+            start = at + 1
+        at += 2 if text[at] == "\\" else 1
+    return [*pieces, text[start:]]

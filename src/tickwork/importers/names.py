@@ -1,0 +1,105 @@
+"""A name for a command, short and always the same: `php /srv/app/artisan schedule:run` is php-artisan-schedule-run."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from itertools import groupby
+from pathlib import PurePosixPath
+
+_WORDS = 3
+_LONGEST = 60
+_PUNCTUATION = ";&|(){}<>\n"
+_SUBSTITUTION = re.compile(r"\$\([^()]*\)|`[^`]*`")
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+_UNFIT = re.compile(r"[^A-Za-z0-9._]+")
+_KEYWORDS = {"if", "then", "else", "elif", "fi", "for", "while", "until", "do", "done", "case", "esac", "in", "!"}
+# What only prepares for the command that matters.
+_PREPARATIONS = {
+    "test",
+    "[",
+    "[[",
+    "cd",
+    "command",
+    "type",
+    "which",
+    "sleep",
+    "exit",
+    "export",
+    "set",
+    ".",
+    "source",
+    "umask",
+}
+# What only wraps it: how many words are its own, and which of its options take one more.
+_WRAPPERS: dict[str, tuple[int, tuple[str, ...]]] = {
+    **dict.fromkeys(("env", "exec", "time", "nohup", "chronic"), (0, ())),
+    "sudo": (0, ("-u", "-g")),
+    "nice": (0, ("-n",)),
+    "ionice": (0, ("-c", "-n")),
+    "timeout": (1, ("-s", "-k")),
+    "flock": (1, ("-w",)),
+}
+
+
+def name_of(command: str) -> str:
+    """Return a name for a command: its first words that say what it does, without folders and options."""
+    commands = [words for words in map(_unwrapped, _simple_commands(command)) if words]
+    chosen = next((words for words in commands if not _prepares(words)), commands[0] if commands else [])
+    words = [_short(word) for word in chosen if not word.startswith(("-", "+"))]
+    parts = [_UNFIT.sub("-", word).strip("-.") for word in words if not word.startswith("$")]
+    return "-".join([part for part in parts if part][:_WORDS])[:_LONGEST].strip("-.") or "command"
+
+
+def _simple_commands(text: str) -> list[list[str]]:
+    """Cut at everything that separates commands; where something is redirected to is left out."""
+    commands: list[list[str]] = [[]]
+    redirected = False
+    for is_operator, group in groupby(_tokens(text), key=lambda token: not token.strip(_PUNCTUATION)):
+        words = list(group)
+        if not is_operator:
+            commands[-1] += words[1:] if redirected else words
+            continue
+        redirected = words[-1][:1] in ("<", ">")
+        if redirected:
+            commands[-1] = commands[-1][:-1] if commands[-1][-1:] in (["1"], ["2"]) else commands[-1]
+        else:
+            commands.append([])
+    return commands
+
+
+def _tokens(text: str) -> list[str]:
+    lexer = shlex.shlex(_SUBSTITUTION.sub("", text), posix=True, punctuation_chars=_PUNCTUATION)
+    lexer.whitespace, lexer.whitespace_split, lexer.commenters = " \t\r", True, ""
+    try:
+        return [token for token in lexer if token]
+    except ValueError:  # a quote that is not closed
+        return text.split()
+
+
+def _unwrapped(words: list[str]) -> list[str]:
+    """Take away keywords, assignments, and commands that run the one that matters."""
+    while words:
+        first = _short(words[0])
+        if words[0] in _KEYWORDS or _ASSIGNMENT.match(words[0]):
+            words = words[1:]
+        elif first in _WRAPPERS and len(words) > 1:
+            words = _after_wrapper(first, words[1:])
+        else:
+            break
+    return words
+
+
+def _after_wrapper(wrapper: str, words: list[str]) -> list[str]:
+    own, wordy = _WRAPPERS[wrapper]
+    while words and words[0].startswith("-"):
+        words = words[2 if words[0] in wordy else 1 :]
+    return words[own:]
+
+
+def _prepares(words: list[str]) -> bool:
+    return words[0] in _PREPARATIONS or any(word.startswith("sleep ") for word in words)
+
+
+def _short(word: str) -> str:
+    return PurePosixPath(word).name or word

@@ -1,0 +1,212 @@
+"""What callers hold of schedules: `app.schedules["report"]`, and what may be done to one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+
+import msgspec
+
+from tickwork.backfill import Backfill, MakeJob, occurrences
+from tickwork.client import Client, Job
+from tickwork.core.ids import JobId
+from tickwork.core.job import NewJob
+from tickwork.core.options import schedule_name
+from tickwork.core.schedule.policy import Policies
+from tickwork.core.schedule.rule import NO_CALENDARS, Calendars
+from tickwork.core.schedule.spec import Spec, template
+from tickwork.core.schedule.tick import Tick, encode_tick
+from tickwork.core.schedule.upcoming import state_of, upcoming
+from tickwork.errors import InvalidInput, ScheduleNotFound
+from tickwork.rules import Rule
+from tickwork.store.base import Store
+from tickwork.store.schedules import FireView, ScheduleView
+from tickwork.twins import twin
+
+PAGE = 1000
+NewIds = Callable[[int], list[str]]
+
+
+class Schedules(Mapping[str, "Schedule"]):
+    """The schedules of a store by name, in that order. Each look is a look into the store.
+
+    `nudge` has the schedulers of this process look at once; those of others look within a second.
+    """
+
+    def __init__(self, client: Client, new_ids: NewIds, nudge: Callable[[], None]) -> None:
+        self.client = client
+        self.new_ids = new_ids
+        self.nudge = nudge
+
+    @property
+    def store(self) -> Store:
+        return self.client.store
+
+    def __getitem__(self, name: str) -> Schedule:
+        """The schedule of that name. Raises ScheduleNotFound."""
+        found = self.store.get_schedules([name]).get(name)
+        if found is None:
+            raise ScheduleNotFound(
+                f"there is no schedule {name!r} in this store. One that code declares is stored when a worker with "
+                f"that code starts. See which there are: tickwork schedules list"
+            )
+        return Schedule(self, name, found)
+
+    def __iter__(self) -> Iterator[str]:
+        return (view.name for view in self.views())
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self.views())
+
+    def views(self) -> Iterator[ScheduleView]:
+        """All schedules as they stand, a page at a time."""
+        after = ""
+        while page := self.store.list_schedules(PAGE, after):
+            yield from page
+            after = page[-1].name
+
+    def handle(self, view: ScheduleView) -> Schedule:
+        """What holds a schedule that was just read."""
+        return Schedule(self, view.name, view)
+
+    def put(self, specs: Sequence[Spec]) -> list[Schedule]:
+        """Store schedules, all or none; one of a name that is taken is edited. Raises InvalidInput for a calendar that
+        is not there.
+        """
+        heeded = {name: spec for spec in specs for name in spec.calendar_names}
+        missing = sorted(set(heeded) - set(self.store.calendars())) if heeded else []
+        if missing:
+            raise InvalidInput(
+                f"schedule {heeded[missing[0]].name!r} heeds the calendar {missing[0]!r}, which is not in this store. "
+                f"Nothing was stored. Store it first: app.put_calendar({missing[0]!r}, calendar(...))"
+            )
+        self.store.put_schedules(specs)
+        self.nudge()
+        return [Schedule(self, spec.name) for spec in specs]
+
+    def undeclared(self) -> list[str]:
+        """Schedules that code declared and that no live worker declares any more. They go on firing until deleted.
+
+        Without any live worker nobody knows what code says, so none is.
+        """
+        live = [worker for worker in self.store.workers() if worker.state != "lost"]
+        declared = {name for worker in live for name in worker.schedules}
+        return [view.name for view in self.views() if live and view.is_declared and view.name not in declared]
+
+
+class Schedule:
+    """A schedule in the store. Its properties are read from there when asked for."""
+
+    def __init__(self, schedules: Schedules, name: str, view: ScheduleView | None = None) -> None:
+        self._schedules = schedules
+        self._client = schedules.client
+        self._first = view
+        self.name = schedule_name(name)
+
+    def __repr__(self) -> str:
+        return f"<Schedule {self.name}>"
+
+    @property
+    def view(self) -> ScheduleView:
+        """Everything about it, as it stands now. Raises ScheduleNotFound when it is gone."""
+        view, self._first = self._first, None
+        found = view or self._client.store.get_schedules([self.name]).get(self.name)
+        if found is None:
+            raise ScheduleNotFound(f"schedule {self.name!r} is not in this store any more.")
+        return found
+
+    @property
+    def spec(self) -> Spec:
+        """What defines it."""
+        return self.view.spec
+
+    @property
+    def rule(self) -> Rule:
+        return Rule(self.view.spec.rule)
+
+    @property
+    def policies(self) -> Policies:
+        return self.view.spec.policies
+
+    @property
+    def state(self) -> str:
+        """ "active", "paused", or "ended" when nothing of it is due any more."""
+        view = self.view
+        return state_of(view.spec, view.standing, self._client.store.now(), self._calendars(view))
+
+    def next(self, n: int = 1) -> list[datetime]:
+        """Return when it is next due, up to `n` times, in UTC. Of a fixed delay only the next, once it is known.
+
+        A paused one says when it would be.
+        """
+        view = self.view
+        return upcoming(view.spec, view.standing, n, self._client.store.now(), self._calendars(view))
+
+    def _calendars(self, view: ScheduleView) -> Calendars:
+        return self._client.store.calendars() if view.spec.calendar_names else NO_CALENDARS
+
+    def pause(self, reason: str | None = None, *, by: str | None = None) -> bool:
+        """Start nothing from now on; False when it was paused already. Runs that live go on."""
+        return self._change(self._client.store.pause_schedules([self.name], by, reason))
+
+    def resume(self) -> bool:
+        """Go on; False when it was not paused. What came due meanwhile was missed: the catch-up policy judges it."""
+        return self._change(self._client.store.resume_schedules([self.name]))
+
+    def _change(self, changed: list[str]) -> bool:
+        self._first = None
+        if not changed:
+            _ = self.view  # raises when it is gone
+        self._schedules.nudge()
+        return bool(changed)
+
+    def run(self) -> Job:
+        """Start it now, outside of its rule and whatever its policies say; nothing else of it changes."""
+        return self._client.enqueue([self._job_of(self.view)(self._client.store.now(), is_catchup=False)])[0]
+
+    def delete(self) -> bool:
+        """Delete it and the record of its fires; False when it was gone. Its jobs go on."""
+        self._first = None
+        return bool(self._client.store.delete_schedules([self.name]))
+
+    def fires(self, limit: int = 100, before: datetime | None = None) -> list[FireView]:
+        """What became of its occurrences, the latest first, from just before an instant on."""
+        return self._client.store.fires(self.name, limit, before)
+
+    def backfill(
+        self, start: datetime, end: datetime, *, max_parallel: int = 1, dry_run: bool = False
+    ) -> list[datetime]:
+        """Run it for each of its occurrences from `start` to `end`, the oldest first; return them.
+
+        At most `max_parallel` jobs live at a time, and it returns when all have ended. A job is keyed by its occurrence
+        for 30 days, so a backfill that is repeated does nothing twice. `dry_run` starts nothing.
+        """
+        view = self.view
+        dues = occurrences(view.spec, start, end, self._calendars(view))
+        if not dry_run:
+            for _ in Backfill(self._client, self.name, dues, max_parallel, self._job_of(view)).steps():
+                pass
+        return dues
+
+    def backfilling(self, dues: Sequence[datetime], max_parallel: int) -> Backfill:
+        """A backfill of these occurrences, for who wants to see how far it is."""
+        return Backfill(self._client, self.name, dues, max_parallel, self._job_of(self.view))
+
+    def _job_of(self, view: ScheduleView) -> MakeJob:
+        """What makes a job that stands for an occurrence."""
+        made = template(view.spec, self._client.store.task_definition(view.spec.target))
+        window = view.spec.policies.window
+
+        def make(due: datetime, *, is_catchup: bool) -> NewJob:
+            (job_id,) = self._schedules.new_ids(1)
+            tick = Tick(self.name, due, is_catchup, (due, due + window) if window else None)
+            return msgspec.structs.replace(made, id=JobId(job_id), tick=encode_tick(tick))
+
+        return make
+
+    next_async = twin(next)
+    pause_async = twin(pause)
+    resume_async = twin(resume)
+    run_async = twin(run)
+    delete_async = twin(delete)
+    fires_async = twin(fires)

@@ -1,0 +1,222 @@
+"""The verbs of schedules on PostgreSQL (see `store.schedules`). The SQL is in sql/schedules.sql."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any, TypeVar
+
+import msgspec
+from psycopg.rows import dict_row
+
+from tickwork.core.ids import JobId
+from tickwork.core.job import TaskDefinition
+from tickwork.core.schedule.calendar import Calendar
+from tickwork.core.schedule.spec import Spec, encode_spec
+from tickwork.core.schedule.stored import decode_calendar, encode_calendar
+from tickwork.errors import check
+from tickwork.store import codec
+from tickwork.store.postgres import documents
+from tickwork.store.postgres.notifier import Notifier
+from tickwork.store.postgres.pool import Pool
+from tickwork.store.postgres.session import Session
+from tickwork.store.postgres.values import id_document, instant, utc
+from tickwork.store.schedules import Fired, FireView, Look, Move, ScheduleView, Seen
+
+T = TypeVar("T")
+
+_CANCEL_PASSES = 20  # of cancelling runs that move between queue and running meanwhile
+
+
+class PostgresSchedules:
+    """A part of PostgresStore. What it needs of the rest are its transactions, and a way to wake workers."""
+
+    _sql: dict[str, str]
+    _notifier: Notifier
+
+    def _perform(self, work: Callable[[Session], T], *, pool: Pool | None = None, single: bool = True) -> T:
+        raise NotImplementedError
+
+    # -- callers
+
+    def put_schedules(self, specs: Sequence[Spec]) -> None:
+        given = documents.document(_spec(spec, None) for spec in _once(specs))
+        self._perform(lambda session: session.run("put_schedules", schedules=given))
+
+    def declare_schedules(self, specs: Sequence[Spec]) -> None:
+        declared = _once(specs)
+        names = documents.document(spec.name for spec in declared)
+
+        def declare(session: Session) -> None:
+            stored = {name: known for name, *known in session.run("stored_specs", names=names)}
+            merged = [(codec.merged(spec, *stored.get(spec.name, (None, None))), spec) for spec in declared]
+            given = documents.document(_spec(spec, encode_spec(said)) for spec, said in merged)
+            session.run("put_schedules", schedules=given)
+
+        self._perform(declare, single=False)
+
+    def get_schedules(self, names: Sequence[str]) -> dict[str, ScheduleView]:
+        return {view.name: view for view in self._schedule_views("schedules_of_these", names=documents.document(names))}
+
+    def list_schedules(self, limit: int, after: str = "") -> list[ScheduleView]:
+        return self._schedule_views("schedules_after", after=after, limit=str(limit))
+
+    def _schedule_views(self, which: str, **values: str) -> list[ScheduleView]:
+        sql = f"{self._sql['schedule_columns']} {self._sql[which]}".encode()
+
+        def read(session: Session) -> list[dict[str, Any]]:
+            with session.connection.cursor(row_factory=dict_row) as cursor:
+                return cursor.execute(sql, values).fetchall()
+
+        return [codec.schedule_view(row, utc) for row in self._perform(read)]
+
+    def delete_schedules(self, names: Sequence[str]) -> list[str]:
+        return self._changed("delete_schedules", names)
+
+    def pause_schedules(self, names: Sequence[str], by: str | None = None, why: str | None = None) -> list[str]:
+        return self._changed("pause_schedules", names, by=by, why=codec.clean(why))
+
+    def resume_schedules(self, names: Sequence[str]) -> list[str]:
+        return self._changed("resume_schedules", names)
+
+    def _changed(self, statement: str, names: Sequence[str], **values: str | None) -> list[str]:
+        """Change schedules; return those that were, in the order in which they are named."""
+        given = documents.document(names)
+        changed = {name for (name,) in self._perform(lambda session: session.run(statement, names=given, **values))}
+        return [name for name in dict.fromkeys(names) if name in changed]
+
+    def fires(self, name: str, limit: int, before: datetime | None = None) -> list[FireView]:
+        values = {"name": name, "limit": limit, "before": before}
+        rows = self._perform(lambda session: session.run("fires", **values))
+        return [
+            FireView(utc(due), action, None if job_id is None else JobId(job_id), utc(fired), is_catchup, reason)
+            for due, action, job_id, fired, is_catchup, reason in rows
+        ]
+
+    def put_calendar(self, name: str, calendar: Calendar) -> None:
+        value = encode_calendar(calendar).decode()
+        self._perform(lambda session: session.run("put_calendar", name=name, value=value))
+
+    def delete_calendar(self, name: str) -> bool:
+        def delete(session: Session) -> bool:
+            heeding = session.run("heeds_calendar", name=name)
+            if heeding:
+                raise codec.calendar_in_use(name, heeding[0][0])
+            return bool(session.run("delete_calendar", name=name))
+
+        return self._perform(delete, single=False)
+
+    def calendars(self) -> dict[str, Calendar]:
+        rows = self._perform(lambda session: session.run("calendars"))
+        return {name: decode_calendar(value.encode()) for name, value in rows}
+
+    # -- services
+
+    def look_at_schedules(self, limit: int) -> Look:
+        def look(session: Session) -> Look:
+            rows = session.run("look_at_schedules", limit=limit)
+            now, wake_s = utc(rows[0][0]), rows[0][1]
+            due = [row[2:] for row in rows if row[2] is not None]
+            if not due:
+                return Look(now, [], wake_s)
+            heeded = sorted({name for row in due for name in codec.decode_labels(row[4])})
+            calendars = session.run("calendars_of", names=documents.document(heeded)) if heeded else []
+            targets = documents.document(sorted({row[3] for row in due}))
+            definitions = {row[0]: _definition(row) for row in session.run("definitions_of", names=targets)}
+            return Look(now, [_seen(row) for row in due], wake_s, dict(calendars), definitions)
+
+        return self._perform(look)
+
+    def move_schedules(self, moves: Sequence[Move]) -> set[str]:
+        values = {
+            "moves": documents.document(_standing(move) for move in moves),
+            "ended": documents.document(
+                {"schedule": move.name, "job_id": job_id} for move in moves for job_id in move.ended
+            ),
+            "fires": documents.document(_fire(move.name, fire) for move in moves for fire in move.fires),
+            "jobs": documents.document(
+                {"schedule": move.name, "awaited": move.awaits_end, **documents.replacement(job)}
+                for move in moves
+                for job in move.jobs
+            ),
+        }
+
+        def carry_out(session: Session) -> list[Move]:
+            rows = session.run("move_schedules", **values)
+            names = {name for name, _ in rows}
+            moved = [move for move in moves if move.name in names]
+            recorded = rows[0][1] if rows else 0
+            judged = sum(len(move.fires) for move in moved)
+            check(recorded == judged, f"{judged - recorded} occurrences were about to be judged a second time.")
+            _cancel(session, [job_id for move in moved for job_id in move.cancels])
+            return moved
+
+        moved = self._perform(carry_out, single=False)
+        if any(move.jobs or move.cancels for move in moved):
+            self._notifier.call()
+        return {move.name for move in moved}
+
+
+def _once(specs: Sequence[Spec]) -> list[Spec]:
+    """The last one of each name: one statement changes a row only once."""
+    return list({spec.name: spec for spec in specs}.values())
+
+
+def _spec(spec: Spec, declared: str | None) -> dict[str, Any]:
+    return {
+        "name": spec.name,
+        "kind": spec.kind,
+        "target": spec.target,
+        "spec": encode_spec(spec),
+        "timing": spec.timing.decode(),
+        "calendars": documents.document(spec.calendar_names),
+        "declared": declared,
+        "start": spec.policies.start,
+        "paused": spec.paused,
+    }
+
+
+def _seen(row: Any) -> Seen:
+    name, version, spec, _, _, handled_at, since, run_count, last_ended_at, waiting, paused, job_ids, ended, ends = row
+    stood = codec.standing(utc(handled_at), utc(since), run_count, instant(last_ended_at), waiting, paused=paused)
+    runs = zip(job_ids or (), ended or (), map(instant, ends or ()), strict=True)
+    return codec.seen(name, version, spec, stood, list(runs))
+
+
+def _definition(row: Any) -> TaskDefinition:
+    name, queue, priority, policy, schema = row
+    return TaskDefinition(name, queue, priority, codec.decode_policy(policy), schema.encode())
+
+
+def _standing(move: Move) -> dict[str, Any]:
+    standing = move.standing
+    return {
+        "name": move.name,
+        "version": move.version,
+        "handled_at": standing.handled_at,
+        "run_count": standing.run_count,
+        "last_ended_at": standing.last_ended_at,
+        "waiting": documents.document(msgspec.to_builtins(one) for one in standing.waiting),
+        "wake_at": move.wake_at,
+        "awaited": move.awaits_end,
+    }
+
+
+def _fire(schedule: str, fire: Fired) -> dict[str, Any]:
+    return {
+        "schedule": schedule,
+        "due_at": fire.due_at,
+        "action": fire.action,
+        "job_id": fire.job_id,
+        "is_catchup": fire.is_catchup,
+        "reason": fire.reason,
+    }
+
+
+def _cancel(session: Session, ids: Sequence[JobId]) -> None:
+    """Cancel older runs. One that moves between queue and running just now is looked for again."""
+    for _ in range(_CANCEL_PASSES):
+        if not ids:
+            return
+        became = dict(session.run("cancel_jobs", ids=id_document(ids)))
+        ids = [JobId(job_id) for job_id, what in became.items() if what == "moved"]

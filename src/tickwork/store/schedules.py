@@ -1,0 +1,158 @@
+"""What a store promises of schedules: the verbs, and the values that go in and out of them.
+
+Nobody leads. Any scheduler looks at what is due, decides what to do (`core/schedule/decide.py`), and moves each
+schedule from the version that it looked at to the next. Whoever comes second finds another one and has done nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+import msgspec
+
+from tickwork.core.ids import JobId
+from tickwork.core.job import NewJob, TaskDefinition
+from tickwork.core.schedule.calendar import Calendar
+from tickwork.core.schedule.spec import Spec
+from tickwork.core.schedule.standing import Standing
+
+QUEUED = "queue"  # the one action of a fire that another one may follow
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """A schedule at a look. `standing` knows which of its runs live; those that `ended` are forgotten by a move.
+
+    `spec` and the calendars of a look are as stored: one that cannot be read must not keep the others waiting.
+    """
+
+    name: str
+    version: int
+    spec: str
+    standing: Standing
+    live: tuple[JobId, ...] = ()
+    ended: tuple[JobId, ...] = ()
+
+
+class Look(msgspec.Struct, frozen=True):
+    """What a look brought: schedules that are to be judged, and what judging them takes.
+
+    `next_wake_s`: seconds until the next of the other schedules is to be looked at, None if none is.
+    """
+
+    now: datetime
+    schedules: list[Seen]
+    next_wake_s: float | None
+    calendars: Mapping[str, str] = {}
+    definitions: Mapping[str, TaskDefinition] = {}
+
+
+class Fired(msgspec.Struct, frozen=True):
+    """What became of one occurrence. `job_id` is the run that was started for it."""
+
+    due_at: datetime
+    action: str
+    is_catchup: bool
+    job_id: JobId | None = None
+    reason: str | None = None
+
+
+class Move(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to become of a schedule that still has this version: all of it, or nothing.
+
+    `awaits_end`: the end of a run is to be answered with another look. `cancels` are older runs that are to stop.
+    Each of the `jobs` has the instant `at` which it is due.
+    """
+
+    name: str
+    version: int
+    standing: Standing
+    wake_at: datetime | None
+    awaits_end: bool = False
+    fires: tuple[Fired, ...] = ()
+    jobs: tuple[NewJob, ...] = ()
+    ended: tuple[JobId, ...] = ()
+    cancels: tuple[JobId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleView:
+    """A schedule as it stood when the store was read. `is_declared`: code has declared it."""
+
+    name: str
+    spec: Spec
+    standing: Standing
+    is_declared: bool
+    paused_at: datetime | None
+    paused_by: str | None
+    paused_why: str | None
+    wake_at: datetime | None
+    created_at: datetime
+    edited_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class FireView:
+    """What became of an occurrence, as it was recorded."""
+
+    due_at: datetime
+    action: str
+    job_id: JobId | None
+    fired_at: datetime
+    is_catchup: bool
+    reason: str | None
+
+
+class ScheduleVerbs(Protocol):
+    """The verbs of schedules. Each is one transaction and safe to run twice, like all verbs of a store."""
+
+    # -- callers
+
+    def put_schedules(self, specs: Sequence[Spec]) -> None:
+        """Store schedules, all or none. A new one begins now, or at its start; one that is there is edited.
+
+        An edit of when it is due holds from now on and fires nothing of the time before. An equal Spec changes nothing.
+        """
+
+    def declare_schedules(self, specs: Sequence[Spec]) -> None:
+        """Store what code says of its schedules, merged with what was edited meanwhile (see core/schedule/merge.py)."""
+
+    def get_schedules(self, names: Sequence[str]) -> dict[str, ScheduleView]:
+        """Return those of the schedules that exist."""
+
+    def list_schedules(self, limit: int, after: str = "") -> list[ScheduleView]:
+        """Return schedules by name, from just after `after` on."""
+
+    def delete_schedules(self, names: Sequence[str]) -> list[str]:
+        """Delete schedules and the records of their fires; return those that were there. Their jobs go on."""
+
+    def pause_schedules(self, names: Sequence[str], by: str | None = None, why: str | None = None) -> list[str]:
+        """Have schedules start nothing from now on; return those that were not paused before."""
+
+    def resume_schedules(self, names: Sequence[str]) -> list[str]:
+        """Have paused schedules go on; return those that were paused. What came due meanwhile was missed."""
+
+    def fires(self, name: str, limit: int, before: datetime | None = None) -> list[FireView]:
+        """Return what became of a schedule's occurrences, the latest first, from just before an instant on."""
+
+    def put_calendar(self, name: str, calendar: Calendar) -> None:
+        """Store a calendar. Schedules that heed it are looked at again; what is past does not fire after all."""
+
+    def delete_calendar(self, name: str) -> bool:
+        """Delete a calendar; False when there is none of that name. InvalidInput while a schedule heeds it."""
+
+    def calendars(self) -> dict[str, Calendar]:
+        """Return all calendars by name."""
+
+    # -- services
+
+    def look_at_schedules(self, limit: int) -> Look:
+        """Return about `limit` schedules whose time to be looked at has come, or that wait for a run that has ended."""
+
+    def move_schedules(self, moves: Sequence[Move]) -> set[str]:
+        """Move schedules in one transaction; return those that were moved. The others had been moved or changed.
+
+        Raises InvariantBroken, and moves nothing, when an occurrence would be judged a second time.
+        """

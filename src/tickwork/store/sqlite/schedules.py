@@ -1,0 +1,204 @@
+"""The verbs of schedules on one SQLite file (see `store.schedules`). The SQL is in sql/schedules.sql."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from datetime import datetime
+from typing import Any
+
+from tickwork.core.ids import JobId
+from tickwork.core.job import TaskDefinition
+from tickwork.core.schedule.calendar import Calendar
+from tickwork.core.schedule.spec import Spec, encode_spec
+from tickwork.core.schedule.stored import decode_calendar, encode_calendar
+from tickwork.errors import check
+from tickwork.store import codec
+from tickwork.store.codec import from_us, to_us
+from tickwork.store.schedules import Fired, FireView, Look, Move, ScheduleView, Seen
+from tickwork.store.sqlite import moves
+from tickwork.store.sqlite.moves import SQL, Transaction, as_json
+
+_END_OF_TIME = 1 << 62
+
+
+class SqliteSchedules:
+    """A part of SqliteStore. What it needs of the rest are its transactions, and a way to wake workers."""
+
+    def _write(self, tx: Any = None) -> AbstractContextManager[Transaction]:
+        raise NotImplementedError
+
+    def _read(self) -> AbstractContextManager[Transaction]:
+        raise NotImplementedError
+
+    def _wake(self) -> None:
+        raise NotImplementedError
+
+    # -- callers
+
+    def put_schedules(self, specs: Sequence[Spec]) -> None:
+        with self._write() as transaction:
+            for spec in specs:
+                _put(transaction, spec, None)
+
+    def declare_schedules(self, specs: Sequence[Spec]) -> None:
+        with self._write() as transaction:
+            names = as_json([spec.name for spec in specs])
+            stored = {name: known for name, *known in transaction.run("stored_specs", (names,))}
+            for spec in specs:
+                _put(transaction, codec.merged(spec, *stored.get(spec.name, (None, None))), encode_spec(spec))
+
+    def get_schedules(self, names: Sequence[str]) -> dict[str, ScheduleView]:
+        return {view.name: view for view in self._views("schedules_of_these", (as_json(list(names)),))}
+
+    def list_schedules(self, limit: int, after: str = "") -> list[ScheduleView]:
+        return self._views("schedules_after", {"after": after, "limit": limit})
+
+    def _views(self, which: str, values: Any) -> list[ScheduleView]:
+        with self._read() as transaction:
+            rows = transaction.connection.rows(SQL["schedule_columns"] + SQL[which], values)
+        return [codec.schedule_view(row, from_us) for row in rows]
+
+    def delete_schedules(self, names: Sequence[str]) -> list[str]:
+        with self._write() as transaction:
+            deleted = [name for name in dict.fromkeys(names) if transaction.run("delete_schedule", (name,))]
+            for name in deleted:
+                transaction.run("delete_fires", (name,))
+                transaction.run("forget_jobs", (name,))
+        return deleted
+
+    def pause_schedules(self, names: Sequence[str], by: str | None = None, why: str | None = None) -> list[str]:
+        with self._write() as transaction:
+            values = {"now": transaction.now, "by": by, "why": codec.clean(why)}
+            return [name for name in names if transaction.run("pause_schedule", {**values, "name": name})]
+
+    def resume_schedules(self, names: Sequence[str]) -> list[str]:
+        with self._write() as transaction:
+            now = transaction.now
+            return [name for name in names if transaction.run("resume_schedule", {"now": now, "name": name})]
+
+    def fires(self, name: str, limit: int, before: datetime | None = None) -> list[FireView]:
+        values = {"name": name, "limit": limit, "before": _END_OF_TIME if before is None else to_us(before)}
+        with self._read() as transaction:
+            rows = transaction.run("fires", values)
+        return [
+            FireView(from_us(due), action, job_id, from_us(fired), bool(is_catchup), reason)
+            for due, action, job_id, fired, is_catchup, reason in rows
+        ]
+
+    def put_calendar(self, name: str, calendar: Calendar) -> None:
+        with self._write() as transaction:
+            values = {"name": name, "now": transaction.now}
+            if transaction.run("put_calendar", {**values, "value": encode_calendar(calendar).decode()}):
+                transaction.run("heed_calendar", values)
+
+    def delete_calendar(self, name: str) -> bool:
+        with self._write() as transaction:
+            heeding = transaction.run("heeds_calendar", (name,))
+            if heeding:
+                raise codec.calendar_in_use(name, heeding[0][0])
+            return bool(transaction.run("delete_calendar", (name,)))
+
+    def calendars(self) -> dict[str, Calendar]:
+        with self._read() as transaction:
+            return {name: decode_calendar(value.encode()) for name, value in transaction.run("calendars")}
+
+    # -- services
+
+    def look_at_schedules(self, limit: int) -> Look:
+        with self._read() as transaction:
+            now = transaction.now
+            names = [name for (name,) in transaction.run("to_look_at", {"now": now, "limit": limit})]
+            ((wake_at,),) = transaction.run("next_wake", (now,))
+            wake_s = None if wake_at is None else (wake_at - now) / 1e6
+            if not names:
+                return Look(from_us(now), [], wake_s)
+            rows = transaction.run("look_at", (as_json(names),))
+            runs: dict[str, list[Any]] = {}
+            for name, *run in transaction.run("runs_of", (as_json(names),)):
+                runs.setdefault(name, []).append(run)
+            heeded = as_json(sorted({one for row in rows for one in codec.decode_labels(row[4])}))
+            calendars = dict(transaction.run("calendars_of", (heeded,)))
+            definitions = transaction.run("definitions_of", (as_json(sorted({row[3] for row in rows})),))
+        seen = [_seen(row, runs.get(row[0], ())) for row in rows]
+        return Look(from_us(now), seen, wake_s, calendars, {row[0]: _definition(row) for row in definitions})
+
+    def move_schedules(self, moves: Sequence[Move]) -> set[str]:
+        with self._write() as transaction:
+            moved = [move for move in moves if transaction.run("move_schedule", _standing(move))]
+            _carry_out(transaction, moved)
+        if any(move.jobs or move.cancels for move in moved):
+            self._wake()
+        return {move.name for move in moved}
+
+
+def _put(transaction: Transaction, spec: Spec, declared: str | None) -> None:
+    start = spec.policies.start
+    values = {
+        "name": spec.name,
+        "kind": spec.kind,
+        "target": spec.target,
+        "spec": encode_spec(spec),
+        "timing": spec.timing.decode(),
+        "calendars": as_json(spec.calendar_names),
+        "declared": declared,
+        "start": None if start is None else to_us(start),
+        "paused": int(spec.paused),
+        "now": transaction.now,
+    }
+    transaction.run("put_schedule", values)
+
+
+def _seen(row: Any, runs: Sequence[Any]) -> Seen:
+    name, version, spec, _, _, handled_at, active_since, run_count, last_ended_at, waiting, paused = row
+    return codec.seen(
+        name,
+        version,
+        spec,
+        codec.standing(
+            from_us(handled_at),
+            from_us(active_since),
+            run_count,
+            None if last_ended_at is None else from_us(last_ended_at),
+            waiting,
+            paused=bool(paused),
+        ),
+        [(job_id, bool(ended), None if at is None else from_us(at)) for job_id, ended, at in runs],
+    )
+
+
+def _definition(row: Any) -> TaskDefinition:
+    name, queue, priority, policy, schema = row
+    return TaskDefinition(name, queue, priority, codec.decode_policy(policy), schema.encode())
+
+
+def _standing(move: Move) -> dict[str, Any]:
+    standing = move.standing
+    return {
+        "name": move.name,
+        "version": move.version,
+        "handled_at": to_us(standing.handled_at),
+        "run_count": standing.run_count,
+        "last_ended_at": None if standing.last_ended_at is None else to_us(standing.last_ended_at),
+        "waiting": as_json(standing.waiting),
+        "wake_at": None if move.wake_at is None else to_us(move.wake_at),
+    }
+
+
+def _carry_out(transaction: Transaction, moved: Sequence[Move]) -> None:
+    """Do what goes with moves that are ours to make."""
+    for move in moved:
+        for fire in move.fires:
+            recorded = transaction.run("record_fire", _fire(move.name, fire, transaction.now))
+            check(bool(recorded), f"Schedule {move.name!r} was about to judge {fire.due_at.isoformat()} a second time.")
+        transaction.run("await_jobs", {"name": move.name, "awaited": int(move.awaits_end)})
+    transaction.run_many("forget_job", [(move.name, job_id) for move in moved for job_id in move.ended])
+    remembered = [(move.name, job.id, int(move.awaits_end)) for move in moved for job in move.jobs]
+    transaction.run_many("remember_job", remembered)
+    moves.insert(transaction, [job for move in moved for job in move.jobs], known=False)
+    for job_id in (job_id for move in moved for job_id in move.cancels):
+        moves.cancel(transaction, JobId(job_id))
+
+
+def _fire(schedule: str, fire: Fired, now: int) -> tuple[Any, ...]:
+    return (schedule, to_us(fire.due_at), fire.action, fire.job_id, now, int(fire.is_catchup), fire.reason)

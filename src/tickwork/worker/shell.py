@@ -1,0 +1,153 @@
+"""The built-in task `shell`: runs a command, for work that is not written in Python.
+
+Only workers that were started with `--shell` have it: it lets whoever can write to the store run commands as the
+worker's user. What a command writes goes to its attempt's log, line by line. However its attempt ends, and also when
+the worker is killed with -9, nothing of its process group lives on.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from codecs import getincrementaldecoder
+from datetime import UTC
+from typing import NotRequired, TypedDict
+
+from tickwork.context import CurrentJob, current_job
+from tickwork.core.payload import storable
+from tickwork.errors import CommandFailed, Interrupted, InvalidArguments, InvalidOption, WorkerError
+from tickwork.task import TaskRegistry
+from tickwork.worker.command import Command, Stream
+
+NAME = "shell"
+STDOUT_LIMIT = 64 * 1024  # bytes of the result; written twice and escaped they are still below the cap of results
+LINE_LIMIT = 4096  # characters of a line that has no end yet; then it is passed on in pieces
+TAIL_LIMIT = 2000  # characters that an error quotes
+TERM_GRACE_S = 0.2  # between SIGTERM and SIGKILL, within the time that an interrupted handler has
+_LOOK_S = 0.1
+
+
+class Ran(TypedDict):
+    """What a command did. `truncated` is there when it wrote more to stdout than is kept."""
+
+    exit_code: int
+    stdout: str
+    lines: list[str]
+    truncated: NotRequired[bool]
+
+
+def add_shell(app: TaskRegistry) -> None:
+    """Give an app the task. Raises WorkerError when it has another one of that name."""
+    try:
+        app.task(name=NAME)(shell)
+    except InvalidOption as error:
+        raise WorkerError(f"--shell brings a task named {NAME!r}, but {error}") from None
+
+
+def shell(
+    command: str | list[str],
+    env: dict[str, str] | None = None,
+    cwd: str | None = None,
+    stdin: str | None = None,
+    interpreter: str = "/bin/sh",
+) -> Ran:
+    """Run a command: a text by the interpreter, a list of words as it is.
+
+    `env` is put over the worker's own environment, which also says TICKWORK_JOB_ID, TICKWORK_ATTEMPT and
+    TICKWORK_SCHEDULED_FOR. Raises CommandFailed for an exit code other than 0.
+    """
+    job, output = current_job(), _Output()
+    arguments = [interpreter, "-c", command] if isinstance(command, str) else command
+    if not any(arguments) or not command:
+        raise InvalidArguments("there is no command to run.")
+    running = Command(arguments, _environment(job, env or {}), cwd, (stdin or "").encode(), output.feed)
+    _await(running, job)
+    output.close()
+    return output.judged(running, arguments[0])
+
+
+def _environment(job: CurrentJob, env: dict[str, str]) -> dict[str, str]:
+    own = {
+        "TICKWORK_JOB_ID": job.id,
+        "TICKWORK_ATTEMPT": str(job.attempt),
+        "TICKWORK_SCHEDULED_FOR": job.scheduled_for.astimezone(UTC).isoformat(),
+    }
+    return {**os.environ, **own, **env}
+
+
+def _await(running: Command, job: CurrentJob) -> None:
+    """Start it and wait until it is done. A cancelled one is asked to end; one that is interrupted is ended."""
+    asked = False
+    try:
+        running.start()
+        while not running.done.wait(_LOOK_S):  # in steps, so that an interruption can reach us
+            if job.cancelled and not asked:
+                running.send_signal(signal.SIGTERM)
+                asked = True
+    except Interrupted:
+        running.end(TERM_GRACE_S)
+        raise
+
+
+class _Output:
+    """What a command wrote: passed on in whole lines, the beginning of stdout and the end of both kept."""
+
+    def __init__(self) -> None:
+        self._decoders = {stream: getincrementaldecoder("utf-8")("replace") for stream in ("stdout", "stderr")}
+        self._unended = {"stdout": "", "stderr": ""}
+        self._kept = bytearray()
+        self._truncated = False
+        self._tail = ""
+
+    def feed(self, stream: Stream, data: bytes) -> None:
+        if stream == "stdout":
+            room = STDOUT_LIMIT - len(self._kept)
+            self._kept += data[:room]
+            self._truncated |= len(data) > room
+        text = self._unended[stream] + self._decoders[stream].decode(data)
+        whole, end, rest = text.rpartition("\n")
+        if len(rest) > LINE_LIMIT:
+            whole, end, rest = text, "", ""
+        self._unended[stream] = rest
+        self._pass_on(stream, whole + end)
+
+    def close(self) -> None:
+        """Pass on lines that were never ended."""
+        for stream in self._unended:
+            left = self._unended[stream] + self._decoders[stream].decode(b"", final=True)
+            self._unended[stream] = ""
+            self._pass_on(stream, f"{left}\n" if left else "")
+
+    def _pass_on(self, stream: str, text: str) -> None:
+        if text:
+            self._tail = (self._tail + text[-TAIL_LIMIT:])[-TAIL_LIMIT:]
+            (sys.stdout if stream == "stdout" else sys.stderr).write(text)
+
+    def judged(self, ran: Command, name: str) -> Ran:
+        """The result. Raises CommandFailed, with the last lines."""
+        if ran.error is not None:
+            raise CommandFailed(None, f"{name!r} was not started: {ran.error}")
+        if ran.exit_code != 0:
+            raise CommandFailed(ran.exit_code, _how(ran.exit_code or 0) + _quoted(self._tail))
+        text = storable(self._kept.decode("utf-8", "replace"))
+        lines = text.removesuffix("\n").split("\n") if text else []
+        result = Ran(exit_code=0, stdout=text, lines=lines)
+        if self._truncated:
+            result["truncated"] = True
+        return result
+
+
+def _how(exit_code: int) -> str:
+    if exit_code >= 0:
+        return f"exit code {exit_code}"
+    known = {int(one): one.name for one in signal.Signals}
+    return f"killed by {known.get(-exit_code, f'signal {-exit_code}')}"
+
+
+def _quoted(tail: str) -> str:
+    """The last lines, the first of them whole where it can be."""
+    tail = tail.rstrip()
+    if len(tail) >= TAIL_LIMIT - 1 and "\n" in tail:
+        tail = tail.partition("\n")[2]
+    return f"; its last lines:\n{tail}" if tail else "; it wrote nothing"
