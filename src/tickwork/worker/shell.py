@@ -18,6 +18,7 @@ from tickwork.context import CurrentJob, current_job
 from tickwork.core.payload import storable
 from tickwork.errors import CommandFailed, Interrupted, InvalidArguments, InvalidOption, WorkerError
 from tickwork.task import TaskRegistry
+from tickwork.worker.capture import LOG_LIMIT
 from tickwork.worker.command import Command, Stream
 
 NAME = "shell"
@@ -99,6 +100,7 @@ class _Output:
         self._kept = bytearray()
         self._truncated = False
         self._tail = ""
+        self._passed_on = 0
 
     def feed(self, stream: Stream, data: bytes) -> None:
         if stream == "stdout":
@@ -120,14 +122,17 @@ class _Output:
             self._pass_on(stream, f"{left}\n" if left else "")
 
     def _pass_on(self, stream: str, text: str) -> None:
-        if text:
-            self._tail = (self._tail + text[-TAIL_LIMIT:])[-TAIL_LIMIT:]
+        if not text:
+            return
+        self._tail = (self._tail + text[-TAIL_LIMIT:])[-TAIL_LIMIT:]
+        if self._passed_on <= LOG_LIMIT:  # the log keeps no more, and the worker's own output shall not be flooded
             (sys.stdout if stream == "stdout" else sys.stderr).write(text)
+        self._passed_on += len(text)
 
     def judged(self, ran: Command, name: str) -> Ran:
         """The result. Raises CommandFailed, with the last lines."""
         if ran.error is not None:
-            raise CommandFailed(None, f"{name!r} was not started: {ran.error}")
+            raise CommandFailed(None, f"{name!r} could not be run: {ran.error}")
         if ran.exit_code != 0:
             raise CommandFailed(ran.exit_code, _how(ran.exit_code or 0) + _quoted(self._tail))
         text = storable(self._kept.decode("utf-8", "replace"))
