@@ -25,7 +25,7 @@ NAME = "shell"
 STDOUT_LIMIT = 64 * 1024  # bytes of the result; written twice and escaped they are still below the cap of results
 LINE_LIMIT = 4096  # characters of a line that has no end yet; then it is passed on in pieces
 TAIL_LIMIT = 2000  # characters that an error quotes
-TERM_GRACE_S = 0.2  # between SIGTERM and SIGKILL, within the time that an interrupted handler has
+TERM_GRACE_S = 0.1  # between SIGTERM and SIGKILL, within the time that an interrupted handler has
 _LOOK_S = 0.1
 
 
