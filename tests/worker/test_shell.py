@@ -153,9 +153,10 @@ def test_a_flood_drowns_neither_the_log_nor_the_workers_own_output(app: Tickwork
 @pytest.mark.parametrize("trap", ["", "trap '' TERM; "])
 def test_a_timeout_ends_the_whole_group_and_nothing_beside_it(app: Tickwork, worker: Program, trap: str) -> None:
     neighbour = run(app, "sleep 2; echo lived")
-    late = run(app, f"{trap}sleep 1000 & echo $! $$; wait; wait", timeout="1s")
+    late = run(app, f"{trap}sleep 1000 & echo $! $$; printf unended >&2; wait; wait", timeout="1s")
     pids = sleepers(late, 2)
     late.wait(timeout=20)
+    assert output_of(late).endswith("\nunended\n")
     assert [one.state for one in late.attempts()] == ["timed_out"]
     eventually(lambda: all(map(gone, pids)), 5)
     assert neighbour.result(timeout=20)["stdout"] == "lived\n"

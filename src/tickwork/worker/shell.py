@@ -63,8 +63,10 @@ def shell(
     if not any(arguments) or not command:
         raise InvalidArguments("there is no command to run.")
     running = Command(arguments, _environment(job, env or {}), cwd, (stdin or "").encode(), output.feed)
-    _await(running, job)
-    output.close()
+    try:
+        _await(running, job)
+    finally:
+        output.close()
     return output.judged(running, arguments[0])
 
 
