@@ -6,7 +6,7 @@ values. SQLite: the steps of its virtual machine.
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from itertools import count
 from typing import Any
@@ -15,6 +15,9 @@ import apsw
 import psycopg
 import pytest
 from psycopg import sql
+
+from tickwork.store.postgres.adapters import Rows, Statement
+from tickwork.store.postgres.wire import Connection
 
 Verb = Callable[[], object]
 Plan = dict[str, Any]
@@ -70,18 +73,27 @@ class PostgresEffort:
 @contextmanager
 def _explaining(how: str, first: str = "SELECT") -> Iterator[list[Plan]]:
     plans: list[Plan] = []
-    execute = psycopg.Cursor.execute
+    execute, run = psycopg.Cursor.execute, Connection.run
 
-    def explain_and_execute(self: Any, query: Any, params: Any = None, **options: Any) -> Any:
-        text = query.decode() if isinstance(query, bytes) else query
-        if params is not None and _OURS.match(text):
+    def explain(connection: psycopg.Connection[Any], text: str, values: dict[str, Any]) -> None:
+        if _OURS.match(text):
             with patch.context() as inner:
                 inner.setattr(psycopg.Cursor, "execute", execute)
-                plans.append(_explain(self.connection, text, params, how, first))
+                plans.append(_explain(connection, text, values, how, first))
+
+    def explain_and_execute(self: Any, query: Any, params: Any = None, **options: Any) -> Any:
+        if params is not None:
+            explain(self.connection, query.decode() if isinstance(query, bytes) else query, params)
         return execute(self, query, params, **options)
+
+    def explain_and_run(self: Connection, statements: Sequence[Statement]) -> list[Rows]:
+        for statement in statements:
+            explain(self, *statement)
+        return run(self, statements)
 
     patch = pytest.MonkeyPatch()
     patch.setattr(psycopg.Cursor, "execute", explain_and_execute)
+    patch.setattr(Connection, "run", explain_and_run)
     try:
         yield plans
     finally:

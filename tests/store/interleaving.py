@@ -42,8 +42,9 @@ class HeldStore(PostgresStore):
         self.connection.execute("BEGIN")
         self._pool = self._reserved = HeldPool(self.connection)  # type: ignore[assignment]
 
-    def _once(self, connection: Any, work: Callable[[Session], Any], *, single: bool) -> Any:
-        return work(Session(connection, self._sql, self._now()))
+    def _once(self, connection: Any, work: Callable[[Session], Any], again: bool, *, single: bool) -> Any:
+        with connection.transaction():  # a savepoint: what is tried again begins anew
+            return work(Session(connection, self._sql, self._now(), again))
 
 
 Step = Callable[[HeldStore], Any]

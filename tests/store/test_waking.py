@@ -168,6 +168,33 @@ class TestNotifier:
         with notifier.ride() as rides:
             assert rides
 
+    def test_late_calls_ride_on_the_next_transaction_if_it_comes_in_time(
+        self, sent: threading.Semaphore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("tickwork.store.postgres.notifier.SLACK_S", 1.0)
+        times = [100.0]
+        notifier = self.make(sent, times)
+        for _ in range(3):
+            with notifier.ride() as rides:
+                assert rides
+            with notifier.ride() as rides:
+                assert not rides
+            times[0] += GAP_S
+        with notifier.ride() as rides:
+            assert rides
+        assert not sent.acquire(timeout=5 * GAP_S), "nothing had to be sent on its own"
+
+    def test_late_calls_whose_ride_failed_are_sent(self, sent: threading.Semaphore) -> None:
+        times = [100.0]
+        notifier = self.make(sent, times)
+        for _ in range(2):
+            with notifier.ride():
+                pass
+        times[0] += GAP_S
+        with pytest.raises(ZeroDivisionError), notifier.ride():
+            raise ZeroDivisionError
+        assert sent.acquire(timeout=5)
+
     def test_a_call_that_comes_as_the_thread_gives_up_waiting_is_sent(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("tickwork.store.postgres.notifier._IDLE_S", 0.05)
         sent = threading.Semaphore(0)

@@ -52,6 +52,7 @@ class Signature:
         self._required = frozenset(p.name for p in parameters if p.required)
         self._rest = next((p.name for p in parameters if p.kind is Parameter.VAR_POSITIONAL), None)
         self._extras = next((p.name for p in parameters if p.kind is Parameter.VAR_KEYWORD), None)
+        self._all_by_position = self._required.issubset(self._positional)
         self._all_by_name = len(self._keywords) == len(parameters)
         self._lowers = any(hint.lower for hint in self._hints.values())
         self._checks = any(hint.checks for hint in self._hints.values())
@@ -158,6 +159,8 @@ class Signature:
 
     def _bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], task: str) -> dict[str, Any]:
         bound = dict(zip(self._positional, args, strict=False))
+        if not kwargs and len(args) == len(self._positional) and self._all_by_position:
+            return bound
         if len(args) > len(self._positional):
             if self._rest is None:
                 raise self._too_many(len(args), task)

@@ -117,7 +117,7 @@ class Worker:
         rng: Random,
         poll_s: float = POLL_S,
         schedules: Sequence[Spec] = (),
-        run_ended: Callable[[], None] = lambda: None,
+        nudge_scheduler: Callable[[], None] = lambda: None,
     ) -> None:
         self._store = store
         self._pools = pools
@@ -131,7 +131,7 @@ class Worker:
         self._rng = rng
         self._poll_s = poll_s
         self._schedules = schedules
-        self._run_ended = run_ended
+        self._nudge_scheduler = nudge_scheduler
         self._pace = Pace(options.slots)
         self._held = Holdings()
         self._inbox: deque[tuple[Source, FromExecutor | Died]] = deque()
@@ -236,6 +236,7 @@ class Worker:
             return
         try:
             self._store.declare_schedules(self._schedules)
+            self._nudge_scheduler()
         except InvalidInput as error:
             _log.error("The schedules of this worker's code were not stored: %s", error)
 
@@ -321,7 +322,7 @@ class Worker:
         if end.settled:
             self._held.forget(end.job_id)
             if held.job.tick is not None:
-                self._run_ended()
+                self._nudge_scheduler()
         else:
             self._end(held, end.ending(), max(0.0, end.began - held.claimed_mono))
 
@@ -392,7 +393,7 @@ class Worker:
         stored = self._runs.intersection(finish.job_id for finish in batch)
         if stored:
             self._runs -= stored
-            self._run_ended()
+            self._nudge_scheduler()
 
     def _report(self, finishes: Sequence[Finish], accepted: set[JobId]) -> None:
         for finish in finishes:

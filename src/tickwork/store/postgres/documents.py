@@ -42,28 +42,40 @@ def _quoted(text: str) -> str:
     return f'"{escaped}"'
 
 
+def new_job(job: NewJob) -> dict[str, Any]:
+    """What insert_job takes, for a job that no schedule made."""
+    return {"id": job.id, "args": job.args.decode(), **_shared(job)}
+
+
 def new_jobs(jobs: Iterable[NewJob]) -> Iterator[dict[str, Any]]:
     """What insert_jobs takes, for each run of jobs that are alike: mostly all of them."""
     for group in alike(jobs):
-        first = group[0]
         yield {
             "ids": array([job.id for job in group]),
             "args": text_array([job.args.decode() for job in group]),
             "keys": text_array([job.key for job in group]),
-            "task": first.task,
-            "queue": first.queue,
-            "priority": str(first.priority),
-            "policy": encode_policy(first.policy),
-            "collection": first.collection,
-            "labels": encode_labels(first.labels),
-            "parent": first.parent,
-            "trace": first.trace,
-            "tick": first.tick,
-            "at": first.at,
-            "delay_us": None if first.delay is None else str(duration_us(first.delay)),
-            "expires_at": first.expires_at,
-            "expires_us": None if first.policy.expires is None else str(duration_us(first.policy.expires)),
+            "tick": group[0].tick,
+            **_shared(group[0]),
         }
+
+
+def _shared(job: NewJob) -> dict[str, Any]:
+    """What jobs have in common that are alike."""
+    expires = job.policy.expires
+    return {
+        "task": job.task,
+        "queue": job.queue,
+        "priority": str(job.priority),
+        "policy": encode_policy(job.policy),
+        "collection": job.collection,
+        "labels": encode_labels(job.labels),
+        "parent": job.parent,
+        "trace": job.trace,
+        "at": job.at,
+        "delay_us": None if job.delay is None else str(duration_us(job.delay)),
+        "expires_at": job.expires_at,
+        "expires_us": None if expires is None else str(duration_us(expires)),
+    }
 
 
 def replacement(job: NewJob) -> dict[str, Any]:

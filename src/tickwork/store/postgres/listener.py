@@ -15,7 +15,8 @@ from random import Random
 import psycopg
 
 from tickwork.errors import StoreError
-from tickwork.store.postgres.pool import Connection, behind_pooler
+from tickwork.store.postgres.pool import behind_pooler
+from tickwork.store.postgres.wire import Connection
 
 _log = logging.getLogger("tickwork.store")
 _FIRST_WAIT_S = 0.2

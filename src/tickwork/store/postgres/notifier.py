@@ -2,8 +2,9 @@
 
 NOTIFY takes a lock on the whole server from just before its transaction commits until just after. So each process
 calls at most once in a while: the first call rides on the transaction that brings the work and arrives with its commit,
-those that follow go together a moment later, on their own. Where many processes call at once, that lock is what they
-wait for: a ride that took long is not repeated soon.
+those that follow go together a moment later. They ride as well if more work comes, for a call on its own costs the disk
+a write, which the next transaction has to wait for. Where many processes call at once, that lock is what they wait for:
+a ride that took long is not repeated soon.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ import threading
 from collections.abc import Callable, Iterator
 
 GAP_S = 0.01
-SHARE = 20  # rides may take this part of the time
+SLACK_S = 0.002  # how long late calls wait for a ride once their time has come
+SHARE = 8  # rides may take this part of the time
 _IDLE_S = 1.0
 _LONGEST_S = 2.0
 
@@ -48,7 +50,13 @@ class Notifier:
             rides = began >= max(self._sent_at + GAP_S, self._ride_at)
             if rides:
                 self._sent_at = began
-        yield rides
+                late, self._late = self._late, False
+        try:
+            yield rides
+        except BaseException:
+            if rides and late:
+                self.call()
+            raise
         if rides:
             self._ride_at = began + min((self._monotonic() - began) * SHARE, _LONGEST_S)
         else:
@@ -57,11 +65,17 @@ class Notifier:
     def call(self) -> None:
         """Somebody should look for work."""
         self._stay_in_process()
+        if self._late:  # what is sent then is sent after this
+            return
         with self._changed:
-            if self._monotonic() < self._sent_at + GAP_S and self._send_later():
+            if self._monotonic() < self._due() and self._send_later():
                 return
             self._sent_at = self._monotonic()
         self._send()
+
+    def _due(self) -> float:
+        """When a late call goes on its own, unless a ride came first."""
+        return self._sent_at + GAP_S + SLACK_S
 
     def _send_later(self) -> bool:
         if not self._sends_late:
@@ -83,9 +97,10 @@ class Notifier:
                 if not self._late:
                     self._sends_late = False
                     return
-                wait_s = self._sent_at + GAP_S - self._monotonic()
+                sent_at, wait_s = self._sent_at, self._due() - self._monotonic()
             threading.Event().wait(max(0.0, wait_s))
-            self.flush()
+            if self._sent_at == sent_at:  # else a ride came first, and what is late now has its own time
+                self.flush()
 
     def flush(self) -> None:
         """Send what still waits to be sent."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import select
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -22,13 +21,12 @@ from psycopg.pq import TransactionStatus
 
 from tickwork.errors import InvalidInput, StoreNotOurs, StoreUnreachable
 from tickwork.store.postgres.failures import cannot_connect
+from tickwork.store.postgres.wire import Connection
 
 _log = logging.getLogger("tickwork.store")
 
 OLDEST_VERSION = 140000
 WAIT_S = 10.0
-
-Connection = psycopg.Connection[tuple[Any, ...]]
 
 # All well below a lease. What the user's URL says goes before.
 _REACHING = {
@@ -81,7 +79,7 @@ class Server:
     def connect(self, *, ours: bool = True) -> Connection:
         """Open a connection: for our own statements, or (`ours` off) for the user's, which we do not limit."""
         try:
-            connection = psycopg.connect(self._conninfo, autocommit=True)
+            connection = Connection.connect(self._conninfo, autocommit=True)
         except psycopg.Error as error:
             raise cannot_connect(self.where, error) from error
         try:
@@ -162,7 +160,7 @@ class Pool:
         """An idle connection that is still good, else a new one."""
         while idle:
             connection = idle.pop()
-            if _is_quiet(connection):
+            if connection.is_quiet():
                 return connection
             connection.close()
         return self._server.connect(ours=self._ours)
@@ -175,15 +173,6 @@ class Pool:
 
 # Connections of the parent, in a forked child: kept, since to close one would say goodbye in the parent's name.
 _inherited: list[Connection] = []
-
-
-def _is_quiet(connection: Connection) -> bool:
-    """False when the server has said something unasked, which it does above all to end a connection."""
-    if connection.closed:
-        return False
-    poll = select.poll()
-    poll.register(connection.fileno(), select.POLLIN)
-    return not poll.poll(0)
 
 
 def _parse(url: str) -> dict[str, Any]:

@@ -11,8 +11,8 @@ from tickwork.errors import StoreNotOurs
 from tickwork.store.base import SchemaStatus
 from tickwork.store.migrate import Migration, migrations, pending, script
 from tickwork.store.postgres.failures import not_migrated
-from tickwork.store.postgres.pool import Connection
 from tickwork.store.postgres.statements import checked_schema, in_schema
+from tickwork.store.postgres.wire import Connection
 
 
 class Schema:

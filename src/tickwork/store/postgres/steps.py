@@ -29,32 +29,41 @@ class StepMaker:
         self._channel = channel
 
     def insert(
-        self, jobs: Sequence[NewJob], now: datetime | None, by: By = None, fence: str = "hold_current"
+        self, jobs: Sequence[NewJob], now: datetime | None, by: By, again: bool, fence: str = "hold_current"
     ) -> Steps[list[JobId]]:
-        """Store jobs; the answer is who stands for each. Jobs with a key first learn who holds it."""
+        """Store jobs; the answer is who stands for each. Jobs with a key first learn who holds it.
+
+        `again`: some may be there already.
+        """
         if by is not None:
             yield from self._fenced(by, fence)
         kept, stands = one_for_each_key(jobs)
         if any(job.key is not None for job in kept):
-            ids = yield from self._insert_keyed(kept, now)
+            ids = yield from self._insert_keyed(kept, now, again)
         else:
-            yield from self._insert(kept, now)
+            yield from self._insert(kept, now, again)
             ids = [job.id for job in kept]
         return [ids[place] for place in stands]
 
-    def insert_and_call(self, jobs: Sequence[NewJob], now: datetime | None, by: By = None) -> Steps[list[JobId]]:
+    def insert_and_call(self, jobs: Sequence[NewJob], now: datetime | None, by: By) -> Steps[list[JobId]]:
         """Store jobs in somebody's transaction, whose commit wakes the workers.
 
         The attempt is looked at but not locked: who knows how long this transaction stays open.
         """
-        ids = yield from self.insert(jobs, now, by, "is_current")
+        ids = yield from self.insert(jobs, now, by, again=True, fence="is_current")
         yield self._calling()
         return ids
 
-    def inserting(self, jobs: Sequence[NewJob], now: datetime | None, calls: bool) -> list[Statement]:
+    def inserting(self, jobs: Sequence[NewJob], now: datetime | None, again: bool, calls: bool) -> list[Statement]:
         """The statements that store jobs without keys, and wake the workers if asked to."""
-        inserting = [(self._sql["insert_jobs"], {"now": now, **values}) for values in documents.new_jobs(jobs)]
-        return [*inserting, self._calling()] if calls else inserting
+        if len(jobs) == 1 and jobs[0].tick is None and not again:
+            inserting = self._sql["insert_job_and_call" if calls else "insert_job"]
+            return [(inserting, {"now": now, "channel": self._channel, **documents.new_job(jobs[0])})]
+        statements = [(self._inserting(again), {"now": now, **values}) for values in documents.new_jobs(jobs)]
+        return [*statements, self._calling()] if calls else statements
+
+    def _inserting(self, again: bool) -> str:
+        return self._sql["insert_missing_jobs" if again else "insert_jobs"]
 
     def _calling(self) -> Statement:
         return "SELECT pg_notify(%(channel)s, '')", {"channel": self._channel}
@@ -75,11 +84,11 @@ class StepMaker:
             statements.append((self._sql["finish_attempts"], {"now": now, **documents.endings(endings)}))
         return statements
 
-    def _insert(self, jobs: Sequence[NewJob], now: datetime | None) -> Steps[set[JobId]]:
+    def _insert(self, jobs: Sequence[NewJob], now: datetime | None, again: bool) -> Steps[set[JobId]]:
         """Store jobs that hold their keys; the answer is which of those with a key were new."""
         new: set[JobId] = set()
         for values in documents.new_jobs(jobs):
-            rows = yield self._sql["insert_jobs"], {"now": now, **values}
+            rows = yield self._inserting(again), {"now": now, **values}
             new.update(JobId(job_id) for (job_id,) in rows)
         return new
 
@@ -88,7 +97,7 @@ class StepMaker:
         if not (yield self._sql[fence], {"job_id": job_id, "attempt": attempt}):
             raise LeaseLost(f"attempt {attempt} of job {job_id} was superseded; nothing it enqueues is stored.")
 
-    def _insert_keyed(self, kept: Sequence[NewJob], now: datetime | None) -> Steps[list[JobId]]:
+    def _insert_keyed(self, kept: Sequence[NewJob], now: datetime | None, again: bool) -> Steps[list[JobId]]:
         """As `insert`, where some have a key. One that is missing from `holders` was stored by an earlier try."""
         keyed = [job for job in kept if job.key is not None]
         wanted = documents.document({"id": job.id, "key": str(job.key)} for job in keyed)
@@ -96,7 +105,7 @@ class StepMaker:
         holders = {key: JobId(job_id) for key, job_id in rows}
         stands = {job.id: holders.get(str(job.key), job.id) for job in keyed}
         fresh = [job for job in kept if job.key is None or holders.get(job.key) == job.id]
-        new = yield from self._insert(fresh, now)
+        new = yield from self._insert(fresh, now, again)
         yield from self._give_back(fresh, new)
         replacing = [
             msgspec.structs.replace(job, id=stands[job.id]) for job in keyed if job.replace and stands[job.id] != job.id

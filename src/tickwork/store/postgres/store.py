@@ -60,13 +60,14 @@ from tickwork.store.postgres.failures import runs_again, translate
 from tickwork.store.postgres.health import examine
 from tickwork.store.postgres.listener import Listener, PollOnlyWaiter
 from tickwork.store.postgres.notifier import Notifier
-from tickwork.store.postgres.pool import BEGIN, BEGIN_WITH_LIMITS, Connection, Pool, Server
+from tickwork.store.postgres.pool import BEGIN, BEGIN_WITH_LIMITS, Pool, Server
 from tickwork.store.postgres.schedules import PostgresSchedules
 from tickwork.store.postgres.schema import Schema
 from tickwork.store.postgres.session import Session
 from tickwork.store.postgres.statements import checked_schema, statements
 from tickwork.store.postgres.steps import By, StepMaker
 from tickwork.store.postgres.values import as_claimed, id_document, instant, open_attempt, utc, worker_view
+from tickwork.store.postgres.wire import Connection
 
 T = TypeVar("T")
 
@@ -132,14 +133,14 @@ class PostgresStore(PostgresSchedules):
             with (pool or self._pool).lend() as connection:
                 self._check_schema(connection)
                 try:
-                    return self._once(connection, work, single=single and not self.server.pooled)
+                    return self._once(connection, work, tries > 1, single=single and not self.server.pooled)
                 except psycopg.Error as error:
                     if not runs_again(error) or tries == TRIES:
                         raise translate(self.server.where, error, lost=connection.closed) from error
             threading.Event().wait(self._random.random() * _NAP_S * tries)
 
-    def _once(self, connection: Connection, work: Callable[[Session], T], *, single: bool) -> T:
-        session = Session(connection, self._sql, self._now())
+    def _once(self, connection: Connection, work: Callable[[Session], T], again: bool, *, single: bool) -> T:
+        session = Session(connection, self._sql, self._now(), again)
         if single:
             return work(session)
         try:
@@ -172,11 +173,12 @@ class PostgresStore(PostgresSchedules):
             self._check_first()
             return run_inside(tx, self._steps.insert_and_call(jobs, self._now(), by))
         if by is None and all(job.key is None for job in jobs):
+            inserting = self._steps.inserting
             with self._notifier.ride() as rides:
-                self._perform(lambda session: session.run_together(self._steps.inserting(jobs, session.now, rides)))
+                self._perform(lambda one: one.run_together(inserting(jobs, one.now, one.again, rides)))
             return [job.id for job in jobs]
         steps = self._steps.insert
-        ids = self._perform(lambda session: drive(steps(jobs, session.now, by), session.run_sql), single=False)
+        ids = self._perform(lambda one: drive(steps(jobs, one.now, by, one.again), one.run_sql), single=False)
         self._notifier.call()
         return ids
 

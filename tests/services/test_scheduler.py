@@ -1,0 +1,361 @@
+"""The scheduler on both stores, in virtual time: what comes due is started once, by whichever scheduler comes first."""
+
+import logging
+from datetime import datetime, timedelta
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.store.builders import HOUR, MINUTE, SECOND, a_definition, a_worker, claim, claim_one, register, succeeded
+from tests.store.conftest import OpensStore
+from tests.store.hammer import at_once
+from tickwork.core.ids import IdMaker
+from tickwork.core.job import Claimed, JobFilter, JobState, JobView
+from tickwork.core.schedule.calendar import calendar
+from tickwork.core.schedule.cron import cron
+from tickwork.core.schedule.interval import after, at, every
+from tickwork.core.schedule.spec import new_spec
+from tickwork.core.schedule.tick import Tick, decode_tick
+from tickwork.errors import StoreUnreachable
+from tickwork.services.scheduler import POLL_S, Scheduler
+from tickwork.store.base import Store
+from tickwork.store.schedules import FireView, Move
+from tickwork.testing import VirtualClock
+
+SECONDS = every("1s")
+
+
+def a_scheduler(store: Store, clock: VirtualClock, seed: int = 1) -> Scheduler:
+    return Scheduler(store, IdMaker(lambda: clock.wall_us() // 1000, Random(seed).getrandbits), clock)
+
+
+@pytest.fixture
+def scheduler(store: Store, clock: VirtualClock) -> Scheduler:
+    return a_scheduler(store, clock)
+
+
+def put(store: Store, rule: Any = SECONDS, name: str = "s", **given: Any) -> None:
+    store.put_schedules([new_spec(name, "t", rule, **given)])
+
+
+def go_on(scheduler: Scheduler, clock: VirtualClock, duration: timedelta) -> None:
+    """Let time go by, with the scheduler ticking whenever it wants to."""
+    until = clock.now() + duration
+    while True:
+        wait = timedelta(seconds=scheduler.tick(clock.monotonic()))
+        if clock.now() + wait > until:
+            clock.advance(until - clock.now())
+            return
+        clock.advance(max(wait, timedelta(microseconds=1)))
+
+
+def fires(store: Store, name: str = "s") -> list[FireView]:
+    return list(reversed(store.fires(name, 1000)))
+
+
+def dues(store: Store, name: str = "s") -> list[datetime]:
+    return [fire.due_at for fire in fires(store, name)]
+
+
+def actions(store: Store, name: str = "s") -> list[str]:
+    return [fire.action for fire in fires(store, name)]
+
+
+def end_one(store: Store) -> Claimed:
+    claimed = claim_one(store)
+    store.finish_attempts([succeeded(claimed)])
+    return claimed
+
+
+def live(store: Store) -> list[JobView]:
+    return [view for view in store.list_jobs(JobFilter(), 100) if not view.state.ended]
+
+
+class TestFiring:
+    def test_each_occurrence_is_started_once_at_its_time(
+        self, store: Store, scheduler: Scheduler, clock: VirtualClock
+    ) -> None:
+        began = clock.now()
+        put(store, overlap="allow")
+        go_on(scheduler, clock, 5 * SECOND + timedelta(milliseconds=500))
+        assert dues(store) == [began + n * SECOND for n in (1, 2, 3, 4, 5)]
+        assert [fire.fired_at - fire.due_at for fire in fires(store)] == [timedelta(0)] * 5
+        jobs = {job.job_id: job.tick for job in claim(store)}
+        assert {fire.job_id: Tick("s", fire.due_at) for fire in fires(store)} == {
+            job_id: decode_tick(tick or "") for job_id, tick in jobs.items()
+        }
+
+    def test_intervals_of_less_than_a_second_are_kept(
+        self, store: Store, scheduler: Scheduler, clock: VirtualClock
+    ) -> None:
+        put(store, every("250ms"), overlap="allow")
+        go_on(scheduler, clock, 2 * SECOND)
+        assert len(dues(store)) == 8
+
+    def test_it_says_how_long_nothing_is_due_but_looks_around_every_second(
+        self, store: Store, scheduler: Scheduler, clock: VirtualClock
+    ) -> None:
+        assert scheduler.tick(0.0) == POLL_S
+        put(store, at(clock.now() + timedelta(milliseconds=300)))
+        assert scheduler.tick(0.0) == pytest.approx(0.3)
+        clock.advance(timedelta(milliseconds=300))
+        assert scheduler.tick(0.0) == POLL_S
+        assert actions(store) == ["start"]
+
+    def test_jobs_are_as_the_task_and_the_schedule_say(
+        self, store: Store, scheduler: Scheduler, clock: VirtualClock
+    ) -> None:
+        store.register_worker(a_worker("w"), [a_definition("t", queue="mail", priority=8)], MINUTE)
+        now = clock.now()
+        spec = new_spec("s", "t", SECONDS, b'{"n":1}', priority="high", deadline="1m", window="1h", labels=["x"])
+        store.put_schedules([spec])
+        go_on(scheduler, clock, SECOND + timedelta(milliseconds=1))
+        (view,) = live(store)
+        assert (view.queue, view.priority, view.args, view.labels) == ("mail", 2, b'{"n":1}', ("x",))
+        due = now + SECOND
+        assert view.tick == Tick("s", due, False, (due, due + HOUR))
+        assert due <= view.run_at <= due + HOUR
+        assert view.expires_at == view.run_at + MINUTE
+
+    def test_a_schedule_that_is_over_is_not_looked_at_again(
+        self, store: Store, scheduler: Scheduler, clock: VirtualClock
+    ) -> None:
+        put(store, max_runs=2, overlap="allow")
+        go_on(scheduler, clock, 5 * SECOND)
+        assert actions(store) == ["start", "start"]
+        assert store.get_schedules(["s"])["s"].wake_at is None
+
+    def test_many_more_than_a_batch_are_all_started(
+        self, store: Store, scheduler: Scheduler, clock: VirtualClock
+    ) -> None:
+        store.put_schedules([new_spec(f"s{n}", "t", at(clock.now() + SECOND)) for n in range(1100)])
+        go_on(scheduler, clock, 2 * SECOND)
+        assert sum(queue.due for queue in store.queues()) == 1100
+
+
+class TestMissed:
+    @pytest.mark.parametrize(("catchup", "expected"), [("all", 5), ("latest", 1), ("none", 0)])
+    def test_after_a_downtime_the_catch_up_policy_says_what_runs(
+        self, store: Store, scheduler: Scheduler, clock: VirtualClock, catchup: str, expected: int
+    ) -> None:
+        put(store, cron("* * * * *"), catchup=catchup, overlap="allow")
+        scheduler.tick(0.0)
+        clock.advance(5 * MINUTE + 40 * SECOND)
+        scheduler.tick(0.0)
+        started = [fire for fire in fires(store) if fire.action == "start"]
+        assert len(started) == expected
+        assert all(fire.is_catchup for fire in started)
+        assert len(live(store)) == expected
+
+    def test_what_was_given_up_is_recorded_with_the_reason(
+        self, store: Store, scheduler: Scheduler, clock: VirtualClock
+    ) -> None:
+        put(store, cron("* * * * *"))
+        scheduler.tick(0.0)
+        clock.advance(5 * MINUTE + 40 * SECOND)
+        scheduler.tick(0.0)
+        passed, started = fires(store)
+        assert (passed.action, passed.job_id, started.action) == ("pass", None, "start")
+        assert f"until {(started.due_at - MINUTE).isoformat()}" in (passed.reason or "")
+
+    def test_missed_ones_run_one_after_another(self, store: Store, scheduler: Scheduler, clock: VirtualClock) -> None:
+        start = clock.now() - 3 * MINUTE
+        put(store, cron("* * * * *"), catchup="all", start=start)
+        scheduler.tick(0.0)
+        assert actions(store) == ["start", "queue", "queue", "queue"]
+        for left in (3, 2, 1):
+            assert len(live(store)) == 1
+            end_one(store)
+            scheduler.tick(0.0)
+            assert actions(store).count("queue") == left - 1
+        ticks = [decode_tick(end_one(store).tick or "")]
+        assert [tick.is_catchup for tick in ticks] == [True]
+
+
+class TestOverlap:
+    def test_skip_lets_the_earlier_run_be(self, store: Store, scheduler: Scheduler, clock: VirtualClock) -> None:
+        put(store)
+        go_on(scheduler, clock, 3 * SECOND + timedelta(milliseconds=1))
+        assert actions(store) == ["start", "skip", "skip"]
+        assert fires(store)[1].reason == "an earlier run lives"
+        end_one(store)
+        go_on(scheduler, clock, SECOND)
+        assert actions(store)[-1] == "start"
+
+    def test_queue_keeps_one_until_the_earlier_run_ended(
+        self, store: Store, scheduler: Scheduler, clock: VirtualClock
+    ) -> None:
+        put(store, overlap="queue")
+        go_on(scheduler, clock, 3 * SECOND + timedelta(milliseconds=1))
+        assert actions(store) == ["start", "queue", "skip"]
+        end_one(store)
+        scheduler.tick(0.0)
+        assert actions(store) == ["start", "start", "skip"]
+        assert len(live(store)) == 1
+
+    def test_cancel_ends_the_older_run(self, store: Store, scheduler: Scheduler, clock: VirtualClock) -> None:
+        put(store, overlap="cancel")
+        go_on(scheduler, clock, 2 * SECOND + timedelta(milliseconds=1))
+        assert actions(store) == ["start", "cancel_older"]
+        first, second = (fire.job_id for fire in fires(store))
+        assert first is not None
+        assert second is not None
+        views = store.get_jobs([first, second])
+        assert (views[first].state, views[second].state) == (JobState.CANCELLED, JobState.QUEUED)
+
+    def test_several_that_come_at_once_leave_the_last_one(
+        self, store: Store, scheduler: Scheduler, clock: VirtualClock
+    ) -> None:
+        put(store, overlap="cancel")
+        scheduler.tick(0.0)
+        clock.advance(3 * SECOND)
+        scheduler.tick(0.0)
+        assert actions(store) == ["start", "cancel_older", "cancel_older"]
+        assert [view.id for view in live(store)] == [fires(store)[-1].job_id]
+
+
+class TestFixedDelay:
+    def test_the_next_run_is_due_when_the_last_one_ended_and_the_delay_is_over(
+        self, store: Store, scheduler: Scheduler, clock: VirtualClock
+    ) -> None:
+        put(store, after("3s"))
+        scheduler.tick(0.0)
+        go_on(scheduler, clock, 10 * SECOND)
+        assert len(dues(store)) == 1, "the first waits for nothing, and the next for its end"
+        end_one(store)
+        ended = clock.now()
+        go_on(scheduler, clock, 5 * SECOND)
+        assert dues(store)[1:] == [ended + 3 * SECOND]
+
+    def test_a_run_that_failed_has_ended_too(self, store: Store, scheduler: Scheduler, clock: VirtualClock) -> None:
+        put(store, after("3s"), retries=0)
+        go_on(scheduler, clock, SECOND)
+        store.cancel_jobs([view.id for view in live(store)])
+        go_on(scheduler, clock, 4 * SECOND)
+        assert len(dues(store)) == 2
+
+
+class TestChanges:
+    def test_an_edit_re_fires_nothing(self, store: Store, scheduler: Scheduler, clock: VirtualClock) -> None:
+        put(store, every("10s"), overlap="allow")
+        go_on(scheduler, clock, 25 * SECOND)
+        put(store, every("5s"), overlap="allow")
+        go_on(scheduler, clock, 10 * SECOND)
+        began = dues(store)[0] - 10 * SECOND
+        assert [(due - began) / SECOND for due in dues(store)] == [10, 20, 30, 35]
+
+    def test_a_pause_stops_it_and_what_came_due_meanwhile_was_missed(
+        self, store: Store, scheduler: Scheduler, clock: VirtualClock
+    ) -> None:
+        put(store, cron("* * * * *"), overlap="allow")
+        scheduler.tick(0.0)
+        store.pause_schedules(["s"])
+        go_on(scheduler, clock, 10 * MINUTE)
+        assert dues(store) == []
+        store.resume_schedules(["s"])
+        scheduler.tick(0.0)
+        assert [(fire.action, fire.is_catchup) for fire in fires(store)] == [("pass", True), ("start", True)]
+
+    def test_a_calendar_moves_the_next_fires_of_all_that_heed_it(
+        self, store: Store, scheduler: Scheduler, clock: VirtualClock
+    ) -> None:
+        store.put_calendar("closed", calendar())
+        for name in "ab":
+            put(store, cron("0 12 * * *"), name, calendars="closed")
+        scheduler.tick(0.0)
+        tomorrow = (clock.now() + timedelta(days=1)).date()
+        before = store.get_schedules(["a"])["a"].wake_at
+        store.put_calendar("closed", calendar(dates=[clock.now().date(), tomorrow]))
+        scheduler.tick(0.0)
+        moved = {view.wake_at for view in store.list_schedules(10)}
+        assert before is not None
+        assert moved == {before + timedelta(days=2)}
+
+    def test_a_step_of_the_hosts_clock_repeats_nothing_and_stops_nothing(
+        self, store: Store, scheduler: Scheduler, clock: VirtualClock, kind: str
+    ) -> None:
+        put(store, overlap="allow")
+        go_on(scheduler, clock, 3 * SECOND + timedelta(milliseconds=1))
+        clock.step(-HOUR)
+        go_on(scheduler, clock, 3 * SECOND)
+        assert len(dues(store)) == len(set(dues(store)))
+        assert len(dues(store)) == (6 if kind.startswith("sqlite") else 3), "PostgreSQL's own clock went back: it waits"
+        clock.step(HOUR)
+        go_on(scheduler, clock, 2 * SECOND)
+        assert len(dues(store)) == len(set(dues(store))) == 8
+
+
+class TestManyAtOnce:
+    def test_of_several_schedulers_one_starts_each_occurrence(
+        self, open_store: OpensStore, clock: VirtualClock
+    ) -> None:
+        store = open_store()
+        store.put_schedules([new_spec(f"s{n}", "t", SECONDS, overlap="allow") for n in range(40)])
+        schedulers = [a_scheduler(open_store(), clock, seed) for seed in range(4)]
+        for _ in range(4):
+            at_once(*(lambda one=one: one.tick(0.0) for one in schedulers))  # type: ignore[misc]
+            clock.advance(SECOND)
+        schedulers[0].tick(0.0)
+        assert {len(dues(store, f"s{n}")) for n in range(40)} == {4}
+        assert sum(queue.due for queue in store.queues()) == 160
+
+    def test_whoever_lost_goes_on_with_what_the_other_did(
+        self, store: Store, scheduler: Scheduler, clock: VirtualClock
+    ) -> None:
+        other = a_scheduler(store, clock, 2)
+        put(store, overlap="allow")
+        for _ in range(5):
+            scheduler.tick(0.0)
+            other.tick(0.0)
+            clock.advance(SECOND)
+        assert len(dues(store)) == 4
+
+    def test_an_answer_that_was_lost_doubles_nothing(self, store: Store, clock: VirtualClock) -> None:
+        put(store, overlap="allow")
+
+        class Lossy:
+            def __getattr__(self, name: str) -> Any:
+                return getattr(store, name)
+
+            def move_schedules(self, moves: list[Move]) -> set[str]:
+                store.move_schedules(moves)
+                raise StoreUnreachable("the answer was lost")
+
+        clock.advance(SECOND)
+        with pytest.raises(StoreUnreachable):
+            a_scheduler(Lossy(), clock).tick(0.0)  # type: ignore[arg-type]
+        a_scheduler(store, clock).tick(0.0)
+        assert len(dues(store)) == 1
+        assert len(live(store)) == 1
+
+
+class TestTrouble:
+    def test_one_that_cannot_be_judged_does_not_hold_up_the_others(
+        self, store: Store, scheduler: Scheduler, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        put(store, SECONDS, "bad", calendars="missing")
+        put(store, SECONDS, "good", overlap="allow")
+        with caplog.at_level(logging.ERROR, "tickwork.services"):
+            go_on(scheduler, clock, 3 * SECOND)
+        assert len(dues(store, "good")) == 3
+        (told,) = caplog.messages
+        assert "'bad'" in told
+        assert "there is no calendar 'missing'" in told
+
+    def test_it_goes_on_as_soon_as_the_cause_is_gone(
+        self, store: Store, scheduler: Scheduler, clock: VirtualClock
+    ) -> None:
+        put(store, SECONDS, "bad", calendars="missing", overlap="allow")
+        go_on(scheduler, clock, 3 * SECOND)
+        store.put_calendar("missing", calendar())
+        go_on(scheduler, clock, 3 * SECOND)
+        assert len(dues(store, "bad")) >= 2
+
+
+def test_a_workers_jobs_and_those_of_schedules_live_side_by_side(
+    store: Store, scheduler: Scheduler, clock: VirtualClock
+) -> None:
+    put(store)
+    go_on(scheduler, clock, SECOND + timedelta(milliseconds=1))
+    assert len(claim(store, worker=register(store))) == 1
