@@ -35,10 +35,10 @@ class Client:
     def enqueue(self, jobs: Sequence[NewJob], tx: Any = None) -> list[Job]:
         """Store jobs, all or none. Inside a handler the attempt that asks must still be the current one."""
         _check_count(jobs)
-        by = _asking()
-        asking = current_or_none()
-        if tx is None and asking is not None:
-            tx = asking.transaction  # what a transactional handler enqueues commits with it
+        asking, by = current_or_none(), None
+        if asking is not None:
+            by = (asking.id, asking.attempt)
+            tx = asking.transaction if tx is None else tx  # what a transactional handler enqueues commits with it
         if isinstance(tx, LazyTransaction):
             tx = tx.begun()
         try:

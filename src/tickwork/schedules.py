@@ -66,6 +66,10 @@ class Schedules(Mapping[str, "Schedule"]):
             yield from page
             after = page[-1].name
 
+    def handle(self, view: ScheduleView) -> Schedule:
+        """What holds a schedule that was just read."""
+        return Schedule(self, view.name, view)
+
     def put(self, specs: Sequence[Spec]) -> list[Schedule]:
         """Store schedules, all or none; one of a name that is taken is edited. Raises InvalidInput for a calendar that
         is not there.

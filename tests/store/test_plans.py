@@ -199,6 +199,15 @@ def test_a_verb_does_no_more_on_a_store_ten_times_as_large(
     assert large <= 2 * small + SLACK, f"{small} on the small store, {large} on the large one"
 
 
+def test_where_nobody_is_lost_the_reaper_does_not_look_at_what_runs(postgres: PostgresStore) -> None:
+    """Dead rows of what ran pile up there while somebody holds a snapshot open."""
+    worker, effort = register(postgres, lease=FOR_EVER), PostgresEffort()
+    before = effort.of(lambda: postgres.expired_attempts(PAGE))
+    postgres.insert_jobs(jobs(5 * PAGE))
+    assert len(claim(postgres, 5 * PAGE, worker)) == 5 * PAGE
+    assert effort.of(lambda: postgres.expired_attempts(PAGE)) == before
+
+
 PAGES = [verb for verb in VERBS if verb.startswith("list")]
 
 

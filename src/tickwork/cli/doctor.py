@@ -65,7 +65,8 @@ def examine(app: Tickwork) -> tuple[dict[str, str], list[str]]:
         "stuck leases": health.facts.get("stuck leases", str(stuck)),
         "oldest due job": _oldest(queues, now),
     }
-    return facts, [*health.warnings, *_warnings(health, live, queues, now, stuck)]
+    warnings = [*health.warnings, *_warnings(health, live, queues, now, stuck)]
+    return facts, warnings + [_undeclared(name) for name in app.schedules.undeclared()]
 
 
 def _workers(live: list[WorkerView], lost: int) -> str:
@@ -105,6 +106,13 @@ def _warnings(
     others = sorted({worker.version for worker in live} - {VERSION})
     if others:
         yield f"Workers run Tickwork {', '.join(others)}, and this is {VERSION}. Bring them to one version."
+
+
+def _undeclared(name: str) -> str:
+    return (
+        f"Schedule {name} was declared by code, and no live worker's code declares it any more. It goes on. "
+        f"If that is not meant: tickwork schedules delete {name}"
+    )
 
 
 def _print_beside(out: Console, name: str, text: str, style: str) -> None:

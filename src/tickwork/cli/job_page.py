@@ -32,7 +32,7 @@ def print_job(
     out.print(Text(f"{clean(why[:1].upper() + why[1:])}."), soft_wrap=not out.is_terminal)
     click.echo()
     for name, value in _facts(view, now):
-        _print_fact(out, name, value)
+        print_fact(out, name, value)
     if attempts:
         click.echo()
         _print_attempts(attempts, {worker.id: f"{worker.host}:{worker.pid}" for worker in workers}, now, out)
@@ -43,12 +43,15 @@ def print_job(
 
 
 def _facts(view: JobView, now: datetime) -> Iterator[tuple[str, str]]:
-    yield "arguments", _shown(view.args)
+    yield "arguments", shown_json(view.args)
     if view.result is not None:
-        yield "result", _shown(view.result)
+        yield "result", shown_json(view.result)
     yield "queue", f"{view.queue}, priority {view.priority}"
     yield "created", f"{utc(view.created_at)}, {ago(view.created_at, now)}"
     yield "due", f"{utc(view.run_at)}, {ago(view.run_at, now)}"
+    if view.tick is not None:
+        what = ", missed and caught up with" if view.tick.is_catchup else ""
+        yield "schedule", f"{view.tick.schedule}, for {utc(view.tick.scheduled_for)}{what}"
     if view.expires_at is not None:
         yield "expires", f"{utc(view.expires_at)}, {ago(view.expires_at, now)}"
     if view.ended_at is not None:
@@ -72,7 +75,7 @@ def _retries(view: JobView) -> str:
     return f"{used}, {view.crashes} crashed" if view.crashes else used
 
 
-def _print_fact(out: Console, name: str, value: str) -> None:
+def print_fact(out: Console, name: str, value: str) -> None:
     """A name, and its value beside it, folded under itself on a terminal."""
     text = Text(clean(value.strip()))
     lines = text.wrap(out, max(20, out.width - _FACTS_WIDTH)) if out.is_terminal else [text]
@@ -95,7 +98,8 @@ def _print_attempts(attempts: Sequence[AttemptView], known: dict[str, str], now:
     print_table([">TRY", "STATE", "STARTED", "TOOK", "WORKER", "ERROR"], rows, out)
 
 
-def _shown(data: bytes) -> str:
+def shown_json(data: bytes) -> str:
+    """A stored value for people, cut where it gets too long."""
     value = stored_json(data)
     text = json.dumps(value, ensure_ascii=False)
     return (

@@ -19,7 +19,7 @@ import click
 
 from tickwork.cli.base import FAILURE, NOT_FOUND, UNREACHABLE, USAGE, Group, Session, log_to_stderr, url_option
 from tickwork.cli.escape import clean_lines
-from tickwork.errors import InvalidInput, JobNotFound, StoreUnreachable, TickworkError
+from tickwork.errors import InvalidInput, JobNotFound, ScheduleNotFound, StoreUnreachable, TickworkError
 
 TOUR = """\
 Usage: tickwork COMMAND ...
@@ -46,6 +46,10 @@ Look and act:
   workers   Who is working, where, and on what.
 
 Schedules:
+  schedules list, show, next, run, pause, resume, backfill, delete.
+              tickwork schedules pause report --reason "until Monday"
+  apply     Store the schedules and calendars of a YAML file.
+              tickwork apply schedules.yaml --dry-run
   cron      What a cron expression means, and when it is due next.
               tickwork cron explain "30 2 * * MON-FRI" --tz Europe/Berlin
   import    Take over crontabs and CronJobs of Kubernetes.
@@ -67,6 +71,7 @@ Commands that print data take --json. Exit codes: 0 it worked, 1 it failed,
 """
 
 _COMMANDS = {
+    "apply": "apply",
     "cron": "cron",
     "db": "db",
     "dead": "dead",
@@ -77,6 +82,7 @@ _COMMANDS = {
     "import": "imports",
     "jobs": "jobs",
     "queues": "queues",
+    "schedules": "schedules",
     "version": "version",
     "worker": "worker",
     "workers": "workers",
@@ -158,7 +164,7 @@ def _code(error: Exception) -> int:
     match error:
         case click.UsageError() | InvalidInput():
             return USAGE
-        case JobNotFound():
+        case JobNotFound() | ScheduleNotFound():
             return NOT_FOUND
         case StoreUnreachable():
             return UNREACHABLE

@@ -43,6 +43,10 @@ STATE_STYLES = {
     "expired": "magenta",
     "released": "dim",
     "draining": "yellow",
+    "active": "green",
+    "paused": "yellow",
+    "ended": "dim",
+    "undeclared": "bold yellow",
 }
 
 
@@ -77,6 +81,8 @@ def plain(value: Any) -> Any:
             return [plain(one) for one in value]
         case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):
             return {name.name: plain(getattr(value, name.name)) for name in dataclasses.fields(value)}
+        case _ if hasattr(value, "__struct_fields__"):
+            return {name: plain(getattr(value, name)) for name in value.__struct_fields__}
         case _:
             return value
 

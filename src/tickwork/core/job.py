@@ -6,7 +6,7 @@ A job moves `queued -> running -> (queued again | an end)`. There is one road to
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -50,11 +50,10 @@ class AttemptState(StrEnum):
     RELEASED = "released"
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(msgspec.Struct, frozen=True, cache_hash=True):
     """The rules that a job carries with it: they hold even if the task's defaults change later."""
 
-    retry: RetryPolicy = field(default_factory=RetryPolicy)
+    retry: RetryPolicy = RetryPolicy()
     timeout: timedelta | None = None
     expires: timedelta | None = None
     key_for: timedelta | None = None

@@ -6,7 +6,7 @@ A store selects the columns of a job under the names of `JobView`'s fields; what
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import groupby
@@ -55,8 +55,9 @@ def decode_policy(text: str) -> Policy:
     return msgspec.json.decode(text, type=Policy)
 
 
-def encode_labels(labels: Sequence[str]) -> str:
-    return msgspec.json.encode(list(labels)).decode()
+@lru_cache(maxsize=1024)
+def encode_labels(labels: tuple[str, ...]) -> str:
+    return msgspec.json.encode(labels).decode()
 
 
 def decode_labels(text: str) -> tuple[str, ...]:
@@ -114,11 +115,13 @@ _shared = attrgetter(
 )
 
 
-def alike(jobs: Iterable[NewJob]) -> Iterator[list[NewJob]]:
+def alike(jobs: Sequence[NewJob]) -> Iterable[Sequence[NewJob]]:
     """Runs of jobs that differ only in id, arguments and key, so that the rest is worked out once for all of them.
 
     The same id twice is one job.
     """
+    if len(jobs) == 1:
+        return (jobs,)
     once = {job.id: job for job in jobs}
     return (list(group) for _, group in groupby(once.values(), _shared))
 

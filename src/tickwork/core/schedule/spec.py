@@ -147,6 +147,21 @@ _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(_StoredSpec)
 
 
+def spec_json(spec: Spec) -> dict[str, Any]:
+    """Return a Spec in JSON's own types, with all policies and the rule in words, to be looked at."""
+    said = msgspec.to_builtins(spec)
+    return {
+        "name": spec.name,
+        "kind": spec.kind,
+        "target": spec.target,
+        "args": msgspec.json.decode(spec.args),
+        "rule": {**said["rule"], "explained": spec.rule.explain()},
+        "policies": msgspec.to_builtins(spec.policies),
+        "options": said.get("options", {}),
+        "description": spec.description,
+    }
+
+
 def encode_spec(spec: Spec) -> str:
     """Return a Spec as JSON, the same text for equal ones."""
     return _encoder.encode({"version": _VERSION, "spec": spec}).decode()

@@ -47,7 +47,7 @@ def new_job(job: NewJob) -> dict[str, Any]:
     return {"id": job.id, "args": job.args.decode(), **_shared(job)}
 
 
-def new_jobs(jobs: Iterable[NewJob]) -> Iterator[dict[str, Any]]:
+def new_jobs(jobs: Sequence[NewJob]) -> Iterator[dict[str, Any]]:
     """What insert_jobs takes, for each run of jobs that are alike: mostly all of them."""
     for group in alike(jobs):
         yield {

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 GAP_S = 0.01
 SLACK_S = 0.002  # how long late calls wait for a ride once their time has come
@@ -31,7 +31,8 @@ class Notifier:
 
     def _begin(self) -> None:
         self._pid = os.getpid()
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()  # a store may be collected, and flush, just here
+        self._changed = threading.Condition(self._lock)
         self._sent_at = float("-inf")
         self._ride_at = float("-inf")
         self._late = False  # a call is still to be sent
@@ -41,33 +42,32 @@ class Notifier:
         if os.getpid() != self._pid:  # forked: the thread stayed with the parent
             self._begin()
 
-    @contextlib.contextmanager
-    def ride(self) -> Iterator[bool]:
+    def ride(self) -> Ride:
         """Around a transaction that brings work: whether it should call by itself. If not, a call follows it."""
         self._stay_in_process()
-        with self._changed:
+        return Ride(self)
+
+    def board(self) -> tuple[float, bool, bool]:
+        """When a transaction begins, whether it should call, and whether late calls depend on it."""
+        with self._lock:
             began = self._monotonic()
-            rides = began >= max(self._sent_at + GAP_S, self._ride_at)
+            rides = began >= self._sent_at + GAP_S and began >= self._ride_at
+            late = rides and self._late
             if rides:
                 self._sent_at = began
-                late, self._late = self._late, False
-        try:
-            yield rides
-        except BaseException:
-            if rides and late:
-                self.call()
-            raise
-        if rides:
-            self._ride_at = began + min((self._monotonic() - began) * SHARE, _LONGEST_S)
-        else:
-            self.call()
+                self._late = False
+        return began, rides, late
+
+    def leave(self, began: float) -> None:
+        """That transaction called, and was stored."""
+        self._ride_at = began + min((self._monotonic() - began) * SHARE, _LONGEST_S)
 
     def call(self) -> None:
         """Somebody should look for work."""
         self._stay_in_process()
         if self._late:  # what is sent then is sent after this
             return
-        with self._changed:
+        with self._lock:
             if self._monotonic() < self._due() and self._send_later():
                 return
             self._sent_at = self._monotonic()
@@ -91,7 +91,7 @@ class Notifier:
     def _keep_sending(self) -> None:
         """Send late calls at their time, until there was none for a while."""
         while True:
-            with self._changed:
+            with self._lock:
                 if not self._late:
                     self._changed.wait(_IDLE_S)
                 if not self._late:
@@ -106,9 +106,31 @@ class Notifier:
         """Send what still waits to be sent."""
         if os.getpid() != self._pid:
             return
-        with self._changed:
+        with self._lock:
             late, self._late = self._late, False
             if not late:
                 return
             self._sent_at = self._monotonic()
         self._send()
+
+
+class Ride:
+    """The block around a transaction that brings work. (A generator would take longer than all the rest of it.)"""
+
+    __slots__ = ("_began", "_late", "_notifier", "_rides")
+
+    def __init__(self, notifier: Notifier) -> None:
+        self._notifier = notifier
+
+    def __enter__(self) -> bool:
+        self._began, self._rides, self._late = self._notifier.board()
+        return self._rides
+
+    def __exit__(self, raised: type[BaseException] | None, *_: object) -> None:
+        if raised is not None:
+            if self._late:
+                self._notifier.call()
+        elif self._rides:
+            self._notifier.leave(self._began)
+        else:
+            self._notifier.call()

@@ -8,16 +8,13 @@ process that was forked makes its own.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
-import threading
-from collections.abc import Iterator
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import psycopg
 from psycopg import conninfo
-from psycopg.pq import TransactionStatus
 
 from tickwork.errors import InvalidInput, StoreNotOurs, StoreUnreachable
 from tickwork.store.postgres.failures import cannot_connect
@@ -131,32 +128,18 @@ class Pool:
     def _begin(self) -> None:
         self._pid = os.getpid()
         self._idle: list[Connection] = []
-        self._free = threading.BoundedSemaphore(self._size)
+        self._tickets: SimpleQueue[None] = SimpleQueue()
+        for _ in range(self._size):
+            self._tickets.put(None)
 
-    @contextlib.contextmanager
-    def lend(self) -> Iterator[Connection]:
+    def lend(self) -> Loan:
         """A connection outside of any transaction. One that comes back broken or busy is closed."""
         if os.getpid() != self._pid:
             _inherited.extend(self._idle)
             self._begin()
-        free, idle = self._free, self._idle
-        if not free.acquire(timeout=WAIT_S):
-            raise StoreUnreachable(
-                f"all {self._size} connections to {self._server.where} were busy for {WAIT_S:.0f} s. Nothing was done."
-            )
-        try:
-            connection = self._take(idle)
-            try:
-                yield connection
-            finally:
-                if connection.info.transaction_status == TransactionStatus.IDLE:
-                    idle.append(connection)
-                else:
-                    connection.close()
-        finally:
-            free.release()
+        return Loan(self, self._tickets, self._idle)
 
-    def _take(self, idle: list[Connection]) -> Connection:
+    def take(self, idle: list[Connection]) -> Connection:
         """An idle connection that is still good, else a new one."""
         while idle:
             connection = idle.pop()
@@ -165,10 +148,45 @@ class Pool:
             connection.close()
         return self._server.connect(ours=self._ours)
 
+    def exhausted(self) -> StoreUnreachable:
+        return StoreUnreachable(
+            f"all {self._size} connections to {self._server.where} were busy for {WAIT_S:.0f} s. Nothing was done."
+        )
+
     def close(self) -> None:
         if os.getpid() == self._pid:
             while self._idle:
                 self._idle.pop().close()
+
+
+class Loan:
+    """The block in which a connection is lent. (A generator would take longer than all the rest of it.)"""
+
+    __slots__ = ("_connection", "_idle", "_pool", "_tickets")
+
+    def __init__(self, pool: Pool, tickets: SimpleQueue[None], idle: list[Connection]) -> None:
+        self._pool = pool
+        self._tickets = tickets
+        self._idle = idle
+
+    def __enter__(self) -> Connection:
+        try:
+            self._tickets.get(timeout=WAIT_S)
+        except Empty:
+            raise self._pool.exhausted() from None
+        try:
+            self._connection = self._pool.take(self._idle)
+        except BaseException:
+            self._tickets.put(None)
+            raise
+        return self._connection
+
+    def __exit__(self, *_: object) -> None:
+        if self._connection.is_idle():
+            self._idle.append(self._connection)
+        else:
+            self._connection.close()
+        self._tickets.put(None)
 
 
 # Connections of the parent, in a forked child: kept, since to close one would say goodbye in the parent's name.

@@ -172,7 +172,7 @@ class PostgresStore(PostgresSchedules):
         if tx is not None:
             self._check_first()
             return run_inside(tx, self._steps.insert_and_call(jobs, self._now(), by))
-        if by is None and all(job.key is None for job in jobs):
+        if by is None and not any(job.key for job in jobs):
             inserting = self._steps.inserting
             with self._notifier.ride() as rides:
                 self._perform(lambda one: one.run_together(inserting(jobs, one.now, one.again, rides)))

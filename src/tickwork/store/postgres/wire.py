@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import re
 import select
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from typing import Any
 
 import psycopg
 from psycopg.adapt import Transformer
 from psycopg.errors import error_from_result
-from psycopg.pq import ExecStatus
+from psycopg.pq import ConnStatus, ExecStatus, TransactionStatus
 from psycopg.pq.abc import PGresult
 
 from tickwork.store.postgres.adapters import Rows, Statement
 
 _PLACE = re.compile(r"%\((\w+)\)s")
-_INPUT, _BOTH_WAYS = select.POLLIN, select.POLLIN | select.POLLOUT
 
 
 class Connection(psycopg.Connection[tuple[Any, ...]]):
@@ -47,7 +46,10 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
 
     def _send(self, sql: str, values: dict[str, Any]) -> None:
         text, names = _numbered(sql)
-        wired = [_wired(values[name]) for name in names]
+        given = [values[name] for name in names]
+        wired = [None if value is None else str(value).encode() for value in given]
+        if b"\0" in b"".join(filter(None, wired)):
+            raise psycopg.DataError("PostgreSQL cannot store a text with a zero byte")
         name = self._name(sql)
         if name is None:
             self.pgconn.send_query_params(text, wired)
@@ -56,10 +58,8 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
 
     def _name(self, sql: str) -> bytes | None:
         """What a statement is prepared as; None behind a pooler, where the next one may run on another session."""
-        if self.prepare_threshold is None:
-            return None
         name = self._names.get(sql)
-        if name is None:
+        if name is None and self.prepare_threshold is not None:
             name = b"tickwork_%d" % len(self._names)
             self.pgconn.send_prepare(name, _numbered(sql)[0])
             self._rows(self._answers()[-1])
@@ -72,39 +72,35 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
 
     def _answers(self, last: ExecStatus | None = None) -> list[PGresult]:
         """Everything that the server says to what was sent: up to the end, or to what ends a pipeline."""
-        return list(self._answering(last))
-
-    def _answering(self, last: ExecStatus | None) -> Iterator[PGresult]:
-        while self.pgconn.flush():
-            self._wait(_BOTH_WAYS)
+        pgconn, results = self.pgconn, list[PGresult]()
+        while pgconn.flush():
+            self._both_ways.poll()
+            pgconn.consume_input()
         while True:
-            while self.pgconn.is_busy():
-                self._wait(_INPUT)
-            result = self.pgconn.get_result()
-            if result is None and last is None:
-                return
-            if result is not None and result.status == last:
-                return
+            while pgconn.is_busy():
+                self._input.poll()
+                pgconn.consume_input()
+            result = pgconn.get_result()
+            if (result is None and last is None) or (result is not None and result.status == last):
+                return results
             if result is not None:
-                yield result
-
-    def _wait(self, events: int) -> None:
-        self._poll.modify(self.pgconn.socket, events)
-        self._poll.poll()
-        self.pgconn.consume_input()
+                results.append(result)
 
     @cached_property
-    def _poll(self) -> select.poll:
-        poll = select.poll()
-        poll.register(self.pgconn.socket, _INPUT)
-        return poll
+    def _input(self) -> select.poll:
+        return _polling(self.pgconn.socket, select.POLLIN)
+
+    @cached_property
+    def _both_ways(self) -> select.poll:
+        return _polling(self.pgconn.socket, select.POLLIN | select.POLLOUT)
 
     def is_quiet(self) -> bool:
         """False when the server has said something unasked, which it does above all to end a connection."""
-        if self.closed:
-            return False
-        self._poll.modify(self.pgconn.socket, _INPUT)
-        return not self._poll.poll(0)
+        return self.pgconn.status != ConnStatus.BAD and not self._input.poll(0)
+
+    def is_idle(self) -> bool:
+        """True when it is outside of any transaction, and has nothing under way."""
+        return self.pgconn.transaction_status == TransactionStatus.IDLE
 
     def _rows(self, result: PGresult) -> Rows:
         if result.status == ExecStatus.COMMAND_OK:
@@ -116,17 +112,14 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         return transformer.load_rows(0, result.ntuples, tuple)
 
 
+def _polling(descriptor: int, events: int) -> select.poll:
+    poll = select.poll()
+    poll.register(descriptor, events)
+    return poll
+
+
 @lru_cache(maxsize=256)
 def _numbered(sql: str) -> tuple[bytes, tuple[str, ...]]:
     """A statement with numbers in the places of its values, and the values' names in their order."""
     names = tuple(dict.fromkeys(_PLACE.findall(sql)))
     return _PLACE.sub(lambda place: f"${names.index(place[1]) + 1}", sql).encode(), names
-
-
-def _wired(value: Any) -> bytes | None:
-    if value is None:
-        return None
-    text = (value if isinstance(value, str) else str(value)).encode()
-    if b"\0" in text:
-        raise psycopg.DataError("PostgreSQL cannot store a text with a zero byte")
-    return text

@@ -25,7 +25,7 @@ from tickwork.errors import MixedDrivers, StoreError, StoreFull, StoreNotOurs, S
 BUSY_S = 5.0
 _BUSY_NAP_S = 0.0005
 MOUNTS = Path("/proc/mounts")
-_PRAGMAS = "PRAGMA synchronous=FULL;\nPRAGMA journal_size_limit=67108864;"
+_PRAGMAS = "PRAGMA synchronous=FULL;\nPRAGMA journal_size_limit=67108864;\nPRAGMA wal_autocheckpoint=4000;"  # pages
 _NETWORK = frozenset(
     [
         "nfs",

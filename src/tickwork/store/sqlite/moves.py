@@ -57,7 +57,7 @@ def insert(transaction: Transaction, jobs: Sequence[NewJob], *, known: bool) -> 
         inserted = insert(transaction, [job for job in jobs if job.id not in stored], known=False)
         stands = iter(inserted)
         return [job.id if job.id in stored else next(stands) for job in jobs]
-    if all(job.key is None for job in jobs):
+    if not any(job.key for job in jobs):
         _insert_new(transaction, jobs)
         return [job.id for job in jobs]
     kept, places = codec.one_for_each_key(jobs)

@@ -28,7 +28,7 @@ FROM
 -- :insert_job_and_call
 -- The same, and its commit wakes the workers.
 -- include insert_job
-RETURNING pg_notify(%(channel)s, '')
+CROSS JOIN (SELECT pg_notify(%(channel)s, '')) AS called
 
 -- :due
 -- When a job was stored and when it is due, by the database's clock.

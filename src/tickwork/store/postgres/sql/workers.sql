@@ -51,7 +51,11 @@ SELECT r.job_id::text, r.attempt, r.worker, j.policy, r.failures, r.crashes, r.a
 FROM   tickwork.running r JOIN tickwork.jobs j ON j.id = r.job_id WHERE r.worker = %(worker)s ORDER BY r.job_id
 
 -- :expired_attempts
+-- First who was lost, and then what they held: where nobody was, running is not looked at, however many dead rows it has.
+WITH lost AS MATERIALIZED (
+    SELECT w.id FROM tickwork.workers w WHERE w.lease_until < coalesce(%(now)s::timestamptz, clock_timestamp())
+)
 SELECT r.job_id::text, r.attempt, r.worker, j.policy, r.failures, r.crashes, r.alone
-FROM   tickwork.workers w JOIN tickwork.running r ON r.worker = w.id JOIN tickwork.jobs j ON j.id = r.job_id
-WHERE  w.lease_until < coalesce(%(now)s::timestamptz, clock_timestamp())
+FROM   lost CROSS JOIN LATERAL (SELECT * FROM tickwork.running r WHERE r.worker = lost.id OFFSET 0) r
+JOIN   tickwork.jobs j ON j.id = r.job_id
 LIMIT  %(limit)s::bigint

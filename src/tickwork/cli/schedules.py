@@ -1,0 +1,304 @@
+"""`tickwork schedules`: which there are, when they are due, what became of it; and to run, pause, backfill, delete."""
+
+from __future__ import annotations
+
+import getpass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tickwork.cli.base import FAILURE, Group, Session, json_option, pass_session, url_option
+from tickwork.cli.output import ago, console, count_of, plain, print_json, print_table, state_text, utc
+from tickwork.errors import InvalidInput, ScheduleNotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tickwork.app import Tickwork
+    from tickwork.cli.output import Row
+    from tickwork.schedules import Schedule
+
+_SHOWN_FIRES = 10
+_SHOWN_NEXT = 5
+
+
+@click.group(
+    cls=Group,
+    example='tickwork schedules list\ntickwork schedules pause report --reason "until Monday"\n'
+    "tickwork schedules backfill report 2026-11-01 2026-11-08 --max-parallel 4",
+)
+def schedules() -> None:
+    """See schedules and what became of their occurrences, and act on them."""
+
+
+@schedules.command("list", example="tickwork schedules list --json")
+@json_option
+@url_option
+@pass_session
+def list_schedules(session: Session, /, as_json: bool) -> None:
+    """List all schedules, with their next occurrence."""
+    app = session.app()
+    found, now = [app.schedules.handle(view) for view in app.schedules.views()], app.store.now()
+    undeclared = set(app.schedules.undeclared())
+    if as_json:
+        print_json({"items": [_schedule_json(one, one.name in undeclared) for one in found]})
+        return
+    if not found:
+        click.echo("No schedules yet. Code declares them with @app.task(schedule=...), files with: tickwork apply FILE")
+        return
+    rows = [_row(one, now, one.name in undeclared) for one in found]
+    print_table(["NAME", "STATE", "NEXT", "TARGET", "WHEN"], rows)
+    if undeclared:
+        click.echo(f"\n{_undeclared_note(sorted(undeclared))}", err=True)
+
+
+def _row(schedule: Schedule, now: datetime, undeclared: bool) -> Row:
+    view, dues = schedule.view, schedule.next(1)
+    state = "undeclared" if undeclared and view.paused_at is None else schedule.state
+    next_due = ago(dues[0], now) if dues and view.paused_at is None else ""
+    return [view.name, state_text(state), next_due, view.spec.target, view.spec.rule.explain()]
+
+
+def _undeclared_note(names: Sequence[str]) -> str:
+    return (
+        f"No live worker's code declares {', '.join(names)} any more; it goes on all the same. "
+        f"Delete it: tickwork schedules delete {names[0]}"
+    )
+
+
+def _schedule_json(schedule: Schedule, undeclared: bool) -> dict[str, Any]:
+    from tickwork.core.schedule.spec import spec_json
+
+    view = schedule.view
+    fields = {name: plain(getattr(view, name)) for name in ("paused_at", "paused_by", "paused_why", "created_at")}
+    return {
+        **spec_json(view.spec),
+        "state": schedule.state,
+        "is_declared": view.is_declared,
+        "is_undeclared": undeclared,
+        "next_due_at": next(iter(schedule.next(1)), None),
+        "run_count": view.standing.run_count,
+        "live_count": view.standing.live_count,
+        "handled_at": view.standing.handled_at,
+        **fields,
+        "edited_at": view.edited_at,
+    }
+
+
+@schedules.command("show", example="tickwork schedules show report")
+@click.argument("name")
+@json_option
+@url_option
+@pass_session
+def show(session: Session, /, name: str, as_json: bool) -> None:
+    """Show all about a schedule: rule, policies, what comes, and what became of the last occurrences."""
+    app = session.app()
+    schedule, undeclared = app.schedules[name], name in app.schedules.undeclared()
+    fires, dues = schedule.fires(_SHOWN_FIRES), schedule.next(_SHOWN_NEXT)
+    if as_json:
+        print_json({**_schedule_json(schedule, undeclared), "next": dues, "fires": fires})
+        return
+    from tickwork.cli.schedule_page import print_schedule
+
+    print_schedule(schedule.view, schedule.state, dues, fires, app.store.now())
+    if undeclared:
+        click.echo(f"\n{_undeclared_note([name])}", err=True)
+
+
+@schedules.command("next", example="tickwork schedules next report -n 10")
+@click.argument("name")
+@click.option("-n", "count", metavar="N", type=click.IntRange(1, 1000), default=5, show_default=True, help="How many.")
+@json_option
+@url_option
+@pass_session
+def next_dues(session: Session, /, name: str, count: int, as_json: bool) -> None:
+    """Say when a schedule is next due. Days on which clocks change are marked."""
+    from zoneinfo import ZoneInfo
+
+    from tickwork.core.schedule.preview import clock_change
+
+    app = session.app()
+    schedule, now = app.schedules[name], app.store.now()
+    dues, zone = schedule.next(count), schedule.spec.rule.zone
+    if as_json:
+        print_json({"items": [{"due_at": due, "clock_change": clock_change(zone, due)} for due in dues]})
+    elif not dues:
+        click.echo(f"Nothing more of {name} is due{_because(schedule)}.")
+    else:
+        rows = [
+            [due.astimezone(ZoneInfo(zone)).strftime("%a %Y-%m-%d %H:%M:%S %Z"), ago(due, now), _change(zone, due)]
+            for due in dues
+        ]
+        print_table(["DUE", "", "CLOCKS"], rows)
+
+
+def _because(schedule: Schedule) -> str:
+    return " as long as a run of it lives" if schedule.view.standing.live_count else ""
+
+
+def _change(zone: str, due: datetime) -> str:
+    from tickwork.core.schedule.preview import clock_change
+
+    return clock_change(zone, due) or ""
+
+
+@schedules.command("run", example="tickwork schedules run report")
+@click.argument("name")
+@json_option
+@url_option
+@pass_session
+def run(session: Session, /, name: str, as_json: bool) -> None:
+    """Start a schedule now, outside of its rule. Nothing else of it changes."""
+    job = session.app().schedules[name].run()
+    print_json({"id": job.id}) if as_json else click.echo(job.id)
+
+
+@schedules.command("pause", example='tickwork schedules pause report --reason "until Monday"')
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@click.option("--reason", metavar="TEXT", help="Shown to whoever asks why.")
+@json_option
+@url_option
+@pass_session
+@click.pass_context
+def pause(ctx: click.Context, session: Session, /, names: tuple[str, ...], reason: str | None, as_json: bool) -> None:
+    """Have schedules start nothing from now on. Runs that live go on."""
+    _act(ctx, session, names, lambda one: one.pause(reason, by=getpass.getuser()), "paused", as_json)
+
+
+@schedules.command("resume", example="tickwork schedules resume report")
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@json_option
+@url_option
+@pass_session
+@click.pass_context
+def resume(ctx: click.Context, session: Session, /, names: tuple[str, ...], as_json: bool) -> None:
+    """Have paused schedules go on. What came due meanwhile was missed: their catch-up policy judges it."""
+    _act(ctx, session, names, lambda one: one.resume(), "resumed", as_json)
+
+
+@schedules.command("delete", example="tickwork schedules delete report")
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@json_option
+@url_option
+@pass_session
+@click.pass_context
+def delete(ctx: click.Context, session: Session, /, names: tuple[str, ...], as_json: bool) -> None:
+    """Delete schedules and the records of their fires. Their jobs go on; one that code declares comes back with it."""
+    _act(ctx, session, names, lambda one: one.delete(), "deleted", as_json)
+
+
+def _act(
+    ctx: click.Context,
+    session: Session,
+    names: Sequence[str],
+    act: Callable[[Schedule], bool],
+    verb: str,
+    as_json: bool,
+) -> None:
+    """Do something to schedules, all of which must be there; exit with 1 when one stayed as it was."""
+    app = session.app()
+    found = _found(app, names)
+    changed = [one.name for one in found if act(one)]
+    left = [one.name for one in found if one.name not in changed]
+    if as_json:
+        print_json({verb: changed, "unchanged": left})
+    elif changed:
+        click.echo(f"{verb.capitalize()} {', '.join(changed)}.")
+    for name in left:
+        click.echo(f"error: {name} was not {verb}: it is so already.", err=True)
+    if left:
+        ctx.exit(FAILURE)
+
+
+def _found(app: Tickwork, names: Sequence[str]) -> list[Schedule]:
+    views = app.store.get_schedules(names)
+    missing = [name for name in names if name not in views]
+    if missing:
+        raise ScheduleNotFound(f"there is no schedule {missing[0]!r}. See which there are: tickwork schedules list")
+    return [app.schedules.handle(views[name]) for name in dict.fromkeys(names)]
+
+
+@schedules.command(
+    "backfill",
+    example="tickwork schedules backfill report 2026-11-01 2026-11-08T12:00:00+01:00 --max-parallel 4 --dry-run",
+)
+@click.argument("name")
+@click.argument("start", metavar="FROM")
+@click.argument("end", metavar="TO")
+@click.option(
+    "--max-parallel", metavar="N", type=click.IntRange(1, 1000), default=1, show_default=True, help="Jobs at a time."
+)
+@click.option("--dry-run", is_flag=True, help="Say for which occurrences it would run, and start nothing.")
+@json_option
+@url_option
+@pass_session
+@click.pass_context
+def backfill(
+    ctx: click.Context,
+    session: Session,
+    /,
+    name: str,
+    start: str,
+    end: str,
+    max_parallel: int,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Run a schedule for its occurrences from FROM to TO, the oldest first, and wait for the jobs.
+
+    FROM and TO are instants; without an offset, in the zone of the schedule's rule. An occurrence that was backfilled
+    in the last 30 days is not run again.
+    """
+    schedule = session.app().schedules[name]
+    zone = schedule.spec.rule.zone
+    dues = schedule.backfill(_instant(start, zone), _instant(end, zone), dry_run=True)
+    if dry_run:
+        _print_dues(dues, as_json)
+        return
+    states = _run_backfill(schedule, dues, max_parallel)
+    bad = sum(count for state, count in states.items() if state != "succeeded")
+    if as_json:
+        print_json({"occurrences": len(dues), "states": states})
+    else:
+        told = ", ".join(f"{count:,} {state}" for state, count in sorted(states.items()))
+        click.echo(f"{count_of(len(dues), 'occurrence')}{f': {told}' if told else ''}.")
+    if bad:
+        ctx.exit(FAILURE)
+
+
+def _print_dues(dues: Sequence[datetime], as_json: bool) -> None:
+    if as_json:
+        print_json({"items": dues})
+        return
+    for due in dues:
+        click.echo(utc(due))
+    click.echo(f"{count_of(len(dues), 'occurrence')}; nothing was started.", err=True)
+
+
+def _run_backfill(schedule: Schedule, dues: Sequence[datetime], max_parallel: int) -> dict[str, int]:
+    """Run it, with a bar on a terminal; return how many jobs ended in which state."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    states: dict[str, int] = {}
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    bar = Progress(*columns, console=Console(stderr=True), disable=not console().is_terminal)
+    with bar:
+        task = bar.add_task(schedule.name, total=len(dues))
+        for job in schedule.backfilling(dues, max_parallel).steps():
+            states[job.state] = states.get(job.state, 0) + 1
+            bar.advance(task)
+    return states
+
+
+def _instant(text: str, zone: str) -> datetime:
+    from zoneinfo import ZoneInfo
+
+    try:
+        instant = datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidInput(
+            f"{text!r} is not an instant; write one like 2026-11-01 or 2026-11-01T12:00+01:00."
+        ) from None
+    return (instant if instant.tzinfo is not None else instant.replace(tzinfo=ZoneInfo(zone))).astimezone(UTC)

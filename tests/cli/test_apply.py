@@ -1,0 +1,122 @@
+"""`tickwork apply`: schedules and calendars from a file."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Cli
+from tickwork import Tickwork, calendar, cron, every
+
+FILE = """\
+calendars:
+  holidays: {yearly: ["12-25"], weekdays: [sat, sun]}
+schedules:
+  heartbeat:
+    shell: date -u
+    every: 1m
+  report:
+    description: The daily report
+    task: report
+    args: {to: ada@example.org, n: 3}
+    cron: 0 8 * * *
+    tz: Europe/Berlin
+    overlap: queue
+    jitter: 5s
+    start: 2026-01-01T00:00:00Z
+    calendars: [holidays]
+    queue: slow
+    retries: 5
+    paused: true
+"""
+
+
+@pytest.fixture
+def given(tmp_path: Path, file_url: str) -> Path:
+    path = tmp_path / "work.yaml"
+    path.write_text(FILE)
+    return path
+
+
+def test_a_file_is_stored_as_it_says(cli: Cli, given: Path, file_url: str) -> None:
+    assert cli.ok("apply", str(given)).splitlines()[-1] == "3 changes."
+    app = Tickwork(file_url)
+    assert app.calendars() == {"holidays": calendar(yearly=["12-25"], weekdays=["sat", "sun"])}
+    report, heartbeat = app.schedules["report"], app.schedules["heartbeat"]
+    assert (report.rule, report.state) == (cron("0 8 * * *", tz="Europe/Berlin"), "paused")
+    assert (report.policies.overlap, report.spec.options.queue, report.spec.options.retries) == ("queue", "slow", 5)
+    assert (report.spec.target, report.spec.args) == ("report", '{"to":"ada@example.org","n":3}')
+    assert report.spec.description == "The daily report"
+    assert (heartbeat.rule, heartbeat.spec.target) == (every("1m"), "shell")
+    assert heartbeat.spec.args == '{"command":"date -u"}'
+    app.close()
+
+
+def test_the_same_file_again_changes_nothing(cli: Cli, given: Path) -> None:
+    cli.ok("apply", str(given))
+    assert {one["change"] for one in cli.json("apply", str(given))["items"]} == {"unchanged"}
+
+
+def test_a_dry_run_stores_nothing(cli: Cli, given: Path) -> None:
+    assert "3 changes, not made" in cli.ok("apply", str(given), "--dry-run")
+    assert cli.json("schedules", "list") == {"items": []}
+
+
+def test_rules_of_all_kinds(cli: Cli, file_url: str, tmp_path: Path) -> None:
+    (tmp_path / "rules.yaml").write_text(
+        """\
+calendars: {closed: {weekdays: [sun]}}
+schedules:
+  a: {task: t, every: R5/2026-01-01T00:00:00Z/PT10M}
+  b: {task: t, after: 5m}
+  c: {task: t, at: ["2026-12-24T18:00:00+01:00", "2026-12-25T18:00:00+01:00"]}
+  d: {task: t, rrule: "FREQ=MONTHLY;BYDAY=-1FR", tz: Europe/Berlin}
+  e: {task: t, any_of: [{cron: 0 9 * * *, tz: Asia/Tokyo}, {all_of: [{every: 1h}, {except_on: [closed]}]}]}
+"""
+    )
+    cli.ok("apply", "rules.yaml")
+    kinds = {one["name"]: one["rule"]["kind"] for one in cli.json("schedules", "list")["items"]}
+    assert kinds == {"a": "every", "b": "after", "c": "at", "d": "rrule", "e": "any_of"}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("dags:\n  x: {}", "bad.yaml:2: dags: it is not read by this version"),
+        ("schedules:\n  a:\n    task: t\n    cron: 0 0 31 2 *", "bad.yaml:4: schedules.a.cron:"),
+        (
+            "schedules:\n  a:\n    task: t\n    evry: 1m",
+            "bad.yaml:4: schedules.a.evry: it is not a field of a schedule; did",
+        ),
+        ("schedules:\n  a: {task: t}", "bad.yaml:2: schedules.a: say when it is due"),
+        ("schedules:\n  a: {every: 1m}", "bad.yaml:2: schedules.a: say what it starts"),
+        ("schedules:\n  a: {task: t, every: 1m, cron: 0 8 * * *}", "not several"),
+        ("schedules:\n  a: {task: t, every: 1m, overlap: maybe}", "overlap must be one of"),
+        ("schedules:\n  a: {task: t, every: 1m, env: {A: b}}", "schedules.a.env: it goes with shell"),
+        ("schedules:\n  a: {shell: ls, every: 1m, args: {}}", "schedules.a.args: it goes with task"),
+        ("schedules:\n  a: {task: t, at: tomorrow}", "must be an instant"),
+        ("calendars:\n  c: {days: [mon]}", "calendars.c.days: it is not a field of a calendar"),
+        ("calendars:\n  c: {weekdays: [funday]}", "calendars.c: weekdays: 'fun' is not one"),
+        ("schedules: [1]", "it must have fields"),
+        ("schedules: {a: *x}", "aliases"),
+    ],
+)
+def test_what_cannot_be_read_is_told_with_its_place_and_nothing_is_stored(
+    cli: Cli, file_url: str, tmp_path: Path, text: str, words: str
+) -> None:
+    cli.ok("db", "upgrade")
+    (tmp_path / "bad.yaml").write_text(text)
+    result = cli("apply", "bad.yaml")
+    assert result.exit_code == 2, result.output
+    assert words in result.stderr.replace("\n", " ")
+    assert cli.json("schedules", "list") == {"items": []}
+
+
+def test_a_calendar_that_is_nowhere_is_refused(cli: Cli, file_url: str) -> None:
+    text = "schedules: {a: {task: t, every: 1m, calendars: [nowhere]}}"
+    result = cli("apply", "-", input=text)
+    assert result.exit_code == 2
+    assert "heeds the calendar 'nowhere'" in result.stderr
+
+
+def test_a_file_that_is_not_there(cli: Cli, file_url: str) -> None:
+    assert "cannot be read" in cli("apply", "nowhere.yaml").stderr
