@@ -113,7 +113,7 @@ class WorkerError(TickworkError):
 
 
 class CommandFailed(TickworkError):
-    """A command of the task `shell` did not end with exit code 0. `exit_code` is None when it could not be started."""
+    """A command of the task `shell` did not end with exit code 0. `exit_code` is None when it could not be run."""
 
     def __init__(self, exit_code: int | None, message: str) -> None:
         super().__init__(message)

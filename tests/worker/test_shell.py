@@ -113,7 +113,7 @@ def test_a_code_other_than_0_fails_the_attempt_with_the_last_lines(app: Tickwork
     assert "exit code 3" in job.why()
     assert error_of(run(app, "kill -9 $$")).endswith("CommandFailed: killed by SIGKILL; it wrote nothing")
     assert "exit code 127" in error_of(run(app, ["no-such-command"]))
-    assert "was not started: [Errno 2]" in error_of(run(app, "true", cwd="/no/such/folder"))
+    assert "could not be run: [Errno 2]" in error_of(run(app, "true", cwd="/no/such/folder"))
     assert "there is no command to run" in error_of(run(app, ""))
 
 
@@ -132,12 +132,31 @@ def test_what_it_leaves_running_ends_with_it(app: Tickwork, worker: Program) -> 
     eventually(lambda: gone(sleepers(job)[0]), 5)
 
 
+def test_what_it_leaves_writing_is_heard_for_a_moment_and_not_for_ever(app: Tickwork, worker: Program) -> None:
+    late = "exec > >(while read -r line; do sleep 0.02; echo told: $line; done); echo one; echo two"
+    job = run(app, late, interpreter="/bin/bash")
+    assert job.result(timeout=20)["lines"] == ["told: one", "told: two"]
+    began = time.monotonic()
+    assert run(app, "yes & exit 0").result(timeout=20)["exit_code"] == 0
+    assert time.monotonic() - began < 10
+
+
+def test_a_flood_drowns_neither_the_log_nor_the_workers_own_output(app: Tickwork, worker: Program) -> None:
+    job = run(app, "yes | head -c 30000000; echo >&2 enough; exit 1")
+    assert error_of(job).endswith("\ny\ny\nenough")
+    assert len(worker.said) < 12 * 1024 * 1024
+    kept = output_of(job)
+    assert len(kept) < 11 * 1024 * 1024
+    assert kept.endswith("the rest is not kept\n")
+
+
 @pytest.mark.parametrize("trap", ["", "trap '' TERM; "])
 def test_a_timeout_ends_the_whole_group_and_nothing_beside_it(app: Tickwork, worker: Program, trap: str) -> None:
     neighbour = run(app, "sleep 2; echo lived")
-    late = run(app, f"{trap}sleep 1000 & echo $! $$; wait; wait", timeout="1s")
+    late = run(app, f"{trap}sleep 1000 & echo $! $$; printf unended >&2; wait; wait", timeout="1s")
     pids = sleepers(late, 2)
     late.wait(timeout=20)
+    assert output_of(late).endswith("\nunended\n")
     assert [one.state for one in late.attempts()] == ["timed_out"]
     eventually(lambda: all(map(gone, pids)), 5)
     assert neighbour.result(timeout=20)["stdout"] == "lived\n"

@@ -136,7 +136,9 @@ def _tell(imported: Imported, stored: bool) -> None:
     click.echo(f"{'Imported' if stored else 'Would import'} {count}:\n")
     print_table(["NAME", "DUE", "COMMAND"], [_row(spec) for spec in imported.specs], console())
     if stored:
-        click.echo("\nCommands are run by workers that were started for it: tickwork worker --shell")
+        click.echo(
+            "\nSee them: tickwork schedules list. Workers run commands when they are told to: tickwork worker --shell"
+        )
 
 
 def _row(spec: Spec) -> list[str]:

@@ -18,10 +18,12 @@ from contextvars import copy_context
 from functools import partial
 from typing import IO, Literal, cast
 
+from tickwork.clock import SystemClock
 from tickwork.worker.guard import Guard
 
 Stream = Literal["stdout", "stderr"]
 LOOK_S = 0.05  # how soon it is noticed that a signal is to be sent, or that only what was left running holds the pipes
+LINGER_S = 1.0  # what was left running may write for so long, as in `exec > >(tee log)`
 _FIRST_LOOK_S = 0.001
 _CHUNK = 65_536
 # The first line of stdin opens the gate; what follows it is the command's own. Without one, the worker is gone.
@@ -52,6 +54,7 @@ class Command:
         self.done = threading.Event()
         self.exit_code: int | None = None
         self.error: Exception | None = None
+        self._clock = SystemClock()
         self._unwanted = False
         self._thread = threading.Thread(
             target=copy_context().run, args=(self._run,), name="tickwork-command", daemon=True
@@ -110,12 +113,13 @@ class Command:
                 _guard().remove(process.pid)
 
     def _pump(self, process: subprocess.Popen[bytes]) -> None:
-        """Feed and read it until its pipes are closed, or it has ended and nothing more is in them."""
+        """Feed and read it until its pipes are closed, or it has ended and they are quiet, or it ended a while ago."""
         moves: list[tuple[IO[bytes] | None, int, Callable[[int], bool]]] = [
             (process.stdin, selectors.EVENT_WRITE, self._feed),
             (process.stdout, selectors.EVENT_READ, partial(self._read, "stdout")),
             (process.stderr, selectors.EVENT_READ, partial(self._read, "stderr")),
         ]
+        ended_at: float | None = None
         with selectors.DefaultSelector() as pipes, ExitStack() as stack:
             for pipe, events, move in moves:
                 if pipe is not None:
@@ -128,7 +132,9 @@ class Command:
                         pipes.unregister(key.fileobj)
                         cast(IO[bytes], key.fileobj).close()
                 self._send_signals(process.pid)
-                if not ready and _has_ended(process.pid):
+                if ended_at is None and _has_ended(process.pid):
+                    ended_at = self._clock.monotonic()
+                if ended_at is not None and (not ready or self._clock.monotonic() - ended_at > LINGER_S):
                     return
 
     def _feed(self, pipe: int) -> bool:

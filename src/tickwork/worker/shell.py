@@ -18,13 +18,14 @@ from tickwork.context import CurrentJob, current_job
 from tickwork.core.payload import storable
 from tickwork.errors import CommandFailed, Interrupted, InvalidArguments, InvalidOption, WorkerError
 from tickwork.task import TaskRegistry
+from tickwork.worker.capture import LOG_LIMIT
 from tickwork.worker.command import Command, Stream
 
 NAME = "shell"
 STDOUT_LIMIT = 64 * 1024  # bytes of the result; written twice and escaped they are still below the cap of results
 LINE_LIMIT = 4096  # characters of a line that has no end yet; then it is passed on in pieces
 TAIL_LIMIT = 2000  # characters that an error quotes
-TERM_GRACE_S = 0.2  # between SIGTERM and SIGKILL, within the time that an interrupted handler has
+TERM_GRACE_S = 0.1  # between SIGTERM and SIGKILL, within the time that an interrupted handler has
 _LOOK_S = 0.1
 
 
@@ -62,8 +63,10 @@ def shell(
     if not any(arguments) or not command:
         raise InvalidArguments("there is no command to run.")
     running = Command(arguments, _environment(job, env or {}), cwd, (stdin or "").encode(), output.feed)
-    _await(running, job)
-    output.close()
+    try:
+        _await(running, job)
+    finally:
+        output.close()
     return output.judged(running, arguments[0])
 
 
@@ -99,6 +102,7 @@ class _Output:
         self._kept = bytearray()
         self._truncated = False
         self._tail = ""
+        self._passed_on = 0
 
     def feed(self, stream: Stream, data: bytes) -> None:
         if stream == "stdout":
@@ -120,14 +124,17 @@ class _Output:
             self._pass_on(stream, f"{left}\n" if left else "")
 
     def _pass_on(self, stream: str, text: str) -> None:
-        if text:
-            self._tail = (self._tail + text[-TAIL_LIMIT:])[-TAIL_LIMIT:]
+        if not text:
+            return
+        self._tail = (self._tail + text[-TAIL_LIMIT:])[-TAIL_LIMIT:]
+        if self._passed_on <= LOG_LIMIT:  # the log keeps no more, and the worker's own output shall not be flooded
             (sys.stdout if stream == "stdout" else sys.stderr).write(text)
+        self._passed_on += len(text)
 
     def judged(self, ran: Command, name: str) -> Ran:
         """The result. Raises CommandFailed, with the last lines."""
         if ran.error is not None:
-            raise CommandFailed(None, f"{name!r} was not started: {ran.error}")
+            raise CommandFailed(None, f"{name!r} could not be run: {ran.error}")
         if ran.exit_code != 0:
             raise CommandFailed(ran.exit_code, _how(ran.exit_code or 0) + _quoted(self._tail))
         text = storable(self._kept.decode("utf-8", "replace"))

@@ -1,0 +1,43 @@
+"""What `--yaml` prints is what `tickwork apply` reads: the same schedules, by either way."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tests.importers.test_cronjob import FULL, cronjob, read
+from tests.importers.test_crontab import ANACRON, CERTBOT, DEBIAN, E2SCRUB, FEDORA, LARAVEL, MDADM, PHP
+from tickwork.core.schedule.spec import Spec
+from tickwork.core.stored_signature import StoredSignature
+from tickwork.importers.as_yaml import specs_as_yaml
+from tickwork.importers.crontab import read_crontab
+from tickwork.importers.declared import read_declared
+
+ODD = r"""
+HOME="/srv/a: b"
+YES=on
+NUMBER=007
+RANDOM_DELAY=45
+# yes: this is # odd
+0~30 ~ * * * printf '\%s' "- 'a': \"b\" # c" %one%%three
+@weekly true
+"""
+
+
+def applied(specs: list[Spec]) -> list[Spec]:
+    def encode(task: str, arguments: Mapping[str, Any]) -> bytes:
+        return StoredSignature(None).encode((), arguments, task)
+
+    return read_declared(specs_as_yaml(specs), encode, file="f.yaml").specs
+
+
+def test_crontabs_come_back_from_yaml() -> None:
+    for system, text in ((True, DEBIAN + E2SCRUB + PHP + ANACRON + CERTBOT + MDADM + FEDORA), (False, LARAVEL + ODD)):
+        imported = read_crontab(text.encode(), file="f", system=system, tz="Europe/Berlin")
+        assert imported.errors == []
+        assert len(imported.specs) > 2
+        assert applied(imported.specs) == imported.specs
+
+
+def test_cronjobs_come_back_from_yaml() -> None:
+    imported = read(FULL, cronjob("a"), cronjob("b", schedule="@every 1500ms", concurrencyPolicy="Replace"))
+    assert imported.errors == []
+    assert applied(imported.specs) == imported.specs
