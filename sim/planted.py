@@ -269,11 +269,6 @@ def _due_from_now() -> AbstractContextManager[object]:
     return mock.patch.object(scheduler, "decide", decide)
 
 
-def _never_ending_runs() -> AbstractContextManager[object]:
-    """A run that has ended is taken for one that lives: what waits for its end waits for ever."""
-    return _statement("to_look_at", "r.awaited = 1 AND", "r.awaited = 2 AND")
-
-
 PLANTS = (
     _bug("1 finish without the attempt", _finish_without_attempt, "S5", "S6"),
     _bug("2 finish without the state", _finish_without_state, "S6"),
@@ -284,7 +279,6 @@ PLANTS = (
     _bug("7 reaper does not look again", _reaper_without_recheck, "S4", plan=_SLOW_REAPERS),
     _bug("8 a schedule moved whatever its version", _move_without_version, "TICK", "ERR"),
     _bug("9 the next due counted from now", _due_from_now, "TICK"),
-    _bug("the end of a run is not noticed", _never_ending_runs, "L1", "TICK"),
     _bug("16 priority ignored in a batch", _priority_ignored, "S13"),
     _bug("17 key released before the end", _key_released_early, "S9", "KEY"),
     _bug("18 retry without cap", _retry_without_cap, "S21"),
