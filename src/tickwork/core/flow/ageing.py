@@ -1,20 +1,21 @@
 """Ageing: what is least urgent starts too, in bounded time, and what is urgent keeps at least half of the room.
 
-A job that has been due for longer than AGE is *aged*. Aged jobs may take up to half of each claim, the one that was due
-first before the others and whatever their priority; the rest goes by priority as ever. So a job of the lowest priority
-waits for AGE, and then for as long as half of the workers need for what was due before it, however much urgent work
-comes in. Where nothing is aged nothing changes.
+A job that has been due for longer than AGE is *aged*. Aged jobs may take up to half of each claim before the others.
+The priorities that have some take turns at it, each with the job that was due first; the rest goes by priority as ever.
+So a job waits for AGE, and then for what was due before it of its own priority, which has at least a twentieth of the
+workers (half of them over ten priorities), however much comes in of the others. Where nothing is aged nothing changes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import NamedTuple
 
 from tickwork.core.flow.reading import to_us
 from tickwork.core.ids import JobId
+from tickwork.core.job import LOWEST_PRIORITY
 
 AGE = timedelta(minutes=5)
 
@@ -27,17 +28,14 @@ class Due(NamedTuple):
     id: JobId
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
-    """How many of a claim aged jobs may take before the others, and what is left of a half for the next claim."""
+class Turn(NamedTuple):
+    """What a worker remembers from one claim to the next: half a place that is left, and whose turn is next."""
 
-    aged: int
-    carry: int
+    carry: int = 0
+    priority: int = LOWEST_PRIORITY
 
 
-def aged_share(count: int, carry: int = 0) -> Share:
-    """Return the half of a claim of `count` jobs. The carry, 0 or 1, makes the halves of odd claims come out even."""
-    return Share(*divmod(count + carry, 2)) if count else Share(0, carry)
+FIRST_TURN = Turn()
 
 
 def aged_before_us(now_us: int, age: timedelta = AGE) -> int:
@@ -45,12 +43,33 @@ def aged_before_us(now_us: int, age: timedelta = AGE) -> int:
     return now_us - to_us(age)
 
 
-def choose(due: Iterable[Due], count: int, now_us: int, *, carry: int = 0, age: timedelta = AGE) -> list[Due]:
-    """Return the jobs that a claim takes: what the stores' statements select, told without SQL."""
+def aged_places(count: int, aged: Mapping[int, int], turn: Turn) -> tuple[dict[int, int], Turn]:
+    """Return how many places of a claim go to the oldest of each priority, and the next turn.
+
+    `aged` says how many aged jobs wait of each priority: counted up to `count` is enough.
+    """
+    places, carry = divmod(count + turn.carry, 2)
+    given: Counter[int] = Counter()
+    priority = turn.priority
+    for _ in range(min(places, sum(aged.values()))):
+        while given[priority] >= aged.get(priority, 0):
+            priority = (priority - 1) % (LOWEST_PRIORITY + 1)
+        given[priority] += 1
+        priority = (priority - 1) % (LOWEST_PRIORITY + 1)
+    return {some: number for some, number in given.items() if number}, Turn(carry, priority)
+
+
+def choose(due: Iterable[Due], count: int, now_us: int, turn: Turn = FIRST_TURN) -> tuple[list[Due], Turn]:
+    """Return the jobs that a claim takes, and the next turn: what the stores' statements select, told without SQL."""
     waiting = sorted(due)
-    before_us = aged_before_us(now_us, age)
-    by_age = sorted((job for job in waiting if job.run_at_us < before_us), key=lambda job: (job.run_at_us, job.id))
-    first = by_age[: aged_share(count, carry).aged]
+    before_us = aged_before_us(now_us)
+    aged = Counter(job.priority for job in waiting if job.run_at_us < before_us)
+    places, turn = aged_places(count, aged, turn)
+    first: list[Due] = []
+    for job in waiting:
+        if places.get(job.priority, 0) > 0:
+            places[job.priority] -= 1
+            first.append(job)
     taken = set(first)
     rest = [job for job in waiting if job not in taken]
-    return first + rest[: max(0, count - len(first))]
+    return first + rest[: count - len(first)], turn

@@ -109,7 +109,7 @@ class Rate(LimitValue, frozen=True, tag="rate", kw_only=True):
         read_whole("burst", self.burst, 0, LARGEST)
         if not timedelta(0) < self.period <= _LONGEST_PERIOD:
             raise InvalidOption(f"rate: a period is more than 0 and at most {_LONGEST_PERIOD.days} days.")
-        if self.interval_us < _SHORTEST_INTERVAL_US:
+        if self.count * _SHORTEST_INTERVAL_US > to_us(self.period):
             raise InvalidOption("rate: 10,000 a second is the most that a limit can count; leave it out for more.")
         _refuse_heavy(self)
 
@@ -174,17 +174,18 @@ def _slot(limit: AnyLimit, arguments: Mapping[str, Any], tenant: str | None, lab
     return Slot(limit.name or "", key_text(limit.key, arguments, tenant, labels), weight)
 
 
-def _owned(owner: str, number: int, limit: Any, parameters: Collection[str] | None) -> AnyLimit:
-    if isinstance(limit, str):
-        limit = Shared(name=limit)
+def _owned(owner: str, number: int, given: Any, parameters: Collection[str] | None) -> AnyLimit:
+    limit: AnyLimit = Shared(name=given) if isinstance(given, str) else given
     if not isinstance(limit, Concurrency | Rate | Shared):
         raise InvalidOption(
             f"limits of {owner}: {shown(limit)} is no limit. Use concurrency(...), rate(...) or a name."
         )
     if parameters is not None:
         limit = _bound_to(owner, limit, parameters)
+    if limit.name is not None:
+        return limit
     own = "sequence" if isinstance(limit, Concurrency) and limit.in_order else number
-    return limit if limit.name is not None else msgspec.structs.replace(limit, name=f"{owner}#{own}")
+    return msgspec.structs.replace(limit, name=f"{owner}#{own}")
 
 
 def _bound_to(owner: str, limit: AnyLimit, parameters: Collection[str]) -> AnyLimit:

@@ -21,6 +21,8 @@ class Tally(msgspec.Struct, frozen=True, array_like=True):
         """Return the tally with `count` more at an instant; one before the newest stretch counts in that."""
         stretch = max(now_us * STRETCHES // window_us, self.newest)
         first, *rest = self._since(stretch) or (0,)
+        while rest and not rest[-1]:
+            rest.pop()
         return Tally(stretch, (first + count, *rest))
 
     def total(self, now_us: int, window_us: int) -> int:
