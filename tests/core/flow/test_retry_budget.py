@@ -74,15 +74,28 @@ def most_in_a_second(instants_us: list[int]) -> int:
 
 @pytest.mark.parametrize("retries_fail", [False, True])
 def test_50_000_jobs_that_fail_at_once_do_not_come_back_as_a_storm(retries_fail: bool) -> None:
+    """They had hung, say, among the steady work; a fifth of the pace, of retries too, and 100 ms of slack come back."""
     rng = Random(7)
     steady = 1000
     queue = Queue(steady)
-    queue.run(60, rng)
+    queue.run(120, rng)
     queue.fail(50_000, rng)
     queue.run(60, rng, retries_fail=retries_fail)
+    assert most_in_a_second(queue.retried) <= 0.3 * steady
+    assert len(queue.retried) > 0.18 * steady * 60
+
+
+@pytest.mark.parametrize("steady", [100, 1000])
+def test_nor_do_50_000_that_were_started_all_at_once(steady: int) -> None:
+    """A burst that fails is among the starts that the budget is a share of, and yet it stays below twice the steady."""
+    rng = Random(7)
+    queue = Queue(steady)
+    queue.run(120, rng)
+    queue.state = started(BUDGET, queue.state, 50_000, queue.now_us)
+    queue.fail(50_000, rng)
+    queue.run(120, rng, retries_fail=True)
     assert most_in_a_second(queue.retried) <= 2 * steady
-    assert most_in_a_second(queue.retried) <= 0.3 * steady  # a fifth, of retries too, and the slack of 100 ms
-    assert len(queue.retried) > 0.19 * steady * 60
+    assert len(queue.retried) > 0.2 * steady * 60
 
 
 def test_without_a_budget_they_would() -> None:
@@ -96,7 +109,7 @@ def test_without_a_budget_they_would() -> None:
 def test_all_of_them_start_in_the_end() -> None:
     rng = Random(7)
     queue = Queue(1000)
-    queue.run(60, rng)
+    queue.run(120, rng)
     queue.fail(5_000, rng)
     queue.run(30, rng)
     assert (queue.retries_due, queue.put_off) == ([], 0)
@@ -127,7 +140,7 @@ def test_what_is_put_off_is_told_until_when() -> None:
     st.lists(st.tuples(st.integers(1, 3 * SECOND), st.integers(0, 400), st.integers(0, 400)), min_size=1, max_size=60),
 )
 @settings(max_examples=100)
-def test_retries_of_a_second_are_at_most_the_share_of_the_busiest_minute_or_the_floor(
+def test_retries_of_a_second_are_at_most_the_share_of_the_busiest_window_or_the_floor(
     share: float, claims: list[tuple[int, int, int]]
 ) -> None:
     budget = RetryBudget(share=share)
@@ -137,8 +150,8 @@ def test_retries_of_a_second_are_at_most_the_share_of_the_busiest_minute_or_the_
     busiest = 0.0
     for wait_us, new, wanted in claims:
         now_us += wait_us
-        lately = sum(count for us, count in all_starts.items() if us > now_us - 60 * SECOND)
-        busiest = max(busiest, share * lately / 60)
+        lately = sum(count for us, count in all_starts.items() if us > now_us - 120 * SECOND)
+        busiest = max(busiest, share * lately / 120)
         granted = grant(budget, state, wanted, now_us)
         assert granted.count <= wanted
         state = started(budget, granted.state, new + granted.count, now_us)
@@ -150,11 +163,11 @@ def test_retries_of_a_second_are_at_most_the_share_of_the_busiest_minute_or_the_
 
 
 def test_budgets_come_back_from_the_store() -> None:
-    stored = b'{"version":1,"retry_budget":{"share":0.2,"window":"PT60S","floor":10}}'
+    stored = b'{"version":1,"retry_budget":{"share":0.2,"window":"PT120S","floor":10}}'
     assert BUDGETS.encode(BUDGET) == stored
     assert BUDGETS.decode(stored) == BUDGET
     state = started(BUDGET, BudgetState(), 3, NOW)
-    assert BUDGET_STATES.encode(state) == b'{"version":1,"retry_budget_state":[[300000000,[3]],0]}'
+    assert BUDGET_STATES.encode(state) == b'{"version":1,"retry_budget_state":[[150000000,[3]],0]}'
     assert BUDGET_STATES.decode(BUDGET_STATES.encode(state)) == state
 
 

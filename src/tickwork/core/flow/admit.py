@@ -95,7 +95,18 @@ def admit(candidates: Sequence[Candidate], turnstiles: Mapping[Passage, Turnstil
 class _Keeper:
     """A turnstile while candidates pass through it."""
 
-    __slots__ = ("_bound", "_closed_until_us", "_is_closed", "_live", "_now_us", "arrival_us", "first", "moved", "name")
+    __slots__ = (
+        "_bound",
+        "_closed_until_us",
+        "_interval_us",
+        "_is_closed",
+        "_live",
+        "_now_us",
+        "arrival_us",
+        "first",
+        "moved",
+        "name",
+    )
 
     def __init__(self, name: Passage, turnstile: Turnstile, now_us: int) -> None:
         self.name = name
@@ -103,6 +114,7 @@ class _Keeper:
         self.arrival_us = turnstile.arrival_us
         self.moved = False
         self._bound = turnstile.bound
+        self._interval_us = 0 if isinstance(turnstile.bound, Concurrency) else turnstile.bound.interval_us
         self._live = turnstile.live
         self._now_us = now_us
         self._is_closed = False
@@ -120,7 +132,7 @@ class _Keeper:
             opens_at_us = None
             fits = self._live + weight <= self._bound.capacity and self._is_first(candidate)
         else:
-            opens_at_us = pace.opens_at_us(self.arrival_us, weight, self._bound.interval_us, self._bound.burst)
+            opens_at_us = pace.opens_at_us(self.arrival_us, weight, self._interval_us, self._bound.burst)
             opens_at_us = max(opens_at_us, self._closed_until_us)
             fits = opens_at_us <= self._now_us
         return None if fits and not self._is_closed else Refusal(candidate.id, self.name, opens_at_us)
@@ -135,7 +147,7 @@ class _Keeper:
         if isinstance(self._bound, Concurrency):
             self._live += weight
         else:
-            self.arrival_us = pace.arrival_after(self.arrival_us, weight, self._bound.interval_us, self._now_us)
+            self.arrival_us = pace.arrival_after(self.arrival_us, weight, self._interval_us, self._now_us)
             self.moved = True
 
     def _is_first(self, candidate: Candidate) -> bool:

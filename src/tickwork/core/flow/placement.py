@@ -91,7 +91,7 @@ def amount_of(name: str, value: Any) -> int:
             f"{name}: {shown(value)} is not an amount; say a number such as 2 or 0.5, or '8GB', '512MiB'."
         )
     whole, part, unit, binary = found.groups()
-    scale = pow(1024 if binary else 1000, _POWERS.get(unit or "", 0))
+    scale: int = (1024 if binary else 1000) ** _POWERS.get(unit or "", 0)
     amount = (int(whole) * _THOUSANDTHS + int((part or "").ljust(3, "0"))) * scale
     if not 0 < amount <= _AMOUNT_LIMIT:
         raise InvalidOption(f"{name}: {shown(value)} is not from 0.001 to {_AMOUNT_LIMIT // _THOUSANDTHS:,}.")

@@ -2,8 +2,8 @@
 
 Retries of a queue start at an even pace: a share of how often anything started in it lately. What is above it is put
 off, not charged and not lost. The pace follows the load, so a busy queue repairs itself quickly, and no queue is slower
-than the floor. Only shares are counted: when each worker keeps a budget of its own starts, the shares add up to the
-same.
+than the floor. The window is long, so that a burst which fails does not raise the pace of its own retries much. Only
+shares are counted: when each worker keeps a budget of its own starts, the shares add up to the same.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class RetryBudget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Retries a second are at most `share` of the starts a second in `window`, and `floor` a second in any case."""
 
     share: float = 0.2
-    window: timedelta = timedelta(minutes=1)
+    window: timedelta = timedelta(minutes=2)
     floor: int = 10
 
     def __post_init__(self) -> None:
