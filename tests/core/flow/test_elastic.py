@@ -135,6 +135,23 @@ def test_a_constant_load_changes_nothing(per_second: float) -> None:
     assert len(worker.waiting) < 10
 
 
+def test_it_does_not_shrink_to_where_it_would_be_full() -> None:
+    full, roomy = Load(waiting=0, busy=10, duration_us=SECOND), Load(waiting=0, busy=8, duration_us=SECOND)
+    for load, count in ((full, 3), (roomy, 2)):
+        size = Size(3, NOW)
+        for second in range(0, 600, 5):
+            size = resize(RULE, size, load, SLOTS, NOW + second * SECOND)
+        assert size.count == count
+
+
+def test_it_shrinks_to_the_most_that_was_wanted_while_it_was_calm() -> None:
+    size = Size(8, NOW)
+    for second in range(61):
+        busy = 20 if second == 30 else 0
+        size = resize(RULE, size, Load(0, busy, SECOND), SLOTS, NOW + second * SECOND)
+    assert size.count == 5
+
+
 def test_a_load_that_ends_lets_the_worker_shrink_to_its_fewest() -> None:
     worker = Worker(70, seed=3)
     worker.run(60)
