@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -132,6 +133,18 @@ def test_a_rate_lets_a_burst_through_and_then_keeps_its_pace() -> None:
     assert [refusal.opens_at_us for refusal in admission.refused] == [NOW + 100_000, NOW + 100_000]
     later = Turnstile(paced, arrival_us=admission.arrivals[passage])
     assert [later.room(NOW + us) for us in (0, 99_999, 100_000, 250_000, SECOND)] == [0, 0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("set_back_us", [0, 3600 * SECOND])
+def test_nobody_waits_for_a_pace_that_was_raised_or_a_clock_that_was_set_back(set_back_us: int) -> None:
+    passage, wanted = Passage("paced", ""), [job("1", at("paced"))]
+    slow = admit(wanted, {passage: Turnstile(rate("1/h"))}, NOW).arrivals[passage]
+    now_us = NOW - set_back_us
+    raised = admit(wanted, {passage: Turnstile(rate("10/s", burst=2), arrival_us=slow)}, now_us)
+    assert raised.refused[0].opens_at_us == now_us + SECOND // 10
+    assert raised.arrivals == {passage: now_us + 3 * SECOND // 10}
+    then = Turnstile(rate("10/s", burst=2), arrival_us=raised.arrivals[passage])
+    assert admit(wanted, {passage: then}, now_us + SECOND // 10).admitted
 
 
 # ---- random claims against a reference ------------------------------------------------------------------------------
@@ -277,11 +290,12 @@ def test_no_sliding_window_holds_more_than_the_rate_and_its_burst(
         assert sum(weight for us, weight in started if begin_us <= us < begin_us + window_us) <= count + burst
 
 
-@given(st.integers(1, 50), st.integers(0, 5), st.integers(1, 6), st.integers(-SECOND, SECOND))
+@given(st.integers(1, 50), st.integers(0, 5), st.integers(1, 6), st.floats(-1, 1))
 def test_a_refused_job_is_let_through_at_the_instant_it_was_told_and_not_before(
-    count: int, burst: int, weight: int, ahead_us: int
+    count: int, burst: int, weight: int, ahead: float
 ) -> None:
     bound, passage = rate(f"{count}/s", burst=burst), Passage("paced", "")
+    ahead_us = round(ahead * (burst + 1) * bound.interval_us)
     turnstile = {passage: Turnstile(bound, arrival_us=NOW + ahead_us)}
     wanted = [job("1", at("paced", "", weight))]
     admission = admit(wanted, turnstile, NOW)

@@ -136,9 +136,9 @@ def test_a_constant_load_changes_nothing(per_second: float) -> None:
 
 
 def test_it_does_not_shrink_to_where_it_would_be_full() -> None:
-    full, roomy = Load(waiting=0, busy=10, duration_us=SECOND), Load(waiting=0, busy=8, duration_us=SECOND)
-    for load, count in ((full, 3), (roomy, 2)):
-        size = Size(3, NOW)
+    full, roomy = Load(waiting=0, busy=22, duration_us=SECOND), Load(waiting=0, busy=20, duration_us=SECOND)
+    for load, count in ((full, 6), (roomy, 5)):
+        size = Size(6, NOW)
         for second in range(0, 600, 5):
             size = resize(RULE, size, load, SLOTS, NOW + second * SECOND)
         assert size.count == count

@@ -135,6 +135,13 @@ def test_what_is_put_off_is_told_until_when() -> None:
     assert grant(BUDGET, BudgetState(), 1, NOW).opens_at_us is None
 
 
+def test_nobody_waits_for_an_hour_that_the_clock_was_set_back() -> None:
+    state = grant(BUDGET, BudgetState(), 5, NOW + 3600 * SECOND).state
+    put_off = grant(BUDGET, state, 1, NOW)
+    assert (put_off.count, put_off.opens_at_us) == (0, NOW + 100 * MILLISECOND)
+    assert grant(BUDGET, put_off.state, 1, NOW + 100 * MILLISECOND).count == 1
+
+
 @given(
     st.floats(0, 1),
     st.lists(st.tuples(st.integers(1, 3 * SECOND), st.integers(0, 400), st.integers(0, 400)), min_size=1, max_size=60),

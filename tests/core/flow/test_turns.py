@@ -53,6 +53,18 @@ def test_one_who_was_away_starts_where_the_others_are() -> None:
     assert line.take(10).counts == {"a": 5, "b": 5}
 
 
+def test_a_backlog_of_100_000_jobs_delays_nobody_who_keeps_to_a_fair_share() -> None:
+    """Ten claims of five jobs a second; four tenants with two jobs a second each start theirs at the next claim."""
+    line = Line(dict.fromkeys(["big", "a", "b", "c", "d"], 1))
+    left = 100_000
+    for claim in range(2000):
+        coming = {name: 1 for place, name in enumerate("abcd") if claim % 5 == place}
+        turns = line.take(5, {"big": left, **coming})
+        left -= turns.counts["big"]
+        assert all(turns.counts[name] == 1 for name in coming)
+    assert left == 100_000 - 2000 * 5 + 4 * 400
+
+
 def test_no_more_turns_than_jobs() -> None:
     assert take_turns([Tenant("a", 2), Tenant("b", 0), Tenant("c", 1)], 100).counts == {"a": 2, "c": 1}
     assert take_turns([], 5, clock=7) == Turns({}, {}, 7)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from tickwork.core.flow import pace
-from tickwork.core.flow.limits import Bound, Concurrency, Slot
+from tickwork.core.flow.limits import Bound, Concurrency, Rate, Slot
 from tickwork.core.ids import JobId
 
 
@@ -64,7 +64,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """Who may start, in order, who may not, and the new arrivals of the rates that were passed."""
+    """Who may start, in order, who may not, and the arrivals of rates that are to be stored."""
 
     admitted: tuple[JobId, ...]
     refused: tuple[Refusal, ...]
@@ -112,9 +112,12 @@ class _Keeper:
         self.name = name
         self.first = turnstile.first
         self.arrival_us = turnstile.arrival_us
-        self.moved = False
         self._bound = turnstile.bound
-        self._interval_us = 0 if isinstance(turnstile.bound, Concurrency) else turnstile.bound.interval_us
+        self._interval_us = 0
+        if isinstance(turnstile.bound, Rate):
+            self._interval_us = turnstile.bound.interval_us
+            self.arrival_us = pace.settled(self.arrival_us, self._interval_us, turnstile.bound.burst, now_us)
+        self.moved = self.arrival_us != turnstile.arrival_us
         self._live = turnstile.live
         self._now_us = now_us
         self._is_closed = False

@@ -9,6 +9,14 @@ before.
 from __future__ import annotations
 
 
+def settled(arrival_us: int, interval_us: int, burst: int, now_us: int) -> int:
+    """Return the arrival, but no further ahead than it is right after a whole burst.
+
+    It is further only after the pace was raised or the clock was set back, and nobody shall wait for the old one then.
+    """
+    return min(arrival_us, now_us + (burst + 1) * interval_us)
+
+
 def opens_at_us(arrival_us: int, weight: int, interval_us: int, burst: int) -> int:
     """Return the first instant at which `weight` units may start, if weight is at most burst + 1."""
     return arrival_us + (weight - 1 - burst) * interval_us

@@ -67,12 +67,12 @@ def grant(budget: RetryBudget, state: BudgetState, wanted: int, now_us: int) -> 
     """Let as many of the wanted retries start as the budget has room for."""
     interval_us = _interval_us(budget, state, now_us)
     burst = _CREDIT_US // interval_us
-    count = min(wanted, pace.room(state.arrival_us, interval_us, burst, now_us))
+    arrival_us = pace.settled(state.arrival_us, interval_us, burst, now_us)
+    count = min(wanted, pace.room(arrival_us, interval_us, burst, now_us))
     if count:
-        arrival_us = pace.arrival_after(state.arrival_us, count, interval_us, now_us)
-        state = msgspec.structs.replace(state, arrival_us=arrival_us)
-    opens_at_us = pace.opens_at_us(state.arrival_us, 1, interval_us, burst) if count < wanted else None
-    return Grant(count, opens_at_us, state)
+        arrival_us = pace.arrival_after(arrival_us, count, interval_us, now_us)
+    opens_at_us = pace.opens_at_us(arrival_us, 1, interval_us, burst) if count < wanted else None
+    return Grant(count, opens_at_us, msgspec.structs.replace(state, arrival_us=arrival_us))
 
 
 def _interval_us(budget: RetryBudget, state: BudgetState, now_us: int) -> int:
