@@ -74,7 +74,7 @@ def test_a_job_waits_at_what_holds_it_longest() -> None:
         Passage("full", ""): Turnstile(concurrency(1), live=1),
     }
     jobs = [job("1", at("late"), at("soon")), job("2", at("full"), at("late")), job("3", at("full", "", 2), at("late"))]
-    refused = {refusal.id: refusal for refusal in admit(jobs, turnstiles, NOW).refused}
+    refused = {str(refusal.id): refusal for refusal in admit(jobs, turnstiles, NOW).refused}
     assert (refused["1"].held_by.limit, refused["1"].opens_at_us) == ("late", NOW + 99)
     assert (refused["2"].held_by.limit, refused["2"].opens_at_us) == ("full", None)
     assert (refused["3"].held_by.limit, refused["3"].never) == ("full", True)

@@ -25,7 +25,7 @@ from tickwork.errors import InvalidOption
 GPU_BOX = read_offer(["gpu", "region:eu"], "mem=16GB,cpu=4")
 PLAIN = read_offer([], "mem=4GB,cpu=2")
 
-names = st.sampled_from(["gpu", "cpu", "mem", "disk", "region:eu"])
+names = st.sampled_from(["gpu", "cpu", "cpu-big", "mem", "disk", "region:eu"])
 amounts = st.integers(1, 8) | st.sampled_from([0.5, 1.25, "8GB", "512MiB", "2"])
 needs = st.dictionaries(names, st.just(True) | amounts, max_size=4).map(read_needs)
 offers = st.builds(read_offer, st.sets(names), st.dictionaries(names, amounts))

@@ -38,9 +38,9 @@ class Turn(NamedTuple):
 FIRST_TURN = Turn()
 
 
-def aged_before_us(now_us: int, age: timedelta = AGE) -> int:
+def aged_before_us(now_us: int) -> int:
     """Return the instant before which a job must have been due to be aged now."""
-    return now_us - to_us(age)
+    return now_us - to_us(AGE)
 
 
 def aged_places(count: int, aged: Mapping[int, int], turn: Turn) -> tuple[dict[int, int], Turn]:

@@ -211,7 +211,7 @@ def _read_pace(pace: Any) -> tuple[int, timedelta]:
         ) from None
 
 
-def _burst(burst: int | None, count: Any, period: timedelta, weight: int | str) -> int:
+def _burst(burst: int | None, count: int, period: timedelta, weight: int | str) -> int:
     if burst is not None:
         return burst
     if isinstance(weight, str):

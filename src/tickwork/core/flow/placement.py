@@ -69,8 +69,10 @@ def read_needs(given: Any) -> Needs:
 def needs_of(text: str) -> Needs:
     """Return the needs that have this text."""
     pairs = [part.partition("=") for part in text.split()]
-    things = tuple(name for name, equals, _ in pairs if not equals)
-    return Needs(things, tuple((name, amount_of(name, value)) for name, equals, value in pairs if equals))
+    things = sorted(name for name, equals, _ in pairs if not equals)
+    return Needs(
+        tuple(things), tuple(sorted((name, amount_of(name, value)) for name, equals, value in pairs if equals))
+    )
 
 
 def read_offer(labels: Iterable[str] = (), resources: str | Mapping[str, Any] = "") -> Offer:

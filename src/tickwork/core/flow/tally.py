@@ -18,18 +18,25 @@ class Tally(msgspec.Struct, frozen=True, array_like=True):
     counts: tuple[int, ...] = ()
 
     def added(self, count: int, now_us: int, window_us: int) -> Tally:
-        """Return the tally with `count` more at an instant; one before the newest stretch counts in that."""
-        stretch = max(now_us * STRETCHES // window_us, self.newest)
-        first, *rest = self._since(stretch) or (0,)
+        """Return the tally with `count` more at an instant."""
+        tally = self._at(now_us, window_us)
+        first, *rest = tally.counts or (0,)
         while rest and not rest[-1]:
             rest.pop()
-        return Tally(stretch, (first + count, *rest))
+        return Tally(tally.newest, (first + count, *rest))
 
     def total(self, now_us: int, window_us: int) -> int:
         """Return how often it happened in the window that ends now."""
-        return sum(self._since(max(now_us * STRETCHES // window_us, self.newest)))
+        return sum(self._at(now_us, window_us).counts)
 
-    def _since(self, stretch: int) -> tuple[int, ...]:
-        """The counts as they stand when a stretch has begun."""
-        empty = min(stretch - self.newest, STRETCHES)
-        return ((0,) * empty + self.counts)[:STRETCHES]
+    def _at(self, now_us: int, window_us: int) -> Tally:
+        """Return the tally as it stands at an instant.
+
+        One a little before the newest stretch counts in that; one long before it means that the clock was set back.
+        """
+        stretch = now_us * STRETCHES // window_us
+        if stretch < self.newest - STRETCHES:
+            return Tally(stretch)
+        newest = max(stretch, self.newest)
+        empty = min(newest - self.newest, STRETCHES)
+        return Tally(newest, ((0,) * empty + self.counts)[:STRETCHES])
