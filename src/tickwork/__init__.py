@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from tickwork.app import Tickwork
     from tickwork.client import Job
     from tickwork.context import CurrentJob, current_job
+    from tickwork.core.flow.batch import batch
+    from tickwork.core.flow.breaker import breaker
+    from tickwork.core.flow.limits import concurrency, rate
     from tickwork.rules import Rule, after, all_of, any_of, at, calendar, cron, every, except_on, rrule
     from tickwork.schedules import Schedule
 
@@ -57,11 +60,15 @@ __all__ = [
     "all_of",
     "any_of",
     "at",
+    "batch",
+    "breaker",
     "calendar",
+    "concurrency",
     "cron",
     "current_job",
     "every",
     "except_on",
+    "rate",
     "rrule",
 ]
 
@@ -71,6 +78,10 @@ _LAZY = {
     "Job": "tickwork.client",
     "CurrentJob": "tickwork.context",
     "current_job": "tickwork.context",
+    "batch": "tickwork.core.flow.batch",
+    "breaker": "tickwork.core.flow.breaker",
+    "concurrency": "tickwork.core.flow.limits",
+    "rate": "tickwork.core.flow.limits",
     "Rule": "tickwork.rules",
     "Schedule": "tickwork.schedules",
     "after": "tickwork.rules",

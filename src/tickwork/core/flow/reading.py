@@ -1,0 +1,56 @@
+"""What the makers of flow control have in common: how they read texts, numbers and durations, and refuse others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+from difflib import get_close_matches
+from typing import Any
+
+from tickwork.core.duration import format_duration, parse_duration
+from tickwork.errors import InvalidOption
+
+NAME_LIMIT = 200
+LARGEST = 1_000_000
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def read_text(what: str, value: Any) -> str:
+    """Return a text that can be stored, shown and typed. Raises InvalidOption, which names `what`."""
+    if not isinstance(value, str) or not value or len(value) > NAME_LIMIT or not value.isprintable():
+        raise InvalidOption(f"{what} must be a printable text of 1 to {NAME_LIMIT} characters, not {shown(value)}.")
+    return value
+
+
+def read_whole(what: str, value: Any, low: int, high: int) -> int:
+    """Return a whole number from `low` to `high`. Raises InvalidOption, which names `what`."""
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+        raise InvalidOption(f"{what} must be a whole number from {low} to {high:,}, not {shown(value)}.")
+    return value
+
+
+def read_span(what: str, value: Any, shortest: timedelta, longest: timedelta) -> timedelta:
+    """Return a duration from `shortest` to `longest`. Raises InvalidOption, which names `what`."""
+    span = parse_duration(value, what=what)
+    if not shortest <= span <= longest:
+        between = f"{format_duration(shortest)} to {format_duration(longest)}"
+        raise InvalidOption(f"{what}: {shown(value)} is not from {between}.")
+    return span
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return a hint for a name that is not known: "did you mean ...?", or all that there are."""
+    names = list(known)
+    close = get_close_matches(name, names, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(names) or 'none'}."
+
+
+def to_us(span: timedelta) -> int:
+    """Return a duration in microseconds, exactly."""
+    return span // _MICROSECOND
+
+
+def shown(value: Any) -> str:
+    """Return a value as an error shows it."""
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."

@@ -1,0 +1,52 @@
+"""Debounce and throttle, as options that the engine has."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tickwork.core.flow.debounce import HABITS, debounce, options_of, throttle
+from tickwork.core.options import Options
+from tickwork.errors import InvalidOption
+
+
+def test_a_debounced_call_replaces_the_one_before_and_starts_the_wait_anew() -> None:
+    options = options_of(debounce("5s", key="account"), "sync", {"account": 7})
+    assert options == {"key": "debounce:sync:7", "replace": True, "delay": timedelta(seconds=5)}
+
+
+def test_a_throttled_call_keeps_its_key_for_a_while_after_it_ended() -> None:
+    options = options_of(throttle("1m", key="tenant"), "sync", {}, tenant="acme")
+    assert options == {"key": "throttle:sync:acme", "key_for": timedelta(minutes=1)}
+    assert options_of(throttle("1m"), "sync", {})["key"] == "throttle:sync:"
+
+
+@given(st.text(min_size=1, max_size=200).filter(str.isprintable), st.text())
+def test_the_options_are_ones_that_the_engine_takes(task: str, account: str) -> None:
+    for habit in (debounce("5s", key="account"), throttle("1m", key="account")):
+        options = options_of(habit, task, {"account": account})
+        assert Options().updated(options).key == options["key"]
+
+
+def test_habits_come_back_from_the_store() -> None:
+    stored = b'{"version":1,"habit":{"kind":"debounce","wait":"PT5S","key":"account"}}'
+    assert HABITS.encode(debounce("5s", key="account")) == stored
+    for habit in (debounce("5s", key="account"), throttle("1m")):
+        assert HABITS.decode(HABITS.encode(habit)) == habit
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: debounce("0s"), "debounce: '0s' is not from 1ms to 365d"),
+        (lambda: throttle(5), "throttle: 5 of what"),  # type: ignore[arg-type]
+        (lambda: debounce("5s", key="."), "the key of a debounce or throttle: '.' names nothing"),
+    ],
+)
+def test_others_are_refused(make: Any, message: str) -> None:
+    with pytest.raises(InvalidOption, match=message):
+        make()
