@@ -156,7 +156,7 @@ class WorkerProcess(Actor):
             self._new_id,
             self.clock,
             self.rng,
-            world.config.poll_s,
+            lambda: world.config.poll_s,
             nudge_scheduler=lambda: scheduler.call(_HEAR_US),
         )
         self.loop = SimLoop(self, self.worker)
@@ -165,7 +165,7 @@ class WorkerProcess(Actor):
         services = (
             Heartbeat(store, self.lease),
             Reaper(store, self.rng, lambda: self.lease.worker),
-            Expirer(store),
+            Expirer(store, self.clock),
             Pruner(store, world.config.retention),
         )
         for thread in (self._main, *(self._service(one) for one in services)):

@@ -113,6 +113,18 @@ def test_unless_there_is_a_way_around_it(open_store: OpensStore, postgres_databa
     waiter.close()
 
 
+@pytest.mark.parametrize("kind", ["postgres-pooled"], indirect=True)
+def test_if_the_way_around_it_leads_through_a_pooler_as_well_there_is_only_polling(
+    open_store: OpensStore, store: Store
+) -> None:
+    waiter = open_store(listen_url=store.url).waiter()
+    until = time.monotonic() + 10
+    while waiter.fileno() != -1 and time.monotonic() < until:
+        time.sleep(0.01)
+    assert waiter.fileno() == -1
+    waiter.close()
+
+
 def test_a_listener_comes_back_when_its_connection_is_cut(postgres: PostgresStore) -> None:
     waiter = postgres.waiter()
     assert called(waiter)

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from random import Random
+from typing import cast
 
 import pytest
 
@@ -16,7 +17,8 @@ from tickwork.errors import StoreUnreachable
 from tickwork.services.pruner import Pruner
 from tickwork.services.reaper import INTERVAL_S, Expirer, Reaper
 from tickwork.services.runner import LAST_BACKOFF_S, Backoff, Runner
-from tickwork.store.base import Retention, Worker
+from tickwork.store.base import Retention, Store, Worker
+from tickwork.testing import VirtualClock
 from tickwork.worker.heartbeat import Heartbeat, Lease
 
 MOMENT = timedelta(milliseconds=50)
@@ -67,8 +69,20 @@ def test_a_job_that_must_not_run_twice_is_not_queued_again(app: Tickwork) -> Non
 def test_jobs_past_their_deadline_expire(app: Tickwork) -> None:
     late = app.named("work").options(expires=datetime(2020, 1, 1, tzinfo=UTC)).enqueue()
     on_time = app.named("work").options(expires="1h").enqueue()
-    Expirer(app.store).tick(0.0)
+    Expirer(app.store, VirtualClock()).tick(0.0)
     assert (late.state, on_time.state) == ("expired", "queued")
+
+
+@pytest.mark.parametrize(("took_s", "waits_s"), [(0.001, 2.0), (0.2, 10.0), (5.0, 30.0)])
+def test_a_look_for_deadlines_that_takes_long_is_not_repeated_soon(took_s: float, waits_s: float) -> None:
+    clock = VirtualClock()
+
+    class Slow:
+        def expire_jobs(self, limit: int) -> int:
+            clock.advance(timedelta(seconds=took_s))
+            return 0
+
+    assert Expirer(cast(Store, Slow()), clock).tick(clock.monotonic()) == pytest.approx(waits_s)
 
 
 def test_old_jobs_are_pruned_and_others_kept(app: Tickwork) -> None:

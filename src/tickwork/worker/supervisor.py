@@ -128,7 +128,6 @@ class WorkerParts:
         The last of the answer has the scheduler look at once.
         """
         waiter = self.store.waiter()
-        poll_s = POLL_S if waiter.fileno() >= 0 else POLL_ONLY_S
         new_id = lambda: secrets.token_hex(16)  # noqa: E731
         runner = Runner(self.clock, self.rng)
         ids = IdMaker(lambda: self.clock.wall_us() // 1000, secrets.randbits)
@@ -143,14 +142,14 @@ class WorkerParts:
             new_id,
             self.clock,
             self.rng,
-            poll_s,
+            lambda: POLL_S if waiter.fileno() >= 0 else POLL_ONLY_S,
             hello.schedules,
             nudge,
         )
         loop = WorkerLoop(worker, waiter, pools.filenos, self.clock, self.rng, grace.total_seconds(), pools.unsent)
         runner.start(Heartbeat(self.store, self.lease))
         runner.start(Reaper(self.store, self.rng, lambda: self.lease.worker))
-        runner.start(Expirer(self.store))
+        runner.start(Expirer(self.store, self.clock))
         runner.start(Pruner(self.store, Retention()))
         return loop, runner, nudge
 

@@ -115,7 +115,7 @@ class Worker:
         new_id: Callable[[], str],
         clock: Clock,
         rng: Random,
-        poll_s: float = POLL_S,
+        poll_s: Callable[[], float] = lambda: POLL_S,
         schedules: Sequence[Spec] = (),
         nudge_scheduler: Callable[[], None] = lambda: None,
     ) -> None:
@@ -547,7 +547,7 @@ class Worker:
     def _wait(self, now: float) -> float:
         """How long nothing has to be done unless somebody calls."""
         owning = self._lease.left(now) > 0
-        times = [now + (self._poll_s if owning else min(self._poll_s, LEASE_LOOK_S))]
+        times = [now + (self._poll_s() if owning else min(self._poll_s(), LEASE_LOOK_S))]
         if self._next_due is not None and owning and not self.draining:
             # Without a free slot nothing is claimed ahead of its time: to ask earlier would be to ask without end.
             ahead_s = AHEAD_LIMIT.total_seconds() / 2 if len(self._held) < self._options.slots else 0.0

@@ -50,10 +50,13 @@ class Listener:
         for end in (self._news, self._teller):
             end.setblocking(False)
         self._closing = threading.Event()
+        self._in_vain = False  # the connection leads through a pooler
         self._begin()
 
     def fileno(self) -> int:
         connection = self._connection
+        if self._in_vain:
+            return -1
         if connection is not None:
             with contextlib.suppress(psycopg.Error):  # closed just now
                 return connection.fileno()
@@ -99,6 +102,7 @@ class Listener:
                 if behind_pooler(connection):
                     _log.warning("Nobody can listen through a pooler: new work is found by polling.")
                     connection.close()
+                    self._in_vain = True
                     return
                 connection.execute(f'LISTEN "{self._channel}"'.encode())
             except (StoreError, psycopg.Error) as error:
