@@ -73,10 +73,17 @@ class Backfill:
         left = deque(self._dues)
         while left or live:
             starts = [self._job(left.popleft()) for _ in range(min(len(left), self._max_parallel - len(live)))]
-            live += self._client.enqueue(starts) if starts else []
+            live += [self._again(job) for job in self._client.enqueue(starts)] if starts else []
             ended = self._client.wait_for_any(live)
             live = [job for job in live if job.id not in {one.id for one in ended}]
             yield from ended
+
+    @staticmethod
+    def _again(job: Job) -> Job:
+        """An earlier backfill's job that did not succeed is tried once more."""
+        if job.view.state.ended:
+            job.retry()  # leaves one alone that succeeded
+        return job
 
     def _job(self, due: datetime) -> NewJob:
         job = self._make(due, is_catchup=True)

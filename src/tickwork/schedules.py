@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from datetime import datetime
 
 import msgspec
@@ -73,16 +73,24 @@ class Schedules(Mapping[str, "Schedule"]):
         """Store schedules, all or none; one of a name that is taken is edited. Raises InvalidInput for a calendar that
         is not there.
         """
-        heeded = {name: spec for spec in specs for name in spec.calendar_names}
+        self.check_calendars(specs)
+        self.store.put_schedules(specs)
+        self.nudge()
+        return [Schedule(self, spec.name) for spec in specs]
+
+    def pause_as_said(self, specs: Sequence[Spec]) -> None:
+        """Pause those that are said to be paused, also where they were there before."""
+        self.store.pause_schedules([spec.name for spec in specs if spec.paused])
+
+    def check_calendars(self, specs: Sequence[Spec], beside: Container[str] = ()) -> None:
+        """Raise InvalidInput where a schedule heeds a calendar that is not there, nor among those beside it."""
+        heeded = {name: spec for spec in specs for name in spec.calendar_names if name not in beside}
         missing = sorted(set(heeded) - set(self.store.calendars())) if heeded else []
         if missing:
             raise InvalidInput(
                 f"schedule {heeded[missing[0]].name!r} heeds the calendar {missing[0]!r}, which is not in this store. "
                 f"Nothing was stored. Store it first: app.put_calendar({missing[0]!r}, calendar(...))"
             )
-        self.store.put_schedules(specs)
-        self.nudge()
-        return [Schedule(self, spec.name) for spec in specs]
 
     def undeclared(self) -> list[str]:
         """Schedules that code declared and that no live worker declares any more. They go on firing until deleted.
@@ -130,7 +138,7 @@ class Schedule:
 
     @property
     def state(self) -> str:
-        """ "active", "paused", or "ended" when nothing of it is due any more."""
+        """ "active", "paused", "troubled" while a calendar is missing, or "ended" when nothing is due any more."""
         view = self.view
         return state_of(view.spec, view.standing, self._client.store.now(), self._calendars(view))
 

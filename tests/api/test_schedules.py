@@ -243,3 +243,9 @@ class TestBackfill:
             schedule.backfill(NOON, NOON, max_parallel=0)
         with pytest.raises(InvalidInput, match="no occurrences to backfill"):
             app.schedule("a", "t", after("1s"), paused=True).backfill(NOON, NOON)
+
+
+def test_a_schedule_whose_calendar_is_missing_is_shown_as_troubled_and_hides_no_other(app: Tickwork) -> None:
+    app.store.put_schedules([new_spec("s", "t", every("1m").value, calendars="nowhere")])
+    assert (app.schedules["s"].state, app.schedules["s"].next(3)) == ("troubled", [])
+    assert [view.name for view in app.schedules.views()] == ["s"]

@@ -94,6 +94,9 @@ schedules:
         ("schedules:\n  a: {task: t, every: 1m, env: {A: b}}", "schedules.a.env: it goes with shell"),
         ("schedules:\n  a: {shell: ls, every: 1m, args: {}}", "schedules.a.args: it goes with task"),
         ("schedules:\n  a: {task: t, at: tomorrow}", "must be an instant"),
+        ("schedules:\n  a: {task: t, every: 1d, tz: Europe/Berlin}", "schedules.a.tz: it does not go with every"),
+        ("schedules:\n  a: {task: t, every: 1m, args: [ada]}", "schedules.a.args: it must name the arguments"),
+        ("calendars:\n  c: {ics: [x]}", "ics must be the text of an iCalendar file"),
         ("calendars:\n  c: {days: [mon]}", "calendars.c.days: it is not a field of a calendar"),
         ("calendars:\n  c: {weekdays: [funday]}", "calendars.c: weekdays: 'fun' is not one"),
         ("schedules: [1]", "it must have fields"),
@@ -116,6 +119,24 @@ def test_a_calendar_that_is_nowhere_is_refused(cli: Cli, file_url: str) -> None:
     result = cli("apply", "-", input=text)
     assert result.exit_code == 2
     assert "heeds the calendar 'nowhere'" in result.stderr
+
+
+def test_where_a_calendar_is_nowhere_nothing_of_the_file_is_stored(cli: Cli, file_url: str) -> None:
+    text = "calendars: {a: {weekdays: [sat]}}\nschedules: {s: {task: t, every: 1m, calendars: [b]}}"
+    for arguments in (["--dry-run"], []):
+        assert cli("apply", "-", *arguments, input=text).exit_code == 2
+    app = Tickwork(file_url)
+    assert app.calendars() == {}
+    app.close()
+
+
+def test_one_that_is_said_to_be_paused_is_paused_also_where_it_was_there(cli: Cli, file_url: str) -> None:
+    text = "schedules: {s: {task: t, every: 1h}}"
+    cli.ok("apply", "-", input=text)
+    cli.ok("apply", "-", input=text.replace("1h", "1h, paused: true"))
+    app = Tickwork(file_url)
+    assert app.schedules["s"].state == "paused"
+    app.close()
 
 
 def test_a_file_that_is_not_there(cli: Cli, file_url: str) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.cli.conftest import Cli
 from tests.cli.programs import program
 from tests.worker.fixtures import eventually
-from tickwork import Tickwork
+from tickwork import Tickwork, every
 from tickwork.core.yaml_text import read_yaml
 from tickwork.importers.as_yaml import specs_as_yaml
 from tickwork.importers.crontab import read_crontab
@@ -64,6 +64,21 @@ def test_an_import_is_stored_and_a_second_one_changes_it(cli: Cli, app: Tickwork
         assert sorted(app.schedules) == ["web1-rotate", "web1-tee-stderr"]
         spec = app.schedules["web1-rotate"].spec
         assert (spec.rule.zone, spec.description) == (tz, "Rotate the logs")
+
+
+def test_an_import_takes_no_schedule_from_somebody_else(cli: Cli, app: Tickwork, crontab: Path) -> None:
+    app.schedule("rotate", "rotate_keys", every("1h"))
+    result = cli("import", "crontab", "crontab", "--tz", "UTC", "--url", app.url)
+    assert result.exit_code == 1
+    assert "rotate: another schedule has this name, for rotate_keys. Give a --prefix." in result.stderr
+    assert app.schedules["rotate"].spec.target == "rotate_keys"
+    assert "tee-stderr" in app.schedules
+
+
+def test_what_an_import_changes_is_said(cli: Cli, app: Tickwork, crontab: Path) -> None:
+    for tz, said in (("UTC", False), ("Europe/Berlin", True)):
+        result = cli("import", "crontab", "crontab", "--tz", tz, "--url", app.url)
+        assert ("rotate: was there before and was changed" in result.stderr) is said
 
 
 def test_json_has_all_of_it(cli: Cli, crontab: Path) -> None:

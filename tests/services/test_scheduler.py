@@ -3,7 +3,7 @@
 import logging
 from datetime import datetime, timedelta
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -17,7 +17,7 @@ from tickwork.core.schedule.cron import cron
 from tickwork.core.schedule.interval import after, at, every
 from tickwork.core.schedule.spec import new_spec
 from tickwork.core.schedule.tick import Tick, decode_tick
-from tickwork.errors import StoreUnreachable
+from tickwork.errors import StoreUnreachable, check
 from tickwork.services.scheduler import POLL_S, Scheduler
 from tickwork.store.base import Store
 from tickwork.store.schedules import FireView, Move
@@ -359,3 +359,76 @@ def test_a_workers_jobs_and_those_of_schedules_live_side_by_side(
     put(store)
     go_on(scheduler, clock, SECOND + timedelta(milliseconds=1))
     assert len(claim(store, worker=register(store))) == 1
+
+
+class TestWhatAReviewFound:
+    """Each of these went wrong once."""
+
+    @pytest.mark.parametrize("start", [None, SECOND])
+    def test_a_start_that_is_moved_earlier_loses_nothing(
+        self, store: Store, scheduler: Scheduler, clock: VirtualClock, start: timedelta | None
+    ) -> None:
+        put(store, start=clock.now() + 30 * 24 * HOUR)
+        go_on(scheduler, clock, SECOND)
+        put(store, start=None if start is None else clock.now() + start, overlap="allow")
+        go_on(scheduler, clock, 4 * SECOND)
+        assert len(fires(store)) >= 3
+
+    def test_a_run_that_is_caught_up_with_expires_from_when_it_is_started(
+        self, store: Store, scheduler: Scheduler, clock: VirtualClock
+    ) -> None:
+        put(store, every("20m"), start=clock.now() - 40 * MINUTE, expires="10m")
+        scheduler.tick(clock.monotonic())
+        store.expire_jobs(10)
+        claimed = claim_one(store)
+        assert claimed.tick is not None
+        assert decode_tick(claimed.tick).scheduled_for <= clock.now()
+
+    def test_one_whose_records_contradict_it_does_not_hold_up_the_others(
+        self, store: Store, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        class Contradicted:
+            """A store that has a record of every occurrence of `bad` already."""
+
+            def __getattr__(self, name: str) -> Any:
+                return getattr(store, name)
+
+            def move_schedules(self, moves: list[Move]) -> set[str]:
+                check(all(not move.fires for move in moves if move.name == "bad"), "judged a second time")
+                return store.move_schedules(moves)
+
+        for name in ("bad", "good"):
+            put(store, name=name, overlap="allow")
+        go_on(a_scheduler(cast(Store, Contradicted()), clock), clock, 5 * SECOND)
+        assert len(fires(store, "good")) >= 4
+        assert not fires(store, "bad")
+        assert caplog.text.count("judged a second time") == 1
+
+    def test_where_a_zone_decides_it_is_looked_at_again_within_the_hour(
+        self, store: Store, scheduler: Scheduler, clock: VirtualClock
+    ) -> None:
+        put(store, cron("0 0 1 1 *", tz="Europe/Berlin"))
+        scheduler.tick(clock.monotonic())
+        wake_at = store.get_schedules(["s"])["s"].wake_at
+        assert wake_at is not None
+        assert wake_at <= clock.now() + HOUR
+
+    def test_what_was_due_while_a_calendar_was_missing_is_caught_up_with(
+        self, store: Store, scheduler: Scheduler, clock: VirtualClock
+    ) -> None:
+        put(store, every("1m"), calendars="holidays", catchup="all", overlap="allow")
+        go_on(scheduler, clock, 5 * MINUTE)
+        assert not fires(store)
+        store.put_calendar("holidays", calendar(yearly=["12-25"]))
+        go_on(scheduler, clock, 5 * SECOND)
+        assert len([fire for fire in fires(store) if fire.action == "start"]) >= 4
+
+    def test_nothing_is_fired_before_the_worker_is_known(self, store: Store, clock: VirtualClock) -> None:
+        known: list[bool] = []
+        waiting = Scheduler(store, IdMaker(lambda: 1, Random(1).getrandbits), clock, lambda: bool(known))
+        put(store)
+        go_on(waiting, clock, 3 * SECOND)
+        assert not fires(store)
+        known.append(True)
+        go_on(waiting, clock, 3 * SECOND)
+        assert fires(store)

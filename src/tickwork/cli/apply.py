@@ -34,10 +34,12 @@ def apply(session: Session, file: str, dry_run: bool, as_json: bool) -> None:
     shown = "<stdin>" if file == "-" else file
     found = read_declared(_read(file), lambda task, arguments: app.named(task).encode((), arguments), file=shown)
     changes = _changes(app, found)
+    app.schedules.check_calendars(found.specs, found.calendars)
     if not dry_run:
         for name, value in found.calendars.items():
             app.put_calendar(name, value)
         app.put_schedules(found.specs)
+        app.schedules.pause_as_said(found.specs)
     if as_json:
         print_json({"dry_run": dry_run, "items": changes})
         return

@@ -66,7 +66,8 @@ def examine(app: Tickwork) -> tuple[dict[str, str], list[str]]:
         "oldest due job": _oldest(queues, now),
     }
     warnings = [*health.warnings, *_warnings(health, live, queues, now, stuck)]
-    return facts, warnings + [_undeclared(name) for name in app.schedules.undeclared()]
+    warnings += [_undeclared(name) for name in app.schedules.undeclared()]
+    return facts, [*warnings, *_troubled(app)]
 
 
 def _workers(live: list[WorkerView], lost: int) -> str:
@@ -113,6 +114,15 @@ def _undeclared(name: str) -> str:
         f"Schedule {name} was declared by code, and no live worker's code declares it any more. It goes on. "
         f"If that is not meant: tickwork schedules delete {name}"
     )
+
+
+def _troubled(app: Tickwork) -> Iterator[str]:
+    from tickwork.core.schedule.upcoming import missing_calendars
+
+    calendars = app.calendars()
+    for view in app.schedules.views():
+        for name in missing_calendars(view.spec, calendars):
+            yield f"Schedule {view.name} starts nothing: its calendar {name} is not in this store. See: tickwork apply"
 
 
 def _print_beside(out: Console, name: str, text: str, style: str) -> None:

@@ -21,6 +21,7 @@ from tickwork.cli.output import console, count_of, print_json, print_table
 from tickwork.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from tickwork.app import Tickwork
     from tickwork.core.schedule.spec import Spec
     from tickwork.importers.imported import Imported
 
@@ -106,7 +107,7 @@ def _finish(
     """Store what was found unless told not to, and tell all about it."""
     stored = bool(imported.specs) and not dry_run and not as_yaml
     if stored:
-        session.app(create=True).put_schedules(imported.specs)
+        _store(session.app(create=True), imported)
     if as_yaml:
         from tickwork.importers.as_yaml import specs_as_yaml
 
@@ -119,6 +120,22 @@ def _finish(
         _remark(imported)
     if imported.errors:
         ctx.exit(FAILURE)
+
+
+def _store(app: Tickwork, imported: Imported) -> None:
+    """Store what was found, but take no schedule from somebody else, and say which were there before."""
+    there = app.store.get_schedules([spec.name for spec in imported.specs])
+    for spec in list(imported.specs):
+        known = there.get(spec.name)
+        if known is None:
+            continue
+        if known.is_declared or known.spec.target != spec.target:
+            imported.specs.remove(spec)
+            imported.error(spec.name, f"another schedule has this name, for {known.spec.target}. Give a --prefix.")
+        elif known.spec != spec:
+            imported.note(spec.name, "was there before and was changed. Files of several users or hosts need --prefix.")
+    app.put_schedules(imported.specs)
+    app.schedules.pause_as_said(imported.specs)
 
 
 def _plain(imported: Imported, stored: bool) -> dict[str, Any]:

@@ -116,6 +116,8 @@ def _target(place: Field) -> tuple[str, dict[str, Any]]:
         if wrong:
             raise Misfit(place[wrong[0]], f"it goes with {_SHELL}; the arguments of a task stand under args.")
         arguments = place["args"]
+        if arguments.is_there and not isinstance(arguments.value, dict):
+            raise arguments.misfit("must name the arguments, like {to: ada}")
         return place["task"].text(), {name: arguments[name].value for name in arguments.names()}
     if place["args"].is_there:
         raise Misfit(place["args"], f"it goes with task; {_SHELL} has {', '.join(_SHELL_ARGUMENTS)}.")
@@ -128,7 +130,11 @@ def _rule(place: Field) -> RuleValue:
     if len(said) != 1:
         raise Misfit(place, f"say when it is due: one of {', '.join(_RULES)}{', not several' if said else ''}.")
     kind = said[0]
-    modifiers = {name: place[name].text() for name in _MODIFIERS.get(kind, ()) if place[name].is_there}
+    takes = _MODIFIERS.get(kind, ())
+    for name in ("tz", "dst", "dialect"):
+        if place[name].is_there and name not in takes:
+            raise Misfit(place[name], f"it does not go with {kind}; a rule inside of it may have one of its own.")
+    modifiers = {name: place[name].text() for name in takes if place[name].is_there}
     return _made(place[kind], lambda: _rule_of(kind, place[kind], modifiers))
 
 

@@ -7,26 +7,28 @@ it looked at to the next, with the jobs, in one transaction a batch. Another sch
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from datetime import timedelta
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
 from functools import lru_cache
 
 import msgspec
 
 from tickwork.clock import Clock
 from tickwork.core.ids import IdMaker, JobId
-from tickwork.core.job import NewJob, TaskDefinition
+from tickwork.core.job import NewJob
 from tickwork.core.schedule.calendar import Calendar
 from tickwork.core.schedule.decide import Action, Decision, Fire, decide
 from tickwork.core.schedule.spec import Spec, decode_spec, template
 from tickwork.core.schedule.stored import decode_calendar
 from tickwork.core.schedule.tick import Tick, encode_tick
+from tickwork.errors import InvariantBroken
 from tickwork.store.base import Store
 from tickwork.store.schedules import Fired, Look, Move, Seen
 
 _log = logging.getLogger("tickwork.services")
 BATCH = 500
 POLL_S = 1.0  # how soon it is noticed that another process made or changed a schedule, or that a run ended elsewhere
+ZONES_LOOK = timedelta(hours=1)
 TROUBLE = timedelta(minutes=1)  # when to look again at a schedule that could not be judged
 PASSED = "pass"  # the action of a record of missed occurrences that the catch-up policy gave up
 
@@ -34,24 +36,43 @@ PASSED = "pass"  # the action of a record of missed occurrences that the catch-u
 class Scheduler:
     """Fires schedules when they are due. Safe to run many times at once, on many machines."""
 
-    def __init__(self, store: Store, ids: IdMaker, clock: Clock) -> None:
+    def __init__(self, store: Store, ids: IdMaker, clock: Clock, may_fire: Callable[[], bool] = lambda: True) -> None:
         self._store = store
         self._ids = ids
         self._clock = clock
+        self._may_fire = may_fire
         self._troubled: dict[str, str] = {}
         self.moved = 0
 
     def tick(self, now: float) -> float:
+        if not self._may_fire():
+            return POLL_S
         look = self._store.look_at_schedules(BATCH)
         looked = self._clock.monotonic()
         moves = [self._move(look, seen) for seen in look.schedules]
         if moves:
-            self.moved += len(self._store.move_schedules(moves))  # passes by those that another one moved first
+            self._carry_out(look, moves)
         if len(moves) >= BATCH:
             return 0.0
         wakes = [(move.wake_at - look.now).total_seconds() for move in moves if move.wake_at is not None]
         soonest = min([POLL_S, *wakes, *([] if look.next_wake_s is None else [look.next_wake_s])])
         return max(0.0, soonest - (self._clock.monotonic() - looked))
+
+    def _carry_out(self, look: Look, moves: Sequence[Move]) -> None:
+        """Move schedules; those that another scheduler moved first are passed by.
+
+        One whose records contradict it must not hold up the others: then they are moved one by one, and it waits.
+        """
+        try:
+            self.moved += len(self._store.move_schedules(moves))
+        except InvariantBroken as error:
+            if len(moves) > 1:
+                for move in moves:
+                    self._carry_out(look, [move])
+                return
+            seen = next(one for one in look.schedules if one.name == moves[0].name)
+            self._complain(seen, error)
+            self._store.move_schedules([_put_off(look, seen)])
 
     def _move(self, look: Look, seen: Seen) -> Move:
         """Decide about one schedule. One that cannot be judged must not hold up the others: it waits a while."""
@@ -59,15 +80,14 @@ class Scheduler:
             spec = decode_spec(seen.spec)
             calendars = _calendars(look.calendars, spec)
             decision = decide(seen.name, spec.rule, spec.policies, seen.standing, look.now, calendars)
-            return self._carry(seen, spec, decision, look.definitions.get(spec.target))
+            return self._carry(look, seen, spec, decision)
         except Exception as error:
             self._complain(seen, error)
-            wake_at = None if seen.standing.paused else look.now + TROUBLE
-            return Move(name=seen.name, version=seen.version, standing=seen.standing, wake_at=wake_at)
+            return _put_off(look, seen)
 
-    def _carry(self, seen: Seen, spec: Spec, decision: Decision, definition: TaskDefinition | None) -> Move:
+    def _carry(self, look: Look, seen: Seen, spec: Spec, decision: Decision) -> Move:
         """The move that carries out a decision."""
-        made = template(spec, definition)
+        made = template(spec, look.definitions.get(spec.target))
         fires, jobs, cancels, live = [], [], [], list(seen.live)
         if decision.passed_over is not None:
             first, last = decision.passed_over
@@ -76,7 +96,7 @@ class Scheduler:
         for fire in decision.fires:
             job_id = None
             if fire.action in {Action.START, Action.CANCEL_OLDER}:
-                job = _run(made, JobId(self._ids.new_id()), seen.name, fire)
+                job = _run(made, JobId(self._ids.new_id()), seen.name, fire, look.now)
                 job_id = job.id
                 jobs.append(job)
                 if fire.action is Action.CANCEL_OLDER:
@@ -88,7 +108,7 @@ class Scheduler:
             name=seen.name,
             version=seen.version,
             standing=decision.standing,
-            wake_at=decision.wake_at,
+            wake_at=_wake_at(spec, decision, look.now),
             awaits_end=decision.wakes_on_end,
             fires=tuple(fires),
             jobs=tuple(jobs),
@@ -104,9 +124,22 @@ class Scheduler:
             _log.error("Schedule %r cannot be judged and starts nothing for now. %s", seen.name, told)
 
 
-def _run(made: NewJob, id: JobId, schedule: str, fire: Fire) -> NewJob:
-    tick = Tick(schedule, fire.scheduled_for, fire.is_catchup, fire.interval)
-    return msgspec.structs.replace(made, id=id, at=fire.run_at, expires_at=fire.expires_at, tick=encode_tick(tick))
+def _run(made: NewJob, id: JobId, schedule: str, fire: Fire, now: datetime) -> NewJob:
+    """The job of an occurrence. One that comes late is due now: that is what its `expires` counts from."""
+    tick, at = Tick(schedule, fire.scheduled_for, fire.is_catchup, fire.interval), max(fire.run_at, now)
+    return msgspec.structs.replace(made, id=id, at=at, expires_at=fire.expires_at, tick=encode_tick(tick))
+
+
+def _wake_at(spec: Spec, decision: Decision, now: datetime) -> datetime | None:
+    """When to look again. Where a zone decides, within the hour: a new time zone database may move what is due."""
+    if decision.wake_at is None or spec.rule.zone == "UTC":
+        return decision.wake_at
+    return min(decision.wake_at, now + ZONES_LOOK)
+
+
+def _put_off(look: Look, seen: Seen) -> Move:
+    wake_at = None if seen.standing.paused else look.now + TROUBLE
+    return Move(name=seen.name, version=seen.version, standing=seen.standing, wake_at=wake_at)
 
 
 def _calendars(stored: Mapping[str, str], spec: Spec) -> dict[str, Calendar]:

@@ -131,7 +131,7 @@ class WorkerParts:
         new_id = lambda: secrets.token_hex(16)  # noqa: E731
         runner = Runner(self.clock, self.rng)
         ids = IdMaker(lambda: self.clock.wall_us() // 1000, secrets.randbits)
-        nudge = runner.start(Scheduler(self.store, ids, self.clock))
+        nudge = runner.start(Scheduler(self.store, ids, self.clock, lambda: self.lease.worker is not None))
         worker = Worker(
             self.store,
             pools,

@@ -226,9 +226,10 @@ class Worker:
             slots=self._options.slots,
             schedules=tuple(spec.name for spec in self._schedules),
         )
-        self._declare()
         self._store.register_worker(worker, self._definitions, self._lease.duration)
+        self._declare()
         self._lease.begin(worker.id, now)
+        self._nudge_scheduler()
 
     def _declare(self) -> None:
         """Store what the code says of its schedules. Should that not be possible, its tasks are run all the same."""
@@ -236,7 +237,6 @@ class Worker:
             return
         try:
             self._store.declare_schedules(self._schedules)
-            self._nudge_scheduler()
         except InvalidInput as error:
             _log.error("The schedules of this worker's code were not stored: %s", error)
 

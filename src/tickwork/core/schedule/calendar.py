@@ -38,6 +38,8 @@ def calendar(
     listed = [_date(value) for value in dates]
     days = [*yearly]
     if ics is not None:
+        if not isinstance(ics, str):
+            raise InvalidOption(f"ics must be the text of an iCalendar file, not {ics!r}.")
         events = read_ics(ics)
         listed += events.dates
         days += events.yearly

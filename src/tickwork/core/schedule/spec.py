@@ -80,6 +80,8 @@ def new_spec(name: str, target: str, rule: RuleValue, args: bytes = b"{}", **giv
     """Make a Spec from policies and job options as a caller gives them, all by name. Raises InvalidOption."""
     paused = read_paused(given.pop("paused", None))
     description = given.pop("description", None)
+    if description is not None and not isinstance(description, str):
+        raise InvalidOption(f"description must be a text, not {description!r}.")
     policies, rest = split_policies(given)
     return Spec(
         name=name,

@@ -51,4 +51,5 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
 def new_standing(created_at: datetime, policies: Policies) -> Standing:
     """Return how a new schedule stands: it looks back to its start, if that has passed already."""
     start = policies.start
-    return Standing(handled_at=created_at if start is None else start - TICK, active_since=created_at)
+    looked = created_at if start is None else min(start - TICK, created_at)
+    return Standing(handled_at=looked, active_since=created_at)

@@ -15,8 +15,13 @@ from tickwork.core.schedule.zone import TICK
 def upcoming(
     spec: Spec, standing: Standing, n: int, now: datetime, calendars: Calendars = NO_CALENDARS
 ) -> list[datetime]:
-    """Return the next `n` occurrences, fewer if it ends. Of a fixed delay only the next, once it is known."""
+    """Return the next `n` occurrences, fewer if it ends. Of a fixed delay only the next, once it is known.
+
+    None of them is known while a calendar that it heeds is missing.
+    """
     policies = spec.policies
+    if missing_calendars(spec, calendars):
+        return []
     if isinstance(spec.rule, After):
         due = next_due(spec.name, spec.rule, policies, standing, calendars)
         return [] if due is None else [due][:n]
@@ -31,8 +36,15 @@ def upcoming(
 
 
 def state_of(spec: Spec, standing: Standing, now: datetime, calendars: Calendars = NO_CALENDARS) -> str:
-    """Return "active", "paused", or "ended" when nothing of it is due any more."""
+    """Return "active", "paused", "troubled" while a calendar is missing, or "ended" when nothing is due any more."""
     if standing.paused:
         return "paused"
+    if missing_calendars(spec, calendars):
+        return "troubled"
     lives = isinstance(spec.rule, After) and standing.live_count
     return "active" if lives or standing.waiting or upcoming(spec, standing, 1, now, calendars) else "ended"
+
+
+def missing_calendars(spec: Spec, calendars: Calendars) -> list[str]:
+    """Return the names of calendars that it heeds and that are not there."""
+    return [name for name in spec.calendar_names if name not in calendars]

@@ -71,7 +71,14 @@ class PostgresSchedules:
         return [codec.schedule_view(row, utc) for row in self._perform(read)]
 
     def delete_schedules(self, names: Sequence[str]) -> list[str]:
-        return self._changed("delete_schedules", names)
+        given = documents.document(names)
+
+        def delete(session: Session) -> set[str]:
+            session.run("stored_specs", names=given)  # waits for moves, so that the next statement sees all of them
+            return {name for (name,) in session.run("delete_schedules", names=given)}
+
+        deleted = self._perform(delete, single=False)
+        return [name for name in dict.fromkeys(names) if name in deleted]
 
     def pause_schedules(self, names: Sequence[str], by: str | None = None, why: str | None = None) -> list[str]:
         return self._changed("pause_schedules", names, by=by, why=codec.clean(why))

@@ -89,8 +89,9 @@ class SqliteSchedules:
     def put_calendar(self, name: str, calendar: Calendar) -> None:
         with self._write() as transaction:
             values = {"name": name, "now": transaction.now}
+            known = bool(transaction.run("calendars_of", (as_json([name]),)))
             if transaction.run("put_calendar", {**values, "value": encode_calendar(calendar).decode()}):
-                transaction.run("heed_calendar", values)
+                transaction.run("heed_calendar", {**values, "known": known})
 
     def delete_calendar(self, name: str) -> bool:
         with self._write() as transaction:

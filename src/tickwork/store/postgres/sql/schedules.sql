@@ -7,7 +7,7 @@ INSERT INTO tickwork.schedules AS s
        (name, kind, target, spec, timing, calendars, declared, handled_at, active_since, run_count, waiting, paused_at, wake_at,
         version, created_at, edited_at)
 SELECT g.name, g.kind, g.target, g.spec, g.timing, g.calendars, g.declared,
-       coalesce(g.start - interval '1 microsecond', clock.now), clock.now, 0, '[]',
+       least(g.start - interval '1 microsecond', clock.now), clock.now, 0, '[]',
        CASE WHEN g.paused THEN clock.now END, CASE WHEN NOT g.paused THEN clock.now END, 1, clock.now, clock.now
 FROM   (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now) clock
 CROSS  JOIN json_to_recordset(%(schedules)s::json) AS
@@ -70,7 +70,8 @@ WHERE  schedule = %(name)s AND due_at < coalesce(%(before)s::timestamptz, 'infin
 ORDER  BY due_at DESC LIMIT %(limit)s::bigint
 
 -- :put_calendar
--- What is due and not yet judged stays due; otherwise the calendar holds from now on. A paused one is judged when it goes on.
+-- What is due and not yet judged stays due, and so does all that waited for a calendar that was not there; otherwise the
+-- calendar holds from now on. A paused one is judged when it goes on.
 WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
 put AS (
     INSERT INTO tickwork.calendars AS c (name, value, edited_at) SELECT %(name)s, %(value)s, clock.now FROM clock
@@ -79,6 +80,7 @@ put AS (
 )
 UPDATE tickwork.schedules s
 SET    handled_at = CASE WHEN s.paused_at IS NULL AND (s.wake_at IS NULL OR s.wake_at > clock.now)
+                         AND EXISTS (SELECT FROM tickwork.calendars c WHERE c.name = %(name)s)
                          THEN greatest(s.handled_at, clock.now) ELSE s.handled_at END,
        wake_at = CASE WHEN s.paused_at IS NULL THEN clock.now END, version = s.version + 1
 FROM   clock CROSS JOIN put

@@ -3,7 +3,7 @@
 -- :put_schedule
 -- An edit of when it is due holds from now on; the rest of a schedule may change and loses nothing that is due.
 INSERT INTO tickwork_schedules (name, kind, target, spec, timing, calendars, declared, handled_at, active_since, run_count, waiting, paused_at, wake_at, version, created_at, edited_at)
-VALUES (:name, :kind, :target, :spec, :timing, :calendars, :declared, coalesce(:start - 1, :now), :now, 0, '[]',
+VALUES (:name, :kind, :target, :spec, :timing, :calendars, :declared, min(coalesce(:start - 1, :now), :now), :now, 0, '[]',
         CASE WHEN :paused THEN :now END, CASE WHEN NOT :paused THEN :now END, 1, :now, :now)
 ON CONFLICT (name) DO UPDATE SET
     kind = excluded.kind, target = excluded.target, spec = excluded.spec, timing = excluded.timing,
@@ -59,9 +59,10 @@ ON CONFLICT (name) DO UPDATE SET value = excluded.value, edited_at = excluded.ed
 RETURNING name
 
 -- :heed_calendar
--- What is due and not yet judged stays due; otherwise the calendar holds from now on. A paused one is judged when it goes on.
+-- What is due and not yet judged stays due, and so does all that waited for a calendar that was not there; otherwise the
+-- calendar holds from now on. A paused one is judged when it goes on.
 UPDATE tickwork_schedules
-SET    handled_at = CASE WHEN paused_at IS NULL AND (wake_at IS NULL OR wake_at > :now) THEN max(handled_at, :now) ELSE handled_at END,
+SET    handled_at = CASE WHEN :known AND paused_at IS NULL AND (wake_at IS NULL OR wake_at > :now) THEN max(handled_at, :now) ELSE handled_at END,
        wake_at = CASE WHEN paused_at IS NULL THEN :now END, version = version + 1
 WHERE  EXISTS (SELECT 1 FROM json_each(calendars) WHERE value = :name)
 
