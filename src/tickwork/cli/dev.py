@@ -41,6 +41,8 @@ def dev(session: Session, target: str | None, concurrency: int | None, processes
     """
     if session.url is not None:
         os.environ["TICKWORK_URL"] = session.url
+    # Compiled files know their sources by the second: of two changes within one, the second would not be seen.
+    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     arguments = ["worker", target or BUILTIN, "--processes", str(processes), "--grace", f"{DRAIN_S}s"]
     arguments += [] if concurrency is None else ["-c", str(concurrency)]
     arguments += ["--shell"] if shell else []
