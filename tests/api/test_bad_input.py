@@ -254,7 +254,7 @@ def test_a_dead_or_wrong_url_is_refused_in_time_and_without_its_password(
     began = time.monotonic()
     with pytest.raises(kind, match=said) as error:
         work.enqueue()
-    assert time.monotonic() - began < 12
+    assert time.monotonic() - began < 30
     assert "secret" not in str(error.value)
 
 

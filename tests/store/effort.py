@@ -16,14 +16,13 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from tickwork.store.postgres.adapters import Rows, Statement
+from tickwork.store.postgres.adapters import PLACE, Rows, Statement
 from tickwork.store.postgres.wire import Connection
 
 Verb = Callable[[], object]
 Plan = dict[str, Any]
 
 _OURS = re.compile(r"\s*(SELECT|WITH|INSERT|UPDATE|DELETE)\b")
-_PLACE = re.compile(r"%\((\w+)\)s")
 _names = count(1)
 _PARALLEL_IS_CHEAP = (
     "SET LOCAL parallel_setup_cost = 0; SET LOCAL parallel_tuple_cost = 0; "
@@ -103,10 +102,10 @@ def _explaining(how: str, first: str = "SELECT") -> Iterator[list[Plan]]:
 def _explain(connection: psycopg.Connection[Any], text: str, values: dict[str, Any], how: str, first: str) -> Plan:
     """The plan that is kept for a prepared statement, which was made without a look at the values."""
     name = sql.Identifier(f"explained_{next(_names)}")
-    places = {place: f"${number}" for number, place in enumerate(dict.fromkeys(_PLACE.findall(text)), 1)}
+    places = {place: f"${number}" for number, place in enumerate(dict.fromkeys(PLACE.findall(text)), 1)}
     literals = sql.SQL(", ").join(sql.Literal(values[place]) for place in places)
     arguments = sql.SQL("({})").format(literals) if places else sql.SQL("")
-    prepare = _PLACE.sub(lambda found: places[found[1]], text).replace("%%", "%")
+    prepare = PLACE.sub(lambda found: places[found[1]], text).replace("%%", "%")
     with connection.transaction(force_rollback=True):
         connection.execute(first.encode())
         connection.execute(sql.SQL("PREPARE {} AS ").format(name) + sql.SQL(prepare))

@@ -8,6 +8,7 @@ import pytest
 from psycopg.pq import TransactionStatus
 
 from tickwork.store.postgres import PostgresStore
+from tickwork.store.postgres.adapters import Statement
 from tickwork.store.postgres.wire import Connection
 
 ECHO = "SELECT %(text)s::text, %(number)s::text::bigint, %(nothing)s::text"
@@ -62,9 +63,12 @@ def test_a_statement_that_cannot_be_prepared_is_refused_and_costs_nothing_else(c
     assert connection.run([(DIVIDE, {"number": 1})]) == [[(1,)]]
 
 
-def test_a_text_with_a_zero_byte_is_refused_rather_than_cut_off(connection: Connection) -> None:
+@pytest.mark.parametrize("company", [[], [(DIVIDE, {"number": 1})]])
+def test_a_text_with_a_zero_byte_is_refused_rather_than_cut_off(
+    connection: Connection, company: list[Statement]
+) -> None:
     with pytest.raises(psycopg.DataError, match="zero byte"):
-        connection.run([(ECHO, {"text": "a\0b", "number": 1, "nothing": None})])
+        connection.run([(ECHO, {"text": "a\0b", "number": 1, "nothing": None}), *company])
     assert connection.run([(DIVIDE, {"number": 1})]) == [[(1,)]]
 
 

@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -74,9 +73,7 @@ def test_it_kills_when_its_owner_is_killed(groups: list[subprocess.Popen[bytes]]
         os.kill(os.getpid(), signal.SIGKILL)
     """)
     assert subprocess.run([sys.executable, "-c", program], check=False, timeout=20).returncode == -signal.SIGKILL
-    began = time.monotonic()
-    assert groups[0].wait(5) == -signal.SIGKILL
-    assert time.monotonic() - began < 2
+    assert groups[0].wait(20) == -signal.SIGKILL
     assert groups[1].poll() is None
 
 

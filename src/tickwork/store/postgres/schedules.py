@@ -10,7 +10,6 @@ import msgspec
 from psycopg.rows import dict_row
 
 from tickwork.core.ids import JobId
-from tickwork.core.job import TaskDefinition
 from tickwork.core.schedule.calendar import Calendar
 from tickwork.core.schedule.spec import Spec, encode_spec
 from tickwork.core.schedule.stored import decode_calendar, encode_calendar
@@ -129,7 +128,7 @@ class PostgresSchedules:
             heeded = sorted({name for row in due for name in codec.decode_labels(row[4])})
             calendars = session.run("calendars_of", names=documents.document(heeded)) if heeded else []
             targets = documents.document(sorted({row[3] for row in due}))
-            definitions = {row[0]: _definition(row) for row in session.run("definitions_of", names=targets)}
+            definitions = {row[0]: codec.task_definition(row) for row in session.run("definitions_of", names=targets)}
             return Look(now, [_seen(row) for row in due], wake_s, dict(calendars), definitions)
 
         return self._perform(look)
@@ -188,11 +187,6 @@ def _seen(row: Any) -> Seen:
     stood = codec.standing(utc(handled_at), utc(since), run_count, instant(last_ended_at), waiting, paused=paused)
     runs = zip(job_ids or (), ended or (), map(instant, ends or ()), strict=True)
     return codec.seen(name, version, spec, stood, list(runs))
-
-
-def _definition(row: Any) -> TaskDefinition:
-    name, queue, priority, policy, schema = row
-    return TaskDefinition(name, queue, priority, codec.decode_policy(policy), schema.encode())
 
 
 def _standing(move: Move) -> dict[str, Any]:

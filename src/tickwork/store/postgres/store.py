@@ -278,10 +278,7 @@ class PostgresStore(PostgresSchedules):
 
     def task_definition(self, name: str) -> TaskDefinition | None:
         rows = self._perform(lambda session: session.run("task_definition", name=name))
-        if not rows:
-            return None
-        _, queue, priority, policy, schema = rows[0]
-        return TaskDefinition(name, queue, priority, codec.decode_policy(policy), schema.encode())
+        return codec.task_definition(rows[0]) if rows else None
 
     @contextlib.contextmanager
     def connection(self) -> Iterator[psycopg.Connection[Any]]:

@@ -6,7 +6,6 @@ transactions, and what is asked for seldom, go through them.
 
 from __future__ import annotations
 
-import re
 import select
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
@@ -18,9 +17,7 @@ from psycopg.errors import error_from_result
 from psycopg.pq import ConnStatus, ExecStatus, TransactionStatus
 from psycopg.pq.abc import PGresult
 
-from tickwork.store.postgres.adapters import Rows, Statement
-
-_PLACE = re.compile(r"%\((\w+)\)s")
+from tickwork.store.postgres.adapters import PLACE, Rows, Statement, Values
 
 
 class Connection(psycopg.Connection[tuple[Any, ...]]):
@@ -31,28 +28,21 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
 
         Each says itself of what type its values are.
         """
-        if len(statements) == 1:
-            self._send(*statements[0])
+        ready = [(sql, _wired(sql, values), self._name(sql)) for sql, values in statements]
+        if len(ready) == 1:
+            self._send(*ready[0])
             return [self._rows(self._answers()[-1])]
-        for sql, _ in statements:
-            self._name(sql)
         self.pgconn.enter_pipeline_mode()
-        for sql, values in statements:
-            self._send(sql, values)
+        for one in ready:
+            self._send(*one)
         self.pgconn.pipeline_sync()
         results = self._answers(ExecStatus.PIPELINE_SYNC)
         self.pgconn.exit_pipeline_mode()
         return [self._rows(result) for result in results]
 
-    def _send(self, sql: str, values: dict[str, Any]) -> None:
-        text, names = _numbered(sql)
-        given = [values[name] for name in names]
-        wired = [None if value is None else str(value).encode() for value in given]
-        if b"\0" in b"".join(filter(None, wired)):
-            raise psycopg.DataError("PostgreSQL cannot store a text with a zero byte")
-        name = self._name(sql)
+    def _send(self, sql: str, wired: list[bytes | None], name: bytes | None) -> None:
         if name is None:
-            self.pgconn.send_query_params(text, wired)
+            self.pgconn.send_query_params(_numbered(sql)[0], wired)
         else:
             self.pgconn.send_query_prepared(name, wired)
 
@@ -121,5 +111,14 @@ def _polling(descriptor: int, events: int) -> select.poll:
 @lru_cache(maxsize=256)
 def _numbered(sql: str) -> tuple[bytes, tuple[str, ...]]:
     """A statement with numbers in the places of its values, and the values' names in their order."""
-    names = tuple(dict.fromkeys(_PLACE.findall(sql)))
-    return _PLACE.sub(lambda place: f"${names.index(place[1]) + 1}", sql).encode(), names
+    names = tuple(dict.fromkeys(PLACE.findall(sql)))
+    return PLACE.sub(lambda place: f"${names.index(place[1]) + 1}", sql).encode(), names
+
+
+def _wired(sql: str, values: Values) -> list[bytes | None]:
+    """The values of a statement in the order of its places, as texts."""
+    given = [values[name] for name in _numbered(sql)[1]]
+    wired = [None if value is None else str(value).encode() for value in given]
+    if b"\0" in b"".join(filter(None, wired)):
+        raise psycopg.DataError("PostgreSQL cannot store a text with a zero byte")
+    return wired

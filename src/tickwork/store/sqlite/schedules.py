@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import Any
 
 from tickwork.core.ids import JobId
-from tickwork.core.job import TaskDefinition
 from tickwork.core.schedule.calendar import Calendar
 from tickwork.core.schedule.spec import Spec, encode_spec
 from tickwork.core.schedule.stored import decode_calendar, encode_calendar
@@ -122,7 +121,7 @@ class SqliteSchedules:
             calendars = dict(transaction.run("calendars_of", (heeded,)))
             definitions = transaction.run("definitions_of", (as_json(sorted({row[3] for row in rows})),))
         seen = [_seen(row, runs.get(row[0], ())) for row in rows]
-        return Look(from_us(now), seen, wake_s, calendars, {row[0]: _definition(row) for row in definitions})
+        return Look(from_us(now), seen, wake_s, calendars, {row[0]: codec.task_definition(row) for row in definitions})
 
     def move_schedules(self, moves: Sequence[Move]) -> set[str]:
         with self._write() as transaction:
@@ -166,11 +165,6 @@ def _seen(row: Any, runs: Sequence[Any]) -> Seen:
         ),
         [(job_id, bool(ended), None if at is None else from_us(at)) for job_id, ended, at in runs],
     )
-
-
-def _definition(row: Any) -> TaskDefinition:
-    name, queue, priority, policy, schema = row
-    return TaskDefinition(name, queue, priority, codec.decode_policy(policy), schema.encode())
 
 
 def _standing(move: Move) -> dict[str, Any]:

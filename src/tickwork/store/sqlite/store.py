@@ -194,10 +194,7 @@ class SqliteStore(SqliteSchedules):
     def task_definition(self, name: str) -> TaskDefinition | None:
         with self._read() as transaction:
             rows = transaction.run("task_definition", (name,))
-        if not rows:
-            return None
-        _, queue, priority, policy, schema = rows[0]
-        return TaskDefinition(name, queue, priority, codec.decode_policy(policy), schema.encode())
+        return codec.task_definition(rows[0]) if rows else None
 
     def connection(self) -> contextlib.AbstractContextManager[Any]:
         return self._file.user_transaction(self._wake)

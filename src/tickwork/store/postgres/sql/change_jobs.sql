@@ -1,6 +1,6 @@
 -- What callers and operators do to jobs: cancel, retry, discard, expire, prune.
 -- Batches are not joined with tables or with each other, but looked up row by row or as an array: a join is planned by
--- what statistics say, and these may say that a table is empty which has a million rows (see wire.py and pool.py).
+-- what statistics say, and these may say that a table is empty which has a million rows (see pool.py).
 -- Locks are taken in one order everywhere: running, then keys, then queue. `count(*) >= 0` is always true; it makes
 -- rows of the queue wait until the keys are locked, or until others have left.
 
