@@ -12,6 +12,8 @@ from enum import StrEnum
 
 import msgspec
 
+from tickwork.core.flow.flow import Flow
+from tickwork.core.flow.placement import NOTHING, Offer
 from tickwork.core.ids import JobId
 from tickwork.core.retry import RetryPolicy
 from tickwork.core.schedule.tick import Tick
@@ -67,6 +69,7 @@ class NewJob(msgspec.Struct, frozen=True, gc=False):
 
     It is due `delay` after the store's now, or at `at`, whichever is given; `expires_at` is absolute, `policy.expires`
     counts from the moment it is due. `tick` is the occurrence that it stands for, as JSON, if a schedule made it.
+    `flow` is what flow control has to know of it; None: it is a plain job.
     """
 
     id: JobId
@@ -85,6 +88,7 @@ class NewJob(msgspec.Struct, frozen=True, gc=False):
     parent: str | None = None
     trace: str | None = None
     tick: str | None = None
+    flow: Flow | None = None
 
 
 class Claimed(msgspec.Struct, frozen=True, gc=False):
@@ -106,6 +110,7 @@ class Claimed(msgspec.Struct, frozen=True, gc=False):
     crashes: int
     alone: bool
     tick: str | None = None
+    flow: Flow | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +146,7 @@ class JobView:
     error: str | None
     discarded: bool
     tick: Tick | None
+    flow: Flow | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,28 +189,34 @@ class WorkerView:
     lease_until: datetime
     running: int
     schedules: tuple[str, ...] = ()
+    offer: Offer = NOTHING
 
 
 @dataclass(frozen=True, slots=True)
 class QueueView:
-    """How much stands in a queue."""
+    """How much stands in a queue. What is held waits for a limit or a gate, and is not among what is due."""
 
     name: str
     due: int
     later: int
     running: int
+    held: int
     oldest_due_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
 class TaskDefinition:
-    """What workers tell the store of a task, so that callers who do not import it can use it."""
+    """What workers tell the store of a task, so that callers who do not import it can use it.
+
+    `flow` is what its jobs are stamped with (see core/flow/stamp.py), as JSON.
+    """
 
     name: str
     queue: str
     priority: int
     policy: Policy
     schema: bytes
+    flow: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

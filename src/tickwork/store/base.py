@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from tickwork.core.flow.placement import NOTHING, Offer
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import (
     AttemptView,
@@ -28,6 +29,7 @@ from tickwork.core.job import (
     WorkerView,
 )
 from tickwork.core.outcome import Transition
+from tickwork.store.flow import FlowVerbs, Reach
 from tickwork.store.migrate import Migration
 from tickwork.store.schedules import ScheduleVerbs
 
@@ -47,6 +49,7 @@ class Worker:
     tasks: tuple[str, ...]
     slots: int
     schedules: tuple[str, ...] = ()
+    offer: Offer = NOTHING
 
 
 class Finish(msgspec.Struct, frozen=True, gc=False):
@@ -146,7 +149,7 @@ class Waiter(Protocol):
     def close(self) -> None: ...
 
 
-class Store(ScheduleVerbs, Protocol):
+class Store(ScheduleVerbs, FlowVerbs, Protocol):
     """The verbs. Nothing above this line knows which database it talks to."""
 
     url: str
@@ -227,11 +230,14 @@ class Store(ScheduleVerbs, Protocol):
         tasks: Sequence[str],
         limit: int,
         ahead: timedelta = timedelta(0),
+        reach: Reach | None = None,
     ) -> Claims:
         """Lease up to `limit` due jobs, the most urgent of the first queue first, each with its attempt number.
 
-        Jobs that become due within `ahead` are taken when too few are due now. A worker whose lease ran out, or that
-        is not known, gets LeaseLost: nothing is claimed that could be reclaimed at once.
+        Jobs that become due within `ahead` are taken when too few are due now. Of jobs with a flow those are taken that
+        limits and gates let through, and up to `reach.slots` of them (without it: up to `limit`, without needs). A
+        worker whose lease ran out, or that is not known, gets LeaseLost: nothing is claimed that could be reclaimed at
+        once.
         """
 
     def exchange(
@@ -243,8 +249,9 @@ class Store(ScheduleVerbs, Protocol):
         tasks: Sequence[str],
         limit: int,
         ahead: timedelta = timedelta(0),
+        reach: Reach | None = None,
     ) -> Exchange:
-        """As finish_attempts and then claim_jobs, in one transaction. A lost lease is an answer: the endings count."""
+        """As finish_attempts and then claim_jobs. A lost lease is an answer: the endings count."""
 
     def due_tasks(self, queues: Sequence[str]) -> set[str]:
         """Return the names of tasks whose jobs are due in these queues, looking at the first thousand jobs of each."""

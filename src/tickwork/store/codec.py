@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from tickwork.core.flow.flow import Flow
+from tickwork.core.flow.placement import Offer
 from tickwork.core.ids import JobId, is_id
 from tickwork.core.job import JobFilter, JobState, JobView, NewJob, Policy, TaskDefinition
 from tickwork.core.schedule.merge import merge
@@ -57,8 +59,26 @@ def decode_policy(text: str) -> Policy:
 
 def task_definition(row: Sequence[Any]) -> TaskDefinition:
     """What workers last said of a task, from its row."""
-    name, queue, priority, policy, schema = row
-    return TaskDefinition(name, queue, priority, decode_policy(policy), schema.encode())
+    name, queue, priority, policy, schema, flow = row
+    return TaskDefinition(name, queue, priority, decode_policy(policy), schema.encode(), flow)
+
+
+@lru_cache(maxsize=256)
+def decode_offer(text: str) -> Offer:
+    return msgspec.json.decode(text, type=Offer)
+
+
+def encode_offer(offer: Offer) -> str:
+    return msgspec.json.encode(offer).decode()
+
+
+@lru_cache(maxsize=1024)
+def decode_flow(text: str | None) -> Flow | None:
+    return None if text is None else msgspec.json.decode(text, type=Flow)
+
+
+def encode_flow(flow: Flow | None) -> str | None:
+    return None if flow is None else msgspec.json.encode(flow).decode()
 
 
 @lru_cache(maxsize=1024)
@@ -182,6 +202,7 @@ def job_view(row: Mapping[str, Any], instant: Callable[[Any], datetime]) -> JobV
         error=row["error"],
         discarded=bool(row["discarded"]),
         tick=None if row["tick"] is None else decode_tick(row["tick"]),
+        flow=decode_flow(row["flow"]),
     )
 
 

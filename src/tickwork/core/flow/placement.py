@@ -54,6 +54,9 @@ class Offer:
         return Offer(self.labels, left)
 
 
+NOTHING = Offer()
+
+
 def read_needs(given: Any) -> Needs:
     """Return what a job asks for. Raises InvalidOption, which names what is wrong."""
     if not isinstance(given, Mapping):

@@ -155,6 +155,7 @@ def task_definitions(definitions: Sequence[TaskDefinition]) -> str:
             "priority": task.priority,
             "policy": encode_policy(task.policy),
             "schema": task.schema.decode(),
+            "flow": task.flow,
         }
         for task in latest.values()
     )

@@ -270,7 +270,7 @@ class PostgresStore(PostgresSchedules):
             return session.run("queues")
 
         rows = self._perform(count, single=False)
-        return [QueueView(name, due, later, running, instant(oldest)) for name, due, later, running, oldest in rows]
+        return [QueueView(name, *counts, instant(oldest)) for name, *counts, oldest in rows]
 
     def workers(self) -> list[WorkerView]:
         rows = self._perform(lambda session: session.run("workers"))
@@ -309,6 +309,7 @@ class PostgresStore(PostgresSchedules):
             "tasks": documents.document(worker.tasks),
             "slots": worker.slots,
             "schedules": documents.document(worker.schedules),
+            "offer": codec.encode_offer(worker.offer),
             "lease_us": duration_us(lease),
         }
 

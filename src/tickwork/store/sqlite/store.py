@@ -168,7 +168,7 @@ class SqliteStore(SqliteSchedules):
     def queues(self) -> list[QueueView]:
         with self._read() as transaction:
             rows = transaction.run("queues", {"now": transaction.now})
-        return [QueueView(name, due, later, running, _instant(oldest)) for name, due, later, running, oldest in rows]
+        return [QueueView(name, *counts, _instant(oldest)) for name, *counts, oldest in rows]
 
     def workers(self) -> list[WorkerView]:
         with self._read() as transaction:
@@ -187,8 +187,9 @@ class SqliteStore(SqliteSchedules):
                 from_us(until),
                 held,
                 _names(schedules),
+                codec.decode_offer(offer),
             )
-            for id, host, pid, version, queues, tasks, slots, schedules, state, began, until, held in rows
+            for id, host, pid, version, queues, tasks, slots, schedules, offer, state, began, until, held in rows
         ]
 
     def task_definition(self, name: str) -> TaskDefinition | None:
@@ -206,12 +207,12 @@ class SqliteStore(SqliteSchedules):
             names = (moves.as_json(list(worker.queues)), moves.as_json(list(worker.tasks)))
             until = transaction.now + duration_us(lease)
             identity = (worker.id, worker.host, worker.pid, worker.version)
-            serves = (worker.slots, moves.as_json(list(worker.schedules)))
+            serves = (worker.slots, moves.as_json(list(worker.schedules)), codec.encode_offer(worker.offer))
             if not transaction.run("register_worker", (*identity, *names, *serves, transaction.now, until)):
                 raise LeaseLost(f"worker {worker.id} was lost or has ended; it must register under a new id.")
             for task in definitions:
-                policy = codec.encode_policy(task.policy)
-                transaction.run("define_task", (task.name, task.queue, task.priority, policy, task.schema.decode()))
+                rules = (codec.encode_policy(task.policy), task.schema.decode(), task.flow)
+                transaction.run("define_task", (task.name, task.queue, task.priority, *rules))
 
     def renew_lease(self, worker: WorkerId, lease: timedelta) -> bool:
         with self._write() as transaction:

@@ -15,6 +15,8 @@ CREATE TABLE tickwork.jobs (
     parent      text COLLATE "C",
     trace       text,
     tick        text,
+    lane        text COLLATE "C",
+    flow        text,
     created_at  timestamptz NOT NULL,
     due_at      timestamptz NOT NULL,
     expires_at  timestamptz
@@ -25,8 +27,9 @@ CREATE INDEX jobs_key ON tickwork.jobs (key, id) WHERE key IS NOT NULL;
 CREATE INDEX jobs_collection ON tickwork.jobs (collection, id) WHERE collection IS NOT NULL;
 CREATE INDEX jobs_parent ON tickwork.jobs (parent, id) WHERE parent IS NOT NULL;
 
--- Rows come and go, and are never updated: a claim takes them out by their place. Vacuum must follow on the heels of claims, however long the queue is: each dead row at its front is
--- in the way of every claim.
+-- Rows come and go, and are never updated: a claim takes them out by their place. Vacuum must follow on the heels of
+-- claims, however long the queue is: each dead row at its front is in the way of every claim. `queue` is a lane: that of
+-- a plain job has the name of its queue, and that of a job which something holds is out of every claim's way.
 CREATE TABLE tickwork.queue (
     job_id      uuid PRIMARY KEY,
     queue       text COLLATE "C" NOT NULL,
@@ -136,6 +139,7 @@ CREATE TABLE tickwork.workers (
     tasks        text NOT NULL,
     slots        integer NOT NULL,
     schedules    text NOT NULL,
+    offer        text NOT NULL,
     state        text COLLATE "C" NOT NULL,
     started_at   timestamptz NOT NULL,
     lease_until  timestamptz NOT NULL
@@ -146,7 +150,8 @@ CREATE TABLE tickwork.tasks (
     queue     text NOT NULL,
     priority  smallint NOT NULL,
     policy    text NOT NULL,
-    schema    text NOT NULL
+    schema    text NOT NULL,
+    flow      text
 );
 
 -- A schedule: what it is (spec, and declared, as code last said it), and how it stands. `timing` is the part of the spec
@@ -204,4 +209,47 @@ CREATE TABLE tickwork.calendars (
     name       text COLLATE "C" PRIMARY KEY,
     value      text NOT NULL,
     edited_at  timestamptz NOT NULL
+);
+
+-- What bounds jobs that name it: a limit or a breaker. What code says, and what was said at run time, which wins.
+CREATE TABLE tickwork.limits (
+    name       text COLLATE "C" PRIMARY KEY,
+    declared   text,
+    override   text
+);
+
+-- One key of a limit, or a gate. Whoever judges jobs by it, or ends one that it counts, locks its row first. `state` is
+-- that of a rate or a breaker. `open_at` is when what it holds is worth judging anew; NULL: when a lease ends.
+CREATE TABLE tickwork.turnstiles (
+    name     text COLLATE "C" PRIMARY KEY,
+    bound    text COLLATE "C" NOT NULL,
+    state    text,
+    open_at  timestamptz
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
+
+CREATE INDEX turnstiles_open ON tickwork.turnstiles (open_at) WHERE open_at IS NOT NULL;
+
+-- What running jobs take of turnstiles. A row counts while its attempt runs, whatever became of whoever ran it.
+CREATE TABLE tickwork.holds (
+    turnstile  text COLLATE "C" NOT NULL,
+    job_id     uuid NOT NULL,
+    attempt    integer NOT NULL,
+    weight     integer NOT NULL,
+    PRIMARY KEY (turnstile, job_id)
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
+
+CREATE INDEX holds_job ON tickwork.holds (job_id);
+
+CREATE TABLE tickwork.gates (
+    name       text COLLATE "C" PRIMARY KEY,
+    value      text NOT NULL,
+    queue      text COLLATE "C",
+    until_at   timestamptz,
+    since      timestamptz NOT NULL,
+    passed_on  bigint NOT NULL
+);
+
+CREATE TABLE tickwork.tenants (
+    name    text COLLATE "C" PRIMARY KEY,
+    weight  integer NOT NULL
 );

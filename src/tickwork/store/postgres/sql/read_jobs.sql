@@ -12,7 +12,7 @@ SELECT j.id::text, j.task, j.queue, j.priority, j.args, j.policy, j.key, j.colle
        coalesce(r.worker, f.worker) AS worker,
        coalesce(r.claimed_at, f.started_at) AS started_at,
        f.ended_at, r.cancel_at IS NOT NULL AS cancel_requested, r.progress, r.progress_note, f.result, f.error,
-       f.discarded_at IS NOT NULL AS discarded, j.tick
+       f.discarded_at IS NOT NULL AS discarded, j.tick, j.flow
 
 -- :from_jobs
 -- A page of jobs in one state begins at the table of that state, else it would walk all the others.
@@ -59,23 +59,28 @@ ORDER  BY attempt, seq LIMIT %(limit)s::bigint
 
 -- :queues
 WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now)
-SELECT name, sum(due)::bigint, sum(later)::bigint, sum(running)::bigint, min(oldest) FROM (
-    SELECT queue AS name, count(*) FILTER (WHERE run_at <= now) AS due, count(*) FILTER (WHERE run_at > now) AS later,
-           0 AS running, min(run_at) FILTER (WHERE run_at <= now) AS oldest
+-- The lane of a job that something holds begins with a colon, and ends in chr(31) and its home lane.
+SELECT split_part(split_part(lane, chr(31), -1), ':', 1), sum(due)::bigint, sum(later)::bigint, sum(running)::bigint,
+       sum(held)::bigint, min(oldest)
+FROM (
+    SELECT queue AS lane, count(*) FILTER (WHERE run_at <= now AND NOT starts_with(queue, ':')) AS due,
+           count(*) FILTER (WHERE run_at > now) AS later, 0 AS running,
+           count(*) FILTER (WHERE run_at <= now AND starts_with(queue, ':')) AS held,
+           min(run_at) FILTER (WHERE run_at <= now) AS oldest
     FROM   tickwork.queue CROSS JOIN clock GROUP BY queue
     UNION  ALL
-    SELECT queue, 0, 0, count(*), NULL FROM tickwork.running GROUP BY queue
-) each GROUP BY name ORDER BY name
+    SELECT queue, 0, 0, count(*), 0, NULL FROM tickwork.running GROUP BY queue
+) each GROUP BY 1 ORDER BY 1
 
 -- :workers
-SELECT w.id, w.host, w.pid, w.version, w.queues, w.tasks, w.slots, w.schedules,
+SELECT w.id, w.host, w.pid, w.version, w.queues, w.tasks, w.slots, w.schedules, w.offer,
        CASE WHEN w.lease_until < coalesce(%(now)s::timestamptz, clock_timestamp()) THEN 'lost' ELSE w.state END,
        w.started_at, w.lease_until, coalesce(held.count, 0)
 FROM   tickwork.workers w LEFT JOIN (SELECT worker, count(*) FROM tickwork.running GROUP BY worker) held ON held.worker = w.id
 WHERE  w.state <> 'ended' ORDER BY w.started_at, w.id
 
 -- :task_definition
-SELECT name, queue, priority, policy, schema FROM tickwork.tasks WHERE name = %(name)s
+SELECT name, queue, priority, policy, schema, flow FROM tickwork.tasks WHERE name = %(name)s
 
 -- :now
 SELECT coalesce(%(now)s::timestamptz, clock_timestamp())

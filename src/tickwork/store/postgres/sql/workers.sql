@@ -2,26 +2,28 @@
 
 -- :register_worker
 -- No row back: the worker was lost or has ended. Under the same id it could not tell its old attempts from new ones.
-INSERT INTO tickwork.workers AS w (id, host, pid, version, queues, tasks, slots, schedules, state, started_at,
-       lease_until)
-SELECT %(id)s, %(host)s, %(pid)s::integer, %(version)s, %(queues)s, %(tasks)s, %(slots)s::integer, %(schedules)s, 'running', now,
+INSERT INTO tickwork.workers AS w (id, host, pid, version, queues, tasks, slots, schedules, offer, state,
+       started_at, lease_until)
+SELECT %(id)s, %(host)s, %(pid)s::integer, %(version)s, %(queues)s, %(tasks)s, %(slots)s::integer, %(schedules)s, %(offer)s, 'running', now,
        now + %(lease_us)s::bigint * interval '1 microsecond'
 FROM   (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now) clock
 ON CONFLICT (id) DO UPDATE SET
     queues = excluded.queues, tasks = excluded.tasks, slots = excluded.slots, schedules = excluded.schedules,
-    lease_until = excluded.lease_until
+    offer = excluded.offer, lease_until = excluded.lease_until
 WHERE  w.state IN ('running', 'draining')
 RETURNING w.id
 
 -- :define_tasks
-INSERT INTO tickwork.tasks AS t (name, queue, priority, policy, schema)
-SELECT d.name, d.queue, d.priority, d.policy, d.schema
-FROM   json_to_recordset(%(tasks)s::json) AS d (name text, queue text, priority smallint, policy text, schema text)
+INSERT INTO tickwork.tasks AS t (name, queue, priority, policy, schema, flow)
+SELECT d.name, d.queue, d.priority, d.policy, d.schema, d.flow
+FROM   json_to_recordset(%(tasks)s::json)
+       AS d (name text, queue text, priority smallint, policy text, schema text, flow text)
 ORDER  BY d.name
 ON CONFLICT (name) DO UPDATE SET
-    queue = excluded.queue, priority = excluded.priority, policy = excluded.policy, schema = excluded.schema
-WHERE  (t.queue, t.priority, t.policy, t.schema) IS DISTINCT FROM
-       (excluded.queue, excluded.priority, excluded.policy, excluded.schema)
+    queue = excluded.queue, priority = excluded.priority, policy = excluded.policy, schema = excluded.schema,
+    flow = excluded.flow
+WHERE  (t.queue, t.priority, t.policy, t.schema, t.flow) IS DISTINCT FROM
+       (excluded.queue, excluded.priority, excluded.policy, excluded.schema, excluded.flow)
 
 -- :renew_lease
 -- The row is locked first and the lease counted from then: a wait for the lock must not shorten it.

@@ -15,6 +15,8 @@ CREATE TABLE tickwork_jobs (
     parent      TEXT,
     trace       TEXT,
     tick        TEXT,
+    lane        TEXT,
+    flow        TEXT,
     created_at  INTEGER NOT NULL,
     due_at      INTEGER NOT NULL,
     expires_at  INTEGER
@@ -25,7 +27,8 @@ CREATE INDEX tickwork_jobs_key ON tickwork_jobs (key, id) WHERE key IS NOT NULL;
 CREATE INDEX tickwork_jobs_collection ON tickwork_jobs (collection, id) WHERE collection IS NOT NULL;
 CREATE INDEX tickwork_jobs_parent ON tickwork_jobs (parent, id) WHERE parent IS NOT NULL;
 
--- Stored in the order of claims: the most urgent due job of a queue is its first row.
+-- Stored in the order of claims: the most urgent due job of a queue is its first row. `queue` is a lane: that of a plain
+-- job has the name of its queue, and that of a job which something holds is out of every claim's way.
 CREATE TABLE tickwork_queue (
     queue       TEXT NOT NULL,
     priority    INTEGER NOT NULL,
@@ -131,6 +134,7 @@ CREATE TABLE tickwork_workers (
     tasks        TEXT NOT NULL,
     slots        INTEGER NOT NULL,
     schedules    TEXT NOT NULL,
+    offer        TEXT NOT NULL,
     state        TEXT NOT NULL,
     started_at   INTEGER NOT NULL,
     lease_until  INTEGER NOT NULL
@@ -143,7 +147,8 @@ CREATE TABLE tickwork_tasks (
     queue     TEXT NOT NULL,
     priority  INTEGER NOT NULL,
     policy    TEXT NOT NULL,
-    schema    TEXT NOT NULL
+    schema    TEXT NOT NULL,
+    flow      TEXT
 ) STRICT, WITHOUT ROWID;
 
 -- The store's clock: `wall` was the time when the steady clock of `boot` stood at `steady`.
@@ -209,4 +214,47 @@ CREATE TABLE tickwork_calendars (
     name       TEXT PRIMARY KEY,
     value      TEXT NOT NULL,
     edited_at  INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- What bounds jobs that name it: a limit or a breaker. What code says, and what was said at run time, which wins.
+CREATE TABLE tickwork_limits (
+    name       TEXT PRIMARY KEY,
+    declared   TEXT,
+    override   TEXT
+) STRICT, WITHOUT ROWID;
+
+-- One key of a limit, or a gate. `state` is that of a rate or a breaker. `open_at` is when what it holds is worth
+-- judging anew; NULL: when a lease ends.
+CREATE TABLE tickwork_turnstiles (
+    name     TEXT PRIMARY KEY,
+    bound    TEXT NOT NULL,
+    state    TEXT,
+    open_at  INTEGER
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX tickwork_turnstiles_open ON tickwork_turnstiles (open_at) WHERE open_at IS NOT NULL;
+
+-- What running jobs take of turnstiles. A row counts while its attempt runs, whatever became of whoever ran it.
+CREATE TABLE tickwork_holds (
+    turnstile  TEXT NOT NULL,
+    job_id     TEXT NOT NULL,
+    attempt    INTEGER NOT NULL,
+    weight     INTEGER NOT NULL,
+    PRIMARY KEY (turnstile, job_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX tickwork_holds_job ON tickwork_holds (job_id);
+
+CREATE TABLE tickwork_gates (
+    name       TEXT PRIMARY KEY,
+    value      TEXT NOT NULL,
+    queue      TEXT,
+    until_at   INTEGER,
+    since      INTEGER NOT NULL,
+    passed_on  INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE tickwork_tenants (
+    name    TEXT PRIMARY KEY,
+    weight  INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;

@@ -11,7 +11,7 @@ SELECT j.id, j.task, j.queue, j.priority, j.args, j.policy, j.key, j.collection,
        coalesce(r.worker, f.worker) AS worker,
        coalesce(r.claimed_at, f.started_at) AS started_at,
        f.ended_at, r.cancel_at IS NOT NULL AS cancel_requested, r.progress, r.progress_note, f.result, f.error,
-       f.discarded_at IS NOT NULL AS discarded, j.tick
+       f.discarded_at IS NOT NULL AS discarded, j.tick, j.flow
 
 -- :from_jobs
 -- A page of jobs in one state begins at the table of that state, else it would walk all the others. CROSS JOIN keeps that order.
@@ -59,15 +59,20 @@ WHERE job_id = :job_id AND (attempt, seq) > (:attempt, :seq)
 ORDER BY attempt, seq LIMIT :limit
 
 -- :queues
-SELECT name, sum(due) AS due, sum(later) AS later, sum(running) AS running, min(oldest) AS oldest FROM (
-    SELECT queue AS name, run_at <= :now AS due, run_at > :now AS later, 0 AS running,
-           CASE WHEN run_at <= :now THEN run_at END AS oldest FROM tickwork_queue
+-- The lane of a job that something holds begins with a colon, and ends in char(31) and its home lane.
+SELECT substr(home, 1, instr(home || ':', ':') - 1) AS name, sum(due) AS due, sum(later) AS later, sum(running) AS running,
+       sum(held) AS held, min(oldest) AS oldest
+FROM (
+    SELECT substr(queue, instr(queue, char(31)) + 1) AS home, run_at <= :now AND queue NOT LIKE ':%' AS due,
+           run_at > :now AS later, 0 AS running, run_at <= :now AND queue LIKE ':%' AS held,
+           CASE WHEN run_at <= :now THEN run_at END AS oldest
+    FROM   tickwork_queue
     UNION ALL
-    SELECT queue, 0, 0, 1, NULL FROM tickwork_running
+    SELECT queue, 0, 0, 1, 0, NULL FROM tickwork_running
 ) GROUP BY name ORDER BY name
 
 -- :workers
-SELECT w.id, w.host, w.pid, w.version, w.queues, w.tasks, w.slots, w.schedules,
+SELECT w.id, w.host, w.pid, w.version, w.queues, w.tasks, w.slots, w.schedules, w.offer,
        CASE WHEN w.lease_until < :now THEN 'lost' ELSE w.state END AS state, w.started_at, w.lease_until,
        coalesce(held.count, 0) AS running
 FROM   tickwork_workers w
@@ -75,4 +80,4 @@ LEFT   JOIN (SELECT worker, count(*) AS count FROM tickwork_running GROUP BY wor
 WHERE  w.state <> 'ended' ORDER BY w.started_at
 
 -- :task_definition
-SELECT name, queue, priority, policy, schema FROM tickwork_tasks WHERE name = ?
+SELECT name, queue, priority, policy, schema, flow FROM tickwork_tasks WHERE name = ?

@@ -2,15 +2,17 @@
 
 -- :register_worker
 -- No row back: the worker was lost or has ended. Under the same id it could not tell its old attempts from new ones.
-INSERT INTO tickwork_workers (id, host, pid, version, queues, tasks, slots, schedules, state, started_at, lease_until)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'running', ?, ?)
-ON CONFLICT (id) DO UPDATE SET queues = excluded.queues, tasks = excluded.tasks, slots = excluded.slots, schedules = excluded.schedules, lease_until = excluded.lease_until
+INSERT INTO tickwork_workers (id, host, pid, version, queues, tasks, slots, schedules, offer, state, started_at, lease_until)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'running', ?, ?)
+ON CONFLICT (id) DO UPDATE SET queues = excluded.queues, tasks = excluded.tasks, slots = excluded.slots, schedules = excluded.schedules, offer = excluded.offer,
+    lease_until = excluded.lease_until
 WHERE state IN ('running', 'draining')
 RETURNING id
 
 -- :define_task
-INSERT INTO tickwork_tasks (name, queue, priority, policy, schema) VALUES (?, ?, ?, ?, ?)
-ON CONFLICT (name) DO UPDATE SET queue = excluded.queue, priority = excluded.priority, policy = excluded.policy, schema = excluded.schema
+INSERT INTO tickwork_tasks (name, queue, priority, policy, schema, flow) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (name) DO UPDATE SET queue = excluded.queue, priority = excluded.priority, policy = excluded.policy, schema = excluded.schema,
+    flow = excluded.flow
 
 -- :renew_lease
 UPDATE tickwork_workers SET lease_until = ? WHERE id = ? AND state IN ('running', 'draining') RETURNING id

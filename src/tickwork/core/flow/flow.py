@@ -1,0 +1,81 @@
+"""What a job carries with it for flow control, and where it stands for it.
+
+A *lane* is a stretch of the queue's order. A plain job stands in the lane that has its queue's name. A job with a flow
+has a lane by its queue, needs and tenant, so that claims can choose between these. A job that something holds stands in
+a lane of that turnstile, out of everybody's way. (Names of queues have no colon, so that lanes can.)
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from tickwork.core.flow.admit import Passage
+from tickwork.core.flow.limits import Slot
+
+_KEY_SIGN = "\x1e"
+_HOME_SIGN = "\x1f"
+
+
+class Flow(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The limits that a job passes, with their keys; whose it is; what it needs of a worker (see placement).
+
+    `diverted`: a gate has sent it to another queue, which happens once.
+    """
+
+    slots: tuple[Slot, ...] = ()
+    tenant: str | None = None
+    needs: str = ""
+    diverted: bool = False
+
+
+class Lane(NamedTuple):
+    """The parts of a lane's name. `held_by`: the turnstile that holds the jobs in it."""
+
+    queue: str
+    needs: str = ""
+    tenant: str = ""
+    held_by: Passage | None = None
+
+
+def home_lane(queue: str, flow: Flow | None) -> str:
+    """Return the lane of a job that nothing holds."""
+    return queue if flow is None else f"{queue}:{flow.needs}|{flow.tenant or ''}"
+
+
+def held_lane(held_by: Passage, home: str) -> str:
+    """Return the lane of a job that a turnstile holds."""
+    return f"{held_prefix(held_by)}{home}"
+
+
+def held_prefix(held_by: Passage) -> str:
+    """Return how the lanes of a turnstile begin."""
+    return f":{turnstile_name(held_by)}{_HOME_SIGN}"
+
+
+def turnstile_name(passage: Passage) -> str:
+    """Return the name by which a turnstile is stored."""
+    return f"{passage.limit}{_KEY_SIGN}{passage.key}"
+
+
+def passage_of(name: str) -> Passage:
+    """Return the turnstile that has this name."""
+    limit, _, key = name.rpartition(_KEY_SIGN)
+    return Passage(limit, key)
+
+
+def read_lane(lane: str) -> Lane:
+    """Return the parts of a lane's name."""
+    held_by = None
+    if lane.startswith(":"):
+        name, _, lane = lane[1:].rpartition(_HOME_SIGN)
+        held_by = passage_of(name)
+    queue, _, rest = lane.partition(":")
+    needs, _, tenant = rest.partition("|")
+    return Lane(queue, needs, tenant, held_by)
+
+
+def lane_range(prefix: str) -> tuple[str, str]:
+    """Return from where to before where the names lie that begin with this prefix, compared byte by byte."""
+    return prefix, prefix[:-1] + chr(ord(prefix[-1]) + 1)

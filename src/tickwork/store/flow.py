@@ -1,0 +1,119 @@
+"""What a store promises of flow control: limits, gates, the weights of tenants, and what holds a job.
+
+A *turnstile* is one key of a limit, or a gate. What it holds stands in lanes of its own (see core/flow/flow.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+import msgspec
+
+from tickwork.core.flow.admit import Passage
+from tickwork.core.flow.breaker import Breaker
+from tickwork.core.flow.gates import Gate
+from tickwork.core.flow.limits import Bound
+from tickwork.core.flow.placement import NOTHING, Offer
+from tickwork.core.ids import JobId
+
+Rule = Bound | Breaker
+
+
+class Reach(msgspec.Struct, frozen=True):
+    """What a worker can do for jobs with a flow: how many of them it may take now, and what it has left to give.
+
+    Limited jobs are taken for free slots alone, never ahead.
+    """
+
+    slots: int
+    offer: Offer = NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class LimitView:
+    """A limit as it stands. `declared` is what code last said, `override` what somebody said at run time, which wins.
+
+    `live` is the weight of the leases under it, over all keys, and `held` how many jobs it holds.
+    """
+
+    name: str
+    declared: Rule | None
+    override: Rule | None
+    live: int
+    held: int
+
+    @property
+    def rule(self) -> Rule | None:
+        return self.declared if self.override is None else self.override
+
+
+@dataclass(frozen=True, slots=True)
+class GateView:
+    """A gate in force, since when, how many jobs it holds now and how many it has dropped or diverted so far."""
+
+    gate: Gate
+    since: datetime
+    held: int
+    passed_on: int
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """What holds a waiting job: a turnstile with its rule, or a gate; when it opens by itself; and who is inside.
+
+    `live` is the weight of the leases, and `holders` are some of their jobs.
+    """
+
+    held_by: Passage
+    rule: Rule | None
+    gate: Gate | None
+    opens_at: datetime | None
+    live: int
+    holders: tuple[JobId, ...]
+    ahead: int
+
+
+class FlowVerbs(Protocol):
+    """The verbs of flow control. Each is safe to run twice."""
+
+    def declare_limits(self, rules: Mapping[str, Rule]) -> None:
+        """Store what code says of limits and breakers by their names. What they hold is judged anew if they changed."""
+
+    def set_limit(self, name: str, rule: Rule | None) -> bool:
+        """Have a rule hold instead of the declared one, from now on; None: the declared one again.
+
+        False when there is no such limit, and None was given.
+        """
+
+    def limits(self) -> list[LimitView]:
+        """Return all limits by name."""
+
+    def put_gate(self, gate: Gate) -> None:
+        """Have a gate in force from now on. One of the same kind and selectors is replaced."""
+
+    def lift_gates(self, selects: Mapping[str, str]) -> list[Gate]:
+        """End the gates that select exactly this; return them. What they hold may start."""
+
+    def gates(self) -> list[GateView]:
+        """Return the gates that are in force."""
+
+    def set_weight(self, tenant: str, weight: int) -> None:
+        """Give a tenant so many turns for each one of a tenant of weight 1."""
+
+    def weights(self) -> dict[str, int]:
+        """Return the tenants whose weight is not 1."""
+
+    def hold(self, job_id: JobId) -> Hold | None:
+        """Return what holds a waiting job; None: nothing does."""
+
+    def end_probes(self, ends: Sequence[tuple[Passage, JobId, bool]]) -> None:
+        """Tell breakers how attempts ended: which one, whose, and whether it failed."""
+
+    def open_turnstiles(self) -> int:
+        """Have what is held judged anew wherever nothing else would bring it back; return how many were opened.
+
+        Also forgets turnstiles that hold nothing and say nothing.
+        """
