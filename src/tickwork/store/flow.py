@@ -12,10 +12,9 @@ from typing import Protocol
 
 import msgspec
 
-from tickwork.core.flow.admit import Passage
 from tickwork.core.flow.breaker import Breaker
 from tickwork.core.flow.gates import Gate
-from tickwork.core.flow.limits import Bound
+from tickwork.core.flow.limits import Bound, Passage
 from tickwork.core.flow.placement import NOTHING, Offer
 from tickwork.core.ids import JobId
 

@@ -11,11 +11,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from tickwork.core.flow.admit import Passage
 from tickwork.core.flow.breaker import Breaker, end
 from tickwork.core.flow.flow import Flow, held_prefix, home_lane, lane_range, passage_of, read_lane, turnstile_name
 from tickwork.core.flow.gates import GATES, Gate
-from tickwork.core.flow.limits import Concurrency, Slot
+from tickwork.core.flow.limits import Concurrency, Passage, Slot
 from tickwork.core.ids import JobId, WorkerId, is_id
 from tickwork.core.job import LOWEST_PRIORITY, Claimed
 from tickwork.errors import LeaseLost
@@ -419,7 +418,7 @@ def _moves(moved: Sequence[tuple[Applicant, str]]) -> dict[str, str]:
 
 def _holds(holds: Sequence[tuple[Applicant, Slot]]) -> dict[str, str]:
     return {
-        "names": text_array([turnstile_name(Passage(slot.limit, slot.key)) for _, slot in holds]),
+        "names": text_array([turnstile_name(slot.passage) for _, slot in holds]),
         "ids": array([one.job_id for one, _ in holds]),
         "attempts": array([one.row[1] for one, _ in holds]),
         "weights": array([slot.weight for _, slot in holds]),

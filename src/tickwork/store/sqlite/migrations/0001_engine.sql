@@ -234,6 +234,7 @@ CREATE TABLE tickwork_turnstiles (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX tickwork_turnstiles_open ON tickwork_turnstiles (open_at) WHERE open_at IS NOT NULL;
+CREATE INDEX tickwork_turnstiles_waiting ON tickwork_turnstiles (name) WHERE waits;
 CREATE INDEX tickwork_turnstiles_bound ON tickwork_turnstiles (bound);
 
 -- What running jobs take of turnstiles. A row counts while its attempt runs, whatever became of whoever ran it.
