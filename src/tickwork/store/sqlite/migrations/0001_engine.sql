@@ -243,7 +243,7 @@ CREATE TABLE tickwork_holds (
     job_id     TEXT NOT NULL,
     attempt    INTEGER NOT NULL,
     weight     INTEGER NOT NULL,
-    PRIMARY KEY (turnstile, job_id)
+    PRIMARY KEY (turnstile, job_id, attempt)
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX tickwork_holds_job ON tickwork_holds (job_id);

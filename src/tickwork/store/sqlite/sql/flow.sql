@@ -58,7 +58,6 @@ UPDATE tickwork_jobs SET queue = :queue, lane = :lane, flow = :flow WHERE id = :
 
 -- :take_holds
 INSERT INTO tickwork_holds (turnstile, job_id, attempt, weight) VALUES (?, ?, ?, ?)
-ON CONFLICT (turnstile, job_id) DO UPDATE SET attempt = excluded.attempt, weight = excluded.weight
 
 -- :free_holds
 DELETE FROM tickwork_holds WHERE job_id IN (SELECT value FROM json_each(?)) RETURNING turnstile
