@@ -378,6 +378,27 @@ def test_turns_come_before_urgency_and_urgency_counts_within_a_tenant(store: Sto
     assert state_of(store, low) is JobState.QUEUED
 
 
+# -- ageing
+
+
+@pytest.mark.parametrize("tenant", [None, "acme"])
+def test_what_has_waited_for_five_minutes_starts_although_urgent_work_never_ends(
+    store: Store, clock: VirtualClock, tenant: str | None
+) -> None:
+    worker = register(store, lease=24 * HOUR)
+    flow = None if tenant is None else Flow(tenant=tenant)
+    low = store.insert_jobs([a_job(priority=9, flow=flow) for _ in range(4)])
+    for _ in range(5):
+        store.insert_jobs([a_job(priority=0, flow=flow) for _ in range(20)])
+        for _ in range(4):
+            assert not set(low) & set(ids(take(store, worker, 2)))
+        clock.advance(MINUTE + SECOND)
+    store.insert_jobs([a_job(priority=0, flow=flow) for _ in range(20)])
+    taken = [job_id for _ in range(8) for job_id in ids(take(store, worker, 2))]
+    assert set(low) <= set(taken)
+    assert len(set(taken) - set(low)) >= 8, "urgent work keeps half"
+
+
 # -- needs
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from tickwork.core.flow.ageing import Ageing, aged_before_us
 from tickwork.core.flow.flow import Flow, home_lane, row_priority
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import LOWEST_PRIORITY, AttemptState, Claimed, JobState, NewJob
@@ -143,21 +144,37 @@ def _replace(transaction: Transaction, holder: JobId, job: NewJob) -> None:
 
 
 def claim(
-    transaction: Transaction, worker: WorkerId, queues: Sequence[str], tasks: Sequence[str], limit: int, ahead_us: int
+    transaction: Transaction,
+    worker: WorkerId,
+    queues: Sequence[str],
+    tasks: Sequence[str],
+    limit: int,
+    ahead_us: int,
+    ageing: Ageing,
 ) -> Claims:
-    """Take what is due, and then what is due within `ahead_us`."""
+    """Take what is aged, if it is its turn, what is due, and then what is due within `ahead_us`."""
     now = transaction.now
-    places = [(queue, priority) for queue in dict.fromkeys(queues) for priority in range(LOWEST_PRIORITY + 1)]
+    places = [(queue, priority) for queue in queues for priority in range(LOWEST_PRIORITY + 1)]
     asked = {"places": as_json(places), "tasks": as_json(tasks), "now": now}
-    picked = pick(transaction, asked, limit, 0, now)
-    if ahead_us and len(picked) < limit:
-        picked += pick(transaction, asked, limit - len(picked), now, now + ahead_us)
-    transaction.run_many("leave_queue", [(row[3], row[4], row[7], row[0]) for row in picked])
+    picked: list[Any] = []
+    if (aged := ageing.turn(now / 1e6)) is not None:
+        lowest_first = as_json([(queue, priority) for priority in aged for queue in queues])
+        picked = _take(transaction, {**asked, "places": lowest_first}, limit, 0, aged_before_us(now))
+        ageing.took(picked[0][4] if picked else None, now / 1e6)
+    for after, until in ((0, now), (now, now + ahead_us)):
+        if until > after and len(picked) < limit:
+            picked += _take(transaction, asked, limit - len(picked), after, until)
     transaction.run_many("enter_running", [running_row(row, row[3], worker, now) for row in picked])
     return Claims(
         [claimed_row(row, row[3], now) for row in picked],
         _next_due_s(transaction, asked, len(picked) < limit, ahead_us),
     )
+
+
+def _take(transaction: Transaction, asked: dict[str, Any], limit: int, after: int, until: int) -> list[Any]:
+    rows = pick(transaction, asked, limit, after, until)
+    transaction.run_many("leave_queue", [(row[3], row[4], row[7], row[0]) for row in rows])
+    return rows
 
 
 def pick(transaction: Transaction, asked: dict[str, Any], limit: int, after: int, until: int) -> list[Any]:

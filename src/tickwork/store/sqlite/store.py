@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from tickwork.clock import Clock, SystemClock
+from tickwork.core.flow.ageing import Ageing
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import (
     AttemptState,
@@ -67,6 +68,7 @@ class SqliteStore(SqliteSchedules, SqliteFlow):
         self._clock = StoreClock(clock or SystemClock())
         self._file = SqliteFile(path, driver, adopt=adopt)
         self._turns: dict[WorkerId, TurnKeeper] = {}
+        self._ageing: dict[WorkerId, Ageing] = {}
 
     # -- transactions
 
@@ -263,7 +265,8 @@ class SqliteStore(SqliteSchedules, SqliteFlow):
             return None
         queues = list(dict.fromkeys(queues))
         if not is_guarded(transaction, queues):
-            return moves.claim(transaction, worker, queues, tasks, limit, duration_us(ahead))
+            ageing = self._ageing.setdefault(worker, Ageing())
+            return moves.claim(transaction, worker, queues, tasks, limit, duration_us(ahead), ageing)
         ground = SqliteGround(transaction, worker, queues, tasks)
         turns = self._turns.setdefault(worker, TurnKeeper())
 

@@ -29,7 +29,8 @@ guarded AS MATERIALIZED (
 picked AS MATERIALIZED (
     SELECT span.phase, span.rank, due.*
     FROM (
-        SELECT 0 AS phase, p.rank, p.queue, p.priority, p.after, p.after_id, clock.now AS until, clock.now
+        SELECT 0 AS phase, p.rank, p.queue, p.priority, p.after, p.after_id,
+               clock.now - %(age_us)s::bigint * interval '1 microsecond' AS until, clock.now
         FROM   leased CROSS JOIN clock CROSS JOIN place p
         WHERE  NOT (SELECT now_is FROM guarded)
         UNION ALL
