@@ -72,18 +72,16 @@ def _held(hold: Hold, now: datetime) -> str:
     limit, key = hold.held_by
     under = f" for {key!r}" if key else ""
     ahead = f"; {hold.ahead:,} wait ahead of it" if hold.ahead else ""
+    if hold.rule is None:
+        return f"it waited for the limit {limit!r}, which is gone; it is about to be let through"
+    what = f"{'breaker' if isinstance(hold.rule, Breaker) else 'limit'} {limit!r}, {hold.rule.said}{under}"
     match hold.rule:
-        case Concurrency(capacity=most, in_order=in_order):
-            said = "one at a time, in order" if in_order else f"{most:,} at once"
-            return f"it waits for the limit {limit!r}, {said}{under}: {_taken(hold)}{ahead}"
-        case Rate(count=count, period=period):
-            said = f"{count:,} in {format_duration(period)}"
-            return f"it waits for the limit {limit!r}, {said}{under}: it opens {_opens(hold, now)}{ahead}"
-        case Breaker(failures=most, window=window):
-            said = f"which {most:,} failures within {format_duration(window)} opened"
-            return f"it waits for the breaker {limit!r}{under}, {said}: one job tries {_opens(hold, now)}{ahead}"
-        case None:
-            return f"it waited for the limit {limit!r}, which is gone; it is about to be let through"
+        case Concurrency():
+            return f"it waits for the {what}: {_taken(hold)}{ahead}"
+        case Rate():
+            return f"it waits for the {what}: it opens {_opens(hold, now)}{ahead}"
+        case Breaker():
+            return f"it waits for the {what}: one job tries {_opens(hold, now)}{ahead}"
 
 
 def _taken(hold: Hold) -> str:
@@ -105,9 +103,9 @@ def _gated(gate: Gate, hold: Hold | None, now: datetime) -> str:
         case "divert":
             return f"{order} sends it to the queue {gate.to!r}; it is about to go there"
         case "slow":
-            pace = "" if gate.pace is None else f" {gate.pace.count:,} in {format_duration(gate.pace.period)}"
+            pace = "" if gate.pace is None else f" to {gate.pace.said}"
             opens = "" if hold is None else f": it opens {_opens(hold, now)}"
-            return f"{order} lets{pace} start{opens}{ahead}"
+            return f"{order} slows it down{pace}{opens}{ahead}"
         case "pause":
             until = None if gate.until_us is None else EPOCH + timedelta(microseconds=gate.until_us)
             ends = "until somebody resumes it" if until is None else f"until {_time(until)}"
