@@ -145,6 +145,19 @@ class TestQueues:
         assert "app.queue('default', limits=[concurrency(5)])" in result.stderr
 
 
+def test_a_job_shows_its_limits_tenant_and_needs(cli: Cli, shop: Shop) -> None:
+    @shop.app.task(limits=[concurrency(5, key="account", weight="size")], needs={"gpu": True})
+    def charge(account: str, size: int) -> None: ...
+
+    job = charge.options(tenant="acme").enqueue("a", 3)
+    page = cli.ok("jobs", "show", job.id)
+    for part in ("tenant      acme", "needs       gpu", "limits      task:charge#1 for a, weight 3"):
+        assert part in page
+    flow = cli.json("jobs", "show", job.id)["flow"]
+    assert flow["slots"] == [{"limit": "task:charge#1", "key": "a", "weight": 3}]
+    assert (flow["tenant"], flow["needs"]) == ("acme", "gpu")
+
+
 class TestTenants:
     def test_set_and_list(self, cli: Cli, shop: Shop) -> None:
         assert cli.ok("tenants", "list").startswith("All tenants have the weight 1.")
