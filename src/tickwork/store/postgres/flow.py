@@ -90,7 +90,8 @@ class PostgresGround:
             raise LeaseLost(f"worker {self._worker} has no lease any more; it must register anew before it claims.")
         self._now_us = held[0][0]
         standing = [Head(*head) for head in heads]
-        standing += [Head(lane, priority, run_us, codec.decode_rule(rule)) for lane, priority, run_us, rule in lanes]
+        ours = [one for one in lanes if read_lane(one[0]).queue in self._queues]
+        standing += [Head(lane, priority, run_us, codec.decode_rule(rule)) for lane, priority, run_us, rule in ours]
         return Look(
             self._now_us,
             [GATES.decode(value.encode()) for (value,) in gates],

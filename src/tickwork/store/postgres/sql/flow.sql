@@ -36,7 +36,7 @@ CROSS  JOIN LATERAL (
 ) head
 
 -- :lane_heads
--- The first job of each priority of each lane of these queues, and of those that open turnstiles hold; from one to the
+-- The first job of each priority of each lane of these queues, and of all lanes that open turnstiles hold; from one to the
 -- next, however many jobs stand in between.
 WITH RECURSIVE clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
 open AS MATERIALIZED (
@@ -46,8 +46,7 @@ open AS MATERIALIZED (
 span AS MATERIALIZED (
     SELECT n.name || ':' AS first, n.name || ';' AS until, NULL::text AS rule FROM unnest(%(queues)s::text[]) AS n (name)
     UNION ALL
-    SELECT ':' || o.name || chr(31) || n.name || ':', ':' || o.name || chr(31) || n.name || ';', o.rule
-    FROM   open o CROSS JOIN unnest(%(queues)s::text[]) AS n (name)
+    SELECT ':' || o.name || chr(31), ':' || o.name || ' ', o.rule FROM open o
 ),
 head AS (
     SELECT s.until, s.rule, q.queue, q.priority, q.run_at
