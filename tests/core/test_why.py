@@ -12,7 +12,7 @@ from tickwork.core.flow.breaker import breaker
 from tickwork.core.flow.flow import Flow
 from tickwork.core.flow.gates import Gate, read_gate
 from tickwork.core.flow.hold import Hold
-from tickwork.core.flow.limits import concurrency, rate, sequence
+from tickwork.core.flow.limits import Slot, concurrency, rate, sequence
 from tickwork.core.flow.placement import read_offer
 from tickwork.core.flow.reading import to_us
 from tickwork.core.ids import JobId
@@ -137,9 +137,9 @@ def test_an_ended_job_without_an_error_just_says_how_it_ended(error: str | None)
     assert said == "it ended as succeeded at 2026-11-15 12:00:00 UTC after 1 attempt(s)"
 
 
-def held(rule: Any, key: str = "", gate: Gate | None = None, **changed: Any) -> str:
+def held(rule: Any, key: str = "", gate: Gate | None = None, flow: Flow | None = None, **changed: Any) -> str:
     hold = Hold(Passage("stripe", key), rule, gate, None, 0, (), 0)
-    return explain(JOB, [WORKER], NOW, replace(hold, **changed))
+    return explain(replace(JOB, flow=flow), [WORKER], NOW, replace(hold, **changed))
 
 
 def a_gate(kind: str, **given: Any) -> Gate:
@@ -158,7 +158,7 @@ def a_gate(kind: str, **given: Any) -> Gate:
             "it waits for the limit 'stripe', one at a time, in order for 'acme': 1 taken, by 7; "
             "1 job waits ahead of it",
         ),
-        (held(concurrency(2)), "it waits for the limit 'stripe', 2 at once: it is about to be let through"),
+        (held(concurrency(2)), "it waits for the limit 'stripe', 2 at once: others go first"),
         (
             held(rate("100/15m", burst=5), opens_at=NOW + 9 * MINUTE),
             "it waits for the limit 'stripe', 100/15m, burst 5: it opens in 9m, at 2026-11-15 12:09:00 UTC",
@@ -168,6 +168,11 @@ def a_gate(kind: str, **given: Any) -> Gate:
             held(breaker(), opens_at=NOW + MINUTE),
             "it waits for the breaker 'stripe', 50 failures in 1m pause 5m: "
             "one job tries in 1m, at 2026-11-15 12:01:00 UTC",
+        ),
+        (
+            held(concurrency(2), "acme", flow=Flow(slots=(Slot("stripe", "acme", 3),))),
+            "it weighs 3, which is more than the limit 'stripe', 2 at once for 'acme', ever lets through; "
+            "raise the limit, or cancel it",
         ),
         (held(None), "it waited for the limit 'stripe', which is gone; it is about to be let through"),
         (

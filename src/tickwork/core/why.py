@@ -60,14 +60,14 @@ def _kept(job: JobView, now: datetime, hold: Hold | None, gates: Sequence[Gate])
         cause = f"its retry after failure {job.failures}" if job.failures else "its time"
         return f"it waits for {cause}: due {_soon(job.run_at, now)}"
     if hold is not None and hold.gate is None:
-        return _held(hold, now)
+        return _held(job, hold, now)
     gate = hold.gate if hold is not None else gate_for(_facts(job), gates, to_us(now - EPOCH))
     if gate is None or (gate.kind == "slow" and hold is None):
         return None
     return _gated(gate, hold, now)
 
 
-def _held(hold: Hold, now: datetime) -> str:
+def _held(job: JobView, hold: Hold, now: datetime) -> str:
     """What a limit or a breaker holds a job for."""
     limit, key = hold.held_by
     under = f" for {key!r}" if key else ""
@@ -75,6 +75,9 @@ def _held(hold: Hold, now: datetime) -> str:
     if hold.rule is None:
         return f"it waited for the limit {limit!r}, which is gone; it is about to be let through"
     what = f"{'breaker' if isinstance(hold.rule, Breaker) else 'limit'} {limit!r}, {hold.rule.said}{under}"
+    weight = sum(slot.weight for slot in job.flow.slots if slot[:2] == hold.held_by) if job.flow is not None else 0
+    if not isinstance(hold.rule, Breaker) and weight > hold.rule.heaviest:
+        return f"it weighs {weight:,}, which is more than the {what}, ever lets through; raise the limit, or cancel it"
     match hold.rule:
         case Concurrency():
             return f"it waits for the {what}: {_taken(hold)}{ahead}"
@@ -87,7 +90,7 @@ def _held(hold: Hold, now: datetime) -> str:
 def _taken(hold: Hold) -> str:
     """Who is inside."""
     if not hold.live:
-        return "it is about to be let through"
+        return "others go first"
     some = ", ".join(hold.holders)
     return f"{hold.live:,} taken{f', by {some}' if some else ''}"
 
