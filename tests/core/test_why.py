@@ -195,11 +195,6 @@ def test_what_holds_a_job_is_named_with_who_is_inside_and_when_it_opens(said: st
     [
         ("pause", {}, "the gate 'pause task=send' (by ada@host) pauses it until somebody resumes it"),
         ("drop", {}, "the gate 'drop task=send' (by ada@host) drops it; it is about to end as dropped"),
-        (
-            "divert",
-            {"to": "spare"},
-            "the gate 'divert task=send' (by ada@host) sends it to the queue 'spare'; it is about to go there",
-        ),
     ],
 )
 def test_a_gate_that_would_hold_a_job_is_named_before_any_claim_met_it(
@@ -208,6 +203,19 @@ def test_a_gate_that_would_hold_a_job_is_named_before_any_claim_met_it(
     gates = [a_gate(kind, **given), a_gate("pause", task="other")]
     assert explain(JOB, [WORKER], NOW, None, gates) == sentence
     assert not runnable(JOB, NOW, None, gates)
+
+
+def test_a_job_that_a_gate_diverts_is_judged_in_the_other_queue() -> None:
+    divert, spare = a_gate("divert", to="spare"), replace(WORKER, queues=("spare",))
+    assert explain(JOB, [spare], NOW, None, [divert]) == (
+        f"{RUNNABLE} in the queue 'spare', where the gate 'divert task=send' (by ada@host) sends it, "
+        f"but no worker has taken it yet"
+    )
+    assert "no worker serves its queue 'spare'" in explain(JOB, [WORKER], NOW, None, [divert])
+    paused = a_gate("pause", task=None, queue="spare")
+    assert "the gate 'pause queue=spare'" in explain(JOB, [spare], NOW, None, [divert, paused])
+    assert runnable(JOB, NOW, None, [divert])
+    assert not runnable(JOB, NOW, None, [divert, paused])
 
 
 def test_gates_for_others_gates_that_ended_and_those_that_only_slow_down_keep_nothing() -> None:

@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
+import msgspec
+
 from tickwork.core.flow.admit import Admission, Candidate, Passage, Turnstile, admit
 from tickwork.core.flow.ageing import aged_before_us
 from tickwork.core.flow.breaker import Breaker, BreakerState
@@ -248,13 +250,25 @@ def foresee(ground: Ground, queues: Sequence[str], job_id: JobId, held_by: Passa
     due = [head for head in look.heads if head.run_at_us <= look.now_us and (slows or ":" in head.lane)]
     asked = Asked(queues, _FORESEEN, Reach(_FORESEEN, _all_that_is_needed(due)))
     wishes = _wishes(due, look, asked, TurnKeeper(), _FORESEEN)
-    applicants = ground.pick([wish._replace(most=wish.of_group) for wish in wishes])
+    picked = ground.pick([wish._replace(most=wish.of_group) for wish in wishes])
+    sent = [_diverted(applicant, look) for applicant in picked]
+    pairs = list(zip(picked, sent, strict=True))  # who is diverted applies again in the next round, after these
+    applicants = [one for one, after in pairs if one is after] + [after for one, after in pairs if one is not after]
     verdict, dropped = _judge(ground, look, asked, applicants)
     for applicant, lane in verdict.parks:
         if applicant.job_id == job_id and (held := read_lane(lane).held_by) is not None:
             return Fate(held, verdict.opens.get(held))
-    gone = {*dropped, *(one.job_id for one, _ in [*verdict.starts, *verdict.diverts])}
+    gone = {*dropped, *(one.job_id for one, _ in verdict.starts)}
     return None if held_by is None or job_id in gone else Fate(held_by, verdict.opens.get(held_by))
+
+
+def _diverted(applicant: Applicant, look: Look) -> Applicant:
+    """The job as it applies again after a gate has sent it elsewhere."""
+    gate = gate_for(_facts(applicant), look.gates, look.now_us)
+    if gate is None or gate.kind != "divert":
+        return applicant
+    flow = msgspec.structs.replace(applicant.flow or Flow(), diverted=True)
+    return applicant._replace(queue=gate.to or "", flow=flow)
 
 
 def _all_that_is_needed(heads: Iterable[Head]) -> Offer:

@@ -333,8 +333,9 @@ class PostgresFlow:
         elif not is_due or (":" not in lane and not any(gate.kind == "slow" for gate in gates)):
             return None
         standing = session.run("standing")
-        tasks, queues = {task for task, _ in standing}, sorted({queue for _, queue in standing})
-        ground = PostgresGround(session, _reading(self._sql), WorkerId(""), queues, sorted(tasks))
+        tasks = sorted({task for task, _ in standing})
+        queues = sorted({queue for _, queue in standing} | {gate.to for gate in gates if gate.to is not None})
+        ground = PostgresGround(session, _reading(self._sql), WorkerId(""), queues, tasks)
         return guarded.foresee(ground, queues, job_id, held_by)
 
     # -- breakers

@@ -314,8 +314,9 @@ def _fate(transaction: Transaction, job_id: JobId, lane: str, run_at: int, gates
     elif run_at > now or (":" not in lane and not any(gate.kind == "slow" for gate in gates)):
         return None
     standing = transaction.run("standing", {"now": now})
-    tasks, queues = {task for task, _ in standing}, sorted({queue for _, queue in standing})
-    return guarded.foresee(SqliteGround(transaction, WorkerId(""), queues, sorted(tasks)), queues, job_id, held_by)
+    tasks = sorted({task for task, _ in standing})
+    queues = sorted({queue for _, queue in standing} | {gate.to for gate in gates if gate.to is not None})
+    return guarded.foresee(SqliteGround(transaction, WorkerId(""), queues, tasks), queues, job_id, held_by)
 
 
 def _walk(transaction: Transaction, lane: str, until: str) -> list[Any]:
