@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-from tickwork.core.flow.admit import Passage
 from tickwork.core.flow.breaker import breaker
 from tickwork.core.flow.flow import Flow
 from tickwork.core.flow.gates import Gate, read_gate
 from tickwork.core.flow.hold import Hold
-from tickwork.core.flow.limits import Slot, concurrency, rate, sequence
+from tickwork.core.flow.limits import Passage, Slot, concurrency, rate, sequence
 from tickwork.core.flow.placement import read_offer
 from tickwork.core.flow.reading import to_us
 from tickwork.core.ids import JobId

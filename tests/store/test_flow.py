@@ -22,11 +22,10 @@ from tests.store.builders import (
     states_of,
     succeeded,
 )
-from tickwork.core.flow.admit import Passage
 from tickwork.core.flow.breaker import breaker
 from tickwork.core.flow.flow import Flow
 from tickwork.core.flow.gates import read_gate
-from tickwork.core.flow.limits import Slot, concurrency, rate, sequence
+from tickwork.core.flow.limits import Passage, Slot, concurrency, rate, sequence
 from tickwork.core.flow.placement import Offer, read_needs, read_offer
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import Claimed, JobFilter, JobState, NewJob

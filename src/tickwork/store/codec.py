@@ -91,6 +91,7 @@ def encode_labels(labels: tuple[str, ...]) -> str:
     return msgspec.json.encode(labels).decode()
 
 
+@lru_cache(maxsize=1024)
 def decode_labels(text: str) -> tuple[str, ...]:
     return tuple(msgspec.json.decode(text, type=list[str]))
 

@@ -19,13 +19,13 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from tickwork.core.flow.admit import Admission, Candidate, Passage, Turnstile, admit
+from tickwork.core.flow.admit import Candidate, Turnstile, admit
 from tickwork.core.flow.ageing import aged_before_us
 from tickwork.core.flow.breaker import Breaker, BreakerState
 from tickwork.core.flow.breaker import start as start_breaker
 from tickwork.core.flow.flow import Flow, Lane, held_lane, home_lane, read_lane
 from tickwork.core.flow.gates import Gate, JobFacts, gate_for
-from tickwork.core.flow.limits import Concurrency, Slot
+from tickwork.core.flow.limits import Concurrency, Passage, Slot
 from tickwork.core.flow.placement import Offer, free, needs_of, take_in_order, taken_of
 from tickwork.core.flow.turns import Tenant, take_turns
 from tickwork.core.ids import JobId
@@ -363,7 +363,7 @@ def _judge(ground: Ground, look: Look, asked: Asked, applicants: Sequence[Applic
     picked.update(dict.fromkeys(look.empty, 0))
     in_order = [slot for one, _ in paused if one.flow and one.flow.sequence for slot in one.flow.slots]
     asked_of = [*in_order, *(slot for _, slots in wanting for slot in slots)]
-    passages = {Passage(slot.limit, slot.key) for slot in asked_of}
+    passages = {slot.passage for slot in asked_of}
     stiles = ground.lock({*passages, *picked, *gates}, picked, gates)
     for applicant, gate in paused:
         if gate_passage(gate) in stiles:
@@ -379,45 +379,79 @@ def _admit(
     """Let through whom limits and breakers let through and the worker has room for; park whom they do not."""
     turnstiles = {name: one for name, stile in stiles.items() if (one := stile.turnstile) is not None}
     by_id = {applicant.job_id: (applicant, slots) for applicant, slots in wanting}
-    broken = _Breakers(stiles, now_us)
-    candidates = []
-    for applicant, slots in wanting:
-        if (held := broken.holds(slots)) is None:
-            candidates.append(Candidate(applicant.job_id, slots, applicant.run_at_us))
-        else:
-            _park(verdict, applicant, *held, stiles)
-    admission = admit(candidates, turnstiles, now_us)
-    left_out = _left_out(admission, by_id, asked, broken, stiles)
-    if left_out:
-        admission = admit([one for one in candidates if one.id not in left_out], turnstiles, now_us)
-    for job_id in left_out:
-        if (held := broken.holds(by_id[job_id][1])) is not None:
-            _park(verdict, by_id[job_id][0], *held, stiles)
+    room = _Room(asked, by_id, stiles, now_us)
+    candidates = [Candidate(applicant.job_id, slots, applicant.run_at_us) for applicant, slots in wanting]
+    admission = admit(candidates, turnstiles, now_us, room.takes)
+    counting = {name for name, turnstile in turnstiles.items() if isinstance(turnstile.bound, Concurrency)}
     for job_id in admission.admitted:
         applicant, slots = by_id[job_id]
-        verdict.starts.append((applicant, tuple(slot for slot in slots if _counts(slot, stiles))))
-    verdict.probes |= broken.probes
-    verdict.states |= {**admission.arrivals, **broken.changed}
-    live = _live_after(verdict, stiles)
+        verdict.starts.append((applicant, tuple(slot for slot in slots if slot.passage in counting)))
+    verdict.probes |= room.breakers.probes
+    verdict.states |= {**admission.arrivals, **room.breakers.changed}
+    for applicant, held in room.broken:
+        _park(verdict, applicant, *held, stiles)
+    live = _live_after(verdict, stiles) if admission.refused else {}
     for refusal in admission.refused:
         _park(verdict, by_id[refusal.id][0], refusal.held_by, refusal.opens_at_us, stiles)
-        if live[refusal.held_by]:
+        if live.get(refusal.held_by):
             verdict.full[refusal.held_by] = live[refusal.held_by]
 
 
-def _live_after(verdict: Verdict, stiles: Mapping[Passage, Stile]) -> Counter[Passage]:
+def _live_after(verdict: Verdict, stiles: Mapping[Passage, Stile]) -> dict[Passage, int]:
     """What is live of each limit when this round has started its jobs."""
     live = Counter({name: stile.live for name, stile in stiles.items() if stile.live})
     for _, slots in verdict.starts:
         for slot in slots:
-            live[Passage(slot.limit, slot.key)] += slot.weight
+            live[slot.passage] += slot.weight
     return live
 
 
-def _counts(slot: Slot, stiles: Mapping[Passage, Stile]) -> bool:
-    """Whether a running job takes something of the slot's turnstile for as long as it runs."""
-    stile = stiles.get(Passage(slot.limit, slot.key))
-    return stile is not None and isinstance(stile.rule, Concurrency)
+class _Room:
+    """What a worker has room for, while jobs are let through one after the other.
+
+    A worker may ask for more than it has free slots. Jobs with a flow are among that only where it takes nothing from
+    others: while each of their limits stays half empty, and if they have no rate or needs.
+    """
+
+    def __init__(
+        self, asked: Asked, by_id: Mapping[JobId, Wanting], stiles: Mapping[Passage, Stile], now_us: int
+    ) -> None:
+        self._left = asked.room
+        self._slots = asked.reach.slots
+        self._by_id = by_id
+        self._stiles = stiles
+        self._taken: Counter[Passage] = Counter()
+        self.breakers = _Breakers(stiles, now_us)
+        self.broken: list[tuple[Applicant, tuple[Passage, int]]] = []
+
+    def takes(self, candidate: Candidate) -> bool:
+        applicant, slots = self._by_id[candidate.id]
+        flow = applicant.flow
+        if (held := self.breakers.holds(slots)) is not None:
+            self.broken.append((applicant, held))
+            return False
+        if self._left <= 0 or (flow is not None and self._slots <= 0 and not self._may_be_early(flow, slots)):
+            return False
+        self.breakers.start(candidate.id, slots)
+        self._left -= 1
+        if flow is not None:
+            self._slots -= 1
+            for slot in slots:
+                self._taken[slot.passage] += slot.weight
+        return True
+
+    def _may_be_early(self, flow: Flow, slots: Sequence[Slot]) -> bool:
+        if flow.needs:
+            return False
+        for slot in slots:
+            stile = self._stiles.get(slot.passage)
+            if stile is None or stile.rule is None:
+                continue
+            if not isinstance(stile.rule, Concurrency):
+                return False
+            if 2 * (stile.live + self._taken[slot.passage] + slot.weight) > stile.rule.capacity:
+                return False
+        return True
 
 
 class _Breakers:
@@ -432,25 +466,24 @@ class _Breakers:
 
     def holds(self, slots: Sequence[Slot]) -> tuple[Passage, int] | None:
         """Return the breaker that lets nothing through now, and until when."""
+        if not self._rules:
+            return None
         for passage in self._on_the_way(slots):
             opens_at_us = self._states[passage].opens_at_us(self._now_us)
             if opens_at_us is not None:
                 return passage, opens_at_us
         return None
 
-    def start(self, job_id: JobId, slots: Sequence[Slot]) -> bool:
-        """Let a job through if all of them do. Through a half-open one goes a single probe."""
-        if self.holds(slots) is not None:
-            return False
+    def start(self, job_id: JobId, slots: Sequence[Slot]) -> None:
+        """Let a job through, as none of them holds it. Through a half-open one goes a single probe."""
         for passage in self._on_the_way(slots):
             state = start_breaker(self._rules[passage], self._states[passage], job_id, self._now_us)
             if state is not None and state is not self._states[passage]:
                 self._states[passage] = self.changed[passage] = state
                 self.probes.add(job_id)
-        return True
 
     def _on_the_way(self, slots: Sequence[Slot]) -> list[Passage]:
-        return [one for slot in slots if (one := Passage(slot.limit, slot.key)) in self._rules] if self._rules else []
+        return [one for slot in slots if (one := slot.passage) in self._rules]
 
 
 def _fitting(
@@ -464,51 +497,6 @@ def _fitting(
     return [one for one, does in zip(wanting, fits, strict=True) if does]
 
 
-def _left_out(
-    admission: Admission,
-    by_id: Mapping[JobId, Wanting],
-    asked: Asked,
-    broken: _Breakers,
-    stiles: Mapping[Passage, Stile],
-) -> set[JobId]:
-    """Who was let through beyond what the worker has room for, or after a breaker's probe.
-
-    A worker may ask for more than it has free slots. Jobs with a flow are among that only where it takes nothing from
-    others: while each of their limits stays half empty, and if they have no rate or needs.
-    """
-    left_out: set[JobId] = set()
-    taken: Counter[Passage] = Counter()
-    started = guarded = 0
-    for job_id in admission.admitted:
-        applicant, slots = by_id[job_id]
-        flow = applicant.flow
-        is_early = flow is not None and guarded >= asked.reach.slots
-        if (
-            started >= asked.room
-            or (is_early and (flow is None or flow.needs or not _is_roomy(slots, taken, stiles)))
-            or not broken.start(job_id, slots)
-        ):
-            left_out.add(job_id)
-            continue
-        started, guarded = started + 1, guarded + (flow is not None)
-        for slot in slots:
-            taken[Passage(slot.limit, slot.key)] += slot.weight
-    return left_out
-
-
-def _is_roomy(slots: Sequence[Slot], taken: Mapping[Passage, int], stiles: Mapping[Passage, Stile]) -> bool:
-    for slot in slots:
-        passage = Passage(slot.limit, slot.key)
-        rule = stiles[passage].rule if passage in stiles else None
-        if rule is None:
-            continue
-        if not isinstance(rule, Concurrency):
-            return False
-        if 2 * (stiles[passage].live + taken[passage] + slot.weight) > rule.capacity:
-            return False
-    return True
-
-
 def _park(
     verdict: Verdict, applicant: Applicant, held_by: Passage, opens_at_us: int | None, stiles: Mapping[Passage, Stile]
 ) -> None:
@@ -519,7 +507,7 @@ def _park(
     known = verdict.opens.get(held_by, opens_at_us)
     verdict.opens[held_by] = None if known is None or opens_at_us is None else min(known, opens_at_us)
     for slot in applicant.flow.slots if applicant.flow is not None and applicant.flow.sequence else ():
-        passage = Passage(slot.limit, slot.key)
+        passage = slot.passage
         rule = stiles[passage].rule if passage in stiles else None
         if passage != held_by and isinstance(rule, Concurrency) and rule.in_order:
             verdict.states[passage] = (applicant.run_at_us, applicant.job_id)

@@ -12,11 +12,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from tickwork.core.flow.admit import Passage
 from tickwork.core.flow.breaker import Breaker, end
 from tickwork.core.flow.flow import Flow, held_prefix, home_lane, lane_range, passage_of, read_lane, turnstile_name
 from tickwork.core.flow.gates import GATES, Gate
-from tickwork.core.flow.limits import Concurrency, Slot
+from tickwork.core.flow.limits import Concurrency, Passage, Slot
 from tickwork.core.ids import JobId, WorkerId, is_id
 from tickwork.core.job import LOWEST_PRIORITY, Claimed
 from tickwork.errors import LeaseLost
@@ -123,26 +122,27 @@ class PostgresGround:
         names = {turnstile_name(passage): passage for passage in passages}
         if not names:
             return {}
-        limits = sorted({passage.limit for passage in names.values() if passage not in gates})
-        _, live_gates, rows = self._together(
-            ("lock_limits", {"limits": text_array(limits)}),
+        limits = text_array(sorted({passage.limit for passage in names.values() if passage not in gates}))
+        given = {"names": text_array(names), "limits": limits}
+        held = {turnstile_name(passage): count + 1 for passage, count in picked.items()}
+        _, live_gates, rules, states, live, waiting = self._together(
+            ("lock_limits", {"limits": limits}),
             ("lock_gates", {"gates": text_array([gate.name for gate in gates.values()])}),
-            (
-                "read_turnstiles",
-                {
-                    "names": text_array(names),
-                    "bounds": text_array([one.limit for one in names.values()]),
-                    "mosts": array([picked[one] + 1 if one in picked else 0 for one in names.values()]),
-                },
-            ),
+            ("rules", given),
+            ("states", given),
+            ("live_weights", given),
+            ("count_held", {"picked": text_array(held), "mosts": array(held.values())}),
         )
-        live = {name for (name,) in live_gates}
+        known = {name: codec.decode_rule(rule) for name, rule in rules}
+        lasting = {name for (name,) in live_gates}
+        weight_of, state_of, count_of = dict(live), dict(states), dict(waiting)
         stiles: dict[Passage, Stile] = {}
-        for name, state, rule, weight, waiting in rows:
-            gate = gates.get(names[name])
-            if gate is None or gate.name in live:
-                known = codec.decode_rule(rule) if gate is None else gate.pace
-                stiles[names[name]] = codec.stile(known, weight, state)._replace(waiting=waiting)
+        for name, passage in names.items():
+            gate = gates.get(passage)
+            if gate is None or gate.name in lasting:
+                rule = known.get(passage.limit) if gate is None else gate.pace
+                stile = codec.stile(rule, weight_of.get(name, 0), state_of.get(name))
+                stiles[passage] = stile._replace(waiting=count_of.get(name, 0)) if name in count_of else stile
         return self._with_firsts(stiles)
 
     def _with_firsts(self, stiles: dict[Passage, Stile]) -> dict[Passage, Stile]:
@@ -163,14 +163,13 @@ class PostgresGround:
         return stiles
 
     def apply(self, verdict: Verdict) -> None:
-        starts = [(one, one.home) for one, _ in verdict.starts]
-        moved = [one.row[-1] for one, _ in [*starts, *verdict.parks, *verdict.diverts]]
         wanted: list[tuple[str, dict[str, Any]]] = []
+        if verdict.starts:
+            places = _places(one for one, _ in verdict.starts)
+            wanted.append(("start_picked", {**places, "worker": self._worker, "now_us": str(self._now_us)}))
+        moved = [one for one, _ in [*verdict.parks, *verdict.diverts]]
         if moved:
-            wanted.append(("leave_places", {"places": text_array(moved)}))
-        if starts:
-            which = {"worker": self._worker, "now_us": str(self._now_us)}
-            wanted.append(("start_picked", {**which, **_moves(starts)}))
+            wanted.append(("leave_places", _places(moved)))
         holds = [(one, slot) for one, slots in verdict.starts for slot in slots]
         if holds:
             wanted.append(("take_holds", _holds(holds)))
@@ -386,9 +385,10 @@ def _end_probes(session: Session, told: tuple[Passage, Sequence[tuple[JobId, boo
     name = turnstile_name(passage)
     named = _named([passage])
     session.run("lock_limits", limits=named["bounds"])
-    ((_, state, rule, _, _),) = session.run("read_turnstiles", **named, mosts="{0}")
+    states = dict(session.run("states", names=named["names"]))
+    rules = dict(session.run("rules", limits=named["bounds"]))
     now_us = to_us(utc(session.run("now")[0][0]))
-    stile = codec.stile(codec.decode_rule(rule), 0, state)
+    stile = codec.stile(codec.decode_rule(rules.get(passage.limit)), 0, states.get(name))
     if not isinstance(stile.rule, Breaker):
         return
     after = stile.breaker
@@ -425,8 +425,12 @@ def _claimed(one: Applicant, now_us: int, is_probe: bool) -> Claimed:
     return Claimed(*what, run_us, now_us, failures, crashes, alone, tick, one.flow, is_probe)
 
 
+def _places(applicants: Iterable[Applicant]) -> dict[str, str]:
+    return {"places": text_array([one.row[-1] for one in applicants])}
+
+
 def _moves(moved: Sequence[tuple[Applicant, str]]) -> dict[str, str]:
-    """Picked jobs with the lanes that they go to, as start_picked and park_picked take them."""
+    """Picked jobs with the lanes that they go to, as park_picked takes them."""
     rows = [one.row for one, _ in moved]
     return {
         "ids": array([row[0] for row in rows]),
@@ -445,7 +449,7 @@ def _moves(moved: Sequence[tuple[Applicant, str]]) -> dict[str, str]:
 
 def _holds(holds: Sequence[tuple[Applicant, Slot]]) -> dict[str, str]:
     return {
-        "names": text_array([turnstile_name(Passage(slot.limit, slot.key)) for _, slot in holds]),
+        "names": text_array([turnstile_name(slot.passage) for _, slot in holds]),
         "ids": array([one.job_id for one, _ in holds]),
         "attempts": array([one.row[1] for one, _ in holds]),
         "weights": array([slot.weight for _, slot in holds]),

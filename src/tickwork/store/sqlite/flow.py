@@ -11,11 +11,10 @@ from typing import Any
 
 import msgspec
 
-from tickwork.core.flow.admit import Passage
 from tickwork.core.flow.breaker import Breaker, end
 from tickwork.core.flow.flow import Flow, held_prefix, home_lane, lane_range, passage_of, read_lane, turnstile_name
 from tickwork.core.flow.gates import GATES, Gate
-from tickwork.core.flow.limits import Concurrency
+from tickwork.core.flow.limits import Concurrency, Passage
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import Claimed
 from tickwork.store import codec, guarded
@@ -87,14 +86,13 @@ class SqliteGround:
         names = {turnstile_name(passage): passage for passage in passages}
         if not names:
             return {}
-        asked = {"names": as_json([(name, passage.limit) for name, passage in names.items()])}
-        live = dict(self._transaction.run("live_weights", asked))
+        states, rules = _standing(self._transaction, names)
+        live = dict(self._transaction.run("live_weights", (as_json(list(names)),)))
         stiles: dict[Passage, Stile] = {}
-        for name, state, rule in self._transaction.run("read_turnstiles", asked):
-            passage = names[name]
+        for name, passage in names.items():
             gate = gates.get(passage)
-            known = codec.decode_rule(rule) if gate is None else gate.pace
-            stile = codec.stile(known, live.get(name, 0), state)
+            rule = rules.get(passage.limit) if gate is None else gate.pace
+            stile = codec.stile(rule, live.get(name, 0), states.get(name))
             if stile.marker is not None and not self._transaction.run("is_waiting", (stile.marker[1],)):
                 stile = stile._replace(marker=None)
             if passage in picked:
@@ -120,10 +118,7 @@ class SqliteGround:
         holds = [(one, slot) for one, slots in verdict.starts for slot in slots]
         transaction.run_many(
             "take_holds",
-            [
-                (turnstile_name(Passage(slot.limit, slot.key)), one.job_id, one.row[1], slot.weight)
-                for one, slot in holds
-            ],
+            [(turnstile_name(slot.passage), one.job_id, one.row[1], slot.weight) for one, slot in holds],
         )
         transaction.run_many("enter_queue", [_queue_row(one.row, lane) for one, lane in verdict.parks])
         for one, queue in verdict.diverts:
@@ -279,9 +274,8 @@ class SqliteFlow:
         with self._write() as transaction:
             for passage, job_id, failed in ends:
                 name = turnstile_name(passage)
-                asked = {"names": as_json([(name, passage.limit)])}
-                ((_, state, rule),) = transaction.run("read_turnstiles", asked)
-                stile = codec.stile(codec.decode_rule(rule), 0, state)
+                states, rules = _standing(transaction, {name: passage})
+                stile = codec.stile(rules.get(passage.limit), 0, states.get(name))
                 if not isinstance(stile.rule, Breaker):
                     continue
                 after = end(stile.rule, stile.breaker, job_id, transaction.now, failed=failed)
@@ -322,6 +316,14 @@ def _fate(transaction: Transaction, job_id: JobId, lane: str, run_at: int, gates
     tasks = sorted({task for task, _ in standing})
     queues = sorted({queue for _, queue in standing} | {gate.to for gate in gates if gate.to is not None})
     return guarded.foresee(SqliteGround(transaction, WorkerId(""), queues, tasks), queues, job_id, held_by)
+
+
+def _standing(transaction: Transaction, names: Mapping[str, Passage]) -> tuple[dict[str, str], dict[str, Rule | None]]:
+    """The states of turnstiles by their names, and the rules of their limits."""
+    states = dict(transaction.run("states", (as_json(list(names)),)))
+    limits = sorted({passage.limit for passage in names.values()})
+    rules = {name: codec.decode_rule(rule) for name, rule in transaction.run("rules", (as_json(limits),))}
+    return states, rules
 
 
 def _walk(transaction: Transaction, lane: str, until: str) -> list[Any]:

@@ -226,6 +226,8 @@ def finish(transaction: Transaction, endings: Sequence[Finish], guard: str) -> d
 def _free_holds(transaction: Transaction, job_ids: Sequence[str]) -> None:
     """What jobs took of limits is free; those that it held back may start."""
     names = [name for (name,) in transaction.run("free_holds", (as_json(job_ids),))] if job_ids else []
+    if names and not transaction.run("any_waits")[0][0]:
+        return
     if names and transaction.run("open_freed", {"names": as_json(names), "now": transaction.now}):
         transaction.opened = True
 
