@@ -20,10 +20,10 @@ def test_queues_show_what_stands_in_them(cli: Cli, shop: Shop) -> None:
     shop.add.enqueue(1)
     shop.add.options(delay="1h").enqueue(1)
     lines = cli.ok("queues").splitlines()
-    assert lines[0].split() == ["QUEUE", "DUE", "LATER", "RUNNING", "WORKERS", "OLDEST", "DUE", "FOR"]
-    assert lines[1].split()[:5] == ["default", "1", "1", "0", "0"]
+    assert lines[0].split() == ["QUEUE", "DUE", "LATER", "RUNNING", "HELD", "WORKERS", "OLDEST", "DUE", "FOR"]
+    assert lines[1].split()[:6] == ["default", "1", "1", "0", "0", "0"]
     (item,) = cli.json("queues")["items"]
-    assert set(item) >= {"name", "due", "later", "running", "oldest_due_at", "workers"}
+    assert set(item) >= {"name", "due", "later", "running", "held", "oldest_due_at", "workers"}
 
 
 def test_workers_show_who_works(cli: Cli, shop: Shop) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import timedelta
+from random import Random
 from typing import Any
 
 import pytest
@@ -27,7 +28,8 @@ from tickwork.core.flow.gates import read_gate
 from tickwork.core.flow.limits import Passage, Slot, concurrency, rate, sequence
 from tickwork.core.flow.placement import Offer, read_needs, read_offer
 from tickwork.core.ids import JobId, WorkerId
-from tickwork.core.job import Claimed, JobState, NewJob
+from tickwork.core.job import Claimed, JobFilter, JobState, NewJob
+from tickwork.core.why import runnable
 from tickwork.store.base import Claims, Store
 from tickwork.store.codec import to_us
 from tickwork.store.flow import Reach
@@ -442,13 +444,82 @@ def test_a_breaker_holds_everything_for_a_while_and_then_lets_one_try(store: Sto
 def test_a_held_job_says_what_holds_it_who_is_inside_and_how_many_are_ahead(store: Store) -> None:
     store.declare_limits({"two": concurrency(2)})
     waiting = store.insert_jobs([limited("a") for _ in range(5)])
-    assert store.hold(waiting[4]) is None
     take(store, register(store))
     hold = store.hold(waiting[4])
     assert hold is not None
     assert (hold.held_by, hold.rule, hold.live) == (Passage("two", "a"), concurrency(2), 2)
     assert (set(hold.holders), hold.ahead, hold.gate) == (set(waiting[:2]), 2, None)
     assert store.hold(waiting[0]) is None
+
+
+class Everything:
+    """A store in which all sorts of jobs wait, and what a claim of all of them takes."""
+
+    def __init__(self, store: Store, draw: Random) -> None:
+        self.store = store
+        self.draw = draw
+        store.declare_limits({"two": concurrency(2), "four": concurrency(4), "api": rate("2/s"), "line": sequence("k")})
+        store.declare_limits({"frail": breaker(failures=1, window="1m", pause="1m")})
+        self.worker = register(store, lease=HOUR)
+        self.held: list[Claimed] = []
+
+    def job(self) -> NewJob:
+        one, draw = self.draw.choice, self.draw
+        slots = {
+            name: Slot(name, one("ab"), 1 if name != "four" else draw.randint(1, 4))
+            for name in draw.sample(["two", "four", "api", "line", "frail"], draw.randint(0, 2))
+        }
+        flow = Flow(tuple(slots.values()), one([None, None, "acme"]), one(["", "", "gpu"]), "line" in slots)
+        plain = flow == Flow()
+        return a_job(
+            one(["t", "other"]),
+            queue=one(["default", "mail"]),
+            priority=draw.randint(4, 6),
+            delay=one([None, None, None, MINUTE]),
+            collection=one([None, "c"]),
+            flow=None if plain else flow,
+        )
+
+    def happen(self, clock: VirtualClock) -> None:
+        """Something that changes who may start."""
+        match self.draw.randint(0, 7):
+            case 0 | 1:
+                self.store.insert_jobs([self.job() for _ in range(self.draw.randint(1, 6))])
+            case 2:
+                self.held += self.take(self.draw.randint(1, 3))
+            case 3 if self.held:
+                self.store.finish_attempts([succeeded(self.held.pop())])
+            case 4:
+                kind, more = self.draw.choice([("pause", {}), ("slow", {"rate": "1/s"}), ("drop", {})])
+                which = self.draw.choice([{"task": "t"}, {"queue": "mail"}, {"collection": "c"}, {"tenant": "acme"}])
+                gate(self.store, kind, **which, **more)
+            case 5:
+                for view in self.store.gates():
+                    self.store.lift_gates(view.gate.selects)
+            case 6:
+                clock.advance(self.draw.choice([SECOND / 2, MINUTE]))
+            case _:
+                self.store.set_limit("two", self.draw.choice([None, concurrency(1), concurrency(3)]))
+
+    def take(self, limit: int) -> list[Claimed]:
+        reach = Reach(limit, read_offer(["gpu"]))
+        return take(self.store, self.worker, limit, queues=("default", "mail"), reach=reach)
+
+    def can_run(self) -> set[JobId]:
+        """Who can run now, if `why` is to be believed."""
+        now, gates = self.store.now(), [view.gate for view in self.store.gates()]
+        waiting = self.store.list_jobs(JobFilter(state=JobState.QUEUED), 1000)
+        return {one.id for one in waiting if runnable(one, now, self.store.hold(one.id), gates)}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_why_calls_those_runnable_that_a_claim_of_all_takes(store: Store, clock: VirtualClock, seed: int) -> None:
+    everything = Everything(store, Random(seed))
+    for _ in range(25):
+        everything.happen(clock)
+    expected = everything.can_run()
+    everything.worker = register(store)
+    assert set(ids(everything.take(1000))) == expected
 
 
 def test_limits_are_listed_with_what_is_live_and_what_they_hold(store: Store) -> None:

@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
+import msgspec
+
 from tickwork.core.flow.admit import Candidate, Turnstile, admit
 from tickwork.core.flow.ageing import aged_before_us
 from tickwork.core.flow.breaker import Breaker, BreakerState
@@ -24,13 +26,14 @@ from tickwork.core.flow.breaker import start as start_breaker
 from tickwork.core.flow.flow import Flow, Lane, held_lane, home_lane, read_lane
 from tickwork.core.flow.gates import Gate, JobFacts, gate_for
 from tickwork.core.flow.limits import Concurrency, Passage, Slot
-from tickwork.core.flow.placement import free, needs_of, take_in_order, taken_of
+from tickwork.core.flow.placement import Offer, free, needs_of, take_in_order, taken_of
 from tickwork.core.flow.turns import Tenant, take_turns
 from tickwork.core.ids import JobId
 from tickwork.store.flow import Reach, Rule
 
 OPEN_LIMIT = 256  # so many open turnstiles are looked at in a round
 ROUNDS = 10
+_FORESEEN = 2000
 _MOST = 1000  # a round that finds little to start picks up to so many, so that what is held soon leaves the way
 
 
@@ -239,6 +242,51 @@ def play(ground: Ground, asked: Asked, turns: TurnKeeper, *, hurry: bool) -> Rou
     _took_turns(turns, started, look.weights)
     did = bool(started or dropped or verdict.parks or verdict.diverts or verdict.opens or verdict.emptied)
     return Round(started, dropped, did, next_us, verdict.full)
+
+
+class Fate(NamedTuple):
+    """Where a claim would leave a job, and when that opens (None: when a lease ends)."""
+
+    held_by: Passage
+    opens_at_us: int | None
+
+
+def foresee(ground: Ground, queues: Sequence[str], job_id: JobId, held_by: Passage | None) -> Fate | None:
+    """Say what would hold a due job at a new worker's claim of all that is due, and apply nothing; None: nothing would.
+
+    `held_by` is what holds it so far. It is one round, with the room for all; of far too many jobs the first count.
+    """
+    look = ground.look()
+    slows = any(gate.kind == "slow" for gate in look.gates)
+    due = [head for head in look.heads if head.run_at_us <= look.now_us and (slows or ":" in head.lane)]
+    asked = Asked(queues, _FORESEEN, Reach(_FORESEEN, _all_that_is_needed(due)))
+    wishes = _wishes(due, look, asked, TurnKeeper(), _FORESEEN)
+    picked = ground.pick([wish._replace(most=wish.of_group) for wish in wishes])
+    sent = [_diverted(applicant, look) for applicant in picked]
+    pairs = list(zip(picked, sent, strict=True))  # who is diverted applies again in the next round, after these
+    applicants = [one for one, after in pairs if one is after] + [after for one, after in pairs if one is not after]
+    verdict, dropped = _judge(ground, look, asked, applicants)
+    for applicant, lane in verdict.parks:
+        if applicant.job_id == job_id and (held := read_lane(lane).held_by) is not None:
+            return Fate(held, verdict.opens.get(held))
+    gone = {*dropped, *(one.job_id for one, _ in verdict.starts)}
+    return None if held_by is None or job_id in gone else Fate(held_by, verdict.opens.get(held_by))
+
+
+def _diverted(applicant: Applicant, look: Look) -> Applicant:
+    """The job as it applies again after a gate has sent it elsewhere."""
+    gate = gate_for(_facts(applicant), look.gates, look.now_us)
+    if gate is None or gate.kind != "divert":
+        return applicant
+    flow = msgspec.structs.replace(applicant.flow or Flow(), diverted=True)
+    return applicant._replace(queue=gate.to or "", flow=flow)
+
+
+def _all_that_is_needed(heads: Iterable[Head]) -> Offer:
+    """What a worker would have that could run all of these at once."""
+    needs = [needs_of(read_lane(head.lane).needs) for head in heads]
+    things = frozenset(thing for one in needs for thing in one.things)
+    return Offer(things, {name: 10**30 for one in needs for name, _ in one.amounts})
 
 
 # -- what to pick

@@ -18,6 +18,7 @@ from random import Random
 from typing import Protocol, assert_never
 
 from tickwork.clock import Clock
+from tickwork.core.flow.stamp import declared_rules
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import TaskDefinition
 from tickwork.core.outcome import Crashed, Ending, Released, TimedOut, decide
@@ -232,7 +233,9 @@ class Worker:
         self._nudge_scheduler()
 
     def _declare(self) -> None:
-        """Store what the code says of its schedules. Should that not be possible, its tasks are run all the same."""
+        """Store what the code says of limits and schedules. Should that not be possible, tasks are run all the same."""
+        if rules := declared_rules(self._definitions):
+            self._store.declare_limits(rules)
         if not self._schedules:
             return
         try:

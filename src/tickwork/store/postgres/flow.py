@@ -5,6 +5,7 @@ Each round of a guarded claim is one transaction. Rows of turnstiles are locked 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
@@ -19,11 +20,12 @@ from tickwork.core.ids import JobId, WorkerId, is_id
 from tickwork.core.job import LOWEST_PRIORITY, Claimed
 from tickwork.errors import LeaseLost
 from tickwork.store import codec, guarded
-from tickwork.store.codec import to_us
+from tickwork.store.codec import from_us, to_us
 from tickwork.store.flow import GateView, Hold, LimitView, Rule
 from tickwork.store.guarded import (
     Applicant,
     Asked,
+    Fate,
     Head,
     Look,
     Played,
@@ -40,12 +42,13 @@ from tickwork.store.postgres.documents import array, text_array
 from tickwork.store.postgres.notifier import Notifier
 from tickwork.store.postgres.pool import Pool
 from tickwork.store.postgres.session import Session
-from tickwork.store.postgres.values import id_document, instant, utc
+from tickwork.store.postgres.values import id_document, utc
 
 T = TypeVar("T")
 
 _HOLDERS = 5
 _FORGOTTEN = 1000
+_LOCKS = re.compile(r"(pg_try_advisory_xact_lock\(hashtextextended\([^)]*\)\))|FOR (?:NO KEY )?UPDATE(?: SKIP LOCKED)?")
 
 
 class PostgresGround:
@@ -303,26 +306,42 @@ class PostgresFlow:
     def hold(self, job_id: JobId) -> Hold | None:
         def read(session: Session) -> Hold | None:
             rows = session.run("place_of", job_id=job_id)
-            passage = read_lane(rows[0][0]).held_by if rows else None
-            if passage is None:
+            gates = [view.gate for view in _gates(session)] if rows else []
+            fate = self._fate(session, job_id, rows[0], gates) if rows else None
+            if fate is None:
                 return None
-            name = turnstile_name(passage)
-            ((open_at, rule),) = session.run("turnstile", name=name) or [(None, None)]
-            holders = session.run("holders", name=name)
-            lane, until = lane_range(held_prefix(passage))
+            rules = session.run("rule_of", name=fate.held_by.limit)
+            holders = session.run("holders", name=turnstile_name(fate.held_by))
+            lane, until = lane_range(held_prefix(fate.held_by))
             ((ahead,),) = session.run("held_ahead", lane=lane, until=until, job_id=job_id)
-            gate = next((one.gate for one in _gates(session) if gate_passage(one.gate) == passage), None)
+            gate = next((one for one in gates if gate_passage(one) == fate.held_by), None)
             return Hold(
-                passage,
-                codec.decode_rule(rule) if gate is None else gate.pace,
+                fate.held_by,
+                codec.decode_rule(rules[0][0] if rules else None) if gate is None else gate.pace,
                 gate,
-                instant(open_at),
+                None if fate.opens_at_us is None else from_us(fate.opens_at_us),
                 sum(weight for _, weight in holders),
                 tuple(JobId(one) for one, _ in holders[:_HOLDERS]),
                 ahead,
             )
 
         return self._perform(read, single=False) if is_id(job_id) else None
+
+    def _fate(self, session: Session, job_id: JobId, place: Any, gates: Sequence[Gate]) -> Fate | None:
+        """What holds a waiting job; where that is not decided yet, what would at a claim."""
+        lane, is_due = place
+        held_by = read_lane(lane).held_by
+        if held_by is not None:
+            ((open_us, is_open),) = session.run("opening", name=turnstile_name(held_by)) or [(None, False)]
+            if not is_open:
+                return Fate(held_by, open_us)
+        elif not is_due or (":" not in lane and not any(gate.kind == "slow" for gate in gates)):
+            return None
+        standing = session.run("standing")
+        tasks = sorted({task for task, _ in standing})
+        queues = sorted({queue for _, queue in standing} | {gate.to for gate in gates if gate.to is not None})
+        ground = PostgresGround(session, _reading(self._sql), WorkerId(""), queues, tasks)
+        return guarded.foresee(ground, queues, job_id, held_by)
 
     # -- breakers
 
@@ -351,6 +370,13 @@ class PostgresFlow:
         if opened:
             self._notifier.call()
         return opened
+
+
+def _reading(sql: Mapping[str, str]) -> dict[str, str]:
+    """The statements of a round that looks, picks and judges, and is in nobody's way: it locks nothing."""
+    locking = ("pick_places", "lock_limits", "lock_gates")
+    unlocked = {name: _LOCKS.sub(lambda found: "true" if found[1] else "", sql[name]) for name in locking}
+    return {**sql, **unlocked, "hold_worker": sql["now_us"]}
 
 
 def _end_probes(session: Session, told: tuple[Passage, Sequence[tuple[JobId, bool]]]) -> None:

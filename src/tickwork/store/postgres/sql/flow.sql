@@ -297,11 +297,23 @@ ON CONFLICT (name) DO UPDATE SET weight = excluded.weight
 DELETE FROM tickwork.tenants WHERE name = %(name)s
 
 -- :place_of
-SELECT q.queue FROM tickwork.queue q WHERE q.job_id = %(job_id)s::uuid
+SELECT q.queue, q.run_at <= coalesce(%(now)s::timestamptz, clock_timestamp()) FROM tickwork.queue q
+WHERE  q.job_id = %(job_id)s::uuid
 
--- :turnstile
-SELECT t.open_at, (SELECT coalesce(l.override, l.declared) FROM tickwork.limits l WHERE l.name = t.bound)
+-- :opening
+SELECT (extract(epoch FROM t.open_at) * 1000000)::bigint, t.open_at <= coalesce(%(now)s::timestamptz, clock_timestamp())
 FROM   tickwork.turnstiles t WHERE t.name = %(name)s
+
+-- :rule_of
+SELECT coalesce(override, declared) FROM tickwork.limits WHERE name = %(name)s
+
+-- :standing
+-- Which tasks have something due in which queues.
+SELECT DISTINCT q.task, split_part(split_part(q.queue, chr(31), -1), ':', 1) FROM tickwork.queue q
+WHERE  q.run_at <= coalesce(%(now)s::timestamptz, clock_timestamp())
+
+-- :now_us
+SELECT (extract(epoch FROM coalesce(%(now)s::timestamptz, clock_timestamp())) * 1000000)::bigint
 
 -- :holders
 SELECT h.job_id::text, h.weight FROM tickwork.holds h

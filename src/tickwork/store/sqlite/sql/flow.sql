@@ -132,9 +132,16 @@ DELETE FROM tickwork_tenants WHERE name = ?
 -- :place_of
 SELECT queue, priority, run_at FROM tickwork_queue WHERE job_id = ?
 
--- :turnstile
-SELECT t.open_at, coalesce(l.override, l.declared) FROM tickwork_turnstiles t LEFT JOIN tickwork_limits l ON l.name = t.bound
-WHERE  t.name = ?
+-- :opening
+SELECT open_at FROM tickwork_turnstiles WHERE name = ?
+
+-- :rule_of
+SELECT coalesce(override, declared) FROM tickwork_limits WHERE name = ?
+
+-- :standing
+-- Which tasks have something due in which queues. The lane of a job that something holds ends in char(31) and its home.
+SELECT DISTINCT task, substr(home, 1, instr(home || ':', ':') - 1)
+FROM   (SELECT task, substr(queue, instr(queue, char(31)) + 1) AS home FROM tickwork_queue WHERE run_at <= :now)
 
 -- :holders
 SELECT h.job_id, h.weight FROM tickwork_holds h
