@@ -225,7 +225,7 @@ def test_a_rate_lets_so_many_start_and_says_when_the_next_may(store: Store, cloc
     worker = register(store)
     first = claims(store, worker)
     assert len(first.jobs) == 5
-    assert claims(store, worker).next_due_s == pytest.approx(0.1, abs=0.01)
+    assert claims(store, worker).again_s == pytest.approx(0.1, abs=0.01)
     clock.advance(timedelta(seconds=0.1))
     assert len(take(store, worker)) == 1
     clock.advance(SECOND)
@@ -302,7 +302,7 @@ def test_a_pause_ends_by_itself(store: Store, clock: VirtualClock) -> None:
     worker = register(store)
     looked = claims(store, worker)
     assert looked.jobs == []
-    assert claims(store, worker).next_due_s == pytest.approx(30, abs=1)
+    assert claims(store, worker).again_s == pytest.approx(30, abs=1)
     clock.advance(timedelta(seconds=31))
     assert ids(take(store, worker)) == [job_id]
     store.open_turnstiles()

@@ -28,7 +28,7 @@ from tickwork.core.schedule.standing import Standing, Waiting
 from tickwork.core.schedule.tick import decode_tick
 from tickwork.errors import InvalidInput
 from tickwork.store.flow import Rule
-from tickwork.store.guarded import State, Stile
+from tickwork.store.rounds import State, Stile
 from tickwork.store.schedules import ScheduleView, Seen
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -22,20 +22,7 @@ from tickwork.errors import LeaseLost
 from tickwork.store import codec, guarded
 from tickwork.store.codec import from_us, to_us
 from tickwork.store.flow import GateView, Hold, LimitView, Rule
-from tickwork.store.guarded import (
-    Applicant,
-    Asked,
-    Fate,
-    Head,
-    Look,
-    Played,
-    Round,
-    Stile,
-    TurnKeeper,
-    Verdict,
-    Wish,
-    gate_passage,
-)
+from tickwork.store.guarded import Fate, Played, Round, TurnKeeper
 from tickwork.store.postgres import documents
 from tickwork.store.postgres.adapters import Rows, Statement
 from tickwork.store.postgres.documents import array, text_array
@@ -43,6 +30,7 @@ from tickwork.store.postgres.notifier import Notifier
 from tickwork.store.postgres.pool import Pool
 from tickwork.store.postgres.session import Session
 from tickwork.store.postgres.values import id_document, utc
+from tickwork.store.rounds import Applicant, Asked, Head, Look, Stile, Verdict, Wish, gate_passage
 
 T = TypeVar("T")
 

@@ -55,7 +55,7 @@ from tickwork.store.base import (
 )
 from tickwork.store.codec import duration_us, from_us, to_us
 from tickwork.store.flow import Reach
-from tickwork.store.guarded import Asked, TurnKeeper
+from tickwork.store.guarded import NOTHING_MORE, TurnKeeper
 from tickwork.store.migrate import Migration
 from tickwork.store.postgres import documents
 from tickwork.store.postgres.adapters import Rows, drive, run_inside, run_inside_async
@@ -73,6 +73,7 @@ from tickwork.store.postgres.statements import checked_schema, statements
 from tickwork.store.postgres.steps import By, StepMaker
 from tickwork.store.postgres.values import as_claimed, id_document, instant, open_attempt, utc, worker_view
 from tickwork.store.postgres.wire import Connection
+from tickwork.store.rounds import Asked
 
 T = TypeVar("T")
 
@@ -389,7 +390,10 @@ class PostgresStore(PostgresSchedules, PostgresFlow):
         if endings:
             done, opened = self._finished(endings, finished)
         jobs = before + [as_claimed(row) for row in rows if row[0] is not None]
-        claims = Claims(jobs, rows[0][-2], bounds.again_s()) if rows else Claims(jobs) if jobs else None
+        claims = Claims(jobs) if jobs else None
+        if rows:
+            next_due_s, opens_s, _ = rows[0][-3:]
+            claims = Claims(jobs, next_due_s, _sooner(bounds.again_s(), opens_s))
         if claims is not None and (opened or (rows and rows[0][-1])):
             room = limit - len(jobs)
             claims = self._claim_in_rounds(worker, tasks, Asked(queues, room, reach or Reach(room)), claims)
@@ -413,9 +417,8 @@ class PostgresStore(PostgresSchedules, PostgresFlow):
             jobs, played = self._claim_guarded(worker, tasks, asked)
         except LeaseLost:  # between the two; what was claimed before is told, and the next claim will say so
             return before
-        next_s = None if played.next_us is None else max(0.0, (played.next_us - to_us(self.now())) / 1e6)
-        again_s = 0.0 if played.is_cut_short else before.again_s
-        return Claims([*before.jobs, *jobs], next_s, again_s)
+        again_s = None if played == NOTHING_MORE else played.again_s(to_us(self.now()))
+        return Claims([*before.jobs, *jobs], None, _sooner(before.again_s, again_s))
 
     def _finished(self, endings: Sequence[Finish], rows: Rows) -> tuple[set[JobId], bool]:
         """Whose attempts were closed, and whether that opened a turnstile for others.
@@ -545,6 +548,10 @@ class PostgresStore(PostgresSchedules, PostgresFlow):
         self._notifier.flush()
         for pool in (self._pool, self._reserved, self._user_pool):
             pool.close()
+
+
+def _sooner(one: float | None, other: float | None) -> float | None:
+    return min((given for given in (one, other) if given is not None), default=None)
 
 
 _AGED = {"age_us": str(duration_us(AGE))}

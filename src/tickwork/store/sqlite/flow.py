@@ -20,7 +20,8 @@ from tickwork.core.job import Claimed
 from tickwork.store import codec, guarded
 from tickwork.store.codec import from_us
 from tickwork.store.flow import GateView, Hold, LimitView, Rule
-from tickwork.store.guarded import Applicant, Fate, Head, Look, Stile, Verdict, Wish, gate_passage
+from tickwork.store.guarded import Fate
+from tickwork.store.rounds import Applicant, Head, Look, Stile, Verdict, Wish, gate_passage
 from tickwork.store.sqlite.moves import Transaction, as_json, claimed_row, running_row
 
 _HOLDERS = 5

@@ -165,10 +165,8 @@ def claim(
         if until > after and len(picked) < limit:
             picked += _take(transaction, asked, limit - len(picked), after, until)
     transaction.run_many("enter_running", [running_row(row, row[3], worker, now) for row in picked])
-    return Claims(
-        [claimed_row(row, row[3], now) for row in picked],
-        _next_due_s(transaction, asked, len(picked) < limit, ahead_us),
-    )
+    jobs = [claimed_row(row, row[3], now) for row in picked]
+    return Claims(jobs, *_next_s(transaction, asked, ahead_us)) if len(picked) < limit else Claims(jobs)
 
 
 def _take(transaction: Transaction, asked: dict[str, Any], limit: int, after: int, until: int) -> list[Any]:
@@ -199,13 +197,12 @@ def claimed_row(row: Any, queue: str, now: int, flow: Flow | None = None, is_pro
     return Claimed(*what, run_at, now, failures, crashes, alone == 1, tick, flow, is_probe)
 
 
-def _next_due_s(transaction: Transaction, asked: dict[str, Any], exhausted: bool, ahead_us: int) -> float | None:
-    """When the next one is due; nobody needs to know while more is due now."""
-    if not exhausted:
-        return None
-    after = transaction.now + ahead_us
-    ((run_at,),) = transaction.run("next_due", {"places": asked["places"], "after": after})
-    return None if run_at is None else (run_at - transaction.now) / 1e6
+def _next_s(transaction: Transaction, asked: dict[str, Any], ahead_us: int) -> tuple[float | None, float | None]:
+    """In how many seconds the next job is due, and something opens that holds jobs."""
+    now = transaction.now
+    (next_us,) = transaction.run("next_due", {"places": asked["places"], "after": now + ahead_us, "now": now})
+    due_s, opens_s = (None if at_us is None else (at_us - now) / 1e6 for at_us in next_us)
+    return due_s, opens_s
 
 
 # -- from running to the end, or back into the queue

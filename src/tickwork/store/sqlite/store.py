@@ -45,8 +45,9 @@ from tickwork.store.base import (
 )
 from tickwork.store.codec import duration_us, from_us
 from tickwork.store.flow import Reach
-from tickwork.store.guarded import Asked, Round, TurnKeeper
+from tickwork.store.guarded import Round, TurnKeeper
 from tickwork.store.migrate import Migration
+from tickwork.store.rounds import Asked
 from tickwork.store.sqlite import moves
 from tickwork.store.sqlite.clock import StoreClock
 from tickwork.store.sqlite.connection import is_stored_already
@@ -277,8 +278,7 @@ class SqliteStore(SqliteSchedules, SqliteFlow):
             return played
 
         played = guarded.play_rounds(play, Asked(queues, limit, reach or Reach(limit)))
-        next_s = None if played.next_us is None else (played.next_us - transaction.now) / 1e6
-        return Claims(ground.claimed, next_s, 0.0 if played.is_cut_short else None)
+        return Claims(ground.claimed, None, played.again_s(transaction.now))
 
     def exchange(
         self,
