@@ -199,16 +199,15 @@ def _mark(verdict: Verdict, applicant: Applicant, held_by: Passage | None, stile
     place = (applicant.run_at_us, applicant.job_id)
     for slot in applicant.flow.slots if applicant.flow is not None else ():
         stile = stiles.get(slot.passage)
-        if (
-            slot.passage == held_by
-            or stile is None
-            or not isinstance(stile.rule, Concurrency)
-            or not stile.rule.in_order
-        ):
+        if slot.passage == held_by or stile is None or not _is_in_order(stile):
             continue
         first = place if stile.marker is None else min(stile.marker, place)
         verdict.states[slot.passage] = first
         stiles[slot.passage] = stile._replace(marker=first)
+
+
+def _is_in_order(stile: Stile) -> bool:
+    return isinstance(stile.rule, Concurrency) and stile.rule.in_order
 
 
 def _close_empty(verdict: Verdict, picked: Mapping[Passage, int], stiles: Mapping[Passage, Stile]) -> None:
