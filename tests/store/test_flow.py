@@ -280,13 +280,13 @@ def test_nobody_passes_the_first_of_a_sequence_while_something_else_holds_it(sto
     assert ids(take(store, worker)) == [second]
 
 
-@pytest.mark.parametrize(("kind", "how"), [("pause", {}), ("divert", {"to": "spare"})])
+@pytest.mark.parametrize(("what", "how"), [("pause", {}), ("divert", {"to": "spare"})])
 def test_nobody_passes_the_first_of_a_sequence_that_a_gate_puts_aside(
-    store: Store, kind: str, how: dict[str, str]
+    store: Store, what: str, how: dict[str, str]
 ) -> None:
     store.declare_limits({"line": sequence("k")})
     worker = register(store)
-    gate(store, kind, collection="aside", **how)
+    gate(store, what, collection="aside", **how)
     first, second = store.insert_jobs([in_order("a", collection="aside"), in_order("a")])
     assert take(store, worker) == []
     store.lift_gates({"collection": "aside"})
