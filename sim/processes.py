@@ -20,8 +20,9 @@ from tickwork.services.reaper import Expirer, Reaper
 from tickwork.services.runner import LONGEST_S, Backoff, Service
 from tickwork.services.scheduler import Scheduler
 from tickwork.worker import loop as shipped
+from tickwork.worker.base import WorkerOptions
 from tickwork.worker.heartbeat import Heartbeat, Lease
-from tickwork.worker.worker import Worker, WorkerOptions
+from tickwork.worker.worker import Worker
 
 if TYPE_CHECKING:
     from sim.world import World

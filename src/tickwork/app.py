@@ -30,6 +30,7 @@ from tickwork.store.base import LEASE, Store
 from tickwork.task import Enqueues, Task, TaskRegistry
 from tickwork.twins import twin
 from tickwork.version import VERSION
+from tickwork.worker.base import WorkerOptions
 from tickwork.worker.capture import captured
 from tickwork.worker.child import hello
 from tickwork.worker.children import ChildLimits, Children
@@ -38,7 +39,6 @@ from tickwork.worker.load import refuse_while_loading
 from tickwork.worker.local import LocalPool
 from tickwork.worker.pools import LocalPools
 from tickwork.worker.supervisor import GRACE, SLOTS, Nudge, WorkerParts, parse_queues, queues_of
-from tickwork.worker.worker import WorkerOptions
 
 
 def open_store(settings: Settings, *, upgrade: bool = False) -> Store:

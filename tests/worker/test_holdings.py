@@ -10,9 +10,10 @@ from tickwork.core.ids import JobId
 from tickwork.core.job import Claimed, Policy, TaskDefinition
 from tickwork.store.base import Claims, Exchange
 from tickwork.testing import VirtualClock
+from tickwork.worker.base import WorkerOptions
 from tickwork.worker.heartbeat import Lease
 from tickwork.worker.holdings import Holdings
-from tickwork.worker.worker import Worker, WorkerOptions
+from tickwork.worker.worker import Worker
 
 
 def a_claim(number: int, *, wait_us: int = 0) -> Claimed:

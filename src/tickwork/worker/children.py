@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 
 from tickwork.clock import Clock
 from tickwork.errors import InvariantBroken, WorkerError
+from tickwork.worker.base import Source
 from tickwork.worker.guard import Guard
 from tickwork.worker.messages import (
     Answer,
@@ -40,7 +41,6 @@ from tickwork.worker.messages import (
     from_executor,
     socket_pair,
 )
-from tickwork.worker.worker import Source
 
 _log = logging.getLogger("tickwork.worker")
 LOAD_LIMIT_S = 60.0  # the user's code may take so long to import

@@ -24,12 +24,13 @@ from tickwork.services.runner import Runner
 from tickwork.services.scheduler import Scheduler
 from tickwork.store.base import LEASE, Retention, Store
 from tickwork.version import VERSION
+from tickwork.worker.base import Pools, WorkerOptions
 from tickwork.worker.children import ChildLimits, Children
 from tickwork.worker.heartbeat import Heartbeat, Lease
 from tickwork.worker.loop import WorkerLoop
 from tickwork.worker.messages import Hello
 from tickwork.worker.pools import ChildPools
-from tickwork.worker.worker import POLL_ONLY_S, POLL_S, Pools, Worker, WorkerOptions
+from tickwork.worker.worker import POLL_ONLY_S, POLL_S, Worker
 
 _log = logging.getLogger("tickwork.worker")
 GRACE = timedelta(seconds=20)
