@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
 from difflib import get_close_matches
@@ -20,6 +21,7 @@ from tickwork.worker.endings import Endings
 from tickwork.worker.heartbeat import Lease
 from tickwork.worker.holdings import Holdings
 from tickwork.worker.pace import BATCH, Pace
+from tickwork.worker.retries import Retries
 
 _log = logging.getLogger("tickwork.worker")
 UNSURE_LOOK_S = 1.0  # how often to look for what a claim took that was not answered
@@ -40,6 +42,7 @@ class Claiming:
         lease: Lease,
         held: Holdings,
         endings: Endings,
+        retries: Retries,
         pace: Pace,
         clock: Clock,
         rng: Random,
@@ -53,6 +56,7 @@ class Claiming:
         self._lease = lease
         self._held = held
         self._endings = endings
+        self._retries = retries
         self._pace = pace
         self._clock = clock
         self._rng = rng
@@ -148,6 +152,10 @@ class Claiming:
         if self._lease.left(now) <= 0:
             return
         due = self._held.start_due(now)
+        if not due:
+            return
+        for queue, count in Counter(held.job.queue for held in due).items():
+            self._retries.started(queue, count, now)
         for alone in (False, True):
             batch = [held.assignment() for held in due if held.job.alone is alone]
             if batch:

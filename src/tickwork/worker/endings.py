@@ -10,15 +10,21 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
+import msgspec
+
+from tickwork.clock import Clock
 from tickwork.core.ids import JobId
+from tickwork.core.job import AttemptState
 from tickwork.core.outcome import Ending, Released, decide
 from tickwork.core.why import gist
 from tickwork.store.base import Finish, NewLog, OpenAttempt, Progress, Store
 from tickwork.worker.holdings import Held, Holdings
+from tickwork.worker.retries import Retries
 
 _log = logging.getLogger("tickwork.worker")
 NOTES_S = 0.5  # logs and progress are stored this often while handlers run
 FINISH_BATCH = 500
+_FAILURES = frozenset({AttemptState.FAILED, AttemptState.TIMED_OUT})
 
 
 @dataclass(slots=True)
@@ -35,9 +41,19 @@ class Notes:
 class Endings:
     """Decides what becomes of jobs whose attempts end, and has it stored."""
 
-    def __init__(self, store: Store, held: Holdings, rng: Random, nudge_scheduler: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        held: Holdings,
+        retries: Retries,
+        clock: Clock,
+        rng: Random,
+        nudge_scheduler: Callable[[], None],
+    ) -> None:
         self._store = store
         self._held = held
+        self._retries = retries
+        self._clock = clock
         self._rng = rng
         self._nudge_scheduler = nudge_scheduler
         self._unstored: list[Finish] = []  # decided, and not yet stored
@@ -58,6 +74,9 @@ class Endings:
         if job.tick is not None:
             self._runs.add(job.job_id)
         transition = decide(job.policy, job.failures, job.crashes, job.alone, ending, self._rng)
+        if transition.delay is not None and transition.attempt in _FAILURES:
+            later = self._retries.delay(job.queue, transition.delay, self._clock.monotonic())
+            transition = msgspec.structs.replace(transition, delay=later)
         self._unstored.append(Finish(job.job_id, job.attempt, transition, round(waited * 1e6)))
 
     def release(self, job_ids: Sequence[str]) -> None:

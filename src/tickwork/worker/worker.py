@@ -27,6 +27,7 @@ from tickwork.worker.hearing import Hearing
 from tickwork.worker.heartbeat import Lease
 from tickwork.worker.holdings import Holdings
 from tickwork.worker.pace import Pace
+from tickwork.worker.retries import Retries
 
 _log = logging.getLogger("tickwork.worker")
 POLL_S = 5.0  # how often to look without being called, when the store can call
@@ -63,12 +64,12 @@ class Worker:
         self._poll_s = poll_s
         self._schedules = schedules
         self._nudge_scheduler = nudge_scheduler
-        pace = Pace(options.slots)
+        pace, retries = Pace(options.slots), Retries(rng)
         self._held = Holdings()
-        self._endings = Endings(store, self._held, rng, nudge_scheduler)
+        self._endings = Endings(store, self._held, retries, clock, rng, nudge_scheduler)
         self._hearing = Hearing(store, pools, self._held, self._endings, pace, nudge_scheduler)
         self._claiming = Claiming(
-            store, pools, tasks, solo_tasks, options, lease, self._held, self._endings, pace, clock, rng
+            store, pools, tasks, solo_tasks, options, lease, self._held, self._endings, retries, pace, clock, rng
         )
         self._cancels_at = 0.0
         self.called = True  # somebody may have brought work or a cancellation since the last tick
