@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from difflib import get_close_matches
@@ -18,6 +18,7 @@ from random import Random
 from typing import Protocol, assert_never
 
 from tickwork.clock import Clock
+from tickwork.core.flow.batch import Batch
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import TaskDefinition
 from tickwork.core.outcome import Crashed, Ending, Released, TimedOut, decide
@@ -43,6 +44,8 @@ KILL_GRACE_S = 1.5  # a child may end its own overdue attempt, before it is kill
 UNKNOWN_LOOK_S = 5.0  # how often to look for jobs that nobody here can run
 UNKNOWN_SHARE = 50  # or less often, where that takes more than this part of the time
 FINISH_BATCH = 500
+BATCH_CLAIM = 1000  # one claim for batches brings at most so many
+NO_BATCHES: Mapping[str, Batch] = {}
 
 
 class Source(Protocol):
@@ -118,11 +121,12 @@ class Worker:
         poll_s: Callable[[], float] = lambda: POLL_S,
         schedules: Sequence[Spec] = (),
         nudge_scheduler: Callable[[], None] = lambda: None,
+        batches: Mapping[str, Batch] = NO_BATCHES,
     ) -> None:
         self._store = store
         self._pools = pools
         self._definitions = tasks
-        self._shared = tuple(task.name for task in tasks if task.name not in solo_tasks)
+        self._shared = tuple(task.name for task in tasks if task.name not in solo_tasks and task.name not in batches)
         self._solo = tuple(task.name for task in tasks if task.name in solo_tasks)
         self._options = options
         self._lease = lease
@@ -133,7 +137,8 @@ class Worker:
         self._schedules = schedules
         self._nudge_scheduler = nudge_scheduler
         self._pace = Pace(options.slots)
-        self._held = Holdings()
+        self._held = Holdings(batches)
+        self._batches_first = False
         self._inbox: deque[tuple[Source, FromExecutor | Died]] = deque()
         self._asks: deque[tuple[Source, messages.Ask]] = deque()
         self._endings: list[Finish] = []  # decided, and not yet stored
@@ -164,6 +169,7 @@ class Worker:
         self._pools.tend(now)
         owning = self._lease.left(now) > 0
         self._start_due(now)
+        self._start_batches(now)
         if not owning:
             self._let_go("the worker could not renew its lease in time")
         self._answer_asks()
@@ -174,6 +180,7 @@ class Worker:
         self._store_notes(now)
         now = self._clock.monotonic()  # the store took its time
         self._start_due(now)
+        self._start_batches(now)
         return 0.0 if took else self._wait(now)
 
     @property
@@ -305,13 +312,16 @@ class Worker:
 
     def _hear_start(self, start: messages.Started) -> None:
         held = self._held.attempt(start.job_id, start.attempt)
-        if held is not None and held.job.policy.timeout is not None:
-            kill_at = start.began + held.job.policy.timeout.total_seconds() + KILL_GRACE_S
+        timeout = None if held is None else self._held.timeout(held)
+        if timeout is not None:
+            kill_at = start.began + timeout.total_seconds() + KILL_GRACE_S
             self._held.kill_at(kill_at, start.job_id, start.attempt)
 
     def _hear_stuck(self, stuck: messages.Stuck) -> None:
         """An attempt does not let itself be ended: kill its process. What ran beside it is not to blame."""
-        self._hear_end(End(stuck.job_id, stuck.attempt, stuck.kind, stuck.began, error=stuck.error))
+        if self._held.attempt(stuck.job_id, stuck.attempt) is not None:
+            for job in [held.job for held in self._held.company(stuck.job_id)]:
+                self._hear_end(End(job.job_id, job.attempt, stuck.kind, stuck.began, error=stuck.error))
         self._release_others(self._pools.kill_holder(stuck.job_id))
 
     def _hear_end(self, end: End) -> None:
@@ -328,15 +338,14 @@ class Worker:
 
     def _hear_death(self, job_ids: Sequence[str], error: str, alone: bool) -> None:
         for job_id in job_ids:
-            held = self._held.get(job_id)
-            if held is not None:
-                self._end(held, Crashed(error, alone), 0.0)
+            company = self._held.company(job_id)
+            for held in company:
+                self._end(held, Crashed(error, alone and len(company) == 1), 0.0)
 
     def _release_others(self, job_ids: Sequence[str]) -> None:
         """Give back jobs that had to stop for no fault of theirs."""
         for job_id in job_ids:
-            held = self._held.get(job_id)
-            if held is not None:
+            for held in self._held.company(job_id):
                 self._end(held, Released(), 0.0)
 
     def _answer_asks(self) -> None:
@@ -427,19 +436,19 @@ class Worker:
             held = self._held.attempt(job_id, attempt)
             if held is None or held.cancelled:
                 continue
-            held.cancelled = True
             if self._held.starts(held):
                 self._end(held, Released(), 0.0)  # the store turns it into cancelled
-            else:
-                self._pools.interrupt(job_id, attempt, "cancel")
+            elif (leader := self._held.batches.cancel(held)) is not None:
+                self._pools.interrupt(leader.job.job_id, leader.job.attempt, "cancel")
 
     def _kill_overdue(self, now: float) -> None:
         """Kill children whose attempt is past its time limit and which did not end it themselves."""
         overdue = self._held.overdue(now)
-        for held in overdue:  # all of them first: one must not be given back uncharged because another one was killed
-            timeout = held.job.policy.timeout
+        for leader in overdue:  # all of them first: one must not be given back uncharged because another one was killed
+            timeout = self._held.timeout(leader)
             limit = "" if timeout is None else f" of {timeout.total_seconds():g} s"
-            self._end(held, TimedOut(f"it ran for more than its timeout{limit}; its process was killed"), 0.0)
+            for held in self._held.company(leader.job.job_id):
+                self._end(held, TimedOut(f"it ran for more than its timeout{limit}; its process was killed"), 0.0)
         for held in overdue:
             self._release_others(self._pools.kill_holder(held.job.job_id))
 
@@ -449,22 +458,47 @@ class Worker:
         """Claim for free slots, and ahead where jobs are short; return how many were taken.
 
         What has ended is stored with it, in one transaction: a busy worker pays for one commit where it would for two.
+        Batches and the others take turns at being first, so that none of them starves.
         """
         self._look_again = None
         ahead = 0 if self._pools.stalled() else self._pace.ahead()
-        room = min(BATCH, self._options.slots + ahead - len(self._held))
+        claims = [self._claim_calls]
+        if self._held.batches:
+            self._batches_first = not self._batches_first
+            claims.insert(0 if self._batches_first else 1, self._claim_batches)
+        found = [claim(ahead, now) for claim in claims]
+        self._next_due = min((due for _, due in found if due is not None), default=None)
+        return sum(took for took, _ in found)
+
+    def _claim_calls(self, ahead: int, now: float) -> tuple[int, float | None]:
+        """Claim jobs that are called one by one."""
+        room = min(BATCH, self._options.slots + ahead - self._held.load)
         took, due = self._claim_of(self._shared, room, now)
         if self._solo:
-            solo_room = min(self._pools.solo_room(), self._options.slots - len(self._held))
+            solo_room = min(self._pools.solo_room(), self._options.slots - self._held.load)
             more, solo_due = self._claim_of(self._solo, solo_room, now)
             took, due = took + more, min((one for one in (due, solo_due) if one is not None), default=None)
-        self._next_due = due
-        return took
+        return took, due
+
+    def _claim_batches(self, ahead: int, now: float) -> tuple[int, float | None]:
+        """Claim for batches: a call takes one slot, so as many jobs as fill the free ones."""
+        took, dues = 0, []
+        for task in self._held.batches.in_turn():
+            free = self._options.slots - self._held.load
+            room = self._held.batches.room(task, max(free, min(1, free + ahead)))
+            more = part = 1
+            while room > 0 and more == part:  # all that a batch can have is claimed before it is formed
+                part = min(room, BATCH_CLAIM)
+                more, due = self._claim_of((task,), part, now)
+                took, room = took + more, room - part
+                dues.append(due)
+            self._start_batches(self._clock.monotonic())
+        return took, min((due for due in dues if due is not None), default=None)
 
     def _claim_of(self, tasks: Sequence[str], room: int, now: float) -> tuple[int, float | None]:
         if room <= 0 or not tasks or self._lease.worker is None:
             return 0, None
-        free = self._options.slots - len(self._held)
+        free = self._options.slots - self._held.load
         window = AHEAD_LIMIT if free > 0 else timedelta(0)
         worker, batch = self._lease.worker, self._endings[:FINISH_BATCH]
         try:
@@ -519,6 +553,12 @@ class Worker:
             if batch:
                 self._pools.submit(batch, alone)
 
+    def _start_batches(self, now: float) -> None:
+        """Begin the calls whose time has come; a draining worker waits for no company."""
+        if self._lease.left(now) > 0:
+            for call in self._held.batches.start(now, hurry=self.draining):
+                self._pools.submit([call], False)  # each in a frame of its own
+
     def _queues(self) -> list[str]:
         """The queues in a random order in which heavier ones come first more often; nobody starves."""
         if len(self._options.queues) == 1:
@@ -550,12 +590,13 @@ class Worker:
         times = [now + (self._poll_s() if owning else min(self._poll_s(), LEASE_LOOK_S))]
         if self._next_due is not None and owning and not self.draining:
             # Without a free slot nothing is claimed ahead of its time: to ask earlier would be to ask without end.
-            ahead_s = AHEAD_LIMIT.total_seconds() / 2 if len(self._held) < self._options.slots else 0.0
+            ahead_s = AHEAD_LIMIT.total_seconds() / 2 if self._held.load < self._options.slots else 0.0
             times.append(self._next_due - ahead_s)
         if self._look_again is not None and owning and not self.draining:
             times.append(self._look_again)
         if owning:
             times.extend(self._held.start_times())
+            times.append(self._held.batches.look_at)
         if self._held:
             times.append(now + self.patience(now))
             times.append(now + (NOTES_S if self._notes.logs or self._notes.progress else CANCEL_LOOK_S))
