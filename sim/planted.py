@@ -201,7 +201,7 @@ def _unanswered_claim_forgotten() -> AbstractContextManager[object]:
 
 def _start_after_lease() -> AbstractContextManager[object]:
     """Whatever was claimed is started, however long the claim took."""
-    return _believing_in_its_lease(Claiming, "start_due")
+    return _believing_in_its_lease(Claiming, "_start_calls")
 
 
 def _handlers_not_stopped() -> AbstractContextManager[object]:

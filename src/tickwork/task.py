@@ -16,6 +16,8 @@ from tickwork.clock import SystemClock
 from tickwork.config import Settings
 from tickwork.context import current_or_none
 from tickwork.core import payload
+from tickwork.core.batch_hints import check_batch_handler
+from tickwork.core.flow.batch import Batch
 from tickwork.core.ids import IdMaker, JobId
 from tickwork.core.job import NewJob, TaskDefinition
 from tickwork.core.options import Options, task_name
@@ -27,6 +29,7 @@ from tickwork.store.base import Store
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
+Item = TypeVar("Item")
 POOLS = ("thread", "async", "process")
 
 
@@ -99,16 +102,20 @@ class Task(Enqueues[Arguments, Result]):
         options: Options,
         pool: str,
         transactional: bool,
+        batch: Batch | None = None,
     ) -> None:
         super().__init__(registry, name, self._encode_call, options)
         update_wrapper(self, function)
         self.function = function
         self.pool = pool
         self.transactional = transactional
+        self.batch = batch
 
     @cached_property
     def signature(self) -> Signature:
         """What it takes and returns; read at first use, so that hints may name what is defined further down."""
+        if self.batch is not None:
+            return Signature.of_batch(self.function)
         return Signature.of(self.function, skip_first=self.transactional)
 
     def _encode_call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], task: str) -> bytes:
@@ -124,6 +131,13 @@ class Task(Enqueues[Arguments, Result]):
         return TaskDefinition(
             self.name, job.queue, job.priority, job.policy, msgspec.json.encode(self.signature.schema())
         )
+
+
+class BatchTask(Task[[Item], Result]):
+    """A task whose jobs bring one item each, and whose function takes a list of them."""
+
+    def __call__(self, items: list[Item], /) -> Result:  # type: ignore[override]
+        return self.function(items)  # type: ignore[arg-type]
 
 
 class TaskRegistry:
@@ -151,6 +165,11 @@ class TaskRegistry:
 
     @overload
     def task(
+        self, *, batch: Batch, name: str | None = None, pool: str | None = None, **options: Any
+    ) -> Callable[[Callable[[list[Item]], Result]], BatchTask[Item, Result]]: ...
+
+    @overload
+    def task(
         self,
         *,
         name: str | None = None,
@@ -167,6 +186,7 @@ class TaskRegistry:
         name: str | None = None,
         pool: str | None = None,
         transactional: bool = False,
+        batch: Batch | None = None,
         schedule: Rule | str | None = None,
         **options: Any,
     ) -> Any:
@@ -176,6 +196,10 @@ class TaskRegistry:
         (CPU-bound: a process of its own). `transactional` gives it a connection as its first argument, whose writes
         commit together with the job's end. `schedule` is a rule by which it is started, without arguments; policies go
         beside it: `@app.task(schedule=cron("0 2 * * *"), catchup="all", overlap="queue")`.
+
+        `batch=batch(max=100, wait="500ms")` calls it with a list of up to so many jobs' arguments at once: its one
+        parameter is `items: list[T]`, and `enqueue(item)` is given one T. It returns None, or a list with the result of
+        each job in the same order, in which an exception is that job's failure; what it raises, all of them fail with.
         """
 
         def register(function: Callable[..., Any]) -> Task[Any, Any]:
@@ -184,7 +208,11 @@ class TaskRegistry:
             given = Options().updated(rest)
             called = task_name(function.__name__ if name is None else name)
             declared = _declared(called, schedule, {**policies, "paused": paused})
-            made = self._add(Task(self, function, called, given, _pool(function, pool, transactional), transactional))
+            where = _pool(function, pool, transactional)
+            if batch is not None:
+                _check_batch(function, batch, where, transactional)
+            kind: Any = Task if batch is None else BatchTask
+            made = self._add(kind(self, function, called, given, where, transactional, batch))
             self._declared.pop(called, None)
             if declared is not None:
                 self._declared[called] = declared
@@ -218,9 +246,12 @@ class TaskRegistry:
         return list(self._declared.values())
 
     def new_jobs(self, name: str, encoded: Sequence[bytes], options: Options) -> list[NewJob]:
-        """Jobs of one task, with ids of their own; inside a handler they are children of its job."""
+        """Jobs of one task, with ids of their own; inside a handler they are children of its job.
+
+        Those of a batch handler are nobody's: it does not say for which of its jobs it makes them.
+        """
         asking = current_or_none()
-        if options.parent is None and asking is not None:
+        if options.parent is None and asking is not None and not asking.batch:
             options = replace(options, parent=asking.id)
         ids = self._ids.new_ids(len(encoded))
         return options.new_jobs(name, zip(map(JobId, ids), encoded, strict=True))
@@ -252,6 +283,21 @@ def _pool(function: Callable[..., Any], pool: str | None, transactional: bool) -
         kind = "an async function" if is_async else "a plain function"
         raise InvalidOption(f"{function.__qualname__} is {kind}, which cannot run in the pool {pool!r}.")
     return pool
+
+
+def _check_batch(function: Callable[..., Any], batch: Any, pool: str, transactional: bool) -> None:
+    """Raise InvalidOption for a handler that cannot take the arguments of many jobs in one call."""
+    if not isinstance(batch, Batch):
+        raise InvalidOption(f'batch must be made with batch(max=100, wait="500ms"), not {batch!r}.')
+    name = function.__qualname__
+    if transactional:
+        raise InvalidOption(
+            f"{name} cannot be transactional and take batches: one transaction commits for all jobs of a call or for "
+            f"none, and each of them has an outcome of its own."
+        )
+    if pool == "process":
+        raise InvalidOption(f"{name} takes batches, which run on threads or an event loop, not in the pool 'process'.")
+    check_batch_handler(function)
 
 
 def _origin(function: Callable[..., Any]) -> str:

@@ -13,6 +13,7 @@ from tests.worker.fixtures import eventually
 from tickwork import Job, Tickwork
 
 HERE = Path(__file__).parent
+PATH = os.pathsep.join([str(HERE.parents[1]), str(HERE.parents[1] / "src")])  # the code that these tests belong to
 LIBC = ctypes.CDLL(None)
 TASKS = "tests.process.tasks"
 
@@ -29,7 +30,7 @@ class WorkerProcess:
         self, url: str, witness: Path, log: Path, target: str, options: list[str], lease_s: float | None
     ) -> None:
         program = ["-m", "tickwork", "worker"] if lease_s is None else [str(HERE / "short_lease.py"), str(lease_s)]
-        environment = {**os.environ, "TICKWORK_URL": url, "WITNESS": str(witness), "PYTHONPATH": str(HERE.parents[1])}
+        environment = {**os.environ, "TICKWORK_URL": url, "WITNESS": str(witness), "PYTHONPATH": PATH}
         self.log = log
         self.descendants: set[int] = set()
         with log.open("ab") as file:

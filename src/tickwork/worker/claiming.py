@@ -24,6 +24,7 @@ from tickwork.worker.pace import BATCH, Pace
 from tickwork.worker.retries import Retries
 
 _log = logging.getLogger("tickwork.worker")
+BATCH_CLAIM = 1000  # one claim for batches brings at most so many
 UNSURE_LOOK_S = 1.0  # how often to look for what a claim took that was not answered
 UNKNOWN_LOOK_S = 5.0  # how often to look for jobs that nobody here can run
 UNKNOWN_SHARE = 50  # or less often, where that takes more than this part of the time
@@ -50,7 +51,8 @@ class Claiming:
         self._store = store
         self._pools = pools
         self._known = frozenset(task.name for task in tasks)
-        self._shared = tuple(task.name for task in tasks if task.name not in solo_tasks)
+        apart = {*solo_tasks, *(task.name for task in tasks if task.name in held.batches)}
+        self._shared = tuple(task.name for task in tasks if task.name not in apart)
         self._solo = tuple(task.name for task in tasks if task.name in solo_tasks)
         self._options = options
         self._lease = lease
@@ -60,6 +62,7 @@ class Claiming:
         self._pace = pace
         self._clock = clock
         self._rng = rng
+        self._batches_first = False
         self._unknown_at = 0.0
         self._unknown: set[str] = set()
         self._next_due: float | None = None
@@ -70,7 +73,7 @@ class Claiming:
     @property
     def free(self) -> int:
         """How many slots are free; below zero when more is held."""
-        return self._options.slots - len(self._held)
+        return self._options.slots - self._held.load
 
     def clear(self) -> None:
         """What an earlier lease of ours may hold is not ours to give back any more."""
@@ -90,15 +93,39 @@ class Claiming:
         """Claim for free slots, and ahead where jobs are short; return how many were taken.
 
         What has ended is stored with it, in one transaction: a busy worker pays for one commit where it would for two.
+        Batches and the others take turns at being first, so that none of them starves.
         """
         self._look_again = None
         ahead = 0 if self._pools.stalled() else self._pace.ahead()
+        claims = [self._claim_calls]
+        if self._held.batches:
+            self._batches_first = not self._batches_first
+            claims.insert(0 if self._batches_first else 1, self._claim_batches)
+        found = [claim(ahead, now) for claim in claims]
+        self._next_due = min((due for _, due in found if due is not None), default=None)
+        return sum(took for took, _ in found)
+
+    def _claim_calls(self, ahead: int, now: float) -> tuple[int, float | None]:
+        """Claim jobs that are called one by one."""
         took, due = self._claim_of(self._shared, min(BATCH, self.free + ahead), now)
         if self._solo:
             more, solo_due = self._claim_of(self._solo, min(self._pools.solo_room(), self.free), now)
             took, due = took + more, min((one for one in (due, solo_due) if one is not None), default=None)
-        self._next_due = due
-        return took
+        return took, due
+
+    def _claim_batches(self, ahead: int, now: float) -> tuple[int, float | None]:
+        """Claim for batches: a call takes one slot, so as many jobs as fill the free ones."""
+        took, dues = 0, []
+        for task in self._held.batches.in_turn():
+            room = self._held.batches.room(task, max(self.free, min(1, self.free + ahead)))
+            more = part = 1
+            while room > 0 and more == part:  # all that a batch can have is claimed before it is formed
+                part = min(room, BATCH_CLAIM)
+                more, due = self._claim_of((task,), part, now)
+                took, room = took + more, room - part
+                dues.append(due)
+            self._start_batches(self._clock.monotonic(), hurry=False)
+        return took, min((due for due in dues if due is not None), default=None)
 
     def _claim_of(self, tasks: Sequence[str], room: int, now: float) -> tuple[int, float | None]:
         if room <= 0 or not tasks or self._lease.worker is None:
@@ -108,7 +135,7 @@ class Claiming:
             return 1, None
         replied = self._clock.monotonic()  # the store took its time
         self._held.take(claims.jobs, replied)
-        self.start_due(replied)
+        self._start_calls(replied)
         if any(job.run_at_us > job.claimed_at_us for job in claims.jobs):
             store_now = self._store.now()
             self._held.reckon(to_us(store_now), self._clock.monotonic())
@@ -147,19 +174,31 @@ class Claiming:
         drawn = sorted(self._options.queues, key=lambda one: -(self._rng.random() ** (1 / one[1])))
         return [queue for queue, _ in drawn]
 
-    def start_due(self, now: float) -> None:
+    def start_due(self, now: float, *, hurry: bool) -> None:
+        """Start what is due, and the batches that have waited for company long enough; in a hurry, all of them."""
+        self._start_calls(now)
+        self._start_batches(now, hurry=hurry)
+
+    def _start_calls(self, now: float) -> None:
         """Start what is due, unless the lease ran out: a claim may have been answered that late."""
-        if self._lease.left(now) <= 0:
-            return
-        due = self._held.start_due(now)
-        if not due:
-            return
-        for queue, count in Counter(held.job.queue for held in due).items():
-            self._retries.started(queue, count, now)
+        due = self._held.start_due(now) if self._lease.left(now) > 0 else []
+        self._count_starts([held.job.queue for held in due], now)
         for alone in (False, True):
             batch = [held.assignment() for held in due if held.job.alone is alone]
             if batch:
                 self._pools.submit(batch, alone)
+
+    def _start_batches(self, now: float, *, hurry: bool) -> None:
+        """Begin the calls whose time has come; a draining worker waits for no company."""
+        calls = self._held.batches.start(now, hurry=hurry) if self._lease.left(now) > 0 else []
+        self._count_starts([one.queue for call in calls for one in (call, *call.company)], now)
+        for call in calls:
+            self._pools.submit([call], False)  # each in a frame of its own
+
+    def _count_starts(self, queues: list[str], now: float) -> None:
+        if queues:
+            for queue, count in Counter(queues).items():
+                self._retries.started(queue, count, now)
 
     # -- what went wrong
 

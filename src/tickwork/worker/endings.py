@@ -82,8 +82,7 @@ class Endings:
     def release(self, job_ids: Sequence[str]) -> None:
         """Give back jobs that had to stop for no fault of theirs."""
         for job_id in job_ids:
-            held = self._held.get(job_id)
-            if held is not None:
+            for held in self._held.company(job_id):
                 self.end(held, Released(), 0.0)
 
     def give_back(self, unknown: Sequence[OpenAttempt]) -> None:

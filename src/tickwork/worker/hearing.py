@@ -89,13 +89,16 @@ class Hearing:
 
     def _hear_start(self, start: messages.Started) -> None:
         held = self._held.attempt(start.job_id, start.attempt)
-        if held is not None and held.job.policy.timeout is not None:
-            kill_at = start.began + held.job.policy.timeout.total_seconds() + KILL_GRACE_S
+        timeout = None if held is None else self._held.timeout(held)
+        if timeout is not None:
+            kill_at = start.began + timeout.total_seconds() + KILL_GRACE_S
             self._held.kill_at(kill_at, start.job_id, start.attempt)
 
     def _hear_stuck(self, stuck: messages.Stuck) -> None:
         """An attempt does not let itself be ended: kill its process. What ran beside it is not to blame."""
-        self._hear_end(End(stuck.job_id, stuck.attempt, stuck.kind, stuck.began, error=stuck.error))
+        if self._held.attempt(stuck.job_id, stuck.attempt) is not None:
+            for job in [held.job for held in self._held.company(stuck.job_id)]:
+                self._hear_end(End(job.job_id, job.attempt, stuck.kind, stuck.began, error=stuck.error))
         self._endings.release(self._pools.kill_holder(stuck.job_id))
 
     def _hear_end(self, end: End) -> None:
@@ -112,9 +115,9 @@ class Hearing:
 
     def _hear_death(self, job_ids: Sequence[str], error: str, alone: bool) -> None:
         for job_id in job_ids:
-            held = self._held.get(job_id)
-            if held is not None:
-                self._endings.end(held, Crashed(error, alone), 0.0)
+            company = self._held.company(job_id)
+            for held in company:
+                self._endings.end(held, Crashed(error, alone and len(company) == 1), 0.0)
 
     def answer_asks(self) -> None:
         """Store or give handlers' states. While the store does not answer, they wait."""

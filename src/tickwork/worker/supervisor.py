@@ -146,6 +146,7 @@ class WorkerParts:
             lambda: POLL_S if waiter.fileno() >= 0 else POLL_ONLY_S,
             hello.schedules,
             nudge,
+            hello.batches,
         )
         loop = WorkerLoop(worker, waiter, pools.filenos, self.clock, self.rng, grace.total_seconds(), pools.unsent)
         runner.start(Heartbeat(self.store, self.lease))

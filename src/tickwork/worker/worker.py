@@ -8,11 +8,12 @@ that were not stored are kept, and storing one twice is harmless, since an attem
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from random import Random
 
 from tickwork.clock import Clock
+from tickwork.core.flow.batch import Batch
 from tickwork.core.ids import WorkerId
 from tickwork.core.job import TaskDefinition
 from tickwork.core.outcome import Released, TimedOut
@@ -34,6 +35,7 @@ POLL_S = 5.0  # how often to look without being called, when the store can call
 POLL_ONLY_S = 0.5  # and when it cannot
 CANCEL_LOOK_S = 1.0
 LEASE_LOOK_S = 1.0  # how often to look whether a lease that ran out was renewed after all
+NO_BATCHES: Mapping[str, Batch] = {}
 
 
 class Worker:
@@ -53,6 +55,7 @@ class Worker:
         poll_s: Callable[[], float] = lambda: POLL_S,
         schedules: Sequence[Spec] = (),
         nudge_scheduler: Callable[[], None] = lambda: None,
+        batches: Mapping[str, Batch] = NO_BATCHES,
     ) -> None:
         self._store = store
         self._pools = pools
@@ -65,7 +68,7 @@ class Worker:
         self._schedules = schedules
         self._nudge_scheduler = nudge_scheduler
         pace, retries = Pace(options.slots), Retries(rng)
-        self._held = Holdings()
+        self._held = Holdings(batches)
         self._endings = Endings(store, self._held, retries, clock, rng, nudge_scheduler)
         self._hearing = Hearing(store, pools, self._held, self._endings, pace, nudge_scheduler)
         self._claiming = Claiming(
@@ -87,7 +90,7 @@ class Worker:
         self._kill_overdue(now)
         self._pools.tend(now)
         owning = self._lease.left(now) > 0
-        self._claiming.start_due(now)
+        self._claiming.start_due(now, hurry=self.draining)
         if not owning:
             self._let_go("the worker could not renew its lease in time")
         self._hearing.answer_asks()
@@ -97,7 +100,7 @@ class Worker:
         self._endings.settle()
         self._endings.store_notes(now)
         now = self._clock.monotonic()  # the store took its time
-        self._claiming.start_due(now)
+        self._claiming.start_due(now, hurry=self.draining)
         return 0.0 if took else self._wait(now)
 
     @property
@@ -139,6 +142,7 @@ class Worker:
             times.extend(self._claiming.times())
         if owning:
             times.extend(self._held.start_times())
+            times.append(self._held.batches.look_at)
         if self._held:
             times.append(now + self.patience(now))
             times.append(now + (NOTES_S if self._endings.notes else CANCEL_LOOK_S))
@@ -202,18 +206,19 @@ class Worker:
             held = self._held.attempt(job_id, attempt)
             if held is None or held.cancelled:
                 continue
-            held.cancelled = True
             if self._held.starts(held):
                 self._endings.end(held, Released(), 0.0)  # the store turns it into cancelled
-            else:
-                self._pools.interrupt(job_id, attempt, "cancel")
+            elif (leader := self._held.batches.cancel(held)) is not None:
+                self._pools.interrupt(leader.job.job_id, leader.job.attempt, "cancel")
 
     def _kill_overdue(self, now: float) -> None:
         """Kill children whose attempt is past its time limit and which did not end it themselves."""
         overdue = self._held.overdue(now)
-        for held in overdue:  # all of them first: one must not be given back uncharged because another one was killed
-            timeout = held.job.policy.timeout
+        for leader in overdue:  # all of them first: one must not be given back uncharged because another one was killed
+            timeout = self._held.timeout(leader)
             limit = "" if timeout is None else f" of {timeout.total_seconds():g} s"
-            self._endings.end(held, TimedOut(f"it ran for more than its timeout{limit}; its process was killed"), 0.0)
+            ending = TimedOut(f"it ran for more than its timeout{limit}; its process was killed")
+            for held in self._held.company(leader.job.job_id):
+                self._endings.end(held, ending, 0.0)
         for held in overdue:
             self._endings.release(self._pools.kill_holder(held.job.job_id))
