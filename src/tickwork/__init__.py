@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tickwork.context import CurrentJob, current_batch, current_job
     from tickwork.core.flow.batch import batch
     from tickwork.core.flow.breaker import breaker
+    from tickwork.core.flow.debounce import debounce, throttle
     from tickwork.core.flow.limits import concurrency, rate
     from tickwork.rules import Rule, after, all_of, any_of, at, calendar, cron, every, except_on, rrule
     from tickwork.schedules import Schedule
@@ -67,10 +68,12 @@ __all__ = [
     "cron",
     "current_batch",
     "current_job",
+    "debounce",
     "every",
     "except_on",
     "rate",
     "rrule",
+    "throttle",
 ]
 
 # Imported when first asked for: they cost 100 ms, which `tickwork --help` does not have.
@@ -83,7 +86,9 @@ _LAZY = {
     "batch": "tickwork.core.flow.batch",
     "breaker": "tickwork.core.flow.breaker",
     "concurrency": "tickwork.core.flow.limits",
+    "debounce": "tickwork.core.flow.debounce",
     "rate": "tickwork.core.flow.limits",
+    "throttle": "tickwork.core.flow.debounce",
     "Rule": "tickwork.rules",
     "Schedule": "tickwork.schedules",
     "after": "tickwork.rules",

@@ -14,16 +14,20 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
+import msgspec
+
 from tickwork.client import Client, Job, Page
 from tickwork.clock import SystemClock
 from tickwork.config import Settings, load_settings, sqlite_path
 from tickwork.core.duration import parse_duration
+from tickwork.core.flow.stamp import decode_task_flow
 from tickwork.core.ids import JobId
 from tickwork.core.job import JobFilter, JobState, TaskDefinition
 from tickwork.core.options import Options, calendar_name, read_option, task_name
 from tickwork.core.schedule.spec import Spec, new_spec
 from tickwork.core.stored_signature import StoredSignature
 from tickwork.errors import InvalidInput
+from tickwork.flow import FlowCalls
 from tickwork.rules import Calendar, Rule, read_rule
 from tickwork.schedules import Schedule, Schedules
 from tickwork.store.base import LEASE, Store
@@ -60,7 +64,7 @@ def open_store(settings: Settings, *, upgrade: bool = False) -> Store:
     )
 
 
-class Tickwork(TaskRegistry):
+class Tickwork(FlowCalls, TaskRegistry):
     """An app: its tasks, and the store that their jobs are in.
 
     `Tickwork()` uses TICKWORK_URL, or tickwork.toml, or an embedded SQLite file in the current folder. The store is
@@ -284,7 +288,9 @@ class Tickwork(TaskRegistry):
 
 
 def _by_name(app: Tickwork, name: str, definition: TaskDefinition | None) -> Enqueues[Any, Any]:
-    return Enqueues(app, name, StoredSignature(definition).encode, Options.of_task(definition))
+    stored = decode_task_flow(None if definition is None else definition.flow)
+    flow = msgspec.structs.replace(stored, queues={**stored.queues, **app.queue_limits}) if app.queue_limits else stored
+    return Enqueues(app, name, StoredSignature(definition).encode, Options.of_task(definition), lambda: flow)
 
 
 def _name(task: str | Task[Any, Any]) -> str:

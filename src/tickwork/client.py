@@ -236,8 +236,11 @@ class Job:
 
     def why(self) -> str:
         """One sentence: what it is waiting for, where it runs, or how it ended."""
-        store = self._client.store
-        return why.explain(self.view, store.workers(), store.now())
+        store, view = self._client.store, self.view
+        if view.state is not JobState.QUEUED:
+            return why.explain(view, store.workers(), store.now())
+        gates = [one.gate for one in store.gates()]
+        return why.explain(view, store.workers(), store.now(), store.hold(self.id), gates)
 
     cancel_async = twin(cancel)
     retry_async = twin(retry)

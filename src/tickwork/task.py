@@ -18,9 +18,13 @@ from tickwork.context import current_or_none
 from tickwork.core import payload
 from tickwork.core.batch_hints import check_batch_handler
 from tickwork.core.flow.batch import Batch
+from tickwork.core.flow.declare import bare, read_task_flow, split_flow
+from tickwork.core.flow.limits import AnyLimit, Bound, Shared, read_limits
+from tickwork.core.flow.stamp import NO_FLOW, Stamp, TaskFlow, encode_task_flow
+from tickwork.core.hints import parameter_names
 from tickwork.core.ids import IdMaker, JobId
 from tickwork.core.job import NewJob, TaskDefinition
-from tickwork.core.options import Options, task_name
+from tickwork.core.options import Options, read_option, task_name
 from tickwork.core.schedule.spec import Spec, new_spec, split_policies
 from tickwork.core.signature import Signature
 from tickwork.errors import InvalidArguments, InvalidOption
@@ -39,15 +43,19 @@ Encode = Callable[[tuple[Any, ...], Mapping[str, Any], str], bytes]  # a call's 
 class Enqueues(Generic[Arguments, Result]):
     """A task with options, ready to be enqueued."""
 
-    def __init__(self, registry: TaskRegistry, name: str, encode: Encode, options: Options) -> None:
+    def __init__(
+        self, registry: TaskRegistry, name: str, encode: Encode, options: Options, flow: Callable[[], TaskFlow]
+    ) -> None:
         self._registry = registry
         self.name = name
         self._encode = encode
         self.defaults = options
+        self._flow = flow
+        self._stamped: tuple[TaskFlow | None, Stamp | None] = (None, None)
 
     def options(self, **options: Any) -> Enqueues[Arguments, Result]:
         """The same task with other options: `send.options(delay="5m", key="x").enqueue(...)`."""
-        return Enqueues(self._registry, self.name, self._encode, self.defaults.updated(options))
+        return Enqueues(self._registry, self.name, self._encode, self.defaults.updated(options), self._flow)
 
     def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:
         """The arguments of a call as its job carries them. Raises InvalidArguments and InvalidPayload."""
@@ -71,14 +79,21 @@ class Enqueues(Generic[Arguments, Result]):
 
     def _job(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> NewJob:
         encoded = self._encode(args, kwargs, self.name)
-        return self._registry.new_jobs(self.name, [encoded], self.defaults)[0]
+        return self._registry.new_jobs(self.name, [encoded], self.defaults, self._stamp())[0]
 
     def _jobs(self, rows: Iterable[Sequence[Any] | Mapping[str, Any]]) -> list[NewJob]:
         if self.defaults.key is not None:
             raise InvalidOption(
                 "many jobs cannot share one key: there is one live job per key. Enqueue them one by one."
             )
-        return self._registry.new_jobs(self.name, [self._row(row) for row in rows], self.defaults)
+        return self._registry.new_jobs(self.name, [self._row(row) for row in rows], self.defaults, self._stamp())
+
+    def _stamp(self) -> Stamp | None:
+        """What stamps its jobs for flow control; made anew when what the app declares has changed."""
+        flow = self._flow()
+        if flow is not self._stamped[0]:
+            self._stamped = (flow, self.defaults.stamp(self.name, flow))
+        return self._stamped[1]
 
     def _row(self, row: Sequence[Any] | Mapping[str, Any]) -> bytes:
         if isinstance(row, (tuple, list)):
@@ -100,13 +115,15 @@ class Task(Enqueues[Arguments, Result]):
         function: Callable[Arguments, Result],
         name: str,
         options: Options,
+        declared: TaskFlow,
         pool: str,
         transactional: bool,
         batch: Batch | None = None,
     ) -> None:
-        super().__init__(registry, name, self._encode_call, options)
+        super().__init__(registry, name, self._encode_call, options, lambda: self.flow)
         update_wrapper(self, function)
         self.function = function
+        self.declared = declared
         self.pool = pool
         self.transactional = transactional
         self.batch = batch
@@ -118,6 +135,17 @@ class Task(Enqueues[Arguments, Result]):
             return Signature.of_batch(self.function)
         return Signature.of(self.function, skip_first=self.transactional)
 
+    @cached_property
+    def flow(self) -> TaskFlow:
+        """What its jobs are stamped with for flow control."""
+        flow = msgspec.structs.replace(self.declared, queues=self._registry.queue_limits)
+        read = flow.parameters
+        return msgspec.structs.replace(flow, defaults=self.signature.defaults(read)) if read else flow
+
+    def forget_flow(self) -> None:
+        """Have `flow` worked out anew: limits of queues were declared."""
+        self.__dict__.pop("flow", None)
+
     def _encode_call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], task: str) -> bytes:
         return self.signature.encode(args, kwargs, task)
 
@@ -128,9 +156,9 @@ class Task(Enqueues[Arguments, Result]):
         """What a worker tells the store of this task."""
         wanted = replace(self.defaults, key=self.name)  # some options need a key, which jobs bring themselves
         (job,) = wanted.new_jobs(self.name, [(JobId(""), b"")])
-        return TaskDefinition(
-            self.name, job.queue, job.priority, job.policy, msgspec.json.encode(self.signature.schema())
-        )
+        flow = msgspec.structs.replace(self.flow, tenant=self.defaults.tenant, needs=self.defaults.needs or "")
+        schema = msgspec.json.encode(self.signature.schema())
+        return TaskDefinition(self.name, job.queue, job.priority, job.policy, schema, encode_task_flow(flow))
 
 
 class BatchTask(Task[[Item], Result]):
@@ -149,6 +177,8 @@ class TaskRegistry:
         self._ids = IdMaker(lambda: SystemClock().wall_us() // 1000, secrets.randbits)
         self.tasks: dict[str, Task[Any, Any]] = {}
         self._declared: dict[str, Spec] = {}
+        self._bounds: dict[str, tuple[str, Bound]] = {}  # limits by name, with who declared them last
+        self.queue_limits: dict[str, tuple[AnyLimit, ...]] = {}
 
     @property
     def store(self) -> Store:
@@ -200,25 +230,62 @@ class TaskRegistry:
         `batch=batch(max=100, wait="500ms")` calls it with a list of up to so many jobs' arguments at once: its one
         parameter is `items: list[T]`, and `enqueue(item)` is given one T. It returns None, or a list with the result of
         each job in the same order, in which an exception is that job's failure; what it raises, all of them fail with.
+
+        How its jobs are held back: `limits=[concurrency(2, key="tenant"), rate("10/s")]`, `limit="stripe"` (one that is
+        declared elsewhere, or several), `sequence="account"` (one at a time for each, in order), `breaker=breaker()`.
+        How its calls come together: `debounce=debounce("5s", key="account")`, `throttle=throttle("1m")`.
         """
 
         def register(function: Callable[..., Any]) -> Task[Any, Any]:
             policies, rest = split_policies(options)
             paused = rest.pop("paused", None)
+            said, rest = split_flow(rest)
             given = Options().updated(rest)
             called = task_name(function.__name__ if name is None else name)
             declared = _declared(called, schedule, {**policies, "paused": paused})
+            flow = NO_FLOW
+            if said:
+                flow = read_task_flow(called, parameter_names(function, skip_first=transactional), said)
+                given.refuse_beside(called, flow.habit)
+                self._own_limits(f"task {called!r}", flow.limits)
             where = _pool(function, pool, transactional)
             if batch is not None:
                 _check_batch(function, batch, where, transactional)
             kind: Any = Task if batch is None else BatchTask
-            made = self._add(kind(self, function, called, given, where, transactional, batch))
+            made = self._add(kind(self, function, called, given, flow, where, transactional, batch))
             self._declared.pop(called, None)
             if declared is not None:
                 self._declared[called] = declared
             return made
 
         return register if function is None else register(function)
+
+    def queue(self, name: str, *, limits: Sequence[Bound | str]) -> None:
+        """Declare limits that all jobs pass which this app enqueues into a queue: `app.queue("mail",
+        limits=[concurrency(5)])`.
+
+        Jobs of its tasks pass them whoever makes them, as soon as a worker has told the store. Raises InvalidOption.
+        """
+        queue = read_option("queue", name)
+        read = read_limits(f"queue:{queue}", limits)
+        if self.queue_limits.get(queue, read) != read:
+            raise InvalidOption(f"queue {queue!r} has other limits already. Declare all of them in one place.")
+        self._own_limits(f"queue {queue!r}", read)
+        self.queue_limits = {**self.queue_limits, queue: read}
+        for task in self.tasks.values():
+            task.forget_flow()
+
+    def _own_limits(self, owner: str, limits: Sequence[AnyLimit]) -> None:
+        """Note who declares which limits. Raises InvalidOption when another one says something else of a name."""
+        found = {limit.name or "": bare(limit) for limit in limits if not isinstance(limit, Shared)}
+        for name, bound in found.items():
+            other, known = self._bounds.get(name, (owner, bound))
+            if other != owner and known != bound:
+                raise InvalidOption(
+                    f"{other} and {owner} declare the limit {name!r}, and not the same one. Declare it once, and name "
+                    f'it elsewhere: limit="{name}".'
+                )
+        self._bounds.update({name: (owner, bound) for name, bound in found.items()})
 
     def _add(self, task: Task[Any, Any]) -> Task[Any, Any]:
         known = self.tasks.get(task.name)
@@ -245,7 +312,9 @@ class TaskRegistry:
                 ) from None
         return list(self._declared.values())
 
-    def new_jobs(self, name: str, encoded: Sequence[bytes], options: Options) -> list[NewJob]:
+    def new_jobs(
+        self, name: str, encoded: Sequence[bytes], options: Options, stamp: Stamp | None = None
+    ) -> list[NewJob]:
         """Jobs of one task, with ids of their own; inside a handler they are children of its job.
 
         Those of a batch handler are nobody's: it does not say for which of its jobs it makes them.
@@ -254,7 +323,7 @@ class TaskRegistry:
         if options.parent is None and asking is not None and not asking.batch:
             options = replace(options, parent=asking.id)
         ids = self._ids.new_ids(len(encoded))
-        return options.new_jobs(name, zip(map(JobId, ids), encoded, strict=True))
+        return options.new_jobs(name, zip(map(JobId, ids), encoded, strict=True), stamp)
 
     def decode_result(self, name: str, data: bytes) -> Any:
         """A stored result as what it was, where the task is known here; else as its plain JSON."""

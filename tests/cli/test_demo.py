@@ -23,7 +23,7 @@ NOW = datetime(2026, 11, 15, tzinfo=UTC)
 def _picture() -> Picture:
     worker = WorkerView("w", "host", 7, "0.1.0", ("default",), (), 10, "running", NOW, NOW + timedelta(minutes=1), 3)
     kinds = [[Seen(state, "a_task", "now", f"{state} {n} " + "why " * 40) for n in range(3)] for state in "abcd"]
-    queues = [QueueView(name, 12, 3456, 2, NOW) for name in ("default", "images", "mail")]
+    queues = [QueueView(name, 12, 3456, 2, 0, NOW) for name in ("default", "images", "mail")]
     ended = Counter(succeeded=123_456, failed=78, cancelled=9)
     return Picture(NOW, [0.0, 5.0, 60.0] * 20, dict(ended), 6, 78, queues, [worker], kinds)
 

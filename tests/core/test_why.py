@@ -43,6 +43,7 @@ JOB = JobView(
     error=None,
     discarded=False,
     tick=None,
+    flow=None,
 )
 WORKER = WorkerView("w1", "host", 1, "0", ("mail",), ("send",), 2, "running", NOW, NOW + MINUTE, 0)
 

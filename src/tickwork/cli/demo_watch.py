@@ -133,7 +133,7 @@ def _with_empty(queues: list[QueueView], workers: list[WorkerView]) -> list[Queu
     """The queues, and those that somebody serves and that have no job just now."""
     found = {queue.name: queue for queue in queues}
     names = {name for worker in workers for name in worker.queues} | found.keys()
-    return [found.get(name, QueueView(name, 0, 0, 0, None)) for name in sorted(names)]
+    return [found.get(name, QueueView(name, 0, 0, 0, 0, None)) for name in sorted(names)]
 
 
 def _when(view: JobView, now: datetime) -> str:

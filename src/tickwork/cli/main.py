@@ -42,8 +42,16 @@ Look and act:
               tickwork jobs list --state failed
   dead      The jobs that failed for good: list, redrive, discard.
               tickwork dead redrive --task send_email --rate 50/s
-  queues    What stands in each queue, and for how long.
+  queues    What stands in each queue, and for how long: list, pause, resume,
+            limit.
   workers   Who is working, where, and on what.
+
+Hold back:
+  gates     pause, drop, slow, divert and resume work by task, queue, tenant...
+              tickwork gates pause --task mail --until 2h --reason "is down"
+  limits    What bounds jobs, and what it holds: list, set.
+              tickwork limits set stripe --rate 10/s
+  tenants   Whose turn comes how often: list, set.
 
 Schedules:
   schedules list, show, next, run, pause, resume, backfill, delete.
@@ -79,10 +87,13 @@ _COMMANDS = {
     "dev": "dev",
     "doctor": "doctor",
     "enqueue": "enqueue",
+    "gates": "gates",
     "import": "imports",
     "jobs": "jobs",
+    "limits": "limits",
     "queues": "queues",
     "schedules": "schedules",
+    "tenants": "tenants",
     "version": "version",
     "worker": "worker",
     "workers": "workers",

@@ -91,12 +91,13 @@ class TaskParameter:
     kind: Any
     required: bool
     hint: Hint
+    default: Any = Parameter.empty
 
     @classmethod
     def of(cls, parameter: Parameter, names: dict[str, Any]) -> TaskParameter:
         required = parameter.default is Parameter.empty and parameter.kind in (*BY_POSITION, *BY_NAME)
         hint = Hint.of(parameter.annotation, names, _wrapper(parameter))
-        return cls(parameter.name, parameter.kind, required, hint)
+        return cls(parameter.name, parameter.kind, required, hint, parameter.default)
 
 
 def _wrapper(parameter: Parameter) -> Callable[[Any], Any]:
@@ -132,6 +133,11 @@ def inspect_signature(function: Callable[..., Any]) -> inspect.Signature:
 
 def name_of(function: Callable[..., Any]) -> str:
     return getattr(function, "__qualname__", type(function).__qualname__)
+
+
+def parameter_names(function: Callable[..., Any], *, skip_first: bool = False) -> list[str]:
+    """Return the names of a function's parameters; with `skip_first`, without the one that the worker injects."""
+    return list(inspect_signature(function).parameters)[skip_first:]
 
 
 def globals_of(function: Callable[..., Any]) -> dict[str, Any]:

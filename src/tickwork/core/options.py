@@ -14,11 +14,15 @@ from functools import cached_property
 from typing import Any
 
 from tickwork.core.duration import parse_duration
+from tickwork.core.flow.debounce import Debounce
+from tickwork.core.flow.placement import read_needs
+from tickwork.core.flow.stamp import Habit, Stamp, TaskFlow, decode_task_flow, stamp_of
 from tickwork.core.ids import JobId
 from tickwork.core.job import LOWEST_PRIORITY, PRIORITIES, NewJob, Policy, TaskDefinition
 from tickwork.core.retry import RetryPolicy
 from tickwork.errors import InvalidOption
 
+DEFAULT_QUEUE = "default"
 _NAME_LIMIT = 200
 _LONGEST = timedelta(days=365_000)  # beyond it, and outside of these years, databases and datetime disagree
 _FIRST_YEAR, _LAST_YEAR = 1970, 8000
@@ -47,6 +51,8 @@ class Options:
     labels: tuple[str, ...] | None = None
     parent: str | None = None
     trace: str | None = None
+    tenant: str | None = None
+    needs: str | None = None
     tx: Any = None
 
     @classmethod
@@ -54,7 +60,7 @@ class Options:
         """The defaults of a task, as far as a worker has told of it."""
         if definition is None:
             return cls()
-        retry, policy = definition.policy.retry, definition.policy
+        retry, policy, flow = definition.policy.retry, definition.policy, decode_task_flow(definition.flow)
         return cls(
             queue=definition.queue,
             priority=definition.priority,
@@ -66,6 +72,8 @@ class Options:
             timeout=policy.timeout,
             expires=policy.expires,
             key_for=policy.key_for,
+            tenant=flow.tenant,
+            needs=flow.needs or None,
         )
 
     def updated(self, given: Mapping[str, Any]) -> Options:
@@ -78,10 +86,30 @@ class Options:
                 read[other] = None
         return replace(self, **read)
 
-    def new_jobs(self, task: str, requests: Iterable[tuple[JobId, bytes]]) -> list[NewJob]:
+    def stamp(self, task: str, flow: TaskFlow) -> Stamp | None:
+        """What stamps the jobs of a task with these options; None: they are plain.
+
+        Raises InvalidOption where a task that is debounced or throttled is given a key or a time of its own.
+        """
+        self.refuse_beside(task, flow.habit)
+        return stamp_of(task, flow, self.queue or DEFAULT_QUEUE, self.tenant, self.labels or (), self.needs or "")
+
+    def refuse_beside(self, task: str, habit: Habit | None) -> None:
+        """Raise InvalidOption for an option that contradicts a habit."""
+        if habit is None:
+            return
+        is_debounce = isinstance(habit, Debounce)
+        taken = ("key", "key_for", "replace", *(("delay", "at") if is_debounce else ()))
+        if said := next((name for name in taken if getattr(self, name) is not None), None):
+            done = "debounced" if is_debounce else "throttled"
+            raise InvalidOption(f"task {task!r} is {done}, which says what {said} is: leave {said}= out.")
+
+    def new_jobs(self, task: str, requests: Iterable[tuple[JobId, bytes]], stamp: Stamp | None = None) -> list[NewJob]:
         """Jobs of one task with these ids and arguments. Raises InvalidOption when the options do not go together."""
         shared = self._shared
-        return [NewJob(id, task, args, *shared) for id, args in requests]
+        if stamp is None:
+            return [NewJob(id, task, args, *shared) for id, args in requests]
+        return [stamp.on(NewJob(id, task, args, *shared)) for id, args in requests]
 
     @cached_property
     def _shared(self) -> tuple[Any, ...]:
@@ -89,7 +117,7 @@ class Options:
         if self.key is None and (self.replace or self.key_for is not None):
             raise InvalidOption("replace and key_for are about a key: give key= as well. Nothing was stored.")
         return (
-            self.queue or "default",
+            self.queue or DEFAULT_QUEUE,
             PRIORITIES["normal"] if self.priority is None else self.priority,
             self.delay,
             self.at,
@@ -123,6 +151,10 @@ class Options:
 def read_option(name: str, value: Any) -> Any:
     """Check one option and return it in its stored form; None unsets it."""
     reader = _READERS.get(name)
+    if name in _DECLARED:
+        raise InvalidOption(
+            f"{name} is said where the task is declared, and holds for all of its jobs: {_DECLARED[name]}."
+        )
     if reader is None:
         nearest = get_close_matches(name, _READERS, n=1)
         hint = f"did you mean {nearest[0]!r}?" if nearest else f"the options are {', '.join(_READERS)}."
@@ -249,6 +281,10 @@ def _parent(name: str, value: Any) -> str:
     return _text(name, getattr(value, "id", value))
 
 
+def _needs(name: str, value: Any) -> str:
+    return read_needs(value).text
+
+
 def _on_lost(name: str, value: Any) -> str:
     if value not in {"retry", "fail"}:
         raise InvalidOption(f"on_lost must be 'retry' or 'fail', not {_shown(value)}.")
@@ -283,7 +319,17 @@ _READERS = {
     "labels": _labels,
     "parent": _parent,
     "trace": _text,
+    "tenant": _text,
+    "needs": _needs,
     "tx": _as_given,
+}
+_DECLARED = {
+    "limits": "@app.task(limits=[concurrency(2)])",
+    "limit": '@app.task(limit="stripe")',
+    "sequence": '@app.task(sequence="account")',
+    "breaker": "@app.task(breaker=breaker())",
+    "debounce": '@app.task(debounce=debounce("5s"))',
+    "throttle": '@app.task(throttle=throttle("1m"))',
 }
 if set(_READERS) != {field.name for field in fields(Options)}:
     raise TypeError("every option needs a reader, and every reader an option")

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from difflib import get_close_matches
 from inspect import Parameter
 from itertools import takewhile
@@ -61,6 +62,7 @@ class Signature:
         self._plain = {
             name: hint.wire for name, hint in self._hints.items() if any(hint.wire is kind for kind in PLAIN)
         }
+        self._defaults = {p.name: p.default for p in parameters if p.default is not Parameter.empty}
         self._struct = struct_of(parameters)
         self._decoder = msgspec.json.Decoder(self._struct, dec_hook=from_wire)
         self._result = result
@@ -168,6 +170,14 @@ class Signature:
             return self._result_decoder.decode(data)
         except UNREADABLE as error:
             raise InvalidPayload(f"the stored result of {self._name}() cannot be read: {error}.") from None
+
+    def defaults(self, names: Iterable[str]) -> dict[str, Any]:
+        """Return the defaults of these parameters in JSON's own types. One that no job could carry is left out."""
+        found = {}
+        for name in sorted(set(names) & self._defaults.keys()):
+            with suppress(Flaw):
+                found[name] = msgspec.json.decode(seal(self._hints[name].lowered(self._defaults[name])))
+        return found
 
     def schema(self) -> dict[str, Any]:
         """Return the JSON Schema of the arguments. What has no hint, models and paths may be anything in it."""

@@ -3,29 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from tickwork.core.duration import format_duration
+from tickwork.core.flow.breaker import Breaker
+from tickwork.core.flow.gates import Gate, JobFacts, gate_for
+from tickwork.core.flow.hold import Hold
+from tickwork.core.flow.limits import Concurrency, Rate
+from tickwork.core.flow.placement import Needs, needs_of, taken_of
+from tickwork.core.flow.reading import to_us
 from tickwork.core.job import JobState, JobView, WorkerView
+from tickwork.core.schedule.zone import EPOCH
 
 RUNNABLE = "it can run now"
 _GIST_LIMIT = 300
 
 
-def explain(job: JobView, workers: Sequence[WorkerView], now: datetime) -> str:
-    """Say what a job is doing or waiting for. It says `RUNNABLE ...` exactly when a claim would take it."""
+def explain(
+    job: JobView, workers: Sequence[WorkerView], now: datetime, hold: Hold | None = None, gates: Sequence[Gate] = ()
+) -> str:
+    """Say what a job is doing or waiting for. It says `RUNNABLE ...` exactly when a claim would take it.
+
+    `hold` is what holds it in the queue, and `gates` are those in force.
+    """
     match job.state:
         case JobState.QUEUED:
-            return _queued(job, [worker for worker in workers if worker.state == "running"], now)
+            live = [worker for worker in workers if worker.state == "running"]
+            return _kept(job, now, hold, gates) or f"{RUNNABLE}, but {_nobody(job, live)}"
         case JobState.RUNNING:
             return _running(job, workers, now)
         case _:
             return _ended(job)
 
 
-def runnable(job: JobView, now: datetime) -> bool:
+def runnable(job: JobView, now: datetime, hold: Hold | None = None, gates: Sequence[Gate] = ()) -> bool:
     """Whether a claim by a worker that serves everything would take the job."""
-    return job.state is JobState.QUEUED and job.run_at <= now and not _expired(job, now)
+    return job.state is JobState.QUEUED and _kept(job, now, hold, gates) is None
 
 
 def gist(error: str) -> str:
@@ -39,13 +52,75 @@ def gist(error: str) -> str:
     return told if len(told) <= _GIST_LIMIT else f"{told[: _GIST_LIMIT - 3]}..."
 
 
-def _queued(job: JobView, live: Sequence[WorkerView], now: datetime) -> str:
+def _kept(job: JobView, now: datetime, hold: Hold | None, gates: Sequence[Gate]) -> str | None:
+    """What keeps a queued job from being claimed; None: nothing does."""
     if _expired(job, now):
         return "its deadline has passed; it is about to end as expired"
     if job.run_at > now:
         cause = f"its retry after failure {job.failures}" if job.failures else "its time"
-        return f"it waits for {cause}: due in {format_duration(job.run_at - now)}, at {_time(job.run_at)}"
-    return f"{RUNNABLE}, but {_nobody(job, live)}"
+        return f"it waits for {cause}: due {_soon(job.run_at, now)}"
+    if hold is not None and hold.gate is None:
+        return _held(hold, now)
+    gate = hold.gate if hold is not None else gate_for(_facts(job), gates, to_us(now - EPOCH))
+    if gate is None or (gate.kind == "slow" and hold is None):
+        return None
+    return _gated(gate, hold, now)
+
+
+def _held(hold: Hold, now: datetime) -> str:
+    """What a limit or a breaker holds a job for."""
+    limit, key = hold.held_by
+    under = f" for {key!r}" if key else ""
+    ahead = f"; {hold.ahead:,} wait ahead of it" if hold.ahead else ""
+    if hold.rule is None:
+        return f"it waited for the limit {limit!r}, which is gone; it is about to be let through"
+    what = f"{'breaker' if isinstance(hold.rule, Breaker) else 'limit'} {limit!r}, {hold.rule.said}{under}"
+    match hold.rule:
+        case Concurrency():
+            return f"it waits for the {what}: {_taken(hold)}{ahead}"
+        case Rate():
+            return f"it waits for the {what}: it opens {_opens(hold, now)}{ahead}"
+        case Breaker():
+            return f"it waits for the {what}: one job tries {_opens(hold, now)}{ahead}"
+
+
+def _taken(hold: Hold) -> str:
+    """Who is inside."""
+    if not hold.live:
+        return "it is about to be let through"
+    some = ", ".join(hold.holders)
+    return f"{hold.live:,} taken{f', by {some}' if some else ''}"
+
+
+def _gated(gate: Gate, hold: Hold | None, now: datetime) -> str:
+    """What a gate does to a job."""
+    told = ", ".join(part for part in (f"by {gate.by}" if gate.by else "", gate.reason) if part)
+    order = f"the gate {gate.name!r}{f' ({told})' if told else ''}"
+    ahead = f"; {hold.ahead:,} wait ahead of it" if hold is not None and hold.ahead else ""
+    match gate.kind:
+        case "drop":
+            return f"{order} drops it; it is about to end as dropped"
+        case "divert":
+            return f"{order} sends it to the queue {gate.to!r}; it is about to go there"
+        case "slow":
+            pace = "" if gate.pace is None else f" to {gate.pace.said}"
+            opens = "" if hold is None else f": it opens {_opens(hold, now)}"
+            return f"{order} slows it down{pace}{opens}{ahead}"
+        case "pause":
+            until = None if gate.until_us is None else EPOCH + timedelta(microseconds=gate.until_us)
+            ends = "until somebody resumes it" if until is None else f"until {_time(until)}"
+            return f"{order} pauses it {ends}{ahead}"
+
+
+def _opens(hold: Hold, now: datetime) -> str:
+    if hold.opens_at is None:
+        return "when a job that holds it has ended"
+    return "now" if hold.opens_at <= now else _soon(hold.opens_at, now)
+
+
+def _facts(job: JobView) -> JobFacts:
+    tenant, diverted = (None, False) if job.flow is None else (job.flow.tenant, job.flow.diverted)
+    return JobFacts(job.task, job.queue, tenant, job.collection, job.labels, diverted)
 
 
 def _nobody(job: JobView, live: Sequence[WorkerView]) -> str:
@@ -60,11 +135,22 @@ def _nobody(job: JobView, live: Sequence[WorkerView]) -> str:
     if not knowing:
         how = "with --shell" if job.task == "shell" else "that imports it"
         return f"no worker of queue {job.queue!r} knows the task {job.task!r}; start one {how}"
-    busy = sum(worker.running for worker in knowing)
-    slots = sum(worker.slots for worker in knowing)
+    needs = needs_of("" if job.flow is None else job.flow.needs)
+    able = [worker for worker in knowing if taken_of(worker.offer, needs) is not None]
+    if not able:
+        return f"no worker that knows its task has what it needs ({needs.text}); start one {_offering(needs)}"
+    busy = sum(worker.running for worker in able)
+    slots = sum(worker.slots for worker in able)
     if busy >= slots:
-        return f"all {slots} slots of the {len(knowing)} worker(s) that can run it are taken"
+        return f"all {slots} slots of the {len(able)} worker(s) that can run it are taken"
     return "no worker has taken it yet"
+
+
+def _offering(needs: Needs) -> str:
+    """The options of a worker that has all of this."""
+    labels = [f"--label {thing}" for thing in needs.things]
+    amounts = " ".join(part for part in needs.text.split() if "=" in part).replace(" ", ",")
+    return " ".join(["with", *labels, *([f"--resource {amounts}"] if amounts else [])])
 
 
 def _running(job: JobView, workers: Sequence[WorkerView], now: datetime) -> str:
@@ -87,6 +173,10 @@ def _ended(job: JobView) -> str:
 
 def _expired(job: JobView, now: datetime) -> bool:
     return job.expires_at is not None and job.expires_at <= now
+
+
+def _soon(instant: datetime, now: datetime) -> str:
+    return f"in {format_duration(instant - now)}, at {_time(instant)}"
 
 
 def _time(instant: datetime) -> str:

@@ -13,13 +13,11 @@ from typing import Protocol
 import msgspec
 
 from tickwork.core.flow.admit import Passage
-from tickwork.core.flow.breaker import Breaker
 from tickwork.core.flow.gates import Gate
-from tickwork.core.flow.limits import Bound
+from tickwork.core.flow.hold import Hold
 from tickwork.core.flow.placement import NOTHING, Offer
+from tickwork.core.flow.stamp import Rule
 from tickwork.core.ids import JobId
-
-Rule = Bound | Breaker
 
 
 class Reach(msgspec.Struct, frozen=True):
@@ -58,22 +56,6 @@ class GateView:
     since: datetime
     held: int
     passed_on: int
-
-
-@dataclass(frozen=True, slots=True)
-class Hold:
-    """What holds a waiting job: a turnstile with its rule, or a gate; when it opens by itself; and who is inside.
-
-    `live` is the weight of the leases, and `holders` are some of their jobs.
-    """
-
-    held_by: Passage
-    rule: Rule | None
-    gate: Gate | None
-    opens_at: datetime | None
-    live: int
-    holders: tuple[JobId, ...]
-    ahead: int
 
 
 class FlowVerbs(Protocol):

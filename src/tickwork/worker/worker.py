@@ -14,6 +14,7 @@ from random import Random
 
 from tickwork.clock import Clock
 from tickwork.core.flow.batch import Batch
+from tickwork.core.flow.stamp import declared_rules
 from tickwork.core.ids import WorkerId
 from tickwork.core.job import TaskDefinition
 from tickwork.core.outcome import Released, TimedOut
@@ -173,7 +174,9 @@ class Worker:
         self._nudge_scheduler()
 
     def _declare(self) -> None:
-        """Store what the code says of its schedules. Should that not be possible, its tasks are run all the same."""
+        """Store what the code says of limits and schedules. Should that not be possible, tasks are run all the same."""
+        if rules := declared_rules(self._definitions):
+            self._store.declare_limits(rules)
         if not self._schedules:
             return
         try:

@@ -13,6 +13,7 @@ from typing import Literal
 
 import msgspec
 
+from tickwork.core.duration import format_duration
 from tickwork.core.flow.keys import read_key
 from tickwork.core.flow.reading import LARGEST, read_span, read_whole, to_us
 from tickwork.core.flow.stored import Form
@@ -52,6 +53,12 @@ class Breaker(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         read_span("pause", self.pause, _SHORTEST, _LONGEST)
         if self.key is not None:
             read_key("the key of a breaker", self.key)
+
+    @property
+    def said(self) -> str:
+        """The breaker in a few words."""
+        window, pause = format_duration(self.window), format_duration(self.pause)
+        return f"{self.failures:,} failures in {window} pause {pause}"
 
 
 class BreakerState(msgspec.Struct, frozen=True, array_like=True):

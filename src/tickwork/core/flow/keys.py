@@ -9,12 +9,12 @@ apply.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
-from tickwork.core.flow.reading import LARGEST, read_text, shown
+from tickwork.core.flow.reading import LARGEST, nearest, read_text, shown
 from tickwork.errors import InvalidArguments, InvalidOption
 
 _TEXT_LIMIT = 120
@@ -33,6 +33,20 @@ def parameter_of(key: str) -> str | None:
     """Return the parameter that a key or weight reads; None: it does not read the arguments."""
     source, path = _parsed(key)
     return path[0] if source == "arg" else None
+
+
+def bound_key(owner: str, said: str, parameters: Collection[str]) -> str:
+    """Return a key or a weight as it reads the arguments of a task with these parameters.
+
+    `"tenant"` is a parameter where there is one of that name, and else the job's tenant. Raises InvalidOption, which
+    names `owner`, for a parameter that the task does not have.
+    """
+    if said == "tenant" and "tenant" in parameters:
+        return "arg:tenant"
+    parameter = parameter_of(said)
+    if parameter is not None and parameter not in parameters:
+        raise InvalidOption(f"{owner}: {said!r} is no parameter of the task; {nearest(parameter, parameters)}")
+    return said
 
 
 def key_text(key: str | None, arguments: Mapping[str, Any], tenant: str | None, labels: Sequence[str]) -> str:

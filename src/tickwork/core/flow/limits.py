@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from tickwork.core.duration import parse_duration
-from tickwork.core.flow.keys import key_text, parameter_of, read_key, weight_of
-from tickwork.core.flow.reading import LARGEST, nearest, read_text, read_whole, shown, to_us
+from tickwork.core.duration import format_duration, parse_duration
+from tickwork.core.flow.keys import bound_key, key_text, parameter_of, read_key, weight_of
+from tickwork.core.flow.reading import LARGEST, read_text, read_whole, shown, to_us
 from tickwork.core.flow.stored import Form
 from tickwork.errors import InvalidArguments, InvalidInput, InvalidOption
 
@@ -95,6 +95,11 @@ class Concurrency(LimitValue, frozen=True, tag="concurrency", kw_only=True):
     def heaviest(self) -> int:
         return self.capacity
 
+    @property
+    def said(self) -> str:
+        """The limit in a few words."""
+        return "one at a time, in order" if self.in_order else f"{self.capacity:,} at once"
+
 
 class Rate(LimitValue, frozen=True, tag="rate", kw_only=True):
     """At most `count + burst` starts in any `period`."""
@@ -121,6 +126,13 @@ class Rate(LimitValue, frozen=True, tag="rate", kw_only=True):
     @property
     def heaviest(self) -> int:
         return self.burst + 1
+
+    @property
+    def said(self) -> str:
+        """The limit in a few words."""
+        period = format_duration(self.period)
+        unit = period[1:] if period[0] == "1" and period[1:].isalpha() else period
+        return f"{self.count:,}/{unit}{f', burst {self.burst:,}' if self.burst else ''}"
 
 
 class Shared(LimitValue, frozen=True, tag="shared", kw_only=True):
@@ -189,14 +201,11 @@ def _owned(owner: str, number: int, given: Any, parameters: Collection[str] | No
 
 
 def _bound_to(owner: str, limit: AnyLimit, parameters: Collection[str]) -> AnyLimit:
-    if limit.key == "tenant" and "tenant" in parameters:
-        limit = msgspec.structs.replace(limit, key="arg:tenant")
-    for said in (limit.key, limit.weight):
-        parameter = parameter_of(said) if isinstance(said, str) else None
-        if parameter is not None and parameter not in parameters:
-            hint = nearest(parameter, parameters)
-            raise InvalidOption(f"limits of {owner}: {said!r} is no parameter of the task; {hint}")
-    return limit
+    if isinstance(limit.weight, str):
+        bound_key(f"limits of {owner}", limit.weight, parameters)
+    if limit.key is None:
+        return limit
+    return msgspec.structs.replace(limit, key=bound_key(f"limits of {owner}", limit.key, parameters))
 
 
 def _read_pace(pace: Any) -> tuple[int, timedelta]:

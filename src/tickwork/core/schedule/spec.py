@@ -15,6 +15,7 @@ from typing import Any, Literal, cast
 
 import msgspec
 
+from tickwork.core.flow.stamp import decode_task_flow
 from tickwork.core.ids import JobId
 from tickwork.core.job import NewJob, TaskDefinition
 from tickwork.core.options import Options, read_option, schedule_name
@@ -41,6 +42,8 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     expires: timedelta | None = None
     collection: str | None = None
     labels: tuple[str, ...] | None = None
+    tenant: str | None = None
+    needs: str | None = None
 
 
 class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -133,7 +136,10 @@ def template(spec: Spec, definition: TaskDefinition | None) -> NewJob:
 def _template(target: str, args: str, said: JobOptions, definition: TaskDefinition | None) -> NewJob:
     over = {name: value for name, value in msgspec.structs.asdict(said).items() if value is not None}
     over["key_for"] = None  # the overlap policy says how many may live; these jobs have no key
-    (job,) = replace(Options.of_task(definition), **over).new_jobs(target, [(JobId(""), args.encode())])
+    options = replace(Options.of_task(definition), **over)
+    flow = decode_task_flow(None if definition is None else definition.flow)
+    stamp = options.stamp(target, msgspec.structs.replace(flow, habit=None))  # a habit is a key, too
+    (job,) = options.new_jobs(target, [(JobId(""), args.encode())], stamp)
     return job
 
 

@@ -1,0 +1,191 @@
+"""`tickwork gates`: hold back, drop, slow down or divert some of the work, and let it go on."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tickwork.cli.base import FAILURE, Decorated, Group, Session, json_option, pass_session, url_option
+from tickwork.cli.output import ago, count_of, print_json, print_table, utc
+from tickwork.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from tickwork.cli.output import Row
+    from tickwork.core.flow.gates import Gate
+    from tickwork.store.flow import GateView
+
+
+@click.group(
+    cls=Group,
+    example='tickwork gates pause --task mail --until 2h --reason "the provider is down"\n'
+    "tickwork gates slow --tenant acme --rate 5/s\ntickwork gates resume --task mail",
+)
+def gates() -> None:
+    """Hold back, drop, slow down or divert some of the work. Several selectors in one gate must all match."""
+
+
+def _selectors(command: Decorated) -> Decorated:
+    for name in ("label", "collection", "tenant", "queue", "task"):
+        command = click.option(f"--{name}", metavar="NAME", help=f"Jobs of this {name}.")(command)
+    return command
+
+
+def when_and_why(command: Decorated) -> Decorated:
+    """The options that every gate takes, handed to the command as one keyword each."""
+    until = "When it ends by itself: a duration from now, or an instant. Else it stays until resumed."
+    command = click.option("--reason", metavar="TEXT", help="Shown to whoever asks why.")(command)
+    return click.option("--until", metavar="WHEN", help=until)(command)
+
+
+@gates.command("list", example="tickwork gates list --json")
+@json_option
+@url_option
+@pass_session
+def list_gates(session: Session, /, as_json: bool) -> None:
+    """List the gates in force: who set them and why, what they hold, and what they have dropped or diverted."""
+    app = session.app()
+    found, now = app.gates(), app.store.now()
+    if as_json:
+        print_json({"items": [_view_json(view) for view in found]})
+    elif not found:
+        click.echo("No gate is in force. Set one: tickwork gates pause --task NAME")
+    else:
+        titles = ["GATE", "SINCE", "UNTIL", ">HELD", ">PASSED ON", "BY", "REASON"]
+        print_table(titles, [_row(view, now) for view in found])
+
+
+def _row(view: GateView, now: datetime) -> Row:
+    until = ends_at(view.gate)
+    return [
+        view.gate.name + _more(view.gate),
+        ago(view.since, now),
+        "resumed" if until is None else ago(until, now),
+        f"{view.held:,}",
+        f"{view.passed_on:,}",
+        view.gate.by,
+        view.gate.reason,
+    ]
+
+
+def _more(gate: Gate) -> str:
+    """What is not in its name."""
+    pace = "" if gate.pace is None else f" to {gate.pace.said}"
+    return f"{pace} to {gate.to}" if gate.to is not None else pace
+
+
+def ends_at(gate: Gate) -> datetime | None:
+    """When a gate ends by itself."""
+    from datetime import timedelta
+
+    from tickwork.core.schedule.zone import EPOCH
+
+    return None if gate.until_us is None else EPOCH + timedelta(microseconds=gate.until_us)
+
+
+def gate_json(gate: Gate) -> dict[str, Any]:
+    """A gate for programs."""
+    from tickwork.core.flow.gates import SELECTORS
+
+    return {
+        "name": gate.name,
+        "kind": gate.kind,
+        **{name: getattr(gate, name) for name in SELECTORS},
+        "until": ends_at(gate),
+        "reason": gate.reason,
+        "by": gate.by,
+        "rate": None if gate.pace is None else gate.pace.said,
+        "to": gate.to,
+    }
+
+
+def _view_json(view: GateView) -> dict[str, Any]:
+    return {**gate_json(view.gate), "since": view.since, "held": view.held, "passed_on": view.passed_on}
+
+
+@gates.command("pause", example='tickwork gates pause --task mail --until 2h --reason "the provider is down"')
+@_selectors
+@when_and_why
+@json_option
+@url_option
+@pass_session
+def pause(session: Session, /, as_json: bool, until: str | None, **given: Any) -> None:
+    """Start none of these jobs. What runs goes on; what is enqueued waits."""
+    tell(session.app().pause(until=read_until(until), **given), as_json)
+
+
+@gates.command("drop", example="tickwork gates drop --collection campaign-7 --until 1d")
+@_selectors
+@when_and_why
+@json_option
+@url_option
+@pass_session
+def drop(session: Session, /, as_json: bool, until: str | None, **given: Any) -> None:
+    """End these jobs as dropped instead of starting them."""
+    tell(session.app().drop(until=read_until(until), **given), as_json)
+
+
+@gates.command("slow", example="tickwork gates slow --tenant acme --rate 5/s")
+@click.option("--rate", metavar="RATE", required=True, help="So many starts in a while: 10/s, 1000/h, 100/15m.")
+@_selectors
+@when_and_why
+@json_option
+@url_option
+@pass_session
+def slow(session: Session, /, rate: str, as_json: bool, until: str | None, **given: Any) -> None:
+    """Start these jobs at this rate at most."""
+    tell(session.app().slow(rate=rate, until=read_until(until), **given), as_json)
+
+
+@gates.command("divert", example="tickwork gates divert --label bulk --to spare")
+@click.option("--to", metavar="QUEUE", required=True, help="The queue that they go to.")
+@_selectors
+@when_and_why
+@json_option
+@url_option
+@pass_session
+def divert(session: Session, /, to: str, as_json: bool, until: str | None, **given: Any) -> None:
+    """Send these jobs to another queue when they would start."""
+    tell(session.app().divert(to=to, until=read_until(until), **given), as_json)
+
+
+@gates.command("resume", example="tickwork gates resume --task mail")
+@_selectors
+@json_option
+@url_option
+@pass_session
+@click.pass_context
+def resume(ctx: click.Context, session: Session, /, as_json: bool, **given: Any) -> None:
+    """Lift the gates that are for exactly this, of every kind. What they held may start."""
+    lifted = session.app().resume(**given)
+    if as_json:
+        print_json({"lifted": lifted})
+    elif lifted:
+        click.echo(f"Lifted {count_of(lifted, 'gate')}.")
+    if not lifted:
+        click.echo("error: no gate is for exactly this. See which there are: tickwork gates list", err=True)
+        ctx.exit(FAILURE)
+
+
+def tell(gate: Gate, as_json: bool) -> None:
+    """Say that a gate is in force, and how it ends."""
+    if as_json:
+        print_json(gate_json(gate))
+        return
+    until = ends_at(gate)
+    lasts = "" if until is None else f" until {utc(until)}"
+    selects = " ".join(f"--{name} {value}" for name, value in gate.selects.items())
+    click.echo(f"In force{lasts}: {gate.name}{_more(gate)}. Lift it: tickwork gates resume {selects}")
+
+
+def read_until(text: str | None) -> str | datetime | None:
+    """What --until says: an instant, or a duration that is read as such."""
+    if text is None or not text[:4].isdecimal() or "-" not in text:
+        return text
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidInput(
+            f"{text!r} is not an instant; write one like 2026-11-01T12:00+01:00, or a duration like 2h."
+        ) from None

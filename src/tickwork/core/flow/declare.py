@@ -1,0 +1,86 @@
+"""What a decorator says of flow control, read into a TaskFlow.
+
+`@app.task(limits=[...], limit="stripe", sequence="account", breaker=breaker(...), debounce=..., throttle=...)`. What
+names a parameter that the task does not have is refused here, where the task is declared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import msgspec
+
+from tickwork.core.flow.breaker import Breaker
+from tickwork.core.flow.debounce import Debounce, Throttle, debounce, throttle
+from tickwork.core.flow.keys import bound_key
+from tickwork.core.flow.limits import AnyLimit, Bound, read_limits, sequence
+from tickwork.core.flow.reading import shown
+from tickwork.core.flow.stamp import Habit, TaskFlow
+from tickwork.errors import InvalidOption
+
+DECLARED = ("limits", "limit", "sequence", "breaker", "debounce", "throttle")
+Keyed = TypeVar("Keyed", bound=Breaker | Debounce | Throttle)
+
+
+def split_flow(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what is given of flow control, and the rest."""
+    flow = {name: value for name, value in given.items() if name in DECLARED and value is not None}
+    return flow, {name: value for name, value in given.items() if name not in DECLARED}
+
+
+def read_task_flow(task: str, parameters: Collection[str], given: Mapping[str, Any]) -> TaskFlow:
+    """Return what a decorator says, after checking it. Raises InvalidOption."""
+    return TaskFlow(
+        limits=_limits(f"task:{task}", parameters, given),
+        breaker=_breaker(task, parameters, given.get("breaker")),
+        habit=_habit(task, parameters, given),
+    )
+
+
+def bare(limit: Bound) -> Bound:
+    """Return what limits of one name must have in common: all but where they find a job's key and weight."""
+    return msgspec.structs.replace(limit, key=None, weight=1)
+
+
+def _limits(owner: str, parameters: Collection[str], given: Mapping[str, Any]) -> tuple[AnyLimit, ...]:
+    own = given.get("limits", ())
+    if isinstance(own, str) or not isinstance(own, Iterable):
+        return read_limits(owner, own)  # says what a list of limits is
+    shared = given.get("limit", ())
+    names = [shared] if isinstance(shared, str) else shared
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        raise InvalidOption(
+            f'limit of {owner} is the name of a limit, or a list of names, not {shown(shared)}: "stripe".'
+        )
+    said = given.get("sequence")
+    return read_limits(owner, [*own, *names, *([] if said is None else [sequence(said)])], parameters)
+
+
+def _breaker(task: str, parameters: Collection[str], given: Any) -> Breaker | None:
+    if given is None:
+        return None
+    if not isinstance(given, Breaker):
+        raise InvalidOption(f'breaker of task {task!r} must be breaker(failures=50, window="1m"), not {shown(given)}.')
+    return _bound(f"breaker of task {task!r}", given, parameters)
+
+
+def _habit(task: str, parameters: Collection[str], given: Mapping[str, Any]) -> Habit | None:
+    if "debounce" in given and "throttle" in given:
+        raise InvalidOption(f"task {task!r} is debounced or throttled, not both: each is a key of its own.")
+    for name, make, kind in (("debounce", debounce, Debounce), ("throttle", throttle, Throttle)):
+        if name not in given:
+            continue
+        said = given[name]
+        habit = make(said) if isinstance(said, str | timedelta) else said
+        if not isinstance(habit, kind):
+            raise InvalidOption(f'{name} of task {task!r} must be {name}("5s", key="account"), not {shown(said)}.')
+        return _bound(f"{name} of task {task!r}", habit, parameters)
+    return None
+
+
+def _bound(what: str, rule: Keyed, parameters: Collection[str]) -> Keyed:
+    if rule.key is None:
+        return rule
+    return msgspec.structs.replace(rule, key=bound_key(what, rule.key, parameters))

@@ -1,0 +1,27 @@
+"""What holds a waiting job: a turnstile with its rule, or a gate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from tickwork.core.flow.admit import Passage
+from tickwork.core.flow.gates import Gate
+from tickwork.core.flow.stamp import Rule
+from tickwork.core.ids import JobId
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """What holds a waiting job; when it opens by itself; and who is inside.
+
+    `live` is the weight of the leases, and `holders` are some of their jobs. `ahead` is how many wait before it.
+    """
+
+    held_by: Passage
+    rule: Rule | None
+    gate: Gate | None
+    opens_at: datetime | None
+    live: int
+    holders: tuple[JobId, ...]
+    ahead: int

@@ -1,0 +1,219 @@
+"""What jobs are stamped with: from what a decorator says, the arguments and the options of the call."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tickwork.core.flow.breaker import breaker
+from tickwork.core.flow.debounce import debounce, throttle
+from tickwork.core.flow.declare import DECLARED, read_task_flow
+from tickwork.core.flow.flow import Flow
+from tickwork.core.flow.limits import Slot, concurrency, rate, read_limits
+from tickwork.core.flow.stamp import (
+    NO_FLOW,
+    TaskFlow,
+    declared_rules,
+    decode_task_flow,
+    encode_task_flow,
+    stamp_of,
+)
+from tickwork.core.ids import JobId
+from tickwork.core.job import NewJob, Policy, TaskDefinition
+from tickwork.core.options import Options
+from tickwork.core.schedule.interval import every
+from tickwork.core.schedule.spec import new_spec, template
+from tickwork.errors import InvalidArguments, InvalidInput, InvalidOption
+
+PARAMETERS = ("account", "size", "order")
+ACCOUNT = concurrency(2, key="account")
+
+
+def said(**given: Any) -> TaskFlow:
+    """What a decorator says."""
+    return read_task_flow("sync", PARAMETERS, given)
+
+
+def stamped(flow: TaskFlow, arguments: dict[str, Any] | None = None, **options: Any) -> NewJob:
+    """A job of the task with these arguments and options."""
+    given = Options().updated(options)
+    stamp = given.stamp("sync", flow)
+    return given.new_jobs("sync", [(JobId("1"), msgspec.json.encode(arguments or {}))], stamp)[0]
+
+
+def slots(flow: TaskFlow, arguments: dict[str, Any] | None = None, **options: Any) -> list[tuple[str, str, int]]:
+    found = stamped(flow, arguments, **options).flow
+    return [] if found is None else [tuple(slot) for slot in found.slots]
+
+
+class TestSlots:
+    def test_a_limit_takes_its_key_and_weight_from_the_arguments(self) -> None:
+        flow = said(limits=[ACCOUNT, concurrency(10, name="memory", weight="size"), rate("10/s")])
+        assert slots(flow, {"account": 7, "size": 3}) == [
+            ("task:sync#1", "7", 1),
+            ("memory", "", 3),
+            ("task:sync#3", "", 1),
+        ]
+
+    def test_a_breaker_is_one_more_slot(self) -> None:
+        assert slots(said(breaker=breaker(key="order.shop")), {"order": {"shop": "x"}}) == [
+            ("task:sync#breaker", "x", 1)
+        ]
+
+    def test_shared_limits_are_named_and_a_sequence_is_the_last(self) -> None:
+        flow = said(limits=[ACCOUNT], limit=["stripe", "mail"], sequence="account")
+        assert [name for name, _, _ in slots(flow, {"account": "a"})] == [
+            "task:sync#1",
+            "stripe",
+            "mail",
+            "task:sync#sequence",
+        ]
+        assert slots(said(limit="stripe")) == [("stripe", "", 1)]
+
+    def test_defaults_count_where_arguments_are_not_given(self) -> None:
+        flow = msgspec.structs.replace(said(limits=[ACCOUNT]), defaults={"account": "house"})
+        assert slots(flow) == [("task:sync#1", "house", 1)]
+        assert slots(flow, {"account": "a"}) == [("task:sync#1", "a", 1)]
+
+    def test_tenants_and_labels_are_keys_too(self) -> None:
+        flow = said(limits=[concurrency(1, key="tenant"), concurrency(1, key="label:region")])
+        found = slots(flow, tenant="acme", labels=["region:eu"])
+        assert [key for _, key, _ in found] == ["acme", "eu"]
+
+    def test_limits_of_a_queue_count_for_jobs_that_go_there(self) -> None:
+        flow = TaskFlow(queues={"mail": read_limits("queue:mail", [concurrency(5)])})
+        assert slots(flow) == []
+        assert slots(flow, queue="mail") == [("queue:mail#1", "", 1)]
+
+    def test_a_job_passes_a_limit_once_though_its_task_and_its_queue_name_it(self) -> None:
+        flow = msgspec.structs.replace(
+            said(limit="stripe"), queues={"mail": read_limits("queue:mail", ["stripe", concurrency(5)])}
+        )
+        assert [name for name, _, _ in slots(flow, queue="mail")] == ["stripe", "queue:mail#2"]
+
+    def test_a_job_that_could_never_start_is_refused(self) -> None:
+        with pytest.raises(InvalidArguments, match="could never start, and was not stored"):
+            stamped(said(limits=[concurrency(2, weight="size")]), {"size": 3})
+
+
+class TestPlainJobs:
+    def test_a_task_that_says_nothing_has_no_stamp(self) -> None:
+        assert Options().stamp("sync", NO_FLOW) is None
+        assert stamped(NO_FLOW).flow is None
+
+    def test_limits_of_another_queue_make_none(self) -> None:
+        assert stamp_of("sync", TaskFlow(queues={"mail": (concurrency(1),)}), "default", None) is None
+
+    def test_a_tenant_or_needs_make_one(self) -> None:
+        assert stamped(NO_FLOW, tenant="acme").flow == Flow(tenant="acme")
+        assert stamped(NO_FLOW, needs={"gpu": True, "mem": "8GB"}).flow == Flow(needs="gpu mem=8000000000")
+        assert stamped(NO_FLOW, needs={}).flow is None
+
+
+class TestHabits:
+    def test_a_debounced_job_replaces_the_one_before(self) -> None:
+        job = stamped(said(debounce=debounce("5s", key="account")), {"account": 7})
+        assert (job.key, job.replace, job.delay) == ("debounce:sync:7", True, timedelta(seconds=5))
+        assert job.flow is None
+
+    def test_a_throttled_job_keeps_its_key_and_its_other_rules(self) -> None:
+        job = stamped(said(throttle="1m", limits=[ACCOUNT]), {"account": 7}, retries=9)
+        assert (job.key, job.replace, job.delay) == ("throttle:sync:", False, None)
+        assert (job.policy.key_for, job.policy.retry.retries) == (timedelta(minutes=1), 9)
+        assert job.flow == Flow(slots=(Slot("task:sync#1", "7", 1),))
+
+    @pytest.mark.parametrize("option", [{"key": "x"}, {"delay": "1s"}, {"replace": True}])
+    def test_options_that_contradict_a_habit_are_refused(self, option: dict[str, Any]) -> None:
+        with pytest.raises(InvalidOption, match=f"is debounced, which says what {next(iter(option))} is: leave"):
+            stamped(said(debounce="5s"), **option)
+
+    def test_a_throttled_job_may_be_delayed(self) -> None:
+        assert stamped(said(throttle="5s"), delay="1s").delay == timedelta(seconds=1)
+
+
+class TestSchedules:
+    def test_jobs_of_a_schedule_have_the_same_stamp_but_no_key_of_a_habit(self) -> None:
+        flow = msgspec.structs.replace(said(limits=[ACCOUNT], throttle="1m"), defaults={"account": "house"})
+        definition = TaskDefinition("sync", "default", 5, Policy(), b"{}", encode_task_flow(flow))
+        spec = new_spec("nightly", "sync", every("1h"), tenant="acme", needs={"gpu": True})
+        job = template(spec, definition)
+        assert job.flow == Flow(slots=(Slot("task:sync#1", "house", 1),), tenant="acme", needs="gpu")
+        assert (job.key, job.policy.key_for) == (None, None)
+
+
+class TestStored:
+    @given(st.none() | st.text(min_size=1, max_size=9), st.integers(1, 9), st.booleans(), st.booleans())
+    def test_what_is_stored_comes_back(self, tenant: str | None, n: int, breaks: bool, waits: bool) -> None:
+        flow = TaskFlow(
+            limits=said(limits=[concurrency(n, key="account")], limit="stripe", sequence="size").limits,
+            breaker=breaker(failures=n) if breaks else None,
+            habit=debounce("5s") if waits else throttle("1m"),
+            queues={"mail": read_limits("queue:mail", [rate("10/s")])},
+            defaults={"account": None, "size": n},
+            tenant=tenant,
+            needs="gpu",
+        )
+        assert decode_task_flow(encode_task_flow(flow)) == flow
+
+    def test_nothing_is_stored_of_a_task_that_says_nothing(self) -> None:
+        assert encode_task_flow(NO_FLOW) is None
+        assert decode_task_flow(None) is NO_FLOW
+
+    def test_what_cannot_be_read_is_refused(self) -> None:
+        with pytest.raises(InvalidInput, match="stored flow cannot be read"):
+            decode_task_flow('{"version": 1, "flow": {"novelty": 1}}')
+
+    def test_callers_by_name_have_the_tenant_and_needs_of_the_task(self) -> None:
+        flow = encode_task_flow(TaskFlow(tenant="acme", needs="gpu"))
+        options = Options.of_task(TaskDefinition("sync", "default", 5, Policy(), b"{}", flow))
+        assert (options.tenant, options.needs) == ("acme", "gpu")
+
+    def test_a_worker_declares_limits_breakers_and_limits_of_queues_but_none_of_others(self) -> None:
+        flow = msgspec.structs.replace(
+            said(limits=[ACCOUNT], limit="stripe", breaker=breaker()),
+            queues={"mail": read_limits("queue:mail", [rate("10/s")])},
+        )
+        plain = TaskDefinition("add", "default", 5, Policy(), b"{}")
+        rules = declared_rules([plain, TaskDefinition("sync", "default", 5, Policy(), b"{}", encode_task_flow(flow))])
+        assert rules == {
+            "task:sync#1": flow.limits[0],
+            "queue:mail#1": flow.queues["mail"][0],
+            "task:sync#breaker": breaker(),
+        }
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("given", "message"),
+        [
+            (
+                {"limits": [concurrency(1, key="acount")]},
+                "'acount' is no parameter of the task; did you mean 'account'",
+            ),
+            ({"limits": concurrency(1)}, "limits of task:sync must be a list such as"),
+            ({"limits": "stripe"}, "limits of task:sync must be a list such as"),
+            ({"limits": [7]}, "7 is no limit"),
+            ({"limit": 7}, "limit of task:sync is the name of a limit, or a list of names, not 7"),
+            ({"limit": "a", "limits": [concurrency(1, name="a")]}, "name 'a' twice"),
+            ({"sequence": "nobody"}, "'nobody' is no parameter of the task; there are: account, size, order"),
+            ({"breaker": 50}, "breaker of task 'sync' must be breaker"),
+            ({"breaker": breaker(key="acount")}, "breaker of task 'sync': 'acount' is no parameter"),
+            ({"debounce": 5}, "debounce of task 'sync' must be debounce"),
+            ({"debounce": throttle("5s")}, "debounce of task 'sync' must be debounce"),
+            ({"throttle": throttle("5s", key="acount")}, "throttle of task 'sync': 'acount' is no parameter"),
+            ({"debounce": "5s", "throttle": "5s"}, "debounced or throttled, not both"),
+        ],
+    )
+    def test_they_say_what_to_do(self, given: dict[str, Any], message: str) -> None:
+        with pytest.raises(InvalidOption, match=message):
+            said(**given)
+
+    @pytest.mark.parametrize("name", DECLARED)
+    def test_what_a_decorator_says_cannot_be_said_of_a_job(self, name: str) -> None:
+        with pytest.raises(InvalidOption, match=f"{name} is said where the task is declared.*@app.task\\({name}="):
+            Options().updated({name: 1})
