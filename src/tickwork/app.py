@@ -20,6 +20,7 @@ from tickwork.client import Client, Job, Page
 from tickwork.clock import SystemClock
 from tickwork.config import Settings, load_settings, sqlite_path
 from tickwork.core.duration import parse_duration
+from tickwork.core.flow.placement import read_offer
 from tickwork.core.flow.stamp import decode_task_flow
 from tickwork.core.ids import JobId
 from tickwork.core.job import JobFilter, JobState, TaskDefinition
@@ -226,19 +227,23 @@ class Tickwork(FlowCalls, TaskRegistry):
         *,
         concurrency: int = SLOTS,
         queues: str | list[str] | None = None,
+        labels: Sequence[str] = (),
+        resources: str | Mapping[str, Any] = "",
         lease: str | Any = LEASE,
         grace: str | Any = GRACE,
     ) -> Iterator[None]:
         """Run a worker inside this process while the block runs; at its end running jobs may finish.
 
-        For development, tests and small use: handlers run on threads. Only `tickwork worker` can end a handler that
+        `labels=["gpu", "region:eu"]` and `resources="mem=8GB,gpu=1"` are what it has for jobs with `needs=`. For
+        development, tests and small use: handlers run on threads. Only `tickwork worker` can end a handler that
         does not let itself be interrupted.
         """
         refuse_while_loading()
         if concurrency < 1:
             raise InvalidInput(f"concurrency must be at least 1, not {concurrency}.")
+        offer = read_offer(_listed(labels), resources)
         known = hello(self)
-        served = parse_queues([queues] if isinstance(queues, str) else queues or []) or queues_of(known)
+        served = parse_queues(_listed(queues or [])) or queues_of(known)
         clock, rng = SystemClock(), Random(secrets.randbits(64))
         solo = frozenset(name for name, task in self.tasks.items() if task.pool == "process")
         for name in solo:
@@ -248,7 +253,7 @@ class Tickwork(FlowCalls, TaskRegistry):
             self._target_of, lambda task: True, [], concurrency, os.cpu_count() or 1, clock, ChildLimits()
         )
         pools = LocalPools(local, children, solo, concurrency, clock)
-        serving = WorkerOptions(served, concurrency, socket.gethostname(), os.getpid(), VERSION)
+        serving = WorkerOptions(served, concurrency, socket.gethostname(), os.getpid(), VERSION, offer)
         parts = WorkerParts(self.store, Lease(parse_duration(lease, what="lease")), clock, rng)
         with captured():
             loop, runner, nudge = parts.assemble(pools, known, solo, serving, parse_duration(grace, what="grace"))
@@ -295,6 +300,10 @@ def _by_name(app: Tickwork, name: str, definition: TaskDefinition | None) -> Enq
 
 def _name(task: str | Task[Any, Any]) -> str:
     return task if isinstance(task, str) else task.name
+
+
+def _listed(names: str | Sequence[str]) -> list[str]:
+    return [names] if isinstance(names, str) else list(names)
 
 
 def _job_id(job: str | Job) -> str:

@@ -28,12 +28,14 @@ def test_queues_show_what_stands_in_them(cli: Cli, shop: Shop) -> None:
 
 def test_workers_show_who_works(cli: Cli, shop: Shop) -> None:
     assert cli.ok("workers") == "No worker is running. Start one: tickwork worker MODULE_OR_FILE\n"
-    with shop.app.worker(concurrency=3):
+    with shop.app.worker(concurrency=3, labels=["gpu", "region:eu"], resources="mem=8GB,cpu=0.5"):
         shop.add.enqueue(1).wait(timeout=10)
         lines = cli.ok("workers").splitlines()
         (item,) = cli.json("workers")["items"]
-    assert lines[0].split() == ["WORKER", "STATE", "BUSY", "STARTED", "VERSION", "QUEUES", "TASKS"]
+    assert lines[0].split() == ["WORKER", "STATE", "BUSY", "STARTED", "VERSION", "QUEUES", "HAS", "TASKS"]
     assert "  running  0 of 3  " in lines[1]
+    assert "  gpu, region:eu, cpu=0.5, mem=8000000000  " in lines[1]
+    assert item["offer"] == ["gpu", "region:eu", "cpu=0.5", "mem=8000000000"]
     assert (item["slots"], item["queues"], item["tasks"]) == (3, ["default", "mail"], ["add", "send"])
 
 

@@ -51,6 +51,20 @@ _PR_SET_PDEATHSIG = 1
 @click.option(
     "--processes", metavar="N", type=click.IntRange(min=1), help="Child processes. Default: one for each core."
 )
+@click.option(
+    "--label",
+    "labels",
+    metavar="LABEL",
+    multiple=True,
+    help="What this worker has for jobs that need it: gpu, region:eu.",
+)
+@click.option(
+    "--resource",
+    "resources",
+    metavar="NAME=AMOUNT,...",
+    multiple=True,
+    help="What it has an amount of, which jobs share out: mem=8GB,gpu=1.",
+)
 @click.option("--grace", metavar="DURATION", default="20s", show_default=True, help="For running jobs, after SIGTERM.")
 @click.option("--max-jobs", metavar="N", type=click.IntRange(min=1), help="Replace a child after so many jobs.")
 @click.option(
@@ -76,6 +90,8 @@ def worker(
     concurrency: int | None,
     queues: tuple[str, ...],
     processes: int | None,
+    labels: tuple[str, ...],
+    resources: tuple[str, ...],
     grace: str,
     max_jobs: int | None,
     recycle_mb: int | None,
@@ -96,7 +112,8 @@ def worker(
     if session.url is not None:
         os.environ["TICKWORK_URL"] = session.url  # for the children, which open the store that the user's code names
     limits = (max_jobs, recycle_mb, memory_mb)
-    options = _options(target or BUILTIN, concurrency, queues, processes, grace, limits, shell)
+    offer = (labels, ",".join(resources))
+    options = _options(target or BUILTIN, concurrency, queues, processes, offer, grace, limits, shell)
     from tickwork.worker.supervisor import supervise
 
     def started(hello: Hello, store: Store) -> None:
@@ -111,11 +128,13 @@ def _options(
     concurrency: int | None,
     queues: tuple[str, ...],
     processes: int | None,
+    offer: tuple[tuple[str, ...], str],
     grace: str,
     limits: tuple[int | None, int | None, int | None],
     shell: bool,
 ) -> SupervisorOptions:
     from tickwork.core.duration import parse_duration
+    from tickwork.core.flow.placement import read_offer
     from tickwork.worker.children import ChildLimits
     from tickwork.worker.supervisor import SLOTS, SupervisorOptions, parse_queues
 
@@ -127,6 +146,7 @@ def _options(
         grace=parse_duration(grace, what="--grace"),
         limits=ChildLimits(*limits),
         shell=shell,
+        offer=read_offer(*offer),
     )
 
 
@@ -160,6 +180,8 @@ def _introduce(hello: Hello, store: Store, options: SupervisorOptions) -> None:
         "slots": f"{options.slots} in {options.processes} process{'es' if options.processes > 1 else ''}",
         "pid": f"{os.getpid()} (SIGTERM or Ctrl-C: finish what runs, then exit)",
     }
+    if offered := options.offer.shown:
+        lines["has"] = ", ".join(offered)
     if options.shell:
         lines["shell"] = "on: whoever can write to the store may run any command as this worker's user"
     for name, text in lines.items():

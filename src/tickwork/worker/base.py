@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from tickwork.core.flow.placement import NOTHING, Offer
 from tickwork.worker.messages import Answer, Assignment, Died, FromExecutor
 
 
@@ -48,10 +49,14 @@ class Pools(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WorkerOptions:
-    """What a worker serves. Queues come with weights: the order in which they are asked is drawn by them."""
+    """What a worker serves, and what it has for jobs that need something (see core/flow/placement.py).
+
+    Queues come with weights: the order in which they are asked is drawn by them.
+    """
 
     queues: tuple[tuple[str, float], ...] = (("default", 1.0),)
     slots: int = 10
     host: str = "localhost"
     pid: int = 0
     version: str = ""
+    offer: Offer = NOTHING

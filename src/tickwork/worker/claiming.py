@@ -16,6 +16,7 @@ from tickwork.core.job import TaskDefinition
 from tickwork.errors import StoreError
 from tickwork.store.base import AHEAD_LIMIT, Claims, Store
 from tickwork.store.codec import to_us
+from tickwork.store.flow import Reach
 from tickwork.worker.base import Pools, WorkerOptions
 from tickwork.worker.endings import Endings
 from tickwork.worker.heartbeat import Lease
@@ -107,9 +108,10 @@ class Claiming:
 
     def _claim_calls(self, ahead: int, now: float) -> tuple[int, float | None]:
         """Claim jobs that are called one by one."""
-        took, due = self._claim_of(self._shared, min(BATCH, self.free + ahead), now)
+        took, due = self._claim_of(self._shared, min(BATCH, self.free + ahead), max(0, self.free), now)
         if self._solo:
-            more, solo_due = self._claim_of(self._solo, min(self._pools.solo_room(), self.free), now)
+            room = min(self._pools.solo_room(), self.free)
+            more, solo_due = self._claim_of(self._solo, room, room, now)
             took, due = took + more, min((one for one in (due, solo_due) if one is not None), default=None)
         return took, due
 
@@ -117,20 +119,22 @@ class Claiming:
         """Claim for batches: a call takes one slot, so as many jobs as fill the free ones."""
         took, dues = 0, []
         for task in self._held.batches.in_turn():
-            room = self._held.batches.room(task, max(self.free, min(1, self.free + ahead)))
+            batches, free = self._held.batches, self.free
+            room, slots = batches.room(task, max(free, min(1, free + ahead))), batches.room(task, max(0, free))
             more = part = 1
             while room > 0 and more == part:  # all that a batch can have is claimed before it is formed
                 part = min(room, BATCH_CLAIM)
-                more, due = self._claim_of((task,), part, now)
-                took, room = took + more, room - part
+                more, due = self._claim_of((task,), part, max(0, slots), now)
+                took, room, slots = took + more, room - part, slots - part
                 dues.append(due)
             self._start_batches(self._clock.monotonic(), hurry=False)
         return took, min((due for due in dues if due is not None), default=None)
 
-    def _claim_of(self, tasks: Sequence[str], room: int, now: float) -> tuple[int, float | None]:
+    def _claim_of(self, tasks: Sequence[str], room: int, slots: int, now: float) -> tuple[int, float | None]:
+        """Claim up to `room` jobs, and up to `slots` of those that limits or needs hold: these are not taken ahead."""
         if room <= 0 or not tasks or self._lease.worker is None:
             return 0, None
-        claims = self._exchange(self._lease.worker, tasks, room)
+        claims = self._exchange(self._lease.worker, tasks, room, slots)
         if claims is None:
             return 1, None
         replied = self._clock.monotonic()  # the store took its time
@@ -146,13 +150,14 @@ class Claiming:
         full = len(claims.jobs) == room
         return len(claims.jobs) if full else 0, None if claims.next_due_s is None else now + claims.next_due_s
 
-    def _exchange(self, worker: WorkerId, tasks: Sequence[str], room: int) -> Claims | None:
+    def _exchange(self, worker: WorkerId, tasks: Sequence[str], room: int, slots: int) -> Claims | None:
         """Store endings and claim; None: the lease is over, and it is known by now whether it is lost."""
         window = AHEAD_LIMIT if self.free > 0 else timedelta(0)
+        reach = Reach(min(room, slots), self._held.left_of(self._options.offer.of_worker(worker)))
         batch = self._endings.batch()
         words = self._endings.last_words(batch)
         try:
-            done = self._store.exchange(worker, batch, words, self._queues(), tasks, room, window)
+            done = self._store.exchange(worker, batch, words, self._queues(), tasks, room, window, reach)
         except StoreError:  # it may have been carried out all the same, or may still be
             self._unsure_at = self._clock.monotonic()
             self._unsure_until = self._unsure_at + self._lease.duration.total_seconds()

@@ -10,6 +10,7 @@ from itertools import chain
 import msgspec
 
 from tickwork.core.flow.batch import Batch
+from tickwork.core.flow.placement import Needs, Offer, free, needs_of
 from tickwork.core.job import Claimed
 from tickwork.worker.batches import Batches, smallest_timeout
 from tickwork.worker.messages import Assignment
@@ -38,6 +39,7 @@ class Holdings:
         self.batches = Batches(batches)
         self._held: dict[str, Held] = {}
         self._waiting: dict[str, Held] = {}
+        self._needing: dict[str, Needs] = {}  # what those take that need something
         self._kills: list[tuple[float, str, int]] = []  # a heap; what is not held any more is left in it for a while
 
     def __len__(self) -> int:
@@ -50,6 +52,10 @@ class Holdings:
     def load(self) -> int:
         """How many slots they take or will take."""
         return len(self._held) - self.batches.slotless
+
+    def left_of(self, offer: Offer) -> Offer:
+        """What is left of an offer beside the jobs that are held."""
+        return free(offer, self._needing.values()) if self._needing else offer
 
     def company(self, job_id: str) -> list[Held]:
         """The jobs of the call that a job leads: mostly itself alone; none when it is not held."""
@@ -73,18 +79,22 @@ class Holdings:
         for job in jobs:
             held = Held(job, now, now + max(0, job.run_at_us - job.claimed_at_us) / 1e6)
             self._held[job.job_id] = held
+            if job.flow is not None and job.flow.needs:
+                self._needing[job.job_id] = needs_of(job.flow.needs)
             if job.task not in self.batches or not self.batches.take(held):
                 self._waiting[job.job_id] = held
 
     def forget(self, job_id: str) -> None:
         held = self._held.pop(job_id)
         self._waiting.pop(job_id, None)
+        self._needing.pop(job_id, None)
         if held.job.task in self.batches:
             self.batches.forget(held)
 
     def clear(self) -> None:
         self._held.clear()
         self._waiting.clear()
+        self._needing.clear()
         self._kills.clear()
         self.batches.clear()
 

@@ -16,6 +16,7 @@ from datetime import timedelta
 from random import Random
 
 from tickwork.clock import Clock, SystemClock
+from tickwork.core.flow.placement import NOTHING, Offer
 from tickwork.core.ids import IdMaker
 from tickwork.errors import InvalidInput
 from tickwork.services.pruner import Pruner
@@ -52,6 +53,7 @@ class SupervisorOptions:
     lease: timedelta = LEASE
     limits: ChildLimits = field(default_factory=ChildLimits)
     shell: bool = False
+    offer: Offer = NOTHING
 
 
 def supervise(options: SupervisorOptions, open_store: OpenStore, started: Callable[[Hello, Store], None]) -> None:
@@ -78,7 +80,7 @@ def supervise(options: SupervisorOptions, open_store: OpenStore, started: Callab
         solo = frozenset(name for name, pool in hello.pools.items() if pool == "process")
         lease = Lease(options.lease)
         queues = options.queues or queues_of(hello)
-        serving = WorkerOptions(queues, options.slots, socket.gethostname(), os.getpid(), VERSION)
+        serving = WorkerOptions(queues, options.slots, socket.gethostname(), os.getpid(), VERSION, options.offer)
         parts = WorkerParts(store, lease, clock, Random(secrets.randbits(64)))
         loop, runner, _ = parts.assemble(ChildPools(children), hello, solo, serving, options.grace)
         _obey_signals(loop)

@@ -158,8 +158,9 @@ class Worker:
                 "The lease of worker %s was lost; its %d jobs were dropped.", self._lease.worker, len(self._held)
             )
             self._drop_all()
+        me = self._new_id()
         worker = base.Worker(
-            id=WorkerId(self._new_id()),
+            id=WorkerId(me),
             host=self._options.host,
             pid=self._options.pid,
             version=self._options.version,
@@ -167,6 +168,7 @@ class Worker:
             tasks=tuple(task.name for task in self._definitions),
             slots=self._options.slots,
             schedules=tuple(spec.name for spec in self._schedules),
+            offer=self._options.offer.of_worker(me),
         )
         self._store.register_worker(worker, self._definitions, self._lease.duration)
         self._declare()
