@@ -12,6 +12,7 @@ from tickwork.core.job import Policy, TaskDefinition
 from tickwork.store.base import Store
 from tickwork.testing import VirtualClock
 from tickwork.worker.base import Source, WorkerOptions
+from tickwork.worker.elasticity import Elasticity
 from tickwork.worker.heartbeat import Lease
 from tickwork.worker.messages import Answer, Assignment, Died, End, Ended, FromExecutor
 from tickwork.worker.worker import Worker
@@ -75,11 +76,16 @@ class QuietPools:
 
 
 def a_worker(
-    store: Store, clock: VirtualClock, tasks: Sequence[str] = ("t",), **options: Any
+    store: Store,
+    clock: VirtualClock,
+    tasks: Sequence[str] = ("t",),
+    elasticity: Elasticity | None = None,
+    **options: Any,
 ) -> tuple[Worker, QuietPools]:
     """A worker that serves these tasks; it registers at its first tick."""
     pools = QuietPools()
     known = [TaskDefinition(name, "default", 5, Policy(), b"{}") for name in tasks]
     lease, serving = Lease(timedelta(hours=10)), WorkerOptions(**options)
-    worker = Worker(store, pools, known, frozenset(), serving, lease, lambda: f"w{next(_numbers)}", clock, Random(0))
+    new_id = lambda: f"w{next(_numbers)}"  # noqa: E731
+    worker = Worker(store, pools, known, frozenset(), serving, lease, new_id, clock, Random(0), elasticity=elasticity)
     return worker, pools

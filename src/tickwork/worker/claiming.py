@@ -74,7 +74,7 @@ class Claiming:
     @property
     def free(self) -> int:
         """How many slots are free; below zero when more is held."""
-        return self._options.slots - self._held.load
+        return self._pace.slots - self._held.load
 
     def clear(self) -> None:
         """What an earlier lease of ours may hold is not ours to give back any more."""

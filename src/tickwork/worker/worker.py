@@ -24,6 +24,7 @@ from tickwork.store import base
 from tickwork.store.base import Store
 from tickwork.worker.base import Pools, WorkerOptions
 from tickwork.worker.claiming import Claiming
+from tickwork.worker.elasticity import Elasticity
 from tickwork.worker.endings import NOTES_S, Endings
 from tickwork.worker.hearing import Hearing
 from tickwork.worker.heartbeat import Lease
@@ -57,6 +58,7 @@ class Worker:
         schedules: Sequence[Spec] = (),
         nudge_scheduler: Callable[[], None] = lambda: None,
         batches: Mapping[str, Batch] = NO_BATCHES,
+        elasticity: Elasticity | None = None,
     ) -> None:
         self._store = store
         self._pools = pools
@@ -68,13 +70,15 @@ class Worker:
         self._poll_s = poll_s
         self._schedules = schedules
         self._nudge_scheduler = nudge_scheduler
-        pace, retries = Pace(options.slots), Retries(rng)
+        self._pace = pace = Pace(options.slots)
+        retries = Retries(rng)
         self._held = Holdings(batches)
         self._endings = Endings(store, self._held, retries, clock, rng, nudge_scheduler)
         self._hearing = Hearing(store, pools, self._held, self._endings, pace, nudge_scheduler)
         self._claiming = Claiming(
             store, pools, tasks, solo_tasks, options, lease, self._held, self._endings, retries, pace, clock, rng
         )
+        self._elasticity = elasticity
         self._cancels_at = 0.0
         self.called = True  # somebody may have brought work or a cancellation since the last tick
         self.draining = False
@@ -97,7 +101,10 @@ class Worker:
         self._hearing.answer_asks()
         self._look_for_cancels(now, called)
         self._claiming.give_back_unknown(now)
-        took = self._claiming.claim(now) if owning and not self.draining else 0
+        took = 0
+        if owning and not self.draining:
+            self._resize()
+            took = self._claiming.claim(now)
         self._endings.settle()
         self._endings.store_notes(now)
         now = self._clock.monotonic()  # the store took its time
@@ -134,6 +141,14 @@ class Worker:
         if self._lease.worker is not None:
             self._store.end_worker(self._lease.worker)
             self._lease.worker = None
+
+    def _resize(self) -> None:
+        """Have more or fewer children, if there may be, and slots as they are."""
+        if self._elasticity is None:
+            return
+        left = self._held.left_of(self._options.offer.of_worker(self._lease.worker or ""))
+        self._elasticity.look(self._held.load, left, self._pace.mean_s, self._clock)
+        self._pace.slots = self._elasticity.slots
 
     def _wait(self, now: float) -> float:
         """How long nothing has to be done unless somebody calls."""
