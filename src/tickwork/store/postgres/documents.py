@@ -14,10 +14,11 @@ from typing import Any
 
 import msgspec
 
+from tickwork.core.flow.flow import home_lane
 from tickwork.core.job import JobState, NewJob, TaskDefinition
 from tickwork.errors import check
 from tickwork.store.base import Finish, NewLog, Progress
-from tickwork.store.codec import alike, clean, duration_us, encode_labels, encode_policy
+from tickwork.store.codec import alike, clean, duration_us, encode_flow, encode_labels, encode_policy
 
 _encoder = msgspec.json.Encoder()
 
@@ -55,8 +56,19 @@ def new_jobs(jobs: Sequence[NewJob]) -> Iterator[dict[str, Any]]:
             "args": text_array([job.args.decode() for job in group]),
             "keys": text_array([job.key for job in group]),
             "tick": group[0].tick,
+            **_flows(group),
             **_shared(group[0]),
         }
+
+
+def _flows(group: Sequence[NewJob]) -> dict[str, str]:
+    """Where jobs with a flow stand, and what it is; nothing for a run of plain jobs."""
+    if not any(job.flow for job in group):
+        return {}
+    return {
+        "lanes": text_array([None if job.flow is None else home_lane(job.queue, job.flow) for job in group]),
+        "flows": text_array([encode_flow(job.flow) for job in group]),
+    }
 
 
 def _shared(job: NewJob) -> dict[str, Any]:
@@ -92,6 +104,8 @@ def replacement(job: NewJob) -> dict[str, Any]:
         "parent": job.parent,
         "trace": job.trace,
         "tick": job.tick,
+        "lane": None if job.flow is None else home_lane(job.queue, job.flow),
+        "flow": encode_flow(job.flow),
     }
     if job.at is not None:
         row["at"] = job.at

@@ -16,7 +16,7 @@ from tickwork.errors import LeaseLost
 from tickwork.store.base import Finish, NewLog
 from tickwork.store.codec import one_for_each_key
 from tickwork.store.postgres import documents
-from tickwork.store.postgres.adapters import Rows, Statement, Steps
+from tickwork.store.postgres.adapters import Rows, Statement, Steps, Values
 
 By = tuple[JobId, int] | None
 
@@ -56,24 +56,27 @@ class StepMaker:
 
     def inserting(self, jobs: Sequence[NewJob], now: datetime | None, again: bool, calls: bool) -> list[Statement]:
         """The statements that store jobs without keys, and wake the workers if asked to."""
-        if len(jobs) == 1 and jobs[0].tick is None and not again:
+        if len(jobs) == 1 and jobs[0].tick is None and jobs[0].flow is None and not again:
             inserting = self._sql["insert_job_and_call" if calls else "insert_job"]
             return [(inserting, {"now": now, "channel": self._channel, **documents.new_job(jobs[0])})]
-        statements = [(self._inserting(again), {"now": now, **values}) for values in documents.new_jobs(jobs)]
+        statements = [(self._inserting(again, values), {"now": now, **values}) for values in documents.new_jobs(jobs)]
         return [*statements, self._calling()] if calls else statements
 
-    def _inserting(self, again: bool) -> str:
+    def _inserting(self, again: bool, values: Values) -> str:
+        if "flows" in values:
+            return self._sql["insert_guarded_jobs"]
         return self._sql["insert_missing_jobs" if again else "insert_jobs"]
 
     def _calling(self) -> Statement:
         return "SELECT pg_notify(%(channel)s, '')", {"channel": self._channel}
 
-    def finish(self, endings: Sequence[Finish], logs: Sequence[NewLog], now: datetime | None) -> Steps[set[JobId]]:
-        """Store the last lines of attempts, then close them; the answer is whose were closed."""
+    def finish(self, endings: Sequence[Finish], logs: Sequence[NewLog], now: datetime | None) -> Steps[Rows]:
+        """Store the last lines of attempts, then close them; the answer is whose were closed, and if that opened
+        something for jobs that were held."""
         rows: Rows = []
         for statement in self.finishing(endings, logs, now):
             rows = yield statement
-        return {JobId(job_id) for (job_id,) in rows} if endings else set()
+        return rows if endings else []
 
     def finishing(self, endings: Sequence[Finish], logs: Sequence[NewLog], now: datetime | None) -> list[Statement]:
         """The statements that do so; the last one, if there are endings, gives back the jobs whose were closed."""
@@ -88,7 +91,7 @@ class StepMaker:
         """Store jobs that hold their keys; the answer is which of those with a key were new."""
         new: set[JobId] = set()
         for values in documents.new_jobs(jobs):
-            rows = yield self._inserting(again), {"now": now, **values}
+            rows = yield self._inserting(again, values), {"now": now, **values}
             new.update(JobId(job_id) for (job_id,) in rows)
         return new
 

@@ -53,12 +53,15 @@ from tickwork.store.base import (
     Waiter,
     Worker,
 )
-from tickwork.store.codec import duration_us, from_us
+from tickwork.store.codec import duration_us, from_us, to_us
+from tickwork.store.flow import Reach
+from tickwork.store.guarded import Asked, TurnKeeper
 from tickwork.store.migrate import Migration
 from tickwork.store.postgres import documents
 from tickwork.store.postgres.adapters import drive, run_inside, run_inside_async
 from tickwork.store.postgres.bounds import Bound, Bounds
 from tickwork.store.postgres.failures import runs_again, translate
+from tickwork.store.postgres.flow import PostgresFlow
 from tickwork.store.postgres.health import examine
 from tickwork.store.postgres.listener import Listener, PollOnlyWaiter
 from tickwork.store.postgres.notifier import Notifier
@@ -87,7 +90,7 @@ _AMONG = "j.id = ANY (ARRAY(SELECT value::uuid FROM json_array_elements_text({id
 _LABELLED = "EXISTS (SELECT FROM json_array_elements_text(j.labels::json) AS l (name) WHERE l.name = {label})"
 
 
-class PostgresStore(PostgresSchedules):
+class PostgresStore(PostgresSchedules, PostgresFlow):
     """A store in a PostgreSQL database. Safe to use from many threads, processes and machines.
 
     Nothing is opened before it is needed. Tables of another version are refused, unless `upgrade` brings them up to
@@ -117,6 +120,7 @@ class PostgresStore(PostgresSchedules):
         self._upgrade_first = upgrade
         self._checked = False
         self._bounds: dict[tuple[WorkerId, tuple[str, ...]], Bounds] = {}
+        self._turns: dict[WorkerId, TurnKeeper] = {}
         self._channel = f"tickwork:{schema}"[:63]
         self._steps = StepMaker(self._sql, self._channel)
         self._notifier = Notifier(_sender(self._pool, self._channel), self._host_clock.monotonic)
@@ -346,8 +350,9 @@ class PostgresStore(PostgresSchedules):
         tasks: Sequence[str],
         limit: int,
         ahead: timedelta = timedelta(0),
+        reach: Reach | None = None,
     ) -> Claims:
-        claims = self.exchange(worker, (), (), queues, tasks, limit, ahead).claims
+        claims = self.exchange(worker, (), (), queues, tasks, limit, ahead, reach).claims
         if claims is None:
             raise LeaseLost(f"worker {worker} has no lease any more; it must register anew before it claims.")
         return claims
@@ -361,9 +366,11 @@ class PostgresStore(PostgresSchedules):
         tasks: Sequence[str],
         limit: int,
         ahead: timedelta = timedelta(0),
+        reach: Reach | None = None,
     ) -> Exchange:
         bounds = self._bounds_of(worker, tuple(tasks))
-        places = [(queue, priority) for queue in dict.fromkeys(queues) for priority in range(LOWEST_PRIORITY + 1)]
+        queues = list(dict.fromkeys(queues))
+        places = [(queue, priority) for queue in queues for priority in range(LOWEST_PRIORITY + 1)]
         begin = bounds.begin(places)
         asked = {
             "worker": worker,
@@ -371,6 +378,7 @@ class PostgresStore(PostgresSchedules):
             "priorities": documents.array([priority for _, priority in places]),
             "after_us": documents.array([bound.run_at_us for bound in begin]),
             "after_ids": documents.array([bound.job_id for bound in begin]),
+            "queues": documents.text_array(queues),
             "tasks": documents.text_array(tasks),
             "limit": str(limit),
             "ahead_us": str(duration_us(ahead)),
@@ -382,11 +390,27 @@ class PostgresStore(PostgresSchedules):
 
         *finished, claimed = self._perform(run)
         bounds.took(((row[3], row[4]), Bound(row[7], row[0])) for row in claimed if row[13] == DUE)
-        if any(finish.transition.job is JobState.QUEUED for finish in endings):
-            self._notifier.call()
+        closed = finished[-1] if endings else []
+        self._call_for(endings, closed)
+        done = {JobId(id) for id, _ in closed}
+        if claimed and claimed[0][-1]:
+            asked_for = Asked(queues, limit, reach or Reach(limit))
+            return Exchange(done, self._claim_in_rounds(worker, tasks, asked_for))
         jobs = [as_claimed(row) for row in claimed if row[0] is not None]
-        claims = Claims(jobs, claimed[0][-1], bounds.again_s()) if claimed else None
-        return Exchange({JobId(id) for (id,) in finished[-1]} if endings else set(), claims)
+        return Exchange(done, Claims(jobs, claimed[0][-2], bounds.again_s()) if claimed else None)
+
+    def _claim_in_rounds(self, worker: WorkerId, tasks: Sequence[str], asked: Asked) -> Claims | None:
+        try:
+            jobs, played = self._claim_guarded(worker, tasks, asked)
+        except LeaseLost:
+            return None
+        next_s = None if played.next_us is None else max(0.0, (played.next_us - to_us(self.now())) / 1e6)
+        return Claims(jobs, next_s, 0.0 if played.is_cut_short else None)
+
+    def _call_for(self, endings: Sequence[Finish], closed: Sequence[Sequence[Any]]) -> None:
+        """Wake workers when something can be claimed after these endings that could not before."""
+        if any(finish.transition.job is JobState.QUEUED for finish in endings) or any(row[1] for row in closed[:1]):
+            self._notifier.call()
 
     def _bounds_of(self, worker: WorkerId, tasks: tuple[str, ...]) -> Bounds:
         """How far this worker has read the queue for these tasks."""
@@ -409,13 +433,13 @@ class PostgresStore(PostgresSchedules):
 
     def finish_attempts(self, endings: Sequence[Finish], logs: Sequence[NewLog] = (), tx: Any = None) -> set[JobId]:
         if tx is not None:
-            return run_inside(tx, self._steps.finish(endings, logs, self._now()))
-        finished = self._perform(
-            lambda session: drive(self._steps.finish(endings, logs, session.now), session.run_sql), single=not logs
-        )
-        if any(finish.transition.job is JobState.QUEUED for finish in endings):
-            self._notifier.call()
-        return finished
+            closed = run_inside(tx, self._steps.finish(endings, logs, self._now()))
+        else:
+            closed = self._perform(
+                lambda session: drive(self._steps.finish(endings, logs, session.now), session.run_sql), single=not logs
+            )
+            self._call_for(endings, closed)
+        return {JobId(job_id) for job_id, _ in closed}
 
     def open_attempts(self, worker: WorkerId) -> list[OpenAttempt]:
         rows = self._perform(lambda session: session.run("open_attempts", worker=worker))
@@ -453,10 +477,11 @@ class PostgresStore(PostgresSchedules):
         values = documents.endings(endings)
         rows = self._perform(lambda session: session.run("reclaim_attempts", **values), pool=self._reserved)
         self._notifier.call()
-        return {JobId(job_id) for (job_id,) in rows}
+        return {JobId(job_id) for job_id, _ in rows}
 
     def expire_jobs(self, limit: int) -> int:
-        ((count,),) = self._perform(lambda session: session.run("expire_jobs", limit=limit))
+        values = {"limit": limit, "state": "expired", "error": "it was not started before its deadline"}
+        ((count,),) = self._perform(lambda session: session.run("expire_jobs", **values))
         return int(count)
 
     def prune(self, retention: Retention, limit: int) -> int:

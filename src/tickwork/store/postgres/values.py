@@ -16,7 +16,7 @@ from tickwork.store.postgres import documents
 
 
 def as_claimed(row: Any) -> Claimed:
-    job_id, attempt, task, queue, priority, args, policy, run_at, now, failures, crashes, alone, tick, _, _ = row
+    job_id, attempt, task, queue, priority, args, policy, run_at, now, failures, crashes, alone, tick, *_ = row
     rules = codec.decode_policy(policy)
     what = (job_id, attempt, task, queue, priority, args.encode(), rules)
     return Claimed(*what, run_at, now, failures, crashes, alone, tick)

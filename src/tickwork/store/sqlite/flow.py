@@ -15,6 +15,7 @@ from tickwork.core.flow.admit import Passage
 from tickwork.core.flow.breaker import Breaker, end
 from tickwork.core.flow.flow import Flow, held_prefix, home_lane, lane_range, passage_of, read_lane, turnstile_name
 from tickwork.core.flow.gates import GATES, Gate
+from tickwork.core.flow.limits import Concurrency
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import Claimed
 from tickwork.store import codec, guarded
@@ -97,15 +98,17 @@ class SqliteGround:
             if stile.marker is not None and not self._transaction.run("is_waiting", (stile.marker[1],)):
                 stile = stile._replace(marker=None)
             if passage in picked:
-                stile = self._with_held(stile, passage, picked[passage])
+                stile = stile._replace(waiting=self._count_held(passage, picked[passage] + 1))
+            if isinstance(stile.rule, Concurrency) and stile.rule.in_order:
+                firsts = [(run_at, JobId(id)) for _, _, run_at, id in _heads(self._transaction, held_prefix(passage))]
+                stile = stile._replace(head=min(firsts, default=None))
             stiles[passage] = stile
         return stiles
 
-    def _with_held(self, stile: Stile, passage: Passage, picked: int) -> Stile:
+    def _count_held(self, passage: Passage, most: int) -> int:
         lane, until = lane_range(held_prefix(passage))
-        ((waiting,),) = self._transaction.run("count_held", {"lane": lane, "until": until, "limit": picked + 1})
-        firsts = [(run_at, JobId(job_id)) for _, _, run_at, job_id in _heads(self._transaction, lane)]
-        return stile._replace(waiting=waiting, head=min(firsts, default=None))
+        ((waiting,),) = self._transaction.run("count_held", {"lane": lane, "until": until, "limit": most})
+        return int(waiting)
 
     def apply(self, verdict: Verdict) -> None:
         transaction, now = self._transaction, self._transaction.now

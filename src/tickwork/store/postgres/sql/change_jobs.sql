@@ -45,7 +45,8 @@ wanted AS MATERIALIZED (
     GROUP  BY value ORDER BY value
 ),
 over AS MATERIALIZED (
-    SELECT w.n, f.*, j.key, j.queue, j.priority, j.task
+    SELECT w.n, f.*, j.key, coalesce(j.lane, j.queue) AS queue, j.task,
+           CASE WHEN position(':!' IN j.lane) > 0 THEN 5 ELSE j.priority END AS priority
     FROM   wanted w
     CROSS  JOIN LATERAL (
         SELECT f.job_id, f.attempt, f.attempt_state, f.worker, f.started_at, f.ended_at, f.error FROM tickwork.finished f
@@ -115,6 +116,18 @@ doomed AS MATERIALIZED (
     SELECT q.ctid AS place, q.job_id FROM tickwork.queue q
     WHERE  q.expires_at <= (SELECT now FROM clock) LIMIT %(limit)s::bigint
 ),
+-- include end_doomed
+
+-- :drop_jobs
+-- Those that a gate drops, if they still wait.
+WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
+doomed AS MATERIALIZED (
+    SELECT q.ctid AS place, q.job_id FROM tickwork.queue q
+    WHERE  q.job_id = ANY (ARRAY(SELECT value::uuid FROM json_array_elements_text(%(ids)s::json)))
+),
+-- include end_doomed
+
+-- :end_doomed
 locked_keys AS MATERIALIZED (
     SELECT k.key FROM tickwork.keys k WHERE k.job_id = ANY (ARRAY(SELECT d.job_id FROM doomed d)) ORDER BY k.key FOR UPDATE
 ),
@@ -129,7 +142,7 @@ ended AS (
 ),
 finished AS (
     INSERT INTO tickwork.finished (job_id, state, ended_at, run_at, attempt, failures, crashes, error)
-    SELECT e.job_id, 'expired', clock.now, e.run_at, e.attempt, e.failures, e.crashes, 'it was not started before its deadline'
+    SELECT e.job_id, %(state)s, clock.now, e.run_at, e.attempt, e.failures, e.crashes, %(error)s
     FROM   ended e CROSS JOIN clock
 ),
 -- include let_go_of_keys

@@ -1,7 +1,8 @@
 -- claim_jobs: from the queue to running, with the next attempt number.
 
 -- :claim_jobs
--- No row at all means that the lease is lost; one row without a job means that nothing is due.
+-- No row at all means that the lease is lost; one row without a job means that nothing is due, or that something has to
+-- be `guarded`: then this claim takes nothing, and another one, in steps, takes its place (see guarded.py).
 -- A place is one priority of one queue, with the job up to which it was read before (see bounds.py): what was claimed
 -- lies behind it, dead rows that are in the way of nobody. `picked` walks the places in the order of their urgency, first
 -- what is due now, then what is due within `ahead`. Each place is one range of the index, and rows are locked one by one
@@ -20,16 +21,22 @@ leased AS MATERIALIZED (
     SELECT w.id FROM tickwork.workers w
     WHERE  w.id = %(worker)s AND w.state IN ('running', 'draining') AND w.lease_until > (SELECT now FROM clock)
 ),
+guarded AS MATERIALIZED (
+    SELECT (
+        -- include is_guarded
+    ) AS now_is FROM clock
+),
 picked AS MATERIALIZED (
     SELECT span.phase, span.rank, due.*
     FROM (
         SELECT 0 AS phase, p.rank, p.queue, p.priority, p.after, p.after_id, clock.now AS until, clock.now
         FROM   leased CROSS JOIN clock CROSS JOIN place p
+        WHERE  NOT (SELECT now_is FROM guarded)
         UNION ALL
         SELECT 1, p.rank, p.queue, p.priority, clock.now, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid,
                clock.now + %(ahead_us)s::bigint * interval '1 microsecond', clock.now
         FROM   leased CROSS JOIN clock CROSS JOIN place p
-        WHERE  %(ahead_us)s::bigint > 0
+        WHERE  %(ahead_us)s::bigint > 0 AND NOT (SELECT now_is FROM guarded)
         ORDER  BY phase, rank
     ) span
     CROSS JOIN LATERAL (
@@ -63,7 +70,10 @@ started AS (
     FROM   taken t CROSS JOIN clock
 ),
 later AS MATERIALIZED (
-    SELECT CASE WHEN (SELECT count(*) FROM picked) < %(limit)s::bigint THEN (
+    SELECT CASE WHEN (SELECT count(*) FROM picked) < %(limit)s::bigint THEN least((
+        SELECT min(t.open_at) FROM tickwork.turnstiles t
+        WHERE  t.open_at > clock.now + %(ahead_us)s::bigint * interval '1 microsecond'
+    ), (
         SELECT min(next.run_at)
         FROM   place p
         CROSS  JOIN LATERAL (
@@ -72,13 +82,13 @@ later AS MATERIALIZED (
             AND    q.run_at > clock.now + %(ahead_us)s::bigint * interval '1 microsecond'
             ORDER  BY q.run_at LIMIT 1
         ) next
-    ) END AS run_at
+    )) END AS run_at
     FROM clock
 )
 SELECT t.job_id::text, t.attempt, t.task, t.queue, t.priority, j.args, j.policy, (extract(epoch FROM t.run_at) * 1000000)::bigint,
        (extract(epoch FROM clock.now) * 1000000)::bigint, t.failures, t.crashes, t.alone, j.tick, t.phase,
-       extract(epoch FROM later.run_at - clock.now)::float8
-FROM   leased CROSS JOIN clock CROSS JOIN later
+       extract(epoch FROM later.run_at - clock.now)::float8, guarded.now_is
+FROM   leased CROSS JOIN clock CROSS JOIN later CROSS JOIN guarded
 LEFT   JOIN (taken t CROSS JOIN LATERAL (SELECT * FROM tickwork.jobs j WHERE j.id = t.job_id OFFSET 0) j) ON true
 WHERE  (SELECT count(*) FROM holder) > 0 OR NOT EXISTS (SELECT FROM picked)
 ORDER  BY t.phase, t.rank, t.run_at, t.job_id

@@ -15,7 +15,7 @@ closed AS MATERIALIZED (
 ),
 -- include left_running
 -- include settled
-SELECT job_id::text FROM closed
+SELECT job_id::text, (SELECT count(*) FROM opened) > 0 FROM closed
 
 -- :left_running
 -- What was locked, one row for each ending, is deleted without a join. A join of the two is planned by what statistics
@@ -54,7 +54,7 @@ lost AS (
     WHERE  w.id = c.worker AND w.state <> 'ended'
 ),
 -- include settled
-SELECT job_id::text FROM closed
+SELECT job_id::text, (SELECT count(*) FROM opened) > 0 FROM closed
 
 -- :ending
     SELECT e.* FROM unnest(%(job_ids)s::text::uuid[], %(attempts)s::text::integer[], %(waits_us)s::text::bigint[], %(job_states)s::text::text[],
@@ -68,6 +68,7 @@ SELECT job_id::text FROM closed
     e.job_state, e.attempt_state, e.failures, e.crashes, e.delay_us, e.alone, e.result, e.error
 
 -- :settled
+-- include freed_holds
 -- Somebody was told that a `stopped` job is cancelled; that holds, whatever its attempt came to.
 ended AS MATERIALIZED (SELECT c.* FROM closed c WHERE c.stopped OR c.job_state <> 'queued'),
 again AS MATERIALIZED (SELECT c.* FROM closed c WHERE NOT c.stopped AND c.job_state = 'queued'),

@@ -50,6 +50,25 @@ coalesce(%(expires_at)s::timestamptz, due_at + %(expires_us)s::text::bigint * in
 WHERE  NOT EXISTS (SELECT FROM tickwork.jobs j WHERE j.id = a.id)
 -- include into_queue
 
+-- :insert_guarded_jobs
+-- As insert_missing_jobs, for jobs of which some have a flow.
+WITH new AS (
+    INSERT INTO tickwork.jobs
+           (id, task, queue, priority, args, policy, key, collection, labels, parent, trace, tick, lane, flow, created_at,
+            due_at, expires_at)
+    SELECT a.id, %(task)s::text, %(queue)s::text, %(priority)s::text::smallint, a.args, %(policy)s::text, a.key,
+           %(collection)s::text, %(labels)s::text, %(parent)s::text, %(trace)s::text, %(tick)s::text, a.lane, a.flow, now,
+           due_at,
+           -- include expiry
+    FROM   unnest(%(ids)s::text::uuid[], %(args)s::text::text[], %(keys)s::text::text[], %(lanes)s::text::text[],
+                  %(flows)s::text::text[]) AS a (id, args, key, lane, flow) CROSS JOIN
+    -- include due
+    WHERE  NOT EXISTS (SELECT FROM tickwork.jobs j WHERE j.id = a.id)
+    RETURNING id, task, coalesce(lane, queue) AS queue, CASE WHEN position(':!' IN lane) > 0 THEN 5 ELSE priority END AS priority,
+              key, created_at, due_at, expires_at
+),
+-- include from_new
+
 -- :into_jobs
 WITH new AS (
     INSERT INTO tickwork.jobs
@@ -64,6 +83,9 @@ WITH new AS (
 -- :into_queue
     RETURNING id, task, queue, priority, key, created_at, due_at, expires_at
 ),
+-- include from_new
+
+-- :from_new
 queued AS (
     INSERT INTO tickwork.queue (job_id, queue, priority, run_at, task, attempt, failures, crashes, alone, keyed, expires_at)
     SELECT id, queue, priority, greatest(due_at, created_at), task, 0, 0, 0, false, key IS NOT NULL, expires_at FROM new
@@ -96,7 +118,7 @@ wanted AS MATERIALIZED (
     SELECT a.*, due.at AS due_at, coalesce(a.expires_at, due.at + a.expires_us * interval '1 microsecond') AS expiry
     FROM   clock CROSS JOIN json_to_recordset(%(jobs)s::json) AS
            a (id uuid, task text, queue text, priority smallint, args text, policy text, collection text, labels text,
-              parent text, trace text, tick text, at timestamptz, delay_us bigint, expires_at timestamptz, expires_us bigint)
+              parent text, trace text, tick text, lane text, flow text, at timestamptz, delay_us bigint, expires_at timestamptz, expires_us bigint)
     CROSS  JOIN LATERAL (SELECT coalesce(a.at, clock.now + a.delay_us * interval '1 microsecond', clock.now)) AS due (at)
 ),
 waiting AS MATERIALIZED (
@@ -109,18 +131,20 @@ left_queue AS (
 ),
 queued AS (
     INSERT INTO tickwork.queue (job_id, queue, priority, run_at, task, attempt, failures, crashes, alone, keyed, expires_at)
-    SELECT w.id, w.queue, w.priority, greatest(w.due_at, clock.now), w.task, w.attempt, w.failures, w.crashes, w.alone,
-           w.keyed, w.expiry
+    SELECT w.id, coalesce(w.lane, w.queue), CASE WHEN position(':!' IN w.lane) > 0 THEN 5 ELSE w.priority END,
+           greatest(w.due_at, clock.now), w.task, w.attempt, w.failures, w.crashes, w.alone, w.keyed, w.expiry
     FROM   waiting w CROSS JOIN clock
     WHERE  (SELECT count(*) FROM left_queue) >= 0
 )
 -- They are there: each is found by its id, whatever statistics say of the table.
 INSERT INTO tickwork.jobs
-       (id, task, queue, priority, args, policy, collection, labels, parent, trace, tick, created_at, due_at, expires_at)
-SELECT w.id, w.task, w.queue, w.priority, w.args, w.policy, w.collection, w.labels, w.parent, w.trace, w.tick, clock.now,
-       w.due_at, w.expiry
+       (id, task, queue, priority, args, policy, collection, labels, parent, trace, tick, lane, flow, created_at, due_at,
+        expires_at)
+SELECT w.id, w.task, w.queue, w.priority, w.args, w.policy, w.collection, w.labels, w.parent, w.trace, w.tick, w.lane, w.flow,
+       clock.now, w.due_at, w.expiry
 FROM   waiting w CROSS JOIN clock
 ON CONFLICT (id) DO UPDATE SET
     task = excluded.task, queue = excluded.queue, priority = excluded.priority, args = excluded.args,
     policy = excluded.policy, due_at = excluded.due_at, expires_at = excluded.expires_at, collection = excluded.collection,
-    labels = excluded.labels, parent = excluded.parent, trace = excluded.trace, tick = excluded.tick
+    labels = excluded.labels, parent = excluded.parent, trace = excluded.trace, tick = excluded.tick,
+    lane = excluded.lane, flow = excluded.flow

@@ -1,0 +1,443 @@
+"""The verbs of flow control on PostgreSQL (see `store.flow`). The SQL is in sql/flow.sql.
+
+Each round of a guarded claim is one transaction. Rows of turnstiles are locked in the order of their names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+import msgspec
+
+from tickwork.core.flow.admit import Passage
+from tickwork.core.flow.breaker import Breaker, end
+from tickwork.core.flow.flow import Flow, held_prefix, home_lane, lane_range, passage_of, read_lane, turnstile_name
+from tickwork.core.flow.gates import GATES, Gate
+from tickwork.core.flow.limits import Concurrency, Slot
+from tickwork.core.ids import JobId, WorkerId, is_id
+from tickwork.core.job import LOWEST_PRIORITY, Claimed
+from tickwork.errors import LeaseLost, check
+from tickwork.store import codec, guarded
+from tickwork.store.codec import to_us
+from tickwork.store.flow import GateView, Hold, LimitView, Rule
+from tickwork.store.guarded import (
+    Applicant,
+    Asked,
+    Head,
+    Look,
+    Played,
+    Round,
+    Stile,
+    TurnKeeper,
+    Verdict,
+    Wish,
+    gate_passage,
+)
+from tickwork.store.postgres import documents
+from tickwork.store.postgres.adapters import Rows, Statement
+from tickwork.store.postgres.documents import array, text_array
+from tickwork.store.postgres.notifier import Notifier
+from tickwork.store.postgres.pool import Pool
+from tickwork.store.postgres.session import Session
+from tickwork.store.postgres.values import id_document, instant, utc
+
+T = TypeVar("T")
+
+_HOLDERS = 5
+_FORGOTTEN = 1000
+_TRIES = 3  # of locking a turnstile that is forgotten at the same moment
+
+
+class PostgresGround:
+    """A round of a guarded claim, inside a transaction."""
+
+    def __init__(
+        self, session: Session, sql: Mapping[str, str], worker: WorkerId, queues: Sequence[str], tasks: Sequence[str]
+    ) -> None:
+        self._session = session
+        self._sql = sql
+        self._worker = worker
+        self._queues = list(queues)
+        self._tasks = text_array(tasks)
+        self._now_us = 0
+        self.claimed: list[Claimed] = []
+
+    def _together(self, *wanted: tuple[str, dict[str, Any]]) -> list[Rows]:
+        """Run named statements in one round trip."""
+        statements: list[Statement] = [(self._sql[name], {"now": self._session.now, **v}) for name, v in wanted]
+        return self._session.run_together(statements)
+
+    def look(self) -> Look:
+        queues = {"queues": text_array(self._queues)}
+        places = [(queue, priority) for queue in self._queues for priority in range(LOWEST_PRIORITY + 1)]
+        plain = {
+            "places": text_array([queue for queue, _ in places]),
+            "priorities": array([priority for _, priority in places]),
+        }
+        most = {"limit": guarded.OPEN_LIMIT}
+        held, gates, weights, lanes, heads, empty, ((opens_at_us,),) = self._together(
+            ("hold_worker", {"worker": self._worker}),
+            ("gates_in_force", queues),
+            ("weights", {}),
+            ("lane_heads", {**queues, **most}),
+            ("plain_heads", plain),
+            ("empty_turnstiles", most),
+            ("next_opening", {}),
+        )
+        if not held:
+            raise LeaseLost(f"worker {self._worker} has no lease any more; it must register anew before it claims.")
+        self._now_us = held[0][0]
+        standing = [Head(*head) for head in heads]
+        ours = [one for one in lanes if read_lane(one[0]).queue in self._queues]
+        standing += [Head(lane, priority, run_us, codec.decode_rule(rule)) for lane, priority, run_us, rule in ours]
+        return Look(
+            self._now_us,
+            [GATES.decode(value.encode()) for (value,) in gates],
+            dict(weights),
+            standing,
+            [passage_of(name) for (name,) in empty],
+            opens_at_us,
+        )
+
+    def pick(self, wishes: Sequence[Wish]) -> list[Applicant]:
+        lanes = [read_lane(wish.lane) for wish in wishes]
+        asked = {
+            "groups": array([wish.group for wish in wishes]),
+            "of_groups": array([wish.of_group for wish in wishes]),
+            "lanes": text_array([wish.lane for wish in wishes]),
+            "priorities": array([wish.priority for wish in wishes]),
+            "mosts": array([wish.most for wish in wishes]),
+            "in_order": array([lane.in_order and lane.held_by is None for lane in lanes]),
+            "tasks": self._tasks,
+        }
+        (rows,) = self._together(("pick_places", asked))
+        return [_applicant(row) for row in rows]
+
+    def lock(
+        self, passages: Iterable[Passage], picked: Mapping[Passage, int], gates: Mapping[Passage, Gate]
+    ) -> dict[Passage, Stile]:
+        names = {turnstile_name(passage): passage for passage in passages}
+        if not names:
+            return {}
+        states = self._locked(names)
+        bounds = {"names": text_array(names), "bounds": text_array([one.limit for one in names.values()])}
+        mosts = array([picked[one] + 1 if one in picked else 0 for one in names.values()])
+        wanted = [("read_turnstiles", {**bounds, "mosts": mosts})]
+        wanted.append(("live_gates", {"gates": text_array([gate.name for gate in gates.values()])}))
+        rows, live_gates = self._together(*wanted)
+        live = {name for (name,) in live_gates}
+        stiles: dict[Passage, Stile] = {}
+        for name, rule, weight, waiting in rows:
+            gate = gates.get(names[name])
+            if gate is None or gate.name in live:
+                known = codec.decode_rule(rule) if gate is None else gate.pace
+                stiles[names[name]] = codec.stile(known, weight, states[name])._replace(waiting=waiting)
+        return self._with_firsts(stiles)
+
+    def _locked(self, names: Mapping[str, Passage]) -> dict[str, str | None]:
+        """Lock turnstiles, those that are not there after making them; return their states."""
+        states: dict[str, str | None] = {}
+        for _ in range(_TRIES):
+            missing = [name for name in names if name not in states]
+            if not missing:
+                break
+            wanted = {"names": text_array(missing), "bounds": text_array([names[name].limit for name in missing])}
+            _, rows = self._together(("touch_turnstiles", wanted), ("lock_turnstiles", {"names": wanted["names"]}))
+            states |= dict(rows)
+        check(len(states) == len(names), "Turnstiles are forgotten as quickly as they are made.")
+        return states
+
+    def _with_firsts(self, stiles: dict[Passage, Stile]) -> dict[Passage, Stile]:
+        """What sequences have to know: who is first of those that they hold, and whether the marked one still waits."""
+        lines = [passage for passage, one in stiles.items() if isinstance(one.rule, Concurrency) and one.rule.in_order]
+        if not lines:
+            return stiles
+        marked = [marker[1] for passage in lines if (marker := stiles[passage].marker) is not None]
+        names = text_array(map(turnstile_name, lines))
+        firsts, waiting = self._together(("held_firsts", {"names": names}), ("still_waiting", {"ids": array(marked)}))
+        still = {job_id for (job_id,) in waiting}
+        for name, run_us, job_id in firsts:
+            stiles[passage_of(name)] = stiles[passage_of(name)]._replace(head=(run_us, JobId(job_id)))
+        for passage in lines:
+            marker = stiles[passage].marker
+            if marker is not None and marker[1] not in still:
+                stiles[passage] = stiles[passage]._replace(marker=None)
+        return stiles
+
+    def apply(self, verdict: Verdict) -> None:
+        starts = [(one, one.home) for one, _ in verdict.starts]
+        moved = [one.row[-1] for one, _ in [*starts, *verdict.parks, *verdict.diverts]]
+        wanted: list[tuple[str, dict[str, Any]]] = []
+        if moved:
+            wanted.append(("leave_places", {"places": text_array(moved)}))
+        if starts:
+            which = {"worker": self._worker, "now_us": str(self._now_us)}
+            wanted.append(("start_picked", {**which, **_moves(starts)}))
+        holds = [(one, slot) for one, slots in verdict.starts for slot in slots]
+        if holds:
+            wanted.append(("take_holds", _holds(holds)))
+        diverts = [(one, _diverted(one, queue)) for one, queue in verdict.diverts]
+        parks = [*verdict.parks, *((one, values["lane"]) for one, values in diverts)]
+        wanted += [("divert_job", values) for _, values in diverts]
+        if parks:
+            wanted.append(("park_picked", _moves(parks)))
+        wanted += _turnstiles(verdict)
+        wanted += [("pass_on", {"name": name, "count": count}) for name, count in verdict.passed_on.items()]
+        if wanted:
+            self._together(*wanted)
+        self.claimed += [_claimed(one, self._now_us, one.job_id in verdict.probes) for one, _ in verdict.starts]
+
+
+class PostgresFlow:
+    """A part of PostgresStore. What it needs of the rest are its transactions, and a way to wake workers."""
+
+    _sql: dict[str, str]
+    _notifier: Notifier
+    _turns: dict[WorkerId, TurnKeeper]
+
+    def _perform(self, work: Callable[[Session], T], *, pool: Pool | None = None, single: bool = True) -> T:
+        raise NotImplementedError
+
+    # -- claims
+
+    def _claim_guarded(self, worker: WorkerId, tasks: Sequence[str], asked: Asked) -> tuple[list[Claimed], Played]:
+        """Claim in rounds, each a transaction. Raises LeaseLost."""
+        turns = self._turns.setdefault(worker, TurnKeeper())
+        claimed: list[Claimed] = []
+
+        def play(asked: Asked, hurry: bool) -> Round:
+            def play_inside(session: Session) -> tuple[Round, list[Claimed]]:
+                ground = PostgresGround(session, self._sql, worker, asked.queues, tasks)
+                return guarded.play(ground, asked, turns, hurry=hurry), ground.claimed
+
+            played, taken = self._perform(play_inside, single=False)
+            claimed.extend(taken)
+            if played.dropped:
+                values = {"ids": id_document(played.dropped), "state": "dropped", "error": "a gate dropped it"}
+                self._perform(lambda session: session.run("drop_jobs", **values))
+            return played
+
+        return claimed, guarded.play_rounds(play, asked)
+
+    # -- limits
+
+    def declare_limits(self, rules: Mapping[str, Rule]) -> None:
+        given = documents.document({"name": name, "rule": codec.encode_rule(rule)} for name, rule in rules.items())
+
+        def declare(session: Session) -> None:
+            changed = [name for (name,) in session.run("declare_limits", limits=given)]
+            if changed:
+                _open_bound(session, changed)
+
+        self._perform(declare, single=False)
+        self._notifier.call()
+
+    def set_limit(self, name: str, rule: Rule | None) -> bool:
+        def change(session: Session) -> bool:
+            if rule is not None:
+                session.run("override_limit", name=name, rule=codec.encode_rule(rule))
+            known = rule is not None or bool(session.run("reset_limit", name=name))
+            session.run("forget_limit", name=name)
+            _open_bound(session, [name])
+            return known
+
+        known = self._perform(change, single=False)
+        self._notifier.call()
+        return known
+
+    def limits(self) -> list[LimitView]:
+        rows = self._perform(lambda session: session.run("limits"))
+        return [
+            LimitView(name, codec.decode_rule(declared), codec.decode_rule(override), live, held)
+            for name, declared, override, live, held in rows
+        ]
+
+    # -- gates
+
+    def put_gate(self, gate: Gate) -> None:
+        values = {"name": gate.name, "value": GATES.encode(gate).decode(), "queue": gate.queue}
+
+        def put(session: Session) -> None:
+            session.run("put_gate", **values, until_us=gate.until_us)
+            _open_bound(session, [gate_passage(gate).limit])  # it may hold for less long than it did
+
+        self._perform(put, single=False)
+        self._notifier.call()
+
+    def lift_gates(self, selects: Mapping[str, str]) -> list[Gate]:
+        def lift(session: Session) -> list[Gate]:
+            found = [view.gate for view in _gates(session) if view.gate.selects == dict(selects)]
+            session.run("lock_bound", bounds=text_array([gate_passage(gate).limit for gate in found]))
+            session.run("delete_gates", names=text_array([gate.name for gate in found]))
+            _open_bound(session, [gate_passage(gate).limit for gate in found])
+            return found
+
+        lifted = self._perform(lift, single=False)
+        self._notifier.call()
+        return lifted
+
+    def gates(self) -> list[GateView]:
+        return self._perform(_gates)
+
+    # -- tenants
+
+    def set_weight(self, tenant: str, weight: int) -> None:
+        if weight == 1:
+            self._perform(lambda session: session.run("delete_weight", name=tenant))
+        else:
+            self._perform(lambda session: session.run("set_weight", name=tenant, weight=weight))
+
+    def weights(self) -> dict[str, int]:
+        return dict(self._perform(lambda session: session.run("weights")))
+
+    # -- what holds a job
+
+    def hold(self, job_id: JobId) -> Hold | None:
+        def read(session: Session) -> Hold | None:
+            rows = session.run("place_of", job_id=job_id)
+            passage = read_lane(rows[0][0]).held_by if rows else None
+            if passage is None:
+                return None
+            name = turnstile_name(passage)
+            ((open_at, rule),) = session.run("turnstile", name=name) or [(None, None)]
+            holders = session.run("holders", name=name)
+            lane, until = lane_range(held_prefix(passage))
+            ((ahead,),) = session.run("held_ahead", lane=lane, until=until, job_id=job_id)
+            gate = next((one.gate for one in _gates(session) if gate_passage(one.gate) == passage), None)
+            return Hold(
+                passage,
+                codec.decode_rule(rule) if gate is None else gate.pace,
+                gate,
+                instant(open_at),
+                sum(weight for _, weight in holders),
+                tuple(JobId(one) for one, _ in holders[:_HOLDERS]),
+                ahead,
+            )
+
+        return self._perform(read, single=False) if is_id(job_id) else None
+
+    # -- breakers
+
+    def end_probes(self, ends: Sequence[tuple[Passage, JobId, bool]]) -> None:
+        told: dict[Passage, list[tuple[JobId, bool]]] = {}
+        for passage, job_id, failed in ends:
+            told.setdefault(passage, []).append((job_id, failed))
+        for one in told.items():
+            self._perform(partial(_end_probes, told=one), single=False)
+        self._notifier.call()
+
+    # -- services
+
+    def open_turnstiles(self) -> int:
+        def tidy(session: Session) -> int:
+            session.run("forget_gates")
+            session.run("forget_holds")
+            opened = session.run("open_forgotten")
+            idle = session.run("idle_turnstiles", limit=_FORGOTTEN)
+            now_us = to_us(utc(session.run("now")[0][0]))
+            names = [name for name, state, rule in idle if codec.says_nothing(state, rule, now_us)]
+            session.run("forget_turnstiles", names=text_array(names))
+            return len(opened)
+
+        opened = self._perform(tidy, single=False)
+        if opened:
+            self._notifier.call()
+        return opened
+
+
+def _end_probes(session: Session, told: tuple[Passage, Sequence[tuple[JobId, bool]]]) -> None:
+    """Tell one breaker how attempts ended."""
+    passage, ends = told
+    name = turnstile_name(passage)
+    bounds = {"names": text_array([name]), "bounds": text_array([passage.limit])}
+    session.run("touch_turnstiles", **bounds)
+    ((_, state),) = session.run("lock_turnstiles", names=bounds["names"])
+    ((_, rule, _, _),) = session.run("read_turnstiles", **bounds, mosts="{0}")
+    now_us = to_us(utc(session.run("now")[0][0]))
+    stile = codec.stile(codec.decode_rule(rule), 0, state)
+    if not isinstance(stile.rule, Breaker):
+        return
+    after = stile.breaker
+    for job_id, failed in ends:
+        after = end(stile.rule, after, job_id, now_us, failed=failed)
+    if after is stile.breaker:
+        return
+    session.run("put_states", names=bounds["names"], states=text_array([codec.encode_state(after)]))
+    open_us = now_us if after.open_until_us is None else after.open_until_us
+    session.run("open_turnstile", name=name, open_us=open_us)
+
+
+def _open_bound(session: Session, bounds: Sequence[str]) -> None:
+    """Have what the turnstiles of these limits hold judged anew."""
+    session.run("lock_bound", bounds=text_array(bounds))
+    session.run("open_bound", bounds=text_array(bounds))
+
+
+def _gates(session: Session) -> list[GateView]:
+    return [
+        GateView(GATES.decode(value.encode()), utc(since), held, passed_on)
+        for value, since, passed_on, held in session.run("all_gates")
+    ]
+
+
+def _applicant(row: Any) -> Applicant:
+    job_id, _, task, lane, _, _, _, run_us, _, _, _, _, _, _, queue, collection, labels, flow, _ = row
+    about = (collection, codec.decode_labels(labels), codec.decode_flow(flow))
+    return Applicant(JobId(job_id), lane, run_us, task, queue, *about, row)
+
+
+def _claimed(one: Applicant, now_us: int, is_probe: bool) -> Claimed:
+    job_id, attempt, task, _, priority, args, policy, run_us, failures, crashes, alone, tick, *_ = one.row
+    what = (JobId(job_id), attempt, task, one.queue, priority, args.encode(), codec.decode_policy(policy))
+    return Claimed(*what, run_us, now_us, failures, crashes, alone, tick, one.flow, is_probe)
+
+
+def _moves(moved: Sequence[tuple[Applicant, str]]) -> dict[str, str]:
+    """Picked jobs with the lanes that they go to, as start_picked and park_picked take them."""
+    rows = [one.row for one, _ in moved]
+    return {
+        "ids": array([row[0] for row in rows]),
+        "attempts": array([row[1] for row in rows]),
+        "lanes": text_array([lane for _, lane in moved]),
+        "priorities": array([row[4] for row in rows]),
+        "tasks": text_array([row[2] for row in rows]),
+        "runs_us": array([row[7] for row in rows]),
+        "failures": array([row[8] for row in rows]),
+        "crashes": array([row[9] for row in rows]),
+        "alone": array([row[10] for row in rows]),
+        "keyed": array([row[12] for row in rows]),
+        "expires_us": array([row[13] for row in rows]),
+    }
+
+
+def _holds(holds: Sequence[tuple[Applicant, Slot]]) -> dict[str, str]:
+    return {
+        "names": text_array([turnstile_name(Passage(slot.limit, slot.key)) for _, slot in holds]),
+        "ids": array([one.job_id for one, _ in holds]),
+        "attempts": array([one.row[1] for one, _ in holds]),
+        "weights": array([slot.weight for _, slot in holds]),
+    }
+
+
+def _diverted(one: Applicant, queue: str) -> dict[str, Any]:
+    flow = msgspec.structs.replace(one.flow or Flow(), diverted=True)
+    lane = home_lane(queue, flow)
+    return {"id": one.job_id, "queue": queue, "lane": lane, "flow": codec.encode_flow(flow)}
+
+
+def _turnstiles(verdict: Verdict) -> list[tuple[str, dict[str, Any]]]:
+    wanted: list[tuple[str, dict[str, Any]]] = []
+    if verdict.states:
+        names, states = list(map(turnstile_name, verdict.states)), map(codec.encode_state, verdict.states.values())
+        wanted.append(("put_states", {"names": text_array(names), "states": text_array(states)}))
+    openings = {**verdict.opens, **dict.fromkeys(verdict.emptied)}
+    if openings:
+        values = {
+            "names": text_array(map(turnstile_name, openings)),
+            "waits": array([passage not in verdict.emptied for passage in openings]),
+            "opens_us": array(openings.values()),
+        }
+        wanted.append(("put_openings", values))
+    return wanted

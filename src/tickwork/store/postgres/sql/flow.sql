@@ -1,0 +1,342 @@
+-- Flow control: what stands in lanes, turnstiles and what they count, limits, gates and tenants.
+-- Rows of turnstiles are locked in the order of their names, after rows of the queue and of running, and before they are
+-- judged by. The lane of a job that turnstile T holds begins with ':T' and chr(31), which comes just before a blank.
+
+-- :is_guarded
+-- Whether plain claims have to stand back: a gate is in force, something held may start, or jobs with a flow are there.
+EXISTS (SELECT FROM tickwork.gates g WHERE (g.until_at IS NULL OR g.until_at > clock.now)
+        AND (g.queue IS NULL OR g.queue = ANY (%(queues)s::text[])))
+OR EXISTS (SELECT FROM tickwork.turnstiles t WHERE t.open_at <= clock.now)
+OR EXISTS (SELECT FROM unnest(%(queues)s::text[]) AS n (name) CROSS JOIN LATERAL (
+    SELECT FROM tickwork.queue q WHERE q.queue >= n.name || ':' AND q.queue < n.name || ';' LIMIT 1) AS lane)
+
+-- :hold_worker
+-- The lock keeps the reaper away until the claim is stored.
+SELECT (extract(epoch FROM clock.now) * 1000000)::bigint
+FROM   (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now) clock
+CROSS  JOIN LATERAL (
+    SELECT FROM tickwork.workers w WHERE w.id = %(worker)s AND w.state IN ('running', 'draining') AND w.lease_until > clock.now
+    FOR KEY SHARE
+) held
+
+-- :gates_in_force
+SELECT g.value FROM tickwork.gates g
+WHERE  (g.until_at IS NULL OR g.until_at > coalesce(%(now)s::timestamptz, clock_timestamp()))
+AND    (g.queue IS NULL OR g.queue = ANY (%(queues)s::text[]))
+
+-- :weights
+SELECT name, weight FROM tickwork.tenants
+
+-- :plain_heads
+SELECT p.queue, p.priority, (extract(epoch FROM head.run_at) * 1000000)::bigint
+FROM   unnest(%(places)s::text[], %(priorities)s::smallint[]) AS p (queue, priority)
+CROSS  JOIN LATERAL (
+    SELECT q.run_at FROM tickwork.queue q WHERE q.queue = p.queue AND q.priority = p.priority
+    ORDER  BY q.run_at, q.job_id LIMIT 1
+) head
+
+-- :lane_heads
+-- The first job of each priority of each lane of these queues, and of all lanes that open turnstiles hold; from one to the
+-- next, however many jobs stand in between.
+WITH RECURSIVE clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
+open AS MATERIALIZED (
+    SELECT t.name, (SELECT coalesce(l.override, l.declared) FROM tickwork.limits l WHERE l.name = t.bound) AS rule
+    FROM   tickwork.turnstiles t WHERE t.open_at <= (SELECT now FROM clock) ORDER BY t.open_at LIMIT %(limit)s::bigint
+),
+span AS MATERIALIZED (
+    SELECT n.name || ':' AS first, n.name || ';' AS until, NULL::text AS rule FROM unnest(%(queues)s::text[]) AS n (name)
+    UNION ALL
+    SELECT ':' || o.name || chr(31), ':' || o.name || ' ', o.rule FROM open o
+),
+head AS (
+    SELECT s.until, s.rule, q.queue, q.priority, q.run_at
+    FROM   span s
+    CROSS  JOIN LATERAL (
+        SELECT q.queue, q.priority, q.run_at FROM tickwork.queue q WHERE q.queue >= s.first AND q.queue < s.until
+        ORDER  BY q.queue, q.priority, q.run_at, q.job_id LIMIT 1
+    ) q
+    UNION ALL
+    SELECT h.until, h.rule, q.queue, q.priority, q.run_at
+    FROM   head h
+    CROSS  JOIN LATERAL (
+        SELECT q.queue, q.priority, q.run_at FROM tickwork.queue q
+        WHERE  (q.queue, q.priority) > (h.queue, h.priority) AND q.queue < h.until
+        ORDER  BY q.queue, q.priority, q.run_at, q.job_id LIMIT 1
+    ) q
+)
+SELECT queue, priority, (extract(epoch FROM run_at) * 1000000)::bigint, rule FROM head
+
+-- :empty_turnstiles
+SELECT t.name FROM tickwork.turnstiles t
+WHERE  t.open_at <= coalesce(%(now)s::timestamptz, clock_timestamp())
+AND    NOT EXISTS (
+    SELECT FROM tickwork.queue q WHERE q.queue >= ':' || t.name || chr(31) AND q.queue < ':' || t.name || ' ' OFFSET 0)
+LIMIT  %(limit)s::bigint
+
+-- :next_opening
+SELECT (extract(epoch FROM min(open_at)) * 1000000)::bigint FROM tickwork.turnstiles
+WHERE  open_at > coalesce(%(now)s::timestamptz, clock_timestamp())
+
+-- :pick_places
+-- Each group takes from its places in their order, until it has enough. From a lane in which order counts one claim at a
+-- time takes: another would pass by what this one has locked.
+WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
+wish AS MATERIALIZED (
+    SELECT w.* FROM unnest(%(groups)s::integer[], %(of_groups)s::bigint[], %(lanes)s::text[], %(priorities)s::smallint[],
+                           %(mosts)s::bigint[], %(in_order)s::boolean[])
+           WITH ORDINALITY AS w (grp, of_group, lane, priority, most, in_order, rank)
+    WHERE  NOT w.in_order OR pg_try_advisory_xact_lock(hashtextextended(w.lane, 7))
+),
+picked AS MATERIALIZED (
+    SELECT due.*
+    FROM   (SELECT DISTINCT w.grp, w.of_group FROM wish w ORDER BY w.grp) g
+    CROSS  JOIN LATERAL (
+        SELECT w.rank, q.*
+        FROM   (SELECT * FROM wish w WHERE w.grp = g.grp ORDER BY w.rank) w
+        CROSS  JOIN LATERAL (
+            SELECT q.ctid AS place, q.job_id, q.attempt + 1 AS attempt, q.task, q.queue AS lane, q.priority, q.run_at,
+                   q.failures, q.crashes, q.alone, q.keyed, q.expires_at
+            FROM   tickwork.queue q
+            WHERE  q.queue = w.lane AND q.priority = w.priority AND q.run_at <= (SELECT now FROM clock)
+            AND    q.task = ANY (%(tasks)s::text[]) AND (q.expires_at IS NULL OR q.expires_at > (SELECT now FROM clock))
+            ORDER  BY q.run_at, q.job_id
+            LIMIT  w.most
+            FOR UPDATE SKIP LOCKED
+        ) q
+        LIMIT  g.of_group
+    ) due
+)
+SELECT p.job_id::text, p.attempt, p.task, p.lane, p.priority, j.args, j.policy, (extract(epoch FROM p.run_at) * 1000000)::bigint,
+       p.failures, p.crashes, p.alone, j.tick, p.keyed, (extract(epoch FROM p.expires_at) * 1000000)::bigint, j.queue,
+       j.collection, j.labels, j.flow, p.place::text
+FROM   picked p CROSS JOIN LATERAL (SELECT * FROM tickwork.jobs j WHERE j.id = p.job_id OFFSET 0) j
+ORDER  BY p.rank, p.run_at, p.job_id
+
+-- :touch_turnstiles
+INSERT INTO tickwork.turnstiles (name, bound, waits)
+SELECT n.name, n.bound, false FROM unnest(%(names)s::text[], %(bounds)s::text[]) AS n (name, bound) ORDER BY n.name
+ON CONFLICT (name) DO NOTHING
+
+-- :lock_turnstiles
+SELECT t.name, t.state
+FROM   (SELECT n.name COLLATE "C" AS name FROM unnest(%(names)s::text[]) AS n (name) ORDER BY 1) n
+CROSS  JOIN LATERAL (SELECT t.name, t.state FROM tickwork.turnstiles t WHERE t.name = n.name FOR UPDATE) t
+
+-- :read_turnstiles
+-- Only once they are locked. What is live is counted from the attempts that run.
+SELECT n.name, (SELECT coalesce(l.override, l.declared) FROM tickwork.limits l WHERE l.name = n.bound),
+       coalesce((SELECT sum(h.weight) FROM tickwork.holds h WHERE h.turnstile = n.name
+                 AND EXISTS (SELECT FROM tickwork.running r WHERE r.job_id = h.job_id AND r.attempt = h.attempt OFFSET 0)), 0)::bigint,
+       CASE WHEN n.most > 0 THEN (SELECT count(*) FROM (
+           SELECT FROM tickwork.queue q WHERE q.queue >= ':' || n.name || chr(31) AND q.queue < ':' || n.name || ' '
+           LIMIT n.most) AS held) ELSE 0 END
+FROM   unnest(%(names)s::text[], %(bounds)s::text[], %(mosts)s::bigint[]) AS n (name, bound, most)
+
+-- :live_gates
+SELECT g.name FROM tickwork.gates g WHERE g.name = ANY (%(gates)s::text[])
+AND    (g.until_at IS NULL OR g.until_at > coalesce(%(now)s::timestamptz, clock_timestamp()))
+
+-- :held_firsts
+-- Who is first, by time, of those that each turnstile holds.
+WITH RECURSIVE head AS (
+    SELECT n.name, q.queue, q.priority, q.run_at, q.job_id
+    FROM   unnest(%(names)s::text[]) AS n (name)
+    CROSS  JOIN LATERAL (
+        SELECT q.* FROM tickwork.queue q WHERE q.queue >= ':' || n.name || chr(31) AND q.queue < ':' || n.name || ' '
+        ORDER  BY q.queue, q.priority, q.run_at, q.job_id LIMIT 1
+    ) q
+    UNION ALL
+    SELECT h.name, q.queue, q.priority, q.run_at, q.job_id
+    FROM   head h
+    CROSS  JOIN LATERAL (
+        SELECT q.* FROM tickwork.queue q WHERE (q.queue, q.priority) > (h.queue, h.priority) AND q.queue < ':' || h.name || ' '
+        ORDER  BY q.queue, q.priority, q.run_at, q.job_id LIMIT 1
+    ) q
+)
+SELECT DISTINCT ON (name) name, (extract(epoch FROM run_at) * 1000000)::bigint, job_id::text FROM head
+ORDER  BY name, run_at, job_id
+
+-- :still_waiting
+SELECT n.id::text FROM unnest(%(ids)s::uuid[]) AS n (id)
+WHERE  EXISTS (SELECT FROM tickwork.queue q WHERE q.job_id = n.id OFFSET 0)
+
+-- :leave_places
+DELETE FROM tickwork.queue q WHERE q.ctid = ANY (%(places)s::text::tid[])
+
+-- :start_picked
+INSERT INTO tickwork.running
+       (job_id, attempt, worker, queue, priority, task, run_at, claimed_at, failures, crashes, alone, keyed, expires_at)
+SELECT p.job_id, p.attempt, %(worker)s, p.lane, p.priority, p.task, 'epoch'::timestamptz + p.run_at_us * interval '1 microsecond',
+       'epoch'::timestamptz + %(now_us)s::text::bigint * interval '1 microsecond', p.failures, p.crashes, p.alone, p.keyed,
+       'epoch'::timestamptz + p.expires_us * interval '1 microsecond'
+FROM
+-- include picked
+
+-- :park_picked
+INSERT INTO tickwork.queue (job_id, queue, priority, run_at, task, attempt, failures, crashes, alone, keyed, expires_at)
+SELECT p.job_id, p.lane, p.priority, 'epoch'::timestamptz + p.run_at_us * interval '1 microsecond', p.task, p.attempt - 1,
+       p.failures, p.crashes, p.alone, p.keyed, 'epoch'::timestamptz + p.expires_us * interval '1 microsecond'
+FROM
+-- include picked
+
+-- :picked
+unnest(%(ids)s::text::uuid[], %(attempts)s::text::integer[], %(lanes)s::text::text[], %(priorities)s::text::smallint[],
+       %(tasks)s::text::text[], %(runs_us)s::text::bigint[], %(failures)s::text::integer[], %(crashes)s::text::integer[],
+       %(alone)s::text::boolean[], %(keyed)s::text::boolean[], %(expires_us)s::text::bigint[])
+AS p (job_id, attempt, lane, priority, task, run_at_us, failures, crashes, alone, keyed, expires_us)
+
+-- :take_holds
+INSERT INTO tickwork.holds (turnstile, job_id, attempt, weight)
+SELECT h.* FROM unnest(%(names)s::text[], %(ids)s::uuid[], %(attempts)s::integer[], %(weights)s::integer[]) AS h (name, id, attempt, weight)
+ON CONFLICT (turnstile, job_id) DO UPDATE SET attempt = excluded.attempt, weight = excluded.weight
+
+-- :put_states
+-- They are there and locked: each is found by its name, whatever statistics say of the table.
+INSERT INTO tickwork.turnstiles (name, bound, state, waits)
+SELECT n.name, '', n.state, false FROM unnest(%(names)s::text[], %(states)s::text[]) AS n (name, state)
+ON CONFLICT (name) DO UPDATE SET state = excluded.state
+
+-- :put_openings
+INSERT INTO tickwork.turnstiles (name, bound, waits, open_at)
+SELECT n.name, '', n.waits, 'epoch'::timestamptz + n.open_us * interval '1 microsecond'
+FROM   unnest(%(names)s::text[], %(waits)s::boolean[], %(opens_us)s::bigint[]) AS n (name, waits, open_us)
+ON CONFLICT (name) DO UPDATE SET waits = excluded.waits, open_at = excluded.open_at
+
+-- :divert_job
+UPDATE tickwork.jobs SET queue = %(queue)s, lane = %(lane)s, flow = %(flow)s WHERE id = %(id)s::uuid
+
+-- :pass_on
+UPDATE tickwork.gates g SET passed_on = g.passed_on + %(count)s::bigint WHERE g.name = %(name)s
+
+-- :freed_holds
+-- What ended jobs took of turnstiles is free. Whoever is just judging by one has its lock, and what they put aside is
+-- seen once that is had. Plain jobs have no colon in their lane, and take nothing.
+freed_holds AS (
+    DELETE FROM tickwork.holds h
+    WHERE  h.job_id = ANY (ARRAY(SELECT c.job_id FROM closed c WHERE position(':' IN c.queue) > 0))
+    RETURNING h.turnstile
+),
+locked_turnstiles AS MATERIALIZED (
+    SELECT t.name, t.waits
+    FROM   (SELECT DISTINCT f.turnstile AS name FROM freed_holds f ORDER BY 1) f
+    CROSS  JOIN LATERAL (SELECT t.name, t.waits FROM tickwork.turnstiles t WHERE t.name = f.name FOR UPDATE) t
+),
+opened AS (
+    UPDATE tickwork.turnstiles t SET open_at = least(t.open_at, (SELECT now FROM clock))
+    WHERE  t.name = ANY (ARRAY(SELECT l.name FROM locked_turnstiles l WHERE l.waits))
+    RETURNING t.name
+),
+
+-- :declare_limits
+INSERT INTO tickwork.limits AS l (name, declared)
+SELECT d.name, d.rule FROM json_to_recordset(%(limits)s::json) AS d (name text, rule text) ORDER BY d.name
+ON CONFLICT (name) DO UPDATE SET declared = excluded.declared WHERE l.declared IS DISTINCT FROM excluded.declared
+RETURNING l.name
+
+-- :override_limit
+INSERT INTO tickwork.limits AS l (name, override) VALUES (%(name)s, %(rule)s)
+ON CONFLICT (name) DO UPDATE SET override = excluded.override
+
+-- :reset_limit
+UPDATE tickwork.limits SET override = NULL WHERE name = %(name)s RETURNING name
+
+-- :forget_limit
+DELETE FROM tickwork.limits WHERE name = %(name)s AND declared IS NULL AND override IS NULL
+
+-- :lock_bound
+SELECT t.name FROM tickwork.turnstiles t WHERE t.bound = ANY (%(bounds)s::text[]) ORDER BY t.name FOR UPDATE
+
+-- :open_bound
+-- After lock_bound, so that it is seen what others were just putting aside.
+UPDATE tickwork.turnstiles t SET open_at = coalesce(%(now)s::timestamptz, clock_timestamp())
+WHERE  t.bound = ANY (%(bounds)s::text[]) AND t.waits
+
+-- :open_turnstile
+UPDATE tickwork.turnstiles t SET open_at = 'epoch'::timestamptz + %(open_us)s::bigint * interval '1 microsecond'
+WHERE  t.name = %(name)s AND t.waits
+
+-- :limits
+SELECT l.name, l.declared, l.override,
+       (SELECT coalesce(sum(h.weight), 0)::bigint FROM tickwork.turnstiles t
+        CROSS JOIN LATERAL (SELECT * FROM tickwork.holds h WHERE h.turnstile = t.name OFFSET 0) h
+        WHERE t.bound = l.name
+        AND   EXISTS (SELECT FROM tickwork.running r WHERE r.job_id = h.job_id AND r.attempt = h.attempt OFFSET 0)),
+       (SELECT count(*) FROM tickwork.turnstiles t CROSS JOIN LATERAL (
+            SELECT FROM tickwork.queue q WHERE q.queue >= ':' || t.name || chr(31) AND q.queue < ':' || t.name || ' ' OFFSET 0) q
+        WHERE t.bound = l.name AND t.waits)
+FROM   tickwork.limits l ORDER BY l.name
+
+-- :put_gate
+INSERT INTO tickwork.gates AS g (name, value, queue, until_at, since, passed_on)
+SELECT %(name)s, %(value)s, %(queue)s, 'epoch'::timestamptz + %(until_us)s::bigint * interval '1 microsecond',
+       coalesce(%(now)s::timestamptz, clock_timestamp()), 0
+ON CONFLICT (name) DO UPDATE SET value = excluded.value, until_at = excluded.until_at
+
+-- :delete_gates
+DELETE FROM tickwork.gates WHERE name = ANY (%(names)s::text[])
+
+-- :all_gates
+SELECT g.value, g.since, g.passed_on,
+       (SELECT count(*) FROM tickwork.queue q
+        WHERE q.queue >= ':gate:' || g.name || chr(30) || chr(31) AND q.queue < ':gate:' || g.name || chr(30) || ' ')
+FROM   tickwork.gates g
+WHERE  g.until_at IS NULL OR g.until_at > coalesce(%(now)s::timestamptz, clock_timestamp()) ORDER BY g.since, g.name
+
+-- :set_weight
+INSERT INTO tickwork.tenants (name, weight) VALUES (%(name)s, %(weight)s::integer)
+ON CONFLICT (name) DO UPDATE SET weight = excluded.weight
+
+-- :delete_weight
+DELETE FROM tickwork.tenants WHERE name = %(name)s
+
+-- :place_of
+SELECT q.queue FROM tickwork.queue q WHERE q.job_id = %(job_id)s::uuid
+
+-- :turnstile
+SELECT t.open_at, (SELECT coalesce(l.override, l.declared) FROM tickwork.limits l WHERE l.name = t.bound)
+FROM   tickwork.turnstiles t WHERE t.name = %(name)s
+
+-- :holders
+SELECT h.job_id::text, h.weight FROM tickwork.holds h
+WHERE  h.turnstile = %(name)s
+AND    EXISTS (SELECT FROM tickwork.running r WHERE r.job_id = h.job_id AND r.attempt = h.attempt OFFSET 0)
+ORDER  BY h.job_id
+
+-- :held_ahead
+SELECT count(*) FROM tickwork.queue q
+CROSS  JOIN (SELECT * FROM tickwork.queue o WHERE o.job_id = %(job_id)s::uuid) me
+WHERE  q.queue >= %(lane)s AND q.queue < %(until)s
+AND    (q.priority, q.run_at, q.job_id) < (me.priority, me.run_at, me.job_id)
+
+-- :open_forgotten
+-- Turnstiles that wait for a lease to end which nobody has: should their opening have been missed, this is it.
+WITH forgotten AS MATERIALIZED (
+    SELECT t.name FROM tickwork.turnstiles t
+    WHERE  t.waits AND t.open_at IS NULL
+    AND    NOT EXISTS (SELECT FROM tickwork.gates g WHERE 'gate:' || g.name = t.bound
+                       AND (g.until_at IS NULL OR g.until_at > coalesce(%(now)s::timestamptz, clock_timestamp())))
+    AND    NOT EXISTS (SELECT FROM tickwork.holds h WHERE h.turnstile = t.name
+                       AND EXISTS (SELECT FROM tickwork.running r WHERE r.job_id = h.job_id AND r.attempt = h.attempt OFFSET 0) OFFSET 0)
+    ORDER  BY t.name FOR UPDATE SKIP LOCKED
+)
+UPDATE tickwork.turnstiles t SET open_at = coalesce(%(now)s::timestamptz, clock_timestamp())
+WHERE  t.name = ANY (ARRAY(SELECT f.name FROM forgotten f))
+RETURNING t.name
+
+-- :forget_holds
+DELETE FROM tickwork.holds h
+WHERE  NOT EXISTS (SELECT FROM tickwork.running r WHERE r.job_id = h.job_id AND r.attempt = h.attempt OFFSET 0)
+
+-- :idle_turnstiles
+SELECT t.name, t.state, (SELECT coalesce(l.override, l.declared) FROM tickwork.limits l WHERE l.name = t.bound)
+FROM   tickwork.turnstiles t
+WHERE  NOT t.waits AND NOT EXISTS (SELECT FROM tickwork.holds h WHERE h.turnstile = t.name OFFSET 0)
+ORDER  BY t.name LIMIT %(limit)s::bigint FOR UPDATE SKIP LOCKED
+
+-- :forget_turnstiles
+-- Those that idle_turnstiles has locked; who is just about to hold one has not.
+DELETE FROM tickwork.turnstiles t WHERE t.name = ANY (%(names)s::text[])
+AND    NOT EXISTS (SELECT FROM tickwork.holds h WHERE h.turnstile = t.name OFFSET 0)
+
+-- :forget_gates
+DELETE FROM tickwork.gates WHERE until_at <= coalesce(%(now)s::timestamptz, clock_timestamp())
