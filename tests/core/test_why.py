@@ -7,8 +7,17 @@ from typing import Any
 
 import pytest
 
+from tickwork.core.flow.admit import Passage
+from tickwork.core.flow.breaker import breaker
+from tickwork.core.flow.flow import Flow
+from tickwork.core.flow.gates import Gate, read_gate
+from tickwork.core.flow.hold import Hold
+from tickwork.core.flow.limits import concurrency, rate, sequence
+from tickwork.core.flow.placement import read_offer
+from tickwork.core.flow.reading import to_us
 from tickwork.core.ids import JobId
 from tickwork.core.job import JobState, JobView, Policy, WorkerView
+from tickwork.core.schedule.zone import EPOCH
 from tickwork.core.why import RUNNABLE, explain, gist, runnable
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
@@ -126,6 +135,93 @@ def test_a_very_long_line_is_cut() -> None:
 def test_an_ended_job_without_an_error_just_says_how_it_ended(error: str | None) -> None:
     said = why(state=JobState.SUCCEEDED, attempt=1, ended_at=NOW, error=error)
     assert said == "it ended as succeeded at 2026-11-15 12:00:00 UTC after 1 attempt(s)"
+
+
+def held(rule: Any, key: str = "", gate: Gate | None = None, **changed: Any) -> str:
+    hold = Hold(Passage("stripe", key), rule, gate, None, 0, (), 0)
+    return explain(JOB, [WORKER], NOW, replace(hold, **changed))
+
+
+def a_gate(kind: str, **given: Any) -> Gate:
+    return read_gate(kind, {"task": "send", "by": "ada@host", **given}, to_us(NOW - EPOCH))
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        (
+            held(concurrency(2), "acme", live=2, holders=(JobId("7"), JobId("8")), ahead=1200),
+            "it waits for the limit 'stripe', 2 at once for 'acme': 2 taken, by 7, 8; 1,200 jobs wait ahead of it",
+        ),
+        (
+            held(sequence("k"), "acme", live=1, holders=(JobId("7"),), ahead=1),
+            "it waits for the limit 'stripe', one at a time, in order for 'acme': 1 taken, by 7; "
+            "1 job waits ahead of it",
+        ),
+        (held(concurrency(2)), "it waits for the limit 'stripe', 2 at once: it is about to be let through"),
+        (
+            held(rate("100/15m", burst=5), opens_at=NOW + 9 * MINUTE),
+            "it waits for the limit 'stripe', 100/15m, burst 5: it opens in 9m, at 2026-11-15 12:09:00 UTC",
+        ),
+        (held(rate("10/s"), opens_at=NOW), "it waits for the limit 'stripe', 10/s, burst 1: it opens now"),
+        (
+            held(breaker(), opens_at=NOW + MINUTE),
+            "it waits for the breaker 'stripe', 50 failures in 1m pause 5m: "
+            "one job tries in 1m, at 2026-11-15 12:01:00 UTC",
+        ),
+        (held(None), "it waited for the limit 'stripe', which is gone; it is about to be let through"),
+        (
+            held(rate("5/s"), gate=a_gate("slow", rate="5/s"), opens_at=NOW + MINUTE, ahead=2),
+            "the gate 'slow task=send' (by ada@host) slows it down to 5/s: it opens in 1m, at 2026-11-15 12:01:00 UTC; "
+            "2 jobs wait ahead of it",
+        ),
+        (
+            held(None, gate=a_gate("pause", until="1h", reason="the bank is closed")),
+            "the gate 'pause task=send' (by ada@host, the bank is closed) pauses it until 2026-11-15 13:00:00 UTC",
+        ),
+    ],
+)
+def test_what_holds_a_job_is_named_with_who_is_inside_and_when_it_opens(said: str, sentence: str) -> None:
+    assert said == sentence
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "sentence"),
+    [
+        ("pause", {}, "the gate 'pause task=send' (by ada@host) pauses it until somebody resumes it"),
+        ("drop", {}, "the gate 'drop task=send' (by ada@host) drops it; it is about to end as dropped"),
+        (
+            "divert",
+            {"to": "spare"},
+            "the gate 'divert task=send' (by ada@host) sends it to the queue 'spare'; it is about to go there",
+        ),
+    ],
+)
+def test_a_gate_that_would_hold_a_job_is_named_before_any_claim_met_it(
+    kind: str, given: dict[str, Any], sentence: str
+) -> None:
+    gates = [a_gate(kind, **given), a_gate("pause", task="other")]
+    assert explain(JOB, [WORKER], NOW, None, gates) == sentence
+    assert not runnable(JOB, NOW, None, gates)
+
+
+def test_gates_for_others_gates_that_ended_and_those_that_only_slow_down_keep_nothing() -> None:
+    gates = [a_gate("pause", tenant="acme"), a_gate("pause", until="1s"), a_gate("slow", rate="5/s")]
+    later = NOW + MINUTE
+    assert runnable(JOB, later, None, gates)
+    assert not runnable(replace(JOB, flow=Flow(tenant="acme")), later, None, gates)
+
+
+def test_needs_that_no_worker_offers_are_named_with_what_to_start() -> None:
+    needy = Flow(needs="cpu=2 gpu mem=8000000000 region:eu")
+    said = why(WORKER, flow=needy)
+    assert said == (
+        f"{RUNNABLE}, but no worker that knows its task has what it needs (cpu=2 gpu mem=8000000000 region:eu); "
+        f"start one with --label gpu --label region:eu --resource cpu=2,mem=8000000000"
+    )
+    able = replace(WORKER, offer=read_offer(["region:eu"], "cpu=4,mem=16GB,gpu=1"))
+    assert why(WORKER, able, flow=needy) == f"{RUNNABLE}, but no worker has taken it yet"
+    assert "all 2 slots of the 1 worker(s)" in why(WORKER, replace(able, running=2), flow=needy)
 
 
 def test_it_can_run_exactly_from_its_time_until_its_deadline() -> None:

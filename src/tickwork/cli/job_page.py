@@ -14,6 +14,7 @@ from rich.text import Text
 from tickwork.cli.escape import clean, clean_lines
 from tickwork.cli.output import about, ago, console, print_table, short_error, state_text, stored_json, utc
 from tickwork.core.duration import format_duration
+from tickwork.core.flow.flow import Flow
 from tickwork.core.job import AttemptView, JobView, WorkerView
 
 if TYPE_CHECKING:
@@ -66,8 +67,22 @@ def _facts(view: JobView, now: datetime) -> Iterator[tuple[str, str]]:
             yield name, value
     if view.labels:
         yield "labels", ", ".join(view.labels)
+    if view.flow is not None:
+        yield from _flow(view.flow)
     if view.discarded:
         yield "discarded", "yes: it is not among the dead letters any more"
+
+
+def _flow(flow: Flow) -> Iterator[tuple[str, str]]:
+    for name, value in (("tenant", flow.tenant), ("needs", flow.needs)):
+        if value:
+            yield name, value
+    limits = [
+        f"{limit}{f' for {key}' if key else ''}{f', weight {weight:,}' if weight > 1 else ''}"
+        for limit, key, weight in flow.slots
+    ]
+    if limits:
+        yield "limits", "; ".join(limits)
 
 
 def _retries(view: JobView) -> str:

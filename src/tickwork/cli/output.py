@@ -98,6 +98,8 @@ def stored_json(data: bytes) -> Any:
 def job_json(view: JobView) -> dict[str, Any]:
     """A job for programs. Its policy's durations end in their unit."""
     found: dict[str, Any] = plain(view)
+    if view.flow is not None:
+        found["flow"]["slots"] = [slot._asdict() for slot in view.flow.slots]
     policy = view.policy
     found["policy"] = plain(
         {

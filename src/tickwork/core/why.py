@@ -71,7 +71,7 @@ def _held(hold: Hold, now: datetime) -> str:
     """What a limit or a breaker holds a job for."""
     limit, key = hold.held_by
     under = f" for {key!r}" if key else ""
-    ahead = f"; {hold.ahead:,} wait ahead of it" if hold.ahead else ""
+    ahead = _ahead(hold)
     if hold.rule is None:
         return f"it waited for the limit {limit!r}, which is gone; it is about to be let through"
     what = f"{'breaker' if isinstance(hold.rule, Breaker) else 'limit'} {limit!r}, {hold.rule.said}{under}"
@@ -96,7 +96,7 @@ def _gated(gate: Gate, hold: Hold | None, now: datetime) -> str:
     """What a gate does to a job."""
     told = ", ".join(part for part in (f"by {gate.by}" if gate.by else "", gate.reason) if part)
     order = f"the gate {gate.name!r}{f' ({told})' if told else ''}"
-    ahead = f"; {hold.ahead:,} wait ahead of it" if hold is not None and hold.ahead else ""
+    ahead = "" if hold is None else _ahead(hold)
     match gate.kind:
         case "drop":
             return f"{order} drops it; it is about to end as dropped"
@@ -110,6 +110,12 @@ def _gated(gate: Gate, hold: Hold | None, now: datetime) -> str:
             until = None if gate.until_us is None else EPOCH + timedelta(microseconds=gate.until_us)
             ends = "until somebody resumes it" if until is None else f"until {_time(until)}"
             return f"{order} pauses it {ends}{ahead}"
+
+
+def _ahead(hold: Hold) -> str:
+    if hold.ahead <= 1:
+        return "; 1 job waits ahead of it" if hold.ahead else ""
+    return f"; {hold.ahead:,} jobs wait ahead of it"
 
 
 def _opens(hold: Hold, now: datetime) -> str:

@@ -19,6 +19,8 @@ from tickwork.core.flow.placement import NOTHING, Offer
 from tickwork.core.flow.stamp import Rule
 from tickwork.core.ids import JobId
 
+__all__ = ["FlowVerbs", "GateView", "Hold", "LimitView", "Reach", "Rule"]
+
 
 class Reach(msgspec.Struct, frozen=True):
     """What a worker can do for jobs with a flow: how many of them it may take now, and what it has left to give.

@@ -75,6 +75,10 @@ class TestSlots:
         ]
         assert slots(said(limit="stripe")) == [("stripe", "", 1)]
 
+    def test_a_job_of_a_sequence_is_marked_as_one(self) -> None:
+        found = [stamped(flow, {"account": 1}).flow for flow in (said(sequence="account"), said(limits=[ACCOUNT]))]
+        assert [flow is not None and flow.sequence for flow in found] == [True, False]
+
     def test_defaults_count_where_arguments_are_not_given(self) -> None:
         flow = msgspec.structs.replace(said(limits=[ACCOUNT]), defaults={"account": "house"})
         assert slots(flow) == [("task:sync#1", "house", 1)]

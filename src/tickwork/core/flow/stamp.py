@@ -18,7 +18,7 @@ from tickwork.core.flow.breaker import Breaker
 from tickwork.core.flow.debounce import Debounce, Throttle, options_of
 from tickwork.core.flow.flow import Flow
 from tickwork.core.flow.keys import key_text, parameter_of
-from tickwork.core.flow.limits import AnyLimit, Bound, LimitValue, Shared, Slot, slots_of
+from tickwork.core.flow.limits import AnyLimit, Bound, Concurrency, LimitValue, Shared, Slot, slots_of
 from tickwork.core.flow.stored import Form
 from tickwork.core.job import NewJob, TaskDefinition
 
@@ -93,7 +93,18 @@ def declared_rules(definitions: Iterable[TaskDefinition]) -> dict[str, Rule]:
 class Stamp:
     """Stamps the jobs of one task that share their options."""
 
-    __slots__ = ("_breaker", "_defaults", "_habit", "_labels", "_limits", "_needs", "_same", "_task", "_tenant")
+    __slots__ = (
+        "_breaker",
+        "_defaults",
+        "_habit",
+        "_is_sequence",
+        "_labels",
+        "_limits",
+        "_needs",
+        "_same",
+        "_task",
+        "_tenant",
+    )
 
     def __init__(
         self, task: str, flow: TaskFlow, queue: str, tenant: str | None, labels: Sequence[str], needs: str
@@ -101,6 +112,7 @@ class Stamp:
         self._task = task
         names = {limit.name for limit in flow.limits}  # a job passes a limit once
         self._limits = (*flow.limits, *(limit for limit in flow.queues.get(queue, ()) if limit.name not in names))
+        self._is_sequence = any(isinstance(limit, Concurrency) and limit.in_order for limit in self._limits)
         self._breaker = flow.breaker
         self._habit = flow.habit
         self._defaults = flow.defaults
@@ -129,7 +141,9 @@ class Stamp:
         if self._breaker is not None:
             key = key_text(self._breaker.key, arguments, self._tenant, self._labels)
             slots = (*slots, Slot(breaker_name(self._task), key, 1))
-        flow = Flow(slots, self._tenant, self._needs) if slots or self._tenant or self._needs else None
+        flow = None
+        if slots or self._tenant or self._needs:
+            flow = Flow(slots, self._tenant, self._needs, sequence=self._is_sequence)
         if self._habit is None:
             return {"flow": flow}
         return {"flow": flow, **options_of(self._habit, self._task, arguments, self._tenant, self._labels)}
