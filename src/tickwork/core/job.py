@@ -94,7 +94,8 @@ class NewJob(msgspec.Struct, frozen=True, gc=False):
 class Claimed(msgspec.Struct, frozen=True, gc=False):
     """A job that this worker now holds, with the number of the attempt that it may make.
 
-    There are many of these, so their instants are the store's microseconds since the epoch.
+    There are many of these, so their instants are the store's microseconds since the epoch. `is_probe`: a breaker wants
+    to know how it ends.
     """
 
     job_id: JobId
@@ -111,6 +112,7 @@ class Claimed(msgspec.Struct, frozen=True, gc=False):
     alone: bool
     tick: str | None = None
     flow: Flow | None = None
+    is_probe: bool = False
 
 
 @dataclass(frozen=True, slots=True)

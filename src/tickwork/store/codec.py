@@ -15,8 +15,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from tickwork.core.flow.breaker import Breaker, BreakerState
 from tickwork.core.flow.flow import Flow
+from tickwork.core.flow.limits import Concurrency, Rate
 from tickwork.core.flow.placement import Offer
+from tickwork.core.flow.stored import Form
 from tickwork.core.ids import JobId, is_id
 from tickwork.core.job import JobFilter, JobState, JobView, NewJob, Policy, TaskDefinition
 from tickwork.core.schedule.merge import merge
@@ -24,6 +27,8 @@ from tickwork.core.schedule.spec import Spec, decode_spec
 from tickwork.core.schedule.standing import Standing, Waiting
 from tickwork.core.schedule.tick import decode_tick
 from tickwork.errors import InvalidInput
+from tickwork.store.flow import Rule
+from tickwork.store.guarded import State, Stile
 from tickwork.store.schedules import ScheduleView, Seen
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -342,3 +347,46 @@ def calendar_in_use(name: str, schedule: str) -> InvalidInput:
     return InvalidInput(
         f"calendar {name!r} is heeded by schedule {schedule!r}, so it was not deleted. Change or delete that first."
     )
+
+
+# -- flow control
+
+RULES = Form("rule", msgspec.json.Decoder(Concurrency | Rate | Breaker))
+
+
+@lru_cache(maxsize=4096)
+def decode_rule(text: str | None) -> Rule | None:
+    return None if text is None else RULES.decode(text.encode())
+
+
+def encode_rule(rule: Rule) -> str:
+    return RULES.encode(rule).decode()
+
+
+def encode_state(state: State) -> str:
+    """The state of a turnstile: a rate's arrival, a breaker's state, or the place of a sequence's first job."""
+    return msgspec.json.encode(state).decode()
+
+
+def stile(rule: Rule | None, live: int, state: str | None) -> Stile:
+    """A turnstile with the state that goes with its rule; one that was of another rule says nothing."""
+    if state is None or rule is None:
+        return Stile(rule, live)
+    if isinstance(rule, Breaker):
+        return Stile(rule, live, breaker=_state_of(state, BreakerState, BreakerState()))
+    if isinstance(rule, Rate):
+        return Stile(rule, live, arrival_us=_state_of(state, int, 0))
+    return Stile(rule, live, marker=_state_of(state, tuple[int, str], None))
+
+
+def says_nothing(state: str | None, rule: str | None, now_us: int) -> bool:
+    """Whether the state of a turnstile is as good as none."""
+    known = stile(decode_rule(rule), 0, state)
+    return known.arrival_us <= now_us and known.breaker == BreakerState() and known.marker is None
+
+
+def _state_of(text: str, kind: Any, otherwise: Any) -> Any:
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except msgspec.ValidationError:
+        return otherwise

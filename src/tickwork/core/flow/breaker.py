@@ -38,7 +38,7 @@ def breaker(
     )
 
 
-class Breaker(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Breaker(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="breaker"):
     """When to open and for how long."""
 
     failures: int

@@ -7,6 +7,7 @@ a lane of that turnstile, out of everybody's way. (Names of queues have no colon
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import msgspec
@@ -16,32 +17,47 @@ from tickwork.core.flow.limits import Slot
 
 _KEY_SIGN = "\x1e"
 _HOME_SIGN = "\x1f"
+_ORDER_SIGN = "!"
+SEQUENCE_PRIORITY = 5
 
 
 class Flow(msgspec.Struct, frozen=True, omit_defaults=True):
     """The limits that a job passes, with their keys; whose it is; what it needs of a worker (see placement).
 
-    `diverted`: a gate has sent it to another queue, which happens once.
+    `sequence`: one of the limits wants its jobs in order. `diverted`: a gate has sent it to another queue, as happens
+    once.
     """
 
     slots: tuple[Slot, ...] = ()
     tenant: str | None = None
     needs: str = ""
+    sequence: bool = False
     diverted: bool = False
 
 
 class Lane(NamedTuple):
-    """The parts of a lane's name. `held_by`: the turnstile that holds the jobs in it."""
+    """The parts of a lane's name. `held_by`: the turnstile that holds the jobs in it.
+
+    In a lane `in_order` time alone counts, not priority, and one claim at a time takes from it.
+    """
 
     queue: str
     needs: str = ""
     tenant: str = ""
+    in_order: bool = False
     held_by: Passage | None = None
 
 
 def home_lane(queue: str, flow: Flow | None) -> str:
     """Return the lane of a job that nothing holds."""
-    return queue if flow is None else f"{queue}:{flow.needs}|{flow.tenant or ''}"
+    if flow is None:
+        return queue
+    return f"{queue}:{_ORDER_SIGN if flow.sequence else ''}{flow.needs}|{flow.tenant or ''}"
+
+
+def row_priority(priority: int, flow: Flow | None) -> int:
+    """Return the priority by which a job stands in its lane: in a sequence all are alike."""
+    return SEQUENCE_PRIORITY if flow is not None and flow.sequence else priority
 
 
 def held_lane(held_by: Passage, home: str) -> str:
@@ -65,6 +81,7 @@ def passage_of(name: str) -> Passage:
     return Passage(limit, key)
 
 
+@lru_cache(maxsize=4096)
 def read_lane(lane: str) -> Lane:
     """Return the parts of a lane's name."""
     held_by = None
@@ -73,7 +90,8 @@ def read_lane(lane: str) -> Lane:
         held_by = passage_of(name)
     queue, _, rest = lane.partition(":")
     needs, _, tenant = rest.partition("|")
-    return Lane(queue, needs, tenant, held_by)
+    in_order = needs.startswith(_ORDER_SIGN)
+    return Lane(queue, needs.removeprefix(_ORDER_SIGN), tenant, in_order, held_by)
 
 
 def lane_range(prefix: str) -> tuple[str, str]:

@@ -270,7 +270,10 @@ class PostgresStore(PostgresSchedules):
             return session.run("queues")
 
         rows = self._perform(count, single=False)
-        return [QueueView(name, *counts, instant(oldest)) for name, *counts, oldest in rows]
+        return [
+            QueueView(name, due, later, running, held, instant(oldest))
+            for name, due, later, running, held, oldest in rows
+        ]
 
     def workers(self) -> list[WorkerView]:
         rows = self._perform(lambda session: session.run("workers"))

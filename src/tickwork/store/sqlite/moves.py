@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from tickwork.core.flow.flow import Flow, home_lane, row_priority
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import LOWEST_PRIORITY, AttemptState, Claimed, JobState, NewJob
 from tickwork.core.outcome import Transition
@@ -26,13 +27,14 @@ SQL = load_statements("tickwork.store.sqlite")
 
 
 class Transaction:
-    """Named statements on a connection, at one instant of the store's clock."""
+    """Named statements on a connection, at one instant of the store's clock. `opened`: held jobs may start after it."""
 
-    __slots__ = ("connection", "now")
+    __slots__ = ("connection", "now", "opened")
 
     def __init__(self, connection: Connection, now: int) -> None:
         self.connection = connection
         self.now = now
+        self.opened = False
 
     def run(self, statement: str, values: Any = ()) -> list[Any]:
         return self.connection.run(SQL[statement], values)
@@ -86,10 +88,16 @@ def _insert_new(transaction: Transaction, jobs: Sequence[NewJob]) -> None:
             "insert_job",
             [(job.id, task, queue, priority, job.args.decode(), *rules, job.key, *around) for job in group],
         )
-        transaction.run_many(
-            "insert_queue",
-            [(queue, priority, run_at, job.id, task, int(job.key is not None), expires_at) for job in group],
-        )
+        rows = [(queue, priority, run_at, job.id, task, int(job.key is not None), expires_at) for job in group]
+        if any(job.flow for job in group):
+            rows = [_into_lane(transaction, job, row) for job, row in zip(group, rows, strict=True)]
+        transaction.run_many("insert_queue", rows)
+
+
+def _into_lane(transaction: Transaction, job: NewJob, row: tuple[Any, ...]) -> tuple[Any, ...]:
+    lane = home_lane(job.queue, job.flow)
+    transaction.run("stamp_job", (lane, codec.encode_flow(job.flow), job.id))
+    return (lane, row_priority(job.priority, job.flow), *row[2:])
 
 
 def _insert_keyed(transaction: Transaction, job: NewJob) -> JobId:
@@ -112,7 +120,10 @@ def _replace(transaction: Transaction, holder: JobId, job: NewJob) -> None:
         "job_id": holder,
         "task": job.task,
         "queue": job.queue,
+        "lane": home_lane(job.queue, job.flow),
+        "flow": codec.encode_flow(job.flow),
         "priority": job.priority,
+        "row_priority": row_priority(job.priority, job.flow),
         "run_at": run_at,
         "due_at": asked,
         "expires_at": expires_at,
@@ -133,21 +144,19 @@ def _replace(transaction: Transaction, holder: JobId, job: NewJob) -> None:
 
 def claim(
     transaction: Transaction, worker: WorkerId, queues: Sequence[str], tasks: Sequence[str], limit: int, ahead_us: int
-) -> Claims | None:
-    """Take what is due, and then what is due within `ahead_us`; None when the worker has no lease."""
+) -> Claims:
+    """Take what is due, and then what is due within `ahead_us`."""
     now = transaction.now
-    lease = transaction.run("worker_lease", (worker,))
-    if not lease or lease[0][0] <= now:
-        return None
     places = [(queue, priority) for queue in dict.fromkeys(queues) for priority in range(LOWEST_PRIORITY + 1)]
     asked = {"places": as_json(places), "tasks": as_json(tasks), "now": now}
     picked = pick(transaction, asked, limit, 0, now)
     if ahead_us and len(picked) < limit:
         picked += pick(transaction, asked, limit - len(picked), now, now + ahead_us)
     transaction.run_many("leave_queue", [(row[3], row[4], row[7], row[0]) for row in picked])
-    transaction.run_many("enter_running", [_running(row, worker, now) for row in picked])
+    transaction.run_many("enter_running", [running_row(row, row[3], worker, now) for row in picked])
     return Claims(
-        [_claimed(row, now) for row in picked], _next_due_s(transaction, asked, len(picked) < limit, ahead_us)
+        [claimed_row(row, row[3], now) for row in picked],
+        _next_due_s(transaction, asked, len(picked) < limit, ahead_us),
     )
 
 
@@ -156,15 +165,21 @@ def pick(transaction: Transaction, asked: dict[str, Any], limit: int, after: int
     return transaction.run("pick_due", {**asked, "limit": limit, "after": after, "until": until})
 
 
-def _running(row: Any, worker: WorkerId, now: int) -> tuple[Any, ...]:
-    job_id, attempt, task, queue, priority, _, _, run_at, failures, crashes, alone, _, keyed, expires_at = row
-    return (job_id, attempt, worker, queue, priority, task, run_at, now, failures, crashes, alone, keyed, expires_at)
+def has_lease(transaction: Transaction, worker: WorkerId) -> bool:
+    lease = transaction.run("worker_lease", (worker,))
+    return bool(lease) and lease[0][0] > transaction.now
 
 
-def _claimed(row: Any, now: int) -> Claimed:
-    job_id, attempt, task, queue, priority, args, policy, run_at, failures, crashes, alone, tick, _, _ = row
+def running_row(row: Any, lane: str, worker: WorkerId, now: int) -> tuple[Any, ...]:
+    """A picked job as it runs; `lane` is where it goes should it be queued again."""
+    job_id, attempt, task, _, priority, _, _, run_at, failures, crashes, alone, _, keyed, expires_at, *_ = row
+    return (job_id, attempt, worker, lane, priority, task, run_at, now, failures, crashes, alone, keyed, expires_at)
+
+
+def claimed_row(row: Any, queue: str, now: int, flow: Flow | None = None, is_probe: bool = False) -> Claimed:
+    job_id, attempt, task, _, priority, args, policy, run_at, failures, crashes, alone, tick, *_ = row
     what = (job_id, attempt, task, queue, priority, args.encode(), codec.decode_policy(policy))
-    return Claimed(*what, run_at, now, failures, crashes, alone == 1, tick)
+    return Claimed(*what, run_at, now, failures, crashes, alone == 1, tick, flow, is_probe)
 
 
 def _next_due_s(transaction: Transaction, asked: dict[str, Any], exhausted: bool, ahead_us: int) -> float | None:
@@ -204,7 +219,15 @@ def finish(transaction: Transaction, endings: Sequence[Finish], guard: str) -> d
     transaction.run_many("enter_finished", ended)
     transaction.run_many("enter_attempts", tried)
     transaction.run_many("enter_queue", queued)
+    _free_holds(transaction, [row[0] for row in rows if ":" in row[2]])
     return {JobId(job_id): row[7] for job_id, row in closed.items()}
+
+
+def _free_holds(transaction: Transaction, job_ids: Sequence[str]) -> None:
+    """What jobs took of limits is free; those that it held back may start."""
+    names = [name for (name,) in transaction.run("free_holds", (as_json(job_ids),))] if job_ids else []
+    if names and transaction.run("open_freed", {"names": as_json(names), "now": transaction.now}):
+        transaction.opened = True
 
 
 def cancelled(outcome: Transition) -> Transition:
@@ -253,6 +276,12 @@ def cancel(transaction: Transaction, job_id: JobId) -> bool:
     return bool(transaction.run("request_cancel", {"job_id": job_id, "now": transaction.now}))
 
 
+def drop(transaction: Transaction, job_id: JobId) -> None:
+    """End a job that a gate drops."""
+    for standing in transaction.run("dequeue", (job_id,)):
+        end_unstarted(transaction, job_id, JobState.DROPPED, standing, "a gate dropped it")
+
+
 def end_unstarted(
     transaction: Transaction, job_id: JobId, state: JobState, standing: Sequence[Any], error: str
 ) -> None:
@@ -270,7 +299,7 @@ def retry(transaction: Transaction, job_id: JobId, run_at: int) -> bool:
     rows = transaction.run("ended_job", (job_id,))
     if not rows:
         return False
-    attempt, attempt_state, worker, started_at, ended_at, error, _, queue, priority, task, key, _ = rows[0]
+    attempt, attempt_state, worker, started_at, ended_at, error, queue, priority, task, key, flow = rows[0]
     if key is not None:
         holder = transaction.run("key_holder", (key, transaction.now))
         if holder and holder[0][0] != job_id:
@@ -279,6 +308,7 @@ def retry(transaction: Transaction, job_id: JobId, run_at: int) -> bool:
     transaction.run("leave_finished", (job_id,))
     if attempt_state is not None:
         transaction.run("enter_attempts", (job_id, attempt, attempt_state, worker, started_at, ended_at, error))
-    place = (queue, priority, run_at, job_id, task, attempt)
+    stamp = codec.decode_flow(flow)
+    place = (home_lane(queue, stamp), row_priority(priority, stamp), run_at, job_id, task, attempt)
     transaction.run("enter_queue", (*place, 0, 0, 0, int(key is not None), None))
     return True

@@ -28,7 +28,7 @@ from tickwork.core.job import (
     WorkerView,
 )
 from tickwork.errors import LeaseLost, StoreError
-from tickwork.store import codec
+from tickwork.store import codec, guarded
 from tickwork.store.base import (
     Claims,
     Exchange,
@@ -43,11 +43,14 @@ from tickwork.store.base import (
     Worker,
 )
 from tickwork.store.codec import duration_us, from_us
+from tickwork.store.flow import Reach
+from tickwork.store.guarded import Asked, Round, TurnKeeper
 from tickwork.store.migrate import Migration
 from tickwork.store.sqlite import moves
 from tickwork.store.sqlite.clock import StoreClock
 from tickwork.store.sqlite.connection import is_stored_already
 from tickwork.store.sqlite.file import SqliteFile
+from tickwork.store.sqlite.flow import SqliteFlow, SqliteGround, is_guarded
 from tickwork.store.sqlite.moves import SQL, Transaction
 from tickwork.store.sqlite.schedules import SqliteSchedules
 from tickwork.store.sqlite.wake import PollOnlyWaiter, SocketWaiter, wake_all
@@ -56,13 +59,14 @@ _LOST_WORKERS_KEPT = timedelta(hours=1)
 _STUCK = timedelta(minutes=1)
 
 
-class SqliteStore(SqliteSchedules):
+class SqliteStore(SqliteSchedules, SqliteFlow):
     """The embedded store. Safe to use from many threads, and from many processes of one machine."""
 
     def __init__(self, path: str, *, driver: str = "apsw", clock: Clock | None = None, adopt: bool = False) -> None:
         self.url = f"sqlite:///{path}"
         self._clock = StoreClock(clock or SystemClock())
         self._file = SqliteFile(path, driver, adopt=adopt)
+        self._turns: dict[WorkerId, TurnKeeper] = {}
 
     # -- transactions
 
@@ -168,7 +172,10 @@ class SqliteStore(SqliteSchedules):
     def queues(self) -> list[QueueView]:
         with self._read() as transaction:
             rows = transaction.run("queues", {"now": transaction.now})
-        return [QueueView(name, *counts, _instant(oldest)) for name, *counts, oldest in rows]
+        return [
+            QueueView(name, due, later, running, held, _instant(oldest))
+            for name, due, later, running, held, oldest in rows
+        ]
 
     def workers(self) -> list[WorkerView]:
         with self._read() as transaction:
@@ -233,12 +240,42 @@ class SqliteStore(SqliteSchedules):
         tasks: Sequence[str],
         limit: int,
         ahead: timedelta = timedelta(0),
+        reach: Reach | None = None,
     ) -> Claims:
         with self._write() as transaction:
-            claims = moves.claim(transaction, worker, queues, tasks, limit, duration_us(ahead))
+            claims = self._claim(transaction, worker, queues, tasks, limit, ahead, reach)
             if claims is None:
                 raise LeaseLost(f"worker {worker} has no lease any more; it must register anew before it claims.")
         return claims
+
+    def _claim(
+        self,
+        transaction: Transaction,
+        worker: WorkerId,
+        queues: Sequence[str],
+        tasks: Sequence[str],
+        limit: int,
+        ahead: timedelta,
+        reach: Reach | None,
+    ) -> Claims | None:
+        """None when the worker has no lease."""
+        if not moves.has_lease(transaction, worker):
+            return None
+        queues = list(dict.fromkeys(queues))
+        if not is_guarded(transaction, queues):
+            return moves.claim(transaction, worker, queues, tasks, limit, duration_us(ahead))
+        ground = SqliteGround(transaction, worker, queues, tasks)
+        turns = self._turns.setdefault(worker, TurnKeeper())
+
+        def play(asked: Asked, hurry: bool) -> Round:
+            played = guarded.play(ground, asked, turns, hurry=hurry)
+            for job_id in played.dropped:
+                moves.drop(transaction, job_id)
+            return played
+
+        played = guarded.play_rounds(play, Asked(queues, limit, reach or Reach(limit)))
+        next_s = None if played.next_us is None else (played.next_us - transaction.now) / 1e6
+        return Claims(ground.claimed, next_s, 0.0 if played.is_cut_short else None)
 
     def exchange(
         self,
@@ -249,12 +286,13 @@ class SqliteStore(SqliteSchedules):
         tasks: Sequence[str],
         limit: int,
         ahead: timedelta = timedelta(0),
+        reach: Reach | None = None,
     ) -> Exchange:
         with self._write() as transaction:
             moves.append(transaction, logs)
             finished = set(moves.finish(transaction, endings, "leave_running"))
-            claims = moves.claim(transaction, worker, queues, tasks, limit, duration_us(ahead))
-        self._wake_for(endings)
+            claims = self._claim(transaction, worker, queues, tasks, limit, ahead, reach)
+        self._wake_for(endings, transaction)
         return Exchange(finished, claims)
 
     def due_tasks(self, queues: Sequence[str]) -> set[str]:
@@ -267,7 +305,7 @@ class SqliteStore(SqliteSchedules):
             moves.append(transaction, logs)
             finished = set(moves.finish(transaction, endings, "leave_running"))
         if tx is None:
-            self._wake_for(endings)
+            self._wake_for(endings, transaction)
         return finished
 
     def open_attempts(self, worker: WorkerId) -> list[OpenAttempt]:
@@ -352,8 +390,8 @@ class SqliteStore(SqliteSchedules):
         if self._file.wake_folder is not None:
             wake_all(self._file.wake_folder)
 
-    def _wake_for(self, endings: Sequence[Finish]) -> None:
-        if any(finish.transition.job is JobState.QUEUED for finish in endings):
+    def _wake_for(self, endings: Sequence[Finish], transaction: Transaction) -> None:
+        if transaction.opened or any(finish.transition.job is JobState.QUEUED for finish in endings):
             self._wake()
 
     def health(self) -> Health:

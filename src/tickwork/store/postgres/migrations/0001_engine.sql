@@ -219,15 +219,18 @@ CREATE TABLE tickwork.limits (
 );
 
 -- One key of a limit, or a gate. Whoever judges jobs by it, or ends one that it counts, locks its row first. `state` is
--- that of a rate or a breaker. `open_at` is when what it holds is worth judging anew; NULL: when a lease ends.
+-- that of a rate, a breaker or a sequence. `waits`: it holds jobs. `open_at` is when they are worth judging anew; NULL:
+-- when a lease ends.
 CREATE TABLE tickwork.turnstiles (
     name     text COLLATE "C" PRIMARY KEY,
     bound    text COLLATE "C" NOT NULL,
     state    text,
+    waits    boolean NOT NULL,
     open_at  timestamptz
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
 
 CREATE INDEX turnstiles_open ON tickwork.turnstiles (open_at) WHERE open_at IS NOT NULL;
+CREATE INDEX turnstiles_bound ON tickwork.turnstiles (bound);
 
 -- What running jobs take of turnstiles. A row counts while its attempt runs, whatever became of whoever ran it.
 CREATE TABLE tickwork.holds (

@@ -223,16 +223,18 @@ CREATE TABLE tickwork_limits (
     override   TEXT
 ) STRICT, WITHOUT ROWID;
 
--- One key of a limit, or a gate. `state` is that of a rate or a breaker. `open_at` is when what it holds is worth
--- judging anew; NULL: when a lease ends.
+-- One key of a limit, or a gate. `state` is that of a rate, a breaker or a sequence. `waits`: it holds jobs. `open_at` is
+-- when they are worth judging anew; NULL: when a lease ends.
 CREATE TABLE tickwork_turnstiles (
     name     TEXT PRIMARY KEY,
     bound    TEXT NOT NULL,
     state    TEXT,
+    waits    INTEGER NOT NULL,
     open_at  INTEGER
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX tickwork_turnstiles_open ON tickwork_turnstiles (open_at) WHERE open_at IS NOT NULL;
+CREATE INDEX tickwork_turnstiles_bound ON tickwork_turnstiles (bound);
 
 -- What running jobs take of turnstiles. A row counts while its attempt runs, whatever became of whoever ran it.
 CREATE TABLE tickwork_holds (

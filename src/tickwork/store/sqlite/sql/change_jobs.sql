@@ -17,8 +17,8 @@ INSERT INTO tickwork_finished (job_id, state, ended_at, run_at, attempt, failure
 UPDATE tickwork_queue SET run_at = min(run_at, :run_at) WHERE job_id = :job_id AND run_at > :now RETURNING job_id
 
 -- :ended_job
-SELECT f.attempt, f.attempt_state, f.worker, f.started_at, f.ended_at, f.error, f.crashes,
-       j.queue, j.priority, j.task, j.key, j.policy
+SELECT f.attempt, f.attempt_state, f.worker, f.started_at, f.ended_at, f.error,
+       j.queue, j.priority, j.task, j.key, j.flow
 FROM   tickwork_finished f JOIN tickwork_jobs j ON j.id = f.job_id
 WHERE  f.job_id = ? AND f.state <> 'succeeded'
 

@@ -1,0 +1,324 @@
+"""The verbs of flow control on one SQLite file (see `store.flow`). The SQL is in sql/flow.sql.
+
+Whoever writes is alone in the file, so nothing has to be locked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import msgspec
+
+from tickwork.core.flow.admit import Passage
+from tickwork.core.flow.breaker import Breaker, end
+from tickwork.core.flow.flow import Flow, held_prefix, home_lane, lane_range, passage_of, read_lane, turnstile_name
+from tickwork.core.flow.gates import GATES, Gate
+from tickwork.core.ids import JobId, WorkerId
+from tickwork.core.job import Claimed
+from tickwork.store import codec, guarded
+from tickwork.store.codec import from_us
+from tickwork.store.flow import GateView, Hold, LimitView, Rule
+from tickwork.store.guarded import Applicant, Head, Look, Stile, Verdict, Wish, gate_passage
+from tickwork.store.sqlite.moves import Transaction, as_json, claimed_row, running_row
+
+_HOLDERS = 5
+_FORGOTTEN = 1000
+
+
+def is_guarded(transaction: Transaction, queues: Sequence[str]) -> bool:
+    """Whether a plain claim of these queues has to stand back."""
+    ((answer,),) = transaction.run("is_guarded", {"queues": as_json(list(queues)), "now": transaction.now})
+    return bool(answer)
+
+
+class SqliteGround:
+    """A round of a guarded claim, inside a transaction."""
+
+    def __init__(self, transaction: Transaction, worker: WorkerId, queues: Sequence[str], tasks: Sequence[str]) -> None:
+        self._transaction = transaction
+        self._worker = worker
+        self._queues = list(queues)
+        self._tasks = as_json(list(tasks))
+        self.claimed: list[Claimed] = []
+
+    def look(self) -> Look:
+        transaction, now = self._transaction, self._transaction.now
+        gates = transaction.run("gates_in_force", {"now": now, "queues": as_json(self._queues)})
+        heads = self._plain_heads()
+        for queue in self._queues:
+            heads += [Head(*head[:3]) for head in _heads(transaction, f"{queue}:")]
+        empty = []
+        for name, rule in transaction.run("open_turnstiles", {"now": now, "limit": guarded.OPEN_LIMIT}):
+            held = _heads(transaction, held_prefix(passage_of(name)))
+            ours = [one for one in held if read_lane(one[0]).queue in self._queues]
+            heads += [Head(lane, priority, run_at, codec.decode_rule(rule)) for lane, priority, run_at, _ in ours]
+            if not held:
+                empty.append(passage_of(name))
+        ((opens_at,),) = transaction.run("next_opening", (now,))
+        weights = dict(transaction.run("weights"))
+        return Look(now, [GATES.decode(value.encode()) for (value,) in gates], weights, heads, empty, opens_at)
+
+    def _plain_heads(self) -> list[Head]:
+        heads: list[Head] = []
+        for queue in self._queues:
+            rows = _walk(self._transaction, queue, f"{queue}:")
+            heads += [Head(*row[:3]) for row in rows]
+        return heads
+
+    def pick(self, wishes: Sequence[Wish]) -> list[Applicant]:
+        picked: list[Applicant] = []
+        left = {wish.group: wish.of_group for wish in wishes}
+        for wish in wishes:
+            most = min(wish.most, left[wish.group])
+            if most <= 0:
+                continue
+            values = {"lane": wish.lane, "priority": wish.priority, "limit": most}
+            rows = self._transaction.run("pick_place", {**values, "tasks": self._tasks, "now": self._transaction.now})
+            left[wish.group] -= len(rows)
+            picked.extend(map(_applicant, rows))
+        return picked
+
+    def lock(
+        self, passages: Iterable[Passage], picked: Mapping[Passage, int], gates: Mapping[Passage, Gate]
+    ) -> dict[Passage, Stile]:
+        names = {turnstile_name(passage): passage for passage in passages}
+        if not names:
+            return {}
+        asked = {"names": as_json([(name, passage.limit) for name, passage in names.items()])}
+        live = dict(self._transaction.run("live_weights", asked))
+        stiles: dict[Passage, Stile] = {}
+        for name, state, rule in self._transaction.run("read_turnstiles", asked):
+            passage = names[name]
+            gate = gates.get(passage)
+            known = codec.decode_rule(rule) if gate is None else gate.pace
+            stile = codec.stile(known, live.get(name, 0), state)
+            if stile.marker is not None and not self._transaction.run("is_waiting", (stile.marker[1],)):
+                stile = stile._replace(marker=None)
+            if passage in picked:
+                stile = self._with_held(stile, passage, picked[passage])
+            stiles[passage] = stile
+        return stiles
+
+    def _with_held(self, stile: Stile, passage: Passage, picked: int) -> Stile:
+        lane, until = lane_range(held_prefix(passage))
+        ((waiting,),) = self._transaction.run("count_held", {"lane": lane, "until": until, "limit": picked + 1})
+        firsts = [(run_at, JobId(job_id)) for _, _, run_at, job_id in _heads(self._transaction, lane)]
+        return stile._replace(waiting=waiting, head=min(firsts, default=None))
+
+    def apply(self, verdict: Verdict) -> None:
+        transaction, now = self._transaction, self._transaction.now
+        moved = [one for one, _ in [*verdict.starts, *verdict.parks, *verdict.diverts]]
+        transaction.run_many("leave_queue", [(row[3], row[4], row[7], row[0]) for row in (one.row for one in moved)])
+        transaction.run_many(
+            "enter_running", [running_row(one.row, one.home, self._worker, now) for one, _ in verdict.starts]
+        )
+        holds = [(one, slot) for one, slots in verdict.starts for slot in slots]
+        passages = {Passage(slot.limit, slot.key) for _, slot in holds}
+        transaction.run_many("touch_turnstile", [(turnstile_name(one), one.limit) for one in passages])
+        transaction.run_many(
+            "take_holds",
+            [
+                (turnstile_name(Passage(slot.limit, slot.key)), one.job_id, one.row[1], slot.weight)
+                for one, slot in holds
+            ],
+        )
+        transaction.run_many("enter_queue", [_queue_row(one.row, lane) for one, lane in verdict.parks])
+        for one, queue in verdict.diverts:
+            self._divert(one, queue)
+        for passage, state in verdict.states.items():
+            named = {"name": turnstile_name(passage), "bound": passage.limit}
+            transaction.run("put_state", {**named, "state": codec.encode_state(state)})
+        openings = {**verdict.opens, **dict.fromkeys(verdict.emptied)}
+        for passage, open_at in openings.items():
+            waits = passage not in verdict.emptied
+            named = {"name": turnstile_name(passage), "bound": passage.limit}
+            transaction.run("put_opening", {**named, "waits": int(waits), "open_at": open_at})
+        for name, count in verdict.passed_on.items():
+            transaction.run("pass_on", {"name": name, "count": count})
+        self.claimed += [
+            claimed_row(one.row, one.queue, now, one.flow, one.job_id in verdict.probes) for one, _ in verdict.starts
+        ]
+
+    def _divert(self, one: Applicant, queue: str) -> None:
+        flow = msgspec.structs.replace(one.flow or Flow(), diverted=True)
+        lane = home_lane(queue, flow)
+        values = {"job_id": one.job_id, "queue": queue, "lane": lane, "flow": codec.encode_flow(flow)}
+        self._transaction.run("divert_job", values)
+        self._transaction.run("enter_queue", _queue_row(one.row, lane))
+
+
+class SqliteFlow:
+    """A part of SqliteStore. What it needs of the rest are its transactions, and a way to wake workers."""
+
+    def _write(self, tx: Any = None) -> AbstractContextManager[Transaction]:
+        raise NotImplementedError
+
+    def _read(self) -> AbstractContextManager[Transaction]:
+        raise NotImplementedError
+
+    def _wake(self) -> None:
+        raise NotImplementedError
+
+    # -- limits
+
+    def declare_limits(self, rules: Mapping[str, Rule]) -> None:
+        with self._write() as transaction:
+            for name, rule in sorted(rules.items()):
+                if transaction.run("declare_limit", {"name": name, "rule": codec.encode_rule(rule)}):
+                    transaction.run("open_bound", {"bound": name, "now": transaction.now})
+        self._wake()
+
+    def set_limit(self, name: str, rule: Rule | None) -> bool:
+        with self._write() as transaction:
+            if rule is not None:
+                known = True
+                transaction.run("override_limit", {"name": name, "rule": codec.encode_rule(rule)})
+            else:
+                known = bool(transaction.run("reset_limit", (name,)))
+                transaction.run("forget_limit", (name,))
+            transaction.run("open_bound", {"bound": name, "now": transaction.now})
+        self._wake()
+        return known
+
+    def limits(self) -> list[LimitView]:
+        with self._read() as transaction:
+            rows = transaction.run("limits")
+        return [
+            LimitView(name, codec.decode_rule(declared), codec.decode_rule(override), live, held)
+            for name, declared, override, live, held in rows
+        ]
+
+    # -- gates
+
+    def put_gate(self, gate: Gate) -> None:
+        passage = gate_passage(gate)
+        named = {"name": turnstile_name(passage), "bound": passage.limit}
+        with self._write() as transaction:
+            value = GATES.encode(gate).decode()
+            values = {"name": gate.name, "value": value, "queue": gate.queue, "until": gate.until_us}
+            transaction.run("put_gate", {**values, "now": transaction.now})
+            # What one of the same name holds already is judged anew: it may be for less long.
+            if transaction.run("turnstile", (named["name"],)):
+                transaction.run("open_bound", {"bound": passage.limit, "now": transaction.now})
+        self._wake()
+
+    def lift_gates(self, selects: Mapping[str, str]) -> list[Gate]:
+        with self._write() as transaction:
+            found = [view.gate for view in self._gates(transaction) if view.gate.selects == dict(selects)]
+            for gate in found:
+                transaction.run("delete_gate", (gate.name,))
+                transaction.run("open_bound", {"bound": gate_passage(gate).limit, "now": transaction.now})
+        self._wake()
+        return found
+
+    def gates(self) -> list[GateView]:
+        with self._read() as transaction:
+            return self._gates(transaction)
+
+    def _gates(self, transaction: Transaction) -> list[GateView]:
+        return [
+            GateView(GATES.decode(value.encode()), from_us(since), held, passed_on)
+            for value, since, passed_on, held in transaction.run("all_gates", (transaction.now,))
+        ]
+
+    # -- tenants
+
+    def set_weight(self, tenant: str, weight: int) -> None:
+        with self._write() as transaction:
+            if weight == 1:
+                transaction.run("delete_weight", (tenant,))
+            else:
+                transaction.run("set_weight", (tenant, weight))
+
+    def weights(self) -> dict[str, int]:
+        with self._read() as transaction:
+            return dict(transaction.run("weights"))
+
+    # -- what holds a job
+
+    def hold(self, job_id: JobId) -> Hold | None:
+        with self._read() as transaction:
+            rows = transaction.run("place_of", (job_id,))
+            passage = read_lane(rows[0][0]).held_by if rows else None
+            if passage is None:
+                return None
+            ((_, priority, run_at),) = rows
+            name = turnstile_name(passage)
+            ((open_at, rule),) = transaction.run("turnstile", (name,)) or [(None, None)]
+            holders = transaction.run("holders", (name,))
+            first, until = lane_range(held_prefix(passage))
+            place = {"priority": priority, "run_at": run_at, "job_id": job_id}
+            ((ahead,),) = transaction.run("held_ahead", {"lane": first, "until": until, **place})
+            gates = [one.gate for one in self._gates(transaction) if gate_passage(one.gate) == passage]
+        known = codec.decode_rule(rule) if not gates else gates[0].pace
+        return Hold(
+            passage,
+            known,
+            gates[0] if gates else None,
+            None if open_at is None else from_us(open_at),
+            sum(weight for _, weight in holders),
+            tuple(JobId(one) for one, _ in holders[:_HOLDERS]),
+            ahead,
+        )
+
+    # -- breakers
+
+    def end_probes(self, ends: Sequence[tuple[Passage, JobId, bool]]) -> None:
+        with self._write() as transaction:
+            for passage, job_id, failed in ends:
+                name = turnstile_name(passage)
+                asked = {"names": as_json([(name, passage.limit)])}
+                ((_, state, rule),) = transaction.run("read_turnstiles", asked)
+                stile = codec.stile(codec.decode_rule(rule), 0, state)
+                if not isinstance(stile.rule, Breaker):
+                    continue
+                after = end(stile.rule, stile.breaker, job_id, transaction.now, failed=failed)
+                if after is stile.breaker:
+                    continue
+                named = {"name": name, "bound": passage.limit}
+                transaction.run("put_state", {**named, "state": codec.encode_state(after)})
+                opens = transaction.now if after.open_until_us is None else after.open_until_us
+                transaction.run("open_bound_key", {"name": name, "open_at": opens})
+        self._wake()
+
+    # -- services
+
+    def open_turnstiles(self) -> int:
+        with self._write() as transaction:
+            now = transaction.now
+            transaction.run("forget_gates", (now,))
+            transaction.run("forget_holds")
+            opened = transaction.run("open_forgotten", {"now": now})
+            idle = transaction.run("idle_turnstiles", (_FORGOTTEN,))
+            says_nothing = [name for name, state, rule in idle if codec.says_nothing(state, rule, now)]
+            transaction.run("forget_turnstiles", (as_json(says_nothing),))
+        if opened:
+            self._wake()
+        return len(opened)
+
+
+def _walk(transaction: Transaction, lane: str, until: str) -> list[Any]:
+    """The first job of each priority of each lane from `lane` to before `until`."""
+    heads: list[Any] = []
+    at: tuple[str, int] = (lane, -1)
+    while rows := transaction.run("next_head", {"lane": at[0], "priority": at[1], "until": until}):
+        heads.append(rows[0])
+        at = (rows[0][0], rows[0][1])
+    return heads
+
+
+def _heads(transaction: Transaction, prefix: str) -> list[Any]:
+    return _walk(transaction, *lane_range(prefix))
+
+
+def _applicant(row: Any) -> Applicant:
+    job_id, _, task, lane, _, _, _, run_at, _, _, _, _, _, _, queue, collection, labels, flow = row
+    about = (collection, codec.decode_labels(labels), codec.decode_flow(flow))
+    return Applicant(JobId(job_id), lane, run_at, task, queue, *about, row)
+
+
+def _queue_row(row: Any, lane: str) -> tuple[Any, ...]:
+    job_id, attempt, task, _, priority, _, _, run_at, failures, crashes, alone, _, keyed, expires_at, *_ = row
+    return (lane, priority, run_at, job_id, task, attempt - 1, failures, crashes, alone, keyed, expires_at)

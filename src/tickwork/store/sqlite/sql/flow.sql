@@ -1,0 +1,173 @@
+-- Flow control: what stands in lanes, turnstiles and what they count, limits, gates and tenants.
+
+-- :is_guarded
+-- Whether plain claims have to stand back: a gate is in force, something held may start, or jobs with a flow are there.
+SELECT EXISTS (SELECT 1 FROM tickwork_gates g WHERE (g.until_at IS NULL OR g.until_at > :now)
+               AND (g.queue IS NULL OR g.queue IN (SELECT value FROM json_each(:queues))))
+    OR EXISTS (SELECT 1 FROM tickwork_turnstiles t WHERE t.open_at <= :now)
+    OR EXISTS (SELECT 1 FROM json_each(:queues) AS n CROSS JOIN tickwork_queue q ON q.queue >= n.value || ':' AND q.queue < n.value || ';')
+
+-- :gates_in_force
+SELECT g.value FROM tickwork_gates g WHERE (g.until_at IS NULL OR g.until_at > :now)
+AND    (g.queue IS NULL OR g.queue IN (SELECT value FROM json_each(:queues)))
+
+-- :weights
+SELECT name, weight FROM tickwork_tenants
+
+-- :open_turnstiles
+SELECT t.name, coalesce(l.override, l.declared) FROM tickwork_turnstiles t LEFT JOIN tickwork_limits l ON l.name = t.bound
+WHERE  t.open_at <= :now ORDER BY t.open_at LIMIT :limit
+
+-- :next_opening
+SELECT min(open_at) FROM tickwork_turnstiles WHERE open_at > ?
+
+-- :next_head
+-- The first job of the next priority or lane, in the order of lanes.
+SELECT queue, priority, run_at, job_id FROM tickwork_queue
+WHERE  (queue, priority) > (:lane, :priority) AND queue < :until ORDER BY queue, priority, run_at, job_id LIMIT 1
+
+-- :pick_place
+SELECT q.job_id, q.attempt + 1, q.task, q.queue, q.priority, j.args, j.policy, q.run_at, q.failures, q.crashes, q.alone, j.tick,
+       q.keyed, q.expires_at, j.queue, j.collection, j.labels, j.flow
+FROM   tickwork_queue q CROSS JOIN tickwork_jobs j ON j.id = q.job_id
+WHERE  q.queue = :lane AND q.priority = :priority AND q.run_at <= :now
+AND    q.task IN (SELECT value FROM json_each(:tasks)) AND (q.expires_at IS NULL OR q.expires_at > :now)
+ORDER  BY q.run_at, q.job_id LIMIT :limit
+
+-- :read_turnstiles
+-- `names` are those of turnstiles, each with that of its limit.
+SELECT json_extract(n.value, '$[0]'), t.state, coalesce(l.override, l.declared)
+FROM   json_each(:names) AS n
+LEFT   JOIN tickwork_turnstiles t ON t.name = json_extract(n.value, '$[0]')
+LEFT   JOIN tickwork_limits l ON l.name = json_extract(n.value, '$[1]')
+
+-- :live_weights
+-- What is live, counted from the attempts that run.
+SELECT h.turnstile, sum(h.weight)
+FROM   json_each(:names) AS n CROSS JOIN tickwork_holds h ON h.turnstile = json_extract(n.value, '$[0]')
+WHERE  EXISTS (SELECT 1 FROM tickwork_running r WHERE r.job_id = h.job_id AND r.attempt = h.attempt)
+GROUP  BY h.turnstile
+
+-- :count_held
+SELECT count(*) FROM (SELECT 1 FROM tickwork_queue WHERE queue >= :lane AND queue < :until LIMIT :limit)
+
+-- :is_waiting
+SELECT 1 FROM tickwork_queue WHERE job_id = ?
+
+-- :divert_job
+UPDATE tickwork_jobs SET queue = :queue, lane = :lane, flow = :flow WHERE id = :job_id
+
+-- :take_holds
+INSERT INTO tickwork_holds (turnstile, job_id, attempt, weight) VALUES (?, ?, ?, ?)
+ON CONFLICT (turnstile, job_id) DO UPDATE SET attempt = excluded.attempt, weight = excluded.weight
+
+-- :touch_turnstile
+INSERT INTO tickwork_turnstiles (name, bound, state, waits, open_at) VALUES (?, ?, NULL, false, NULL)
+ON CONFLICT (name) DO NOTHING
+
+-- :free_holds
+DELETE FROM tickwork_holds WHERE job_id IN (SELECT value FROM json_each(?)) RETURNING turnstile
+
+-- :open_freed
+UPDATE tickwork_turnstiles SET open_at = min(coalesce(open_at, :now), :now)
+WHERE  waits AND name IN (SELECT value FROM json_each(:names)) RETURNING name
+
+-- :put_state
+INSERT INTO tickwork_turnstiles (name, bound, state, waits, open_at) VALUES (:name, :bound, :state, false, NULL)
+ON CONFLICT (name) DO UPDATE SET state = excluded.state
+
+-- :put_opening
+INSERT INTO tickwork_turnstiles (name, bound, state, waits, open_at) VALUES (:name, :bound, NULL, :waits, :open_at)
+ON CONFLICT (name) DO UPDATE SET waits = excluded.waits, open_at = excluded.open_at
+
+-- :pass_on
+UPDATE tickwork_gates SET passed_on = passed_on + :count WHERE name = :name
+
+-- :declare_limit
+INSERT INTO tickwork_limits (name, declared, override) VALUES (:name, :rule, NULL)
+ON CONFLICT (name) DO UPDATE SET declared = excluded.declared WHERE declared IS NOT excluded.declared
+RETURNING name
+
+-- :override_limit
+INSERT INTO tickwork_limits (name, declared, override) VALUES (:name, NULL, :rule)
+ON CONFLICT (name) DO UPDATE SET override = excluded.override
+
+-- :reset_limit
+UPDATE tickwork_limits SET override = NULL WHERE name = ? RETURNING name
+
+-- :forget_limit
+DELETE FROM tickwork_limits WHERE name = ? AND declared IS NULL AND override IS NULL
+
+-- :open_bound
+UPDATE tickwork_turnstiles SET open_at = :now WHERE bound = :bound AND waits
+
+-- :open_bound_key
+UPDATE tickwork_turnstiles SET open_at = :open_at WHERE name = :name AND waits
+
+-- :limits
+SELECT l.name, l.declared, l.override,
+       (SELECT coalesce(sum(h.weight), 0) FROM tickwork_turnstiles t CROSS JOIN tickwork_holds h ON h.turnstile = t.name
+        WHERE t.bound = l.name AND EXISTS (SELECT 1 FROM tickwork_running r WHERE r.job_id = h.job_id AND r.attempt = h.attempt)),
+       (SELECT count(*) FROM tickwork_turnstiles t
+        CROSS JOIN tickwork_queue q ON q.queue >= ':' || t.name || char(31) AND q.queue < ':' || t.name || ' '
+        WHERE t.bound = l.name AND t.waits)
+FROM   tickwork_limits l ORDER BY l.name
+
+-- :put_gate
+INSERT INTO tickwork_gates (name, value, queue, until_at, since, passed_on) VALUES (:name, :value, :queue, :until, :now, 0)
+ON CONFLICT (name) DO UPDATE SET value = excluded.value, until_at = excluded.until_at
+
+-- :delete_gate
+DELETE FROM tickwork_gates WHERE name = ?
+
+-- :all_gates
+SELECT g.value, g.since, g.passed_on,
+       (SELECT count(*) FROM tickwork_queue q
+        WHERE q.queue >= ':gate:' || g.name || char(30) || char(31) AND q.queue < ':gate:' || g.name || char(30) || ' ')
+FROM   tickwork_gates g WHERE g.until_at IS NULL OR g.until_at > ? ORDER BY g.since, g.name
+
+-- :set_weight
+INSERT INTO tickwork_tenants (name, weight) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET weight = excluded.weight
+
+-- :delete_weight
+DELETE FROM tickwork_tenants WHERE name = ?
+
+-- :place_of
+SELECT queue, priority, run_at FROM tickwork_queue WHERE job_id = ?
+
+-- :turnstile
+SELECT t.open_at, coalesce(l.override, l.declared) FROM tickwork_turnstiles t LEFT JOIN tickwork_limits l ON l.name = t.bound
+WHERE  t.name = ?
+
+-- :holders
+SELECT h.job_id, h.weight FROM tickwork_holds h
+WHERE  h.turnstile = ? AND EXISTS (SELECT 1 FROM tickwork_running r WHERE r.job_id = h.job_id AND r.attempt = h.attempt)
+ORDER  BY h.job_id
+
+-- :held_ahead
+SELECT count(*) FROM tickwork_queue
+WHERE  queue >= :lane AND queue < :until AND (priority, run_at, job_id) < (:priority, :run_at, :job_id)
+
+-- :open_forgotten
+-- Turnstiles that wait for a lease to end which nobody has: should their opening have been missed, this is it.
+UPDATE tickwork_turnstiles AS t SET open_at = :now
+WHERE  t.waits AND t.open_at IS NULL
+AND    NOT EXISTS (SELECT 1 FROM tickwork_gates g WHERE 'gate:' || g.name = t.bound AND (g.until_at IS NULL OR g.until_at > :now))
+AND    NOT EXISTS (SELECT 1 FROM tickwork_holds h CROSS JOIN tickwork_running r ON r.job_id = h.job_id AND r.attempt = h.attempt
+                   WHERE h.turnstile = t.name)
+RETURNING name
+
+-- :forget_holds
+DELETE FROM tickwork_holds AS h
+WHERE  NOT EXISTS (SELECT 1 FROM tickwork_running r WHERE r.job_id = h.job_id AND r.attempt = h.attempt)
+
+-- :idle_turnstiles
+SELECT t.name, t.state, coalesce(l.override, l.declared) FROM tickwork_turnstiles t
+LEFT   JOIN tickwork_limits l ON l.name = t.bound
+WHERE  NOT t.waits AND NOT EXISTS (SELECT 1 FROM tickwork_holds h WHERE h.turnstile = t.name) LIMIT ?
+
+-- :forget_turnstiles
+DELETE FROM tickwork_turnstiles WHERE NOT waits AND name IN (SELECT value FROM json_each(?))
+
+-- :forget_gates
+DELETE FROM tickwork_gates WHERE until_at <= ?

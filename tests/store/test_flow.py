@@ -1,0 +1,483 @@
+"""Limits, sequences, gates, tenants and needs, as claims keep them: one promise a test, on both stores."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tests.store.builders import (
+    HOUR,
+    MINUTE,
+    a_job,
+    abandoned,
+    again,
+    insert_one,
+    reap,
+    register,
+    state_of,
+    states_of,
+    succeeded,
+)
+from tickwork.core.flow.admit import Passage
+from tickwork.core.flow.breaker import breaker
+from tickwork.core.flow.flow import Flow
+from tickwork.core.flow.gates import read_gate
+from tickwork.core.flow.limits import Slot, concurrency, rate, sequence
+from tickwork.core.flow.placement import Offer, read_needs, read_offer
+from tickwork.core.ids import JobId, WorkerId
+from tickwork.core.job import Claimed, JobState, NewJob
+from tickwork.store.base import Claims, Store
+from tickwork.store.codec import to_us
+from tickwork.store.flow import Reach
+from tickwork.testing import VirtualClock
+
+SECOND = timedelta(seconds=1)
+
+
+def limited(key: str = "", limit: str = "two", weight: int = 1, **changes: Any) -> NewJob:
+    return a_job(flow=Flow(slots=(Slot(limit, key, weight),)), **changes)
+
+
+def in_order(key: str, **changes: Any) -> NewJob:
+    return a_job(flow=Flow(slots=(Slot("line", key, 1),), sequence=True), **changes)
+
+
+def of_tenant(tenant: str, **changes: Any) -> NewJob:
+    return a_job(flow=Flow(tenant=tenant), **changes)
+
+
+def needing(**needs: Any) -> NewJob:
+    return a_job(flow=Flow(needs=read_needs(needs).text))
+
+
+def claims(
+    store: Store, worker: WorkerId, limit: int = 100, reach: Reach | None = None, queues: tuple[str, ...] = ("default",)
+) -> Claims:
+    return store.claim_jobs(worker, list(queues), ["t", "other"], limit, reach=reach)
+
+
+def take(store: Store, worker: WorkerId, limit: int = 100, **how: Any) -> list[Claimed]:
+    return claims(store, worker, limit, **how).jobs
+
+
+def ids(claimed: list[Claimed]) -> list[JobId]:
+    return [one.job_id for one in claimed]
+
+
+def gate(store: Store, kind: str, **given: Any) -> None:
+    store.put_gate(read_gate(kind, given, to_us(store.now())))
+
+
+# -- concurrency
+
+
+def test_no_more_than_the_limit_run_at_once_and_the_next_starts_when_one_ends(store: Store) -> None:
+    store.declare_limits({"two": concurrency(2)})
+    waiting = store.insert_jobs([limited() for _ in range(5)])
+    worker = register(store)
+    first = take(store, worker)
+    assert ids(first) == waiting[:2]
+    assert take(store, worker) == []
+    store.finish_attempts([succeeded(first[0])])
+    assert ids(take(store, worker)) == waiting[2:3]
+    store.finish_attempts([succeeded(first[1])])
+    assert ids(take(store, worker)) == waiting[3:4]
+    assert states_of(store, waiting).count(JobState.RUNNING) == 2
+
+
+def test_each_key_is_counted_apart_and_a_full_one_is_in_nobodys_way(store: Store) -> None:
+    store.declare_limits({"two": concurrency(2)})
+    a = store.insert_jobs([limited("a") for _ in range(50)])
+    b = store.insert_jobs([limited("b") for _ in range(2)])
+    plain = insert_one(store)
+    taken = ids(take(store, register(store)))
+    assert set(taken) == {*a[:2], *b, plain}
+
+
+def test_a_job_that_weighs_more_takes_more_and_light_ones_do_not_keep_it_out(store: Store) -> None:
+    store.declare_limits({"two": concurrency(4)})
+    worker = register(store)
+    light, heavy, late = store.insert_jobs([limited(), limited(weight=4), limited()])
+    first = take(store, worker)
+    assert ids(first) == [light]
+    store.finish_attempts([succeeded(first[0])])
+    second = take(store, worker)
+    assert ids(second) == [heavy]
+    store.finish_attempts([succeeded(second[0])])
+    assert ids(take(store, worker)) == [late]
+
+
+def test_what_a_lost_worker_held_is_free_when_it_is_reclaimed(store: Store, clock: VirtualClock) -> None:
+    store.declare_limits({"two": concurrency(2)})
+    waiting = store.insert_jobs([limited() for _ in range(4)])
+    take(store, register(store))
+    clock.advance(2 * MINUTE)
+    assert reap(store) == set(waiting[:2])
+    other = register(store)
+    assert len(take(store, other)) == 2
+    assert states_of(store, waiting).count(JobState.RUNNING) == 2
+
+
+def test_a_job_that_is_tried_again_gives_its_place_up_meanwhile(store: Store) -> None:
+    store.declare_limits({"two": concurrency(1)})
+    one, two = store.insert_jobs([limited(), limited()])
+    worker = register(store)
+    (first,) = take(store, worker)
+    store.finish_attempts([again(first, HOUR)])
+    assert ids(take(store, worker)) == [two]
+    assert state_of(store, one) is JobState.QUEUED
+
+
+def test_endings_and_claim_in_one_go_fill_the_place_at_once(store: Store) -> None:
+    store.declare_limits({"two": concurrency(1)})
+    waiting = store.insert_jobs([limited() for _ in range(3)])
+    worker = register(store)
+    (held,) = take(store, worker)
+    for expected in waiting[1:]:
+        done = store.exchange(worker, [succeeded(held)], (), ["default"], ["t"], 10)
+        assert done.claims is not None
+        (held,) = done.claims.jobs
+        assert held.job_id == expected
+
+
+def test_a_limit_that_is_raised_or_removed_lets_the_held_ones_through(store: Store) -> None:
+    store.declare_limits({"two": concurrency(1)})
+    waiting = store.insert_jobs([limited() for _ in range(6)])
+    worker = register(store)
+    assert len(take(store, worker)) == 1
+    store.set_limit("two", concurrency(3))
+    assert len(take(store, worker)) == 2
+    assert store.set_limit("two", None)
+    assert len(take(store, worker)) == 0
+    store.declare_limits({"two": concurrency(6)})
+    assert len(take(store, worker)) == 3
+    assert states_of(store, waiting) == [JobState.RUNNING] * 6
+
+
+def test_a_limit_that_nobody_declared_holds_nobody(store: Store) -> None:
+    store.insert_jobs([limited(limit="unknown") for _ in range(3)])
+    assert len(take(store, register(store))) == 3
+
+
+def test_a_job_waits_for_all_of_its_limits_and_holds_none_meanwhile(store: Store) -> None:
+    store.declare_limits({"one": concurrency(1), "two": concurrency(2)})
+    both = a_job(flow=Flow(slots=(Slot("one", "", 1), Slot("two", "", 1))))
+    store.insert_jobs([limited("", "one"), both, limited("", "two"), limited("", "two"), limited("", "two")])
+    taken = take(store, register(store))
+    assert Counter(slot.limit for one in taken if one.flow for slot in one.flow.slots) == {"one": 1, "two": 2}
+
+
+def test_nothing_limited_is_taken_beyond_the_free_slots(store: Store) -> None:
+    store.declare_limits({"two": concurrency(50)})
+    store.insert_jobs([limited() for _ in range(10)])
+    store.insert_jobs([a_job() for _ in range(10)])
+    taken = take(store, register(store), 20, reach=Reach(3))
+    assert sum(one.flow is not None for one in taken) == 3
+    assert sum(one.flow is None for one in taken) == 10
+
+
+def test_held_jobs_can_be_cancelled_and_expire(store: Store, clock: VirtualClock) -> None:
+    store.declare_limits({"two": concurrency(1)})
+    running, cancelled, expiring, last = store.insert_jobs(
+        [limited(), limited(), limited(expires_at=clock.now() + MINUTE / 4), limited()]
+    )
+    worker = register(store, lease=HOUR)
+    (held,) = take(store, worker)
+    assert store.cancel_jobs([cancelled]) == [cancelled]
+    clock.advance(MINUTE / 2)
+    assert store.expire_jobs(10) == 1
+    assert states_of(store, [running, cancelled, expiring]) == ["running", "cancelled", "expired"]
+    store.finish_attempts([succeeded(held)])
+    assert ids(take(store, worker)) == [last]
+
+
+def test_the_held_come_in_the_order_of_urgency_and_time(store: Store) -> None:
+    store.declare_limits({"two": concurrency(1)})
+    worker = register(store)
+    insert_one(store, limited())
+    (held,) = take(store, worker)
+    low, normal, urgent = store.insert_jobs([limited(priority=9), limited(priority=5), limited(priority=0)])
+    take(store, worker)
+    order = []
+    for _ in range(3):
+        store.finish_attempts([succeeded(held)])
+        (held,) = take(store, worker)
+        order.append(held.job_id)
+    assert order == [urgent, normal, low]
+
+
+# -- rates
+
+
+def test_a_rate_lets_so_many_start_and_says_when_the_next_may(store: Store, clock: VirtualClock) -> None:
+    store.declare_limits({"api": rate("10/s", burst=4)})
+    store.insert_jobs([limited(limit="api") for _ in range(20)])
+    worker = register(store)
+    first = claims(store, worker)
+    assert len(first.jobs) == 5
+    assert claims(store, worker).next_due_s == pytest.approx(0.1, abs=0.01)
+    clock.advance(timedelta(seconds=0.1))
+    assert len(take(store, worker)) == 1
+    clock.advance(SECOND)
+    assert len(take(store, worker)) == 5
+
+
+def test_a_rate_goes_on_counting_across_workers_and_failures(store: Store, clock: VirtualClock) -> None:
+    store.declare_limits({"api": rate("1/s", burst=0)})
+    store.insert_jobs([limited(limit="api") for _ in range(5)])
+    one, two = register(store), register(store)
+    (first,) = take(store, one)
+    assert take(store, two) == []
+    store.finish_attempts([again(first)])
+    assert take(store, two) == []
+    clock.advance(SECOND)
+    assert len(take(store, two)) == 1
+    assert take(store, one) == []
+
+
+# -- sequences
+
+
+def test_a_sequence_runs_one_at_a_time_in_the_order_of_time_whatever_the_priority(store: Store) -> None:
+    store.declare_limits({"line": sequence("k")})
+    worker = register(store)
+    waiting = store.insert_jobs([in_order("a", priority=priority) for priority in (9, 0, 5)])
+    other = insert_one(store, in_order("b"))
+    first = take(store, worker)
+    assert ids(first) == [waiting[0], other]
+    order = [first[0].job_id]
+    held = first[0]
+    for _ in range(2):
+        store.finish_attempts([succeeded(held)])
+        (held,) = take(store, worker)
+        order.append(held.job_id)
+    assert order == waiting
+
+
+def test_nobody_passes_the_first_of_a_sequence_while_something_else_holds_it(store: Store) -> None:
+    store.declare_limits({"line": sequence("k"), "two": concurrency(1)})
+    worker = register(store)
+    insert_one(store, limited())
+    (holder,) = take(store, worker)
+    both = a_job(flow=Flow(slots=(Slot("line", "a", 1), Slot("two", "", 1)), sequence=True))
+    first, second = store.insert_jobs([both, in_order("a")])
+    assert take(store, worker) == []
+    assert take(store, worker) == []
+    store.finish_attempts([succeeded(holder)])
+    (now_first,) = take(store, worker)
+    assert now_first.job_id == first
+    store.finish_attempts([succeeded(now_first)])
+    assert ids(take(store, worker)) == [second]
+
+
+# -- gates
+
+
+def test_a_pause_holds_what_it_names_and_nothing_else_until_it_is_lifted(store: Store) -> None:
+    gate(store, "pause", task="t", reason="the bank is closed", by="ada")
+    held = store.insert_jobs([a_job() for _ in range(30)])
+    other = insert_one(store, a_job("other"))
+    worker = register(store)
+    assert ids(take(store, worker, 5)) == [other]
+    (view,) = store.gates()
+    assert (view.held, view.gate.reason, view.gate.by) == (30, "the bank is closed", "ada")
+    assert [one.name for one in store.lift_gates({"task": "t"})] == ["pause task=t"]
+    assert ids(take(store, worker)) == held
+    assert store.gates() == []
+
+
+def test_a_pause_ends_by_itself(store: Store, clock: VirtualClock) -> None:
+    gate(store, "pause", queue="default", until="30s")
+    job_id = insert_one(store)
+    worker = register(store)
+    looked = claims(store, worker)
+    assert looked.jobs == []
+    assert claims(store, worker).next_due_s == pytest.approx(30, abs=1)
+    clock.advance(timedelta(seconds=31))
+    assert ids(take(store, worker)) == [job_id]
+    store.open_turnstiles()
+    assert store.gates() == []
+
+
+def test_a_drop_ends_what_it_names_and_counts_it(store: Store) -> None:
+    gate(store, "drop", collection="campaign-7")
+    dropped, kept = store.insert_jobs([a_job(collection="campaign-7"), a_job(collection="campaign-8")])
+    assert ids(take(store, register(store))) == [kept]
+    assert state_of(store, dropped) is JobState.DROPPED
+    (view,) = store.gates()
+    assert view.passed_on == 1
+
+
+def test_a_slow_gate_is_a_rate(store: Store, clock: VirtualClock) -> None:
+    gate(store, "slow", task="t", rate=rate("1/s", burst=0))
+    store.insert_jobs([a_job() for _ in range(3)])
+    worker = register(store)
+    assert len(take(store, worker)) == 1
+    assert take(store, worker) == []
+    clock.advance(SECOND)
+    assert len(take(store, worker)) == 1
+    store.lift_gates({"task": "t"})
+    assert len(take(store, worker)) == 1
+
+
+def test_a_divert_sends_jobs_to_another_queue_once(store: Store) -> None:
+    gate(store, "divert", task="t", to="spare")
+    gate(store, "divert", queue="spare", to="default")
+    job_id = insert_one(store)
+    worker = register(store)
+    assert take(store, worker) == []
+    (taken,) = take(store, worker, queues=("spare",))
+    assert (taken.job_id, taken.queue) == (job_id, "spare")
+    assert store.get_jobs([job_id])[job_id].queue == "spare"
+
+
+def test_what_runs_when_a_gate_comes_goes_on_and_its_retry_is_held(store: Store) -> None:
+    worker = register(store)
+    job_id = insert_one(store)
+    (running,) = take(store, worker)
+    gate(store, "pause", task="t")
+    store.finish_attempts([again(running)])
+    assert take(store, worker) == []
+    store.lift_gates({"task": "t"})
+    (second,) = take(store, worker)
+    assert (second.job_id, second.attempt) == (job_id, 2)
+
+
+# -- tenants
+
+
+def test_tenants_take_turns_however_much_one_of_them_has(store: Store) -> None:
+    store.insert_jobs([of_tenant("big") for _ in range(500)])
+    store.insert_jobs([of_tenant("small") for _ in range(10)])
+    taken = take(store, register(store), 20)
+    assert Counter(one.flow.tenant for one in taken if one.flow) == {"big": 10, "small": 10}
+
+
+def test_a_heavier_tenant_gets_as_many_more_turns(store: Store) -> None:
+    store.set_weight("gold", 3)
+    assert store.weights() == {"gold": 3}
+    for tenant in ("gold", "iron"):
+        store.insert_jobs([of_tenant(tenant) for _ in range(100)])
+    taken = take(store, register(store), 40)
+    assert Counter(one.flow.tenant for one in taken if one.flow) == {"gold": 30, "iron": 10}
+
+
+def test_turns_come_before_urgency_and_urgency_counts_within_a_tenant(store: Store) -> None:
+    urgent = store.insert_jobs([of_tenant("a", priority=0) for _ in range(2)])
+    low, high = store.insert_jobs([of_tenant("b", priority=9), of_tenant("b", priority=1)])
+    taken = ids(take(store, register(store), 2))
+    assert set(taken) == {urgent[0], high}
+    assert state_of(store, low) is JobState.QUEUED
+
+
+# -- needs
+
+
+def test_a_job_is_taken_only_by_a_worker_that_has_what_it_needs(store: Store) -> None:
+    (job_id,) = store.insert_jobs([needing(gpu=True)])
+    worker = register(store)
+    assert take(store, worker) == []
+    assert ids(take(store, worker, reach=Reach(5, Offer(frozenset({"gpu"}))))) == [job_id]
+
+
+def test_needs_that_fit_together_are_taken_and_the_others_stay(store: Store) -> None:
+    waiting = store.insert_jobs([needing(mem="5GB"), needing(mem="5GB"), needing(mem="3GB")])
+    taken = take(store, register(store), reach=Reach(5, read_offer(resources="mem=8GB")))
+    assert len(taken) == 2
+    assert {one.flow.needs for one in taken if one.flow} == {"mem=5000000000", "mem=3000000000"}
+    assert states_of(store, waiting).count(JobState.QUEUED) == 1
+
+
+# -- breakers
+
+
+def test_a_breaker_holds_everything_for_a_while_and_then_lets_one_try(store: Store, clock: VirtualClock) -> None:
+    store.declare_limits({"frail": breaker(failures=2, window="1m", pause="1m")})
+    passage = Passage("frail", "")
+    store.insert_jobs([limited(limit="frail") for _ in range(6)])
+    worker = register(store, lease=HOUR)
+    first = take(store, worker, 2)
+    store.end_probes([(passage, one.job_id, True) for one in first])
+    assert take(store, worker) == []
+    clock.advance(MINUTE + SECOND)
+    (probe,) = take(store, worker)
+    assert probe.is_probe
+    assert take(store, worker) == []
+    store.end_probes([(passage, probe.job_id, False)])
+    assert len(take(store, worker)) == 3
+
+
+# -- what is said of it
+
+
+def test_a_held_job_says_what_holds_it_who_is_inside_and_how_many_are_ahead(store: Store) -> None:
+    store.declare_limits({"two": concurrency(2)})
+    waiting = store.insert_jobs([limited("a") for _ in range(5)])
+    assert store.hold(waiting[4]) is None
+    take(store, register(store))
+    hold = store.hold(waiting[4])
+    assert hold is not None
+    assert (hold.held_by, hold.rule, hold.live) == (Passage("two", "a"), concurrency(2), 2)
+    assert (set(hold.holders), hold.ahead, hold.gate) == (set(waiting[:2]), 2, None)
+    assert store.hold(waiting[0]) is None
+
+
+def test_limits_are_listed_with_what_is_live_and_what_they_hold(store: Store) -> None:
+    store.declare_limits({"two": concurrency(2), "api": rate("5/s")})
+    store.set_limit("two", concurrency(3))
+    store.insert_jobs([limited(key) for key in "aaaaab"])
+    take(store, register(store))
+    api, two = store.limits()
+    assert (api.name, api.rule, api.live, api.held) == ("api", rate("5/s"), 0, 0)
+    assert (two.declared, two.rule, two.live, two.held) == (concurrency(2), concurrency(3), 4, 2)
+
+
+def test_a_queue_tells_what_is_held_apart_from_what_is_due(store: Store) -> None:
+    store.declare_limits({"two": concurrency(1)})
+    store.insert_jobs([*(limited() for _ in range(4)), a_job(queue="mail")])
+    take(store, register(store))
+    default, mail = store.queues()
+    assert (default.name, default.due, default.held, default.running) == ("default", 0, 3, 1)
+    assert (mail.name, mail.due, mail.held) == ("mail", 1, 0)
+
+
+# -- nothing is left behind
+
+
+def test_what_waits_for_a_lease_that_nobody_has_is_opened(store: Store, clock: VirtualClock) -> None:
+    store.declare_limits({"line": sequence("k"), "two": concurrency(1)})
+    worker = register(store, lease=HOUR)
+    insert_one(store, limited())
+    take(store, worker)
+    both = a_job(flow=Flow(slots=(Slot("line", "a", 1), Slot("two", "", 1)), sequence=True))
+    first, second = store.insert_jobs([both, in_order("a")])
+    assert take(store, worker) == []
+    store.cancel_jobs([first])  # nobody will hold the key after it, so no end opens it
+    store.open_turnstiles()
+    assert ids(take(store, worker)) == [second]
+
+
+def test_turnstiles_that_say_nothing_are_forgotten(store: Store, clock: VirtualClock) -> None:
+    store.declare_limits({"two": concurrency(1), "api": rate("10/s")})
+    worker = register(store, lease=HOUR)
+    store.insert_jobs([limited(str(key)) for key in range(20)] + [limited(str(key), "api") for key in range(20)])
+    store.finish_attempts([succeeded(one) for one in take(store, worker)])
+    clock.advance(MINUTE)
+    store.open_turnstiles()
+    assert store.limits()[0].live == 0
+    store.insert_jobs([limited("0"), limited("0")])
+    assert len(take(store, worker)) == 1
+
+
+def test_a_reclaimed_attempt_frees_what_it_held_once(store: Store, clock: VirtualClock) -> None:
+    store.declare_limits({"two": concurrency(1)})
+    insert_one(store, limited())
+    (lost,) = take(store, register(store))
+    clock.advance(2 * MINUTE)
+    reap(store)
+    (second,) = take(store, register(store))
+    assert store.finish_attempts([abandoned(lost)]) == set()
+    assert (store.limits()[0].live, second.attempt) == (1, 2)
