@@ -397,7 +397,7 @@ def test_the_time_limit_of_a_call_is_the_smallest_of_its_jobs(app: Tickwork, kin
 def test_a_call_that_stands_behind_slow_work_is_given_back_whole(app: Tickwork) -> None:
     go_on = threading.Event()
 
-    @app.task(batch=batch(max=10, wait="300ms"))
+    @app.task(batch=batch(max=10, wait="1s"))
     def many(numbers: list[int]) -> list[int]:
         return [len(numbers)] * len(numbers)
 
