@@ -394,6 +394,30 @@ def test_the_time_limit_of_a_call_is_the_smallest_of_its_jobs(app: Tickwork, kin
             assert [one.state for one in job.attempts()] == ["timed_out"]
 
 
+def test_a_call_that_stands_behind_slow_work_is_given_back_whole(app: Tickwork) -> None:
+    go_on = threading.Event()
+
+    @app.task(batch=batch(max=10, wait="1s"))
+    def many(numbers: list[int]) -> list[int]:
+        return [len(numbers)] * len(numbers)
+
+    @app.task
+    def slow() -> None:
+        go_on.wait(20)
+
+    with app.worker(concurrency=1):
+        jobs = many.enqueue_many(rows(4))
+        eventually(lambda: all(job.state == "running" for job in jobs))
+        blocks = slow.enqueue()
+        eventually(lambda: [job.state for job in jobs] == ["queued"] * 4, what="its only thread is taken")
+        go_on.set()
+        blocks.result(timeout=10)
+        assert results(jobs) == [4] * 4
+    for job in jobs:
+        assert [one.state for one in job.attempts()] == ["released", "succeeded"]
+        assert job.view.failures == 0
+
+
 # -- what is refused
 
 
