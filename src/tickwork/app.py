@@ -131,6 +131,14 @@ class Tickwork(FlowCalls, TaskRegistry):
         known = self.tasks.get(name)
         return known if known is not None else _by_name(self, name, self.store.task_definition(name))
 
+    def broadcast(self, task: str | Task[Any, Any], /, *args: Any, **kwargs: Any) -> list[Job]:
+        """Run a task once on each worker that lives and could run it: `app.broadcast(reload_prices)`.
+
+        Returns a job for each. Its handler finds which of how many it is in `current_job().broadcast`. With options:
+        `reload_prices.options(expires="1m").broadcast()`.
+        """
+        return self.named(task).broadcast(*args, **kwargs)
+
     def job(self, id: str | Job | None = None, *, key: str | None = None) -> Job | None:
         """The job with this id, or the one that holds (else last held) this key; None when there is none."""
         return self.client.job(None if id is None else _job_id(id), key=key)
@@ -158,6 +166,7 @@ class Tickwork(FlowCalls, TaskRegistry):
         """A transaction of your own on the store: pass it as `tx=`; it commits when the block ends well."""
         return self.store.connection()
 
+    broadcast_async = twin(broadcast)
     job_async = twin(job)
     jobs_async = twin(jobs)
     cancel_async = twin(cancel)

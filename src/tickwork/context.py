@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from tickwork.core import payload
+from tickwork.core.flow.flow import Broadcast
 from tickwork.core.ids import JobId
 from tickwork.core.schedule.tick import Tick
 from tickwork.errors import InvalidInput, NoCurrentJob
@@ -30,6 +31,9 @@ class Link(Protocol):
 
     @property
     def queue(self) -> str: ...
+
+    @property
+    def broadcast(self) -> Broadcast | None: ...
 
     def tick(self) -> Tick | None: ...
 
@@ -104,6 +108,11 @@ class CurrentJob:
     @property
     def queue(self) -> str:
         return self._link.queue
+
+    @property
+    def broadcast(self) -> Broadcast | None:
+        """Which of how many workers this is, `index` of `total`, where the job came by `app.broadcast`."""
+        return self._link.broadcast
 
     @property
     def scheduled_for(self) -> datetime:

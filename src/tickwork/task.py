@@ -18,6 +18,7 @@ from tickwork.context import current_or_none
 from tickwork.core import payload
 from tickwork.core.batch_hints import check_batch_handler
 from tickwork.core.flow.batch import Batch
+from tickwork.core.flow.broadcast import EXPIRES, addressed, addressees
 from tickwork.core.flow.declare import bare, read_task_flow, split_flow
 from tickwork.core.flow.limits import AnyLimit, Bound, Shared, read_limits
 from tickwork.core.flow.stamp import NO_FLOW, Stamp, TaskFlow, encode_task_flow
@@ -30,6 +31,7 @@ from tickwork.core.signature import Signature
 from tickwork.errors import InvalidArguments, InvalidOption
 from tickwork.rules import Rule, read_rule
 from tickwork.store.base import Store
+from tickwork.twins import twin
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -76,6 +78,21 @@ class Enqueues(Generic[Arguments, Result]):
     async def enqueue_many_async(self, rows: Iterable[Sequence[Any] | Mapping[str, Any]]) -> list[Job]:
         """The asyncio twin of `enqueue_many`."""
         return await self._registry.client.enqueue_async(self._jobs(rows), self.defaults.tx)
+
+    def broadcast(self, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> list[Job]:
+        """Store a job for each worker that lives and could run it, which that worker alone runs; return them.
+
+        Its handler finds which one it is in `current_job().broadcast`. One whose worker is gone before it has started
+        expires: after `expires=`, or ten minutes.
+        """
+        return self._registry.client.enqueue(self._for_each_worker(args, kwargs), self.defaults.tx)
+
+    broadcast_async = twin(broadcast)
+
+    def _for_each_worker(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[NewJob]:
+        meant = self if self.defaults.expires is not None else self.options(expires=EXPIRES)
+        workers = addressees(self._registry.store.workers(), meant._job(args, kwargs))
+        return [addressed(meant._job(args, kwargs), one, n, len(workers)) for n, one in enumerate(workers)]
 
     def _job(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> NewJob:
         encoded = self._encode(args, kwargs, self.name)

@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol
 
 from tickwork import errors
 from tickwork.clock import Clock
+from tickwork.core.flow.flow import Broadcast
 from tickwork.core.ids import JobId
 from tickwork.core.schedule.tick import Tick, decode_tick
 from tickwork.store.base import NewLog
@@ -126,6 +127,10 @@ class Attempt:
     @property
     def queue(self) -> str:
         return self.given.queue
+
+    @property
+    def broadcast(self) -> Broadcast | None:
+        return self.given.broadcast
 
     def tick(self) -> Tick | None:
         return None if self.given.tick is None else decode_tick(self.given.tick)

@@ -15,6 +15,7 @@ from typing import Literal
 import msgspec
 
 from tickwork.core.flow.batch import Batch
+from tickwork.core.flow.flow import Broadcast
 from tickwork.core.job import TaskDefinition
 from tickwork.core.outcome import Cancelled, Ending, Failed, Released, Snoozed, Succeeded, TimedOut
 from tickwork.core.schedule.spec import Spec
@@ -43,6 +44,7 @@ class Assignment(msgspec.Struct, frozen=True, array_like=True):
     claimed_mono: float
     tick: str | None = None
     company: tuple[Assignment, ...] = ()
+    broadcast: Broadcast | None = None
 
 
 class Run(msgspec.Struct, frozen=True, array_like=True, tag="run"):
