@@ -93,6 +93,9 @@ class FlowVerbs(Protocol):
     def hold(self, job_id: JobId) -> Hold | None:
         """Return what holds a waiting job; None: nothing does."""
 
+    def let_through(self, passages: Sequence[Passage]) -> None:
+        """Have turnstiles that hold jobs look again: attempts under them ended in transactions of others."""
+
     def end_probes(self, ends: Sequence[tuple[Passage, JobId, bool]]) -> None:
         """Tell breakers how attempts ended: which one, whose, and whether it failed."""
 

@@ -4,8 +4,10 @@ A round is one transaction: look where something is due, pick some of it in the 
 turnstiles on the way, judge, and apply. What may not start leaves the way: it stands in a lane of what holds it until
 that opens. Rounds follow each other until the worker has enough or nothing more can start.
 
-A turnstile's row is locked by whoever judges by it and by whoever ends a job that it counts, before they look. So what
-is counted is true until the commit, and of an end and a judgement one always sees the other: nothing is left behind.
+Whoever judges by a limit has locked it, and only those who judge add to what it counts; so no limit is ever exceeded.
+Whoever ends a job locks nothing. That an end and a judgement do not miss each other is seen to afterwards: who has
+ended a job looks whether its turnstile holds others, and who has put a job aside looks whether one has ended meanwhile.
+Each looks after its commit, so one of them sees the other.
 """
 
 from __future__ import annotations
@@ -84,6 +86,9 @@ class Applicant(NamedTuple):
         return home_lane(self.queue, self.flow)
 
 
+Wanting = tuple[Applicant, tuple[Slot, ...]]
+
+
 class Stile(NamedTuple):
     """A turnstile under its lock. Without a rule it holds nobody.
 
@@ -113,9 +118,13 @@ class Stile(NamedTuple):
 
 @dataclass(slots=True)
 class Verdict:
-    """What a round does. Turnstiles: the new state (None: as it was) and when they open (None: when a lease ends)."""
+    """What a round does. Turnstiles: the new state, and when they open (None: when a lease ends).
 
-    starts: list[tuple[Applicant, tuple[Slot, ...]]] = field(default_factory=list)
+    `full` are those that hold a job until a lease ends, with what is live there: should that have become less at the
+    end, they are to be opened.
+    """
+
+    starts: list[Wanting] = field(default_factory=list)
     probes: set[JobId] = field(default_factory=set)
     parks: list[tuple[Applicant, str]] = field(default_factory=list)
     diverts: list[tuple[Applicant, str]] = field(default_factory=list)
@@ -123,6 +132,7 @@ class Verdict:
     opens: dict[Passage, int | None] = field(default_factory=dict)
     emptied: set[Passage] = field(default_factory=set)
     passed_on: dict[str, int] = field(default_factory=dict)
+    full: dict[Passage, int] = field(default_factory=dict)
 
 
 State = int | BreakerState | tuple[int, JobId]
@@ -139,7 +149,7 @@ class Ground(Protocol):
     def lock(
         self, passages: Iterable[Passage], picked: Mapping[Passage, int], gates: Mapping[Passage, Gate]
     ) -> dict[Passage, Stile]:
-        """Lock turnstiles, in one order everywhere, and read how they stand from then on.
+        """Lock the limits and gates of turnstiles, in one order everywhere, and read how these stand from then on.
 
         `picked` says how many were picked of what they hold; only those are looked at for what else they hold. The rule
         of a gate is its pace; one that was lifted meanwhile is left out.
@@ -183,6 +193,7 @@ class Round:
     dropped: Sequence[JobId] = ()
     wants_more: bool = False
     next_us: int | None = None
+    full: Mapping[Passage, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +238,7 @@ def play(ground: Ground, asked: Asked, turns: TurnKeeper, *, hurry: bool) -> Rou
     started = [applicant for applicant, _ in verdict.starts]
     _took_turns(turns, started, look.weights)
     did = bool(started or dropped or verdict.parks or verdict.diverts or verdict.opens or verdict.emptied)
-    return Round(started, dropped, did, next_us)
+    return Round(started, dropped, did, next_us, verdict.full)
 
 
 # -- what to pick
@@ -235,8 +246,6 @@ def play(ground: Ground, asked: Asked, turns: TurnKeeper, *, hurry: bool) -> Rou
 
 def _is_servable(head: Head, asked: Asked) -> bool:
     lane = read_lane(head.lane)
-    if ":" in head.lane and asked.reach.slots <= 0:
-        return False
     return not lane.needs or taken_of(asked.reach.offer, needs_of(lane.needs)) is not None
 
 
@@ -316,9 +325,6 @@ def _judge(ground: Ground, look: Look, asked: Asked, applicants: Sequence[Applic
     return verdict, dropped
 
 
-Wanting = tuple["Applicant", tuple[Slot, ...]]
-
-
 def _admit(
     verdict: Verdict, now_us: int, asked: Asked, wanting: Sequence[Wanting], stiles: Mapping[Passage, Stile]
 ) -> None:
@@ -333,7 +339,7 @@ def _admit(
         else:
             _park(verdict, applicant, *held, stiles)
     admission = admit(candidates, turnstiles, now_us)
-    left_out = _left_out(admission, by_id, asked, broken)
+    left_out = _left_out(admission, by_id, asked, broken, stiles)
     if left_out:
         admission = admit([one for one in candidates if one.id not in left_out], turnstiles, now_us)
     for job_id in left_out:
@@ -344,8 +350,20 @@ def _admit(
         verdict.starts.append((applicant, tuple(slot for slot in slots if _counts(slot, stiles))))
     verdict.probes |= broken.probes
     verdict.states |= {**admission.arrivals, **broken.changed}
+    live = _live_after(verdict, stiles)
     for refusal in admission.refused:
         _park(verdict, by_id[refusal.id][0], refusal.held_by, refusal.opens_at_us, stiles)
+        if live[refusal.held_by]:
+            verdict.full[refusal.held_by] = live[refusal.held_by]
+
+
+def _live_after(verdict: Verdict, stiles: Mapping[Passage, Stile]) -> Counter[Passage]:
+    """What is live of each limit when this round has started its jobs."""
+    live = Counter({name: stile.live for name, stile in stiles.items() if stile.live})
+    for _, slots in verdict.starts:
+        for slot in slots:
+            live[Passage(slot.limit, slot.key)] += slot.weight
+    return live
 
 
 def _counts(slot: Slot, stiles: Mapping[Passage, Stile]) -> bool:
@@ -398,18 +416,49 @@ def _fitting(
     return [one for one, does in zip(wanting, fits, strict=True) if does]
 
 
-def _left_out(admission: Admission, by_id: Mapping[JobId, Wanting], asked: Asked, broken: _Breakers) -> set[JobId]:
-    """Who was let through beyond what the worker has room for, or after a breaker's probe."""
+def _left_out(
+    admission: Admission,
+    by_id: Mapping[JobId, Wanting],
+    asked: Asked,
+    broken: _Breakers,
+    stiles: Mapping[Passage, Stile],
+) -> set[JobId]:
+    """Who was let through beyond what the worker has room for, or after a breaker's probe.
+
+    A worker may ask for more than it has free slots. Jobs with a flow are among that only where it takes nothing from
+    others: while each of their limits stays half empty, and if they have no rate or needs.
+    """
     left_out: set[JobId] = set()
-    guarded = taken = 0
+    taken: Counter[Passage] = Counter()
+    started = guarded = 0
     for job_id in admission.admitted:
         applicant, slots = by_id[job_id]
-        is_guarded = applicant.flow is not None
-        if taken >= asked.room or (is_guarded and guarded >= asked.reach.slots) or not broken.start(job_id, slots):
+        flow = applicant.flow
+        is_early = flow is not None and guarded >= asked.reach.slots
+        if (
+            started >= asked.room
+            or (is_early and (flow is None or flow.needs or not _is_roomy(slots, taken, stiles)))
+            or not broken.start(job_id, slots)
+        ):
             left_out.add(job_id)
             continue
-        taken, guarded = taken + 1, guarded + is_guarded
+        started, guarded = started + 1, guarded + (flow is not None)
+        for slot in slots:
+            taken[Passage(slot.limit, slot.key)] += slot.weight
     return left_out
+
+
+def _is_roomy(slots: Sequence[Slot], taken: Mapping[Passage, int], stiles: Mapping[Passage, Stile]) -> bool:
+    for slot in slots:
+        passage = Passage(slot.limit, slot.key)
+        rule = stiles[passage].rule if passage in stiles else None
+        if rule is None:
+            continue
+        if not isinstance(rule, Concurrency):
+            return False
+        if 2 * (stiles[passage].live + taken[passage] + slot.weight) > rule.capacity:
+            return False
+    return True
 
 
 def _park(

@@ -18,7 +18,7 @@ from tickwork.core.flow.gates import GATES, Gate
 from tickwork.core.flow.limits import Concurrency, Slot
 from tickwork.core.ids import JobId, WorkerId, is_id
 from tickwork.core.job import LOWEST_PRIORITY, Claimed
-from tickwork.errors import LeaseLost, check
+from tickwork.errors import LeaseLost
 from tickwork.store import codec, guarded
 from tickwork.store.codec import to_us
 from tickwork.store.flow import GateView, Hold, LimitView, Rule
@@ -47,7 +47,6 @@ T = TypeVar("T")
 
 _HOLDERS = 5
 _FORGOTTEN = 1000
-_TRIES = 3  # of locking a turnstile that is forgotten at the same moment
 
 
 class PostgresGround:
@@ -121,33 +120,27 @@ class PostgresGround:
         names = {turnstile_name(passage): passage for passage in passages}
         if not names:
             return {}
-        states = self._locked(names)
-        bounds = {"names": text_array(names), "bounds": text_array([one.limit for one in names.values()])}
-        mosts = array([picked[one] + 1 if one in picked else 0 for one in names.values()])
-        wanted = [("read_turnstiles", {**bounds, "mosts": mosts})]
-        wanted.append(("live_gates", {"gates": text_array([gate.name for gate in gates.values()])}))
-        rows, live_gates = self._together(*wanted)
+        limits = sorted({passage.limit for passage in names.values() if passage not in gates})
+        _, live_gates, rows = self._together(
+            ("lock_limits", {"limits": text_array(limits)}),
+            ("lock_gates", {"gates": text_array([gate.name for gate in gates.values()])}),
+            (
+                "read_turnstiles",
+                {
+                    "names": text_array(names),
+                    "bounds": text_array([one.limit for one in names.values()]),
+                    "mosts": array([picked[one] + 1 if one in picked else 0 for one in names.values()]),
+                },
+            ),
+        )
         live = {name for (name,) in live_gates}
         stiles: dict[Passage, Stile] = {}
-        for name, rule, weight, waiting in rows:
+        for name, state, rule, weight, waiting in rows:
             gate = gates.get(names[name])
             if gate is None or gate.name in live:
                 known = codec.decode_rule(rule) if gate is None else gate.pace
-                stiles[names[name]] = codec.stile(known, weight, states[name])._replace(waiting=waiting)
+                stiles[names[name]] = codec.stile(known, weight, state)._replace(waiting=waiting)
         return self._with_firsts(stiles)
-
-    def _locked(self, names: Mapping[str, Passage]) -> dict[str, str | None]:
-        """Lock turnstiles, those that are not there after making them; return their states."""
-        states: dict[str, str | None] = {}
-        for _ in range(_TRIES):
-            missing = [name for name in names if name not in states]
-            if not missing:
-                break
-            wanted = {"names": text_array(missing), "bounds": text_array([names[name].limit for name in missing])}
-            _, rows = self._together(("touch_turnstiles", wanted), ("lock_turnstiles", {"names": wanted["names"]}))
-            states |= dict(rows)
-        check(len(states) == len(names), "Turnstiles are forgotten as quickly as they are made.")
-        return states
 
     def _with_firsts(self, stiles: dict[Passage, Stile]) -> dict[Passage, Stile]:
         """What sequences have to know: who is first of those that they hold, and whether the marked one still waits."""
@@ -214,12 +207,27 @@ class PostgresFlow:
 
             played, taken = self._perform(play_inside, single=False)
             claimed.extend(taken)
+            if played.full:
+                self._open_emptier(played.full)
             if played.dropped:
                 values = {"ids": id_document(played.dropped), "state": "dropped", "error": "a gate dropped it"}
                 self._perform(lambda session: session.run("drop_jobs", **values))
             return played
 
         return claimed, guarded.play_rounds(play, asked)
+
+    def _open_emptier(self, full: Mapping[Passage, int]) -> None:
+        values = {"names": text_array(map(turnstile_name, full)), "live": array(full.values())}
+        self._perform(lambda session: session.run("open_emptier", **values))
+
+    def _open_freed(self, names: Sequence[str]) -> bool:
+        opened = self._perform(lambda session: session.run("open_freed", names=text_array(names)))
+        if opened:
+            self._notifier.call()
+        return bool(opened)
+
+    def let_through(self, passages: Sequence[Passage]) -> None:
+        self._open_freed([turnstile_name(passage) for passage in passages])
 
     # -- limits
 
@@ -269,7 +277,6 @@ class PostgresFlow:
     def lift_gates(self, selects: Mapping[str, str]) -> list[Gate]:
         def lift(session: Session) -> list[Gate]:
             found = [view.gate for view in _gates(session) if view.gate.selects == dict(selects)]
-            session.run("lock_bound", bounds=text_array([gate_passage(gate).limit for gate in found]))
             session.run("delete_gates", names=text_array([gate.name for gate in found]))
             _open_bound(session, [gate_passage(gate).limit for gate in found])
             return found
@@ -351,10 +358,9 @@ def _end_probes(session: Session, told: tuple[Passage, Sequence[tuple[JobId, boo
     """Tell one breaker how attempts ended."""
     passage, ends = told
     name = turnstile_name(passage)
-    bounds = {"names": text_array([name]), "bounds": text_array([passage.limit])}
-    session.run("touch_turnstiles", **bounds)
-    ((_, state),) = session.run("lock_turnstiles", names=bounds["names"])
-    ((_, rule, _, _),) = session.run("read_turnstiles", **bounds, mosts="{0}")
+    named = _named([passage])
+    session.run("lock_limits", limits=named["bounds"])
+    ((_, state, rule, _, _),) = session.run("read_turnstiles", **named, mosts="{0}")
     now_us = to_us(utc(session.run("now")[0][0]))
     stile = codec.stile(codec.decode_rule(rule), 0, state)
     if not isinstance(stile.rule, Breaker):
@@ -364,14 +370,13 @@ def _end_probes(session: Session, told: tuple[Passage, Sequence[tuple[JobId, boo
         after = end(stile.rule, after, job_id, now_us, failed=failed)
     if after is stile.breaker:
         return
-    session.run("put_states", names=bounds["names"], states=text_array([codec.encode_state(after)]))
+    session.run("put_states", **named, states=text_array([codec.encode_state(after)]))
     open_us = now_us if after.open_until_us is None else after.open_until_us
     session.run("open_turnstile", name=name, open_us=open_us)
 
 
 def _open_bound(session: Session, bounds: Sequence[str]) -> None:
     """Have what the turnstiles of these limits hold judged anew."""
-    session.run("lock_bound", bounds=text_array(bounds))
     session.run("open_bound", bounds=text_array(bounds))
 
 
@@ -430,14 +435,22 @@ def _diverted(one: Applicant, queue: str) -> dict[str, Any]:
 def _turnstiles(verdict: Verdict) -> list[tuple[str, dict[str, Any]]]:
     wanted: list[tuple[str, dict[str, Any]]] = []
     if verdict.states:
-        names, states = list(map(turnstile_name, verdict.states)), map(codec.encode_state, verdict.states.values())
-        wanted.append(("put_states", {"names": text_array(names), "states": text_array(states)}))
+        states = text_array(map(codec.encode_state, verdict.states.values()))
+        wanted.append(("put_states", {**_named(verdict.states), "states": states}))
     openings = {**verdict.opens, **dict.fromkeys(verdict.emptied)}
     if openings:
         values = {
-            "names": text_array(map(turnstile_name, openings)),
+            **_named(openings),
             "waits": array([passage not in verdict.emptied for passage in openings]),
             "opens_us": array(openings.values()),
         }
         wanted.append(("put_openings", values))
     return wanted
+
+
+def _named(passages: Iterable[Passage]) -> dict[str, str]:
+    passages = list(passages)
+    return {
+        "names": text_array(map(turnstile_name, passages)),
+        "bounds": text_array([passage.limit for passage in passages]),
+    }

@@ -58,7 +58,7 @@ from tickwork.store.flow import Reach
 from tickwork.store.guarded import Asked, TurnKeeper
 from tickwork.store.migrate import Migration
 from tickwork.store.postgres import documents
-from tickwork.store.postgres.adapters import drive, run_inside, run_inside_async
+from tickwork.store.postgres.adapters import Rows, drive, run_inside, run_inside_async
 from tickwork.store.postgres.bounds import Bound, Bounds
 from tickwork.store.postgres.failures import runs_again, translate
 from tickwork.store.postgres.flow import PostgresFlow
@@ -390,27 +390,34 @@ class PostgresStore(PostgresSchedules, PostgresFlow):
 
         *finished, claimed = self._perform(run)
         bounds.took(((row[3], row[4]), Bound(row[7], row[0])) for row in claimed if row[13] == DUE)
-        closed = finished[-1] if endings else []
-        self._call_for(endings, closed)
-        done = {JobId(id) for id, _ in closed}
-        if claimed and claimed[0][-1]:
-            asked_for = Asked(queues, limit, reach or Reach(limit))
-            return Exchange(done, self._claim_in_rounds(worker, tasks, asked_for))
+        done, opened = self._finished(endings, finished[-1] if endings else [])
         jobs = [as_claimed(row) for row in claimed if row[0] is not None]
-        return Exchange(done, Claims(jobs, claimed[0][-2], bounds.again_s()) if claimed else None)
+        claims = Claims(jobs, claimed[0][-2], bounds.again_s()) if claimed else None
+        if claims is not None and (opened or claimed[0][-1]):
+            room = limit - len(jobs)
+            claims = self._claim_in_rounds(worker, tasks, Asked(queues, room, reach or Reach(room)), claims)
+        return Exchange(done, claims)
 
-    def _claim_in_rounds(self, worker: WorkerId, tasks: Sequence[str], asked: Asked) -> Claims | None:
+    def _claim_in_rounds(self, worker: WorkerId, tasks: Sequence[str], asked: Asked, before: Claims) -> Claims:
+        """Claim what has to be guarded, besides what was claimed."""
         try:
             jobs, played = self._claim_guarded(worker, tasks, asked)
-        except LeaseLost:
-            return None
+        except LeaseLost:  # between the two; what was claimed before is told, and the next claim will say so
+            return before
         next_s = None if played.next_us is None else max(0.0, (played.next_us - to_us(self.now())) / 1e6)
-        return Claims(jobs, next_s, 0.0 if played.is_cut_short else None)
+        again_s = 0.0 if played.is_cut_short else before.again_s
+        return Claims([*before.jobs, *jobs], next_s, again_s)
 
-    def _call_for(self, endings: Sequence[Finish], closed: Sequence[Sequence[Any]]) -> None:
-        """Wake workers when something can be claimed after these endings that could not before."""
-        if any(finish.transition.job is JobState.QUEUED for finish in endings) or any(row[1] for row in closed[:1]):
+    def _finished(self, endings: Sequence[Finish], rows: Rows) -> tuple[set[JobId], bool]:
+        """Whose attempts were closed, and whether that opened a turnstile for others.
+
+        Workers are woken when something can be claimed now that could not before.
+        """
+        freed = [turnstile for job_id, turnstile in rows if job_id is None]
+        opened = bool(freed) and self._open_freed(freed)
+        if any(finish.transition.job is JobState.QUEUED for finish in endings):
             self._notifier.call()
+        return {JobId(job_id) for job_id, _ in rows if job_id is not None}, opened
 
     def _bounds_of(self, worker: WorkerId, tasks: tuple[str, ...]) -> Bounds:
         """How far this worker has read the queue for these tasks."""
@@ -433,13 +440,13 @@ class PostgresStore(PostgresSchedules, PostgresFlow):
 
     def finish_attempts(self, endings: Sequence[Finish], logs: Sequence[NewLog] = (), tx: Any = None) -> set[JobId]:
         if tx is not None:
-            closed = run_inside(tx, self._steps.finish(endings, logs, self._now()))
-        else:
-            closed = self._perform(
-                lambda session: drive(self._steps.finish(endings, logs, session.now), session.run_sql), single=not logs
-            )
-            self._call_for(endings, closed)
-        return {JobId(job_id) for job_id, _ in closed}
+            rows = run_inside(tx, self._steps.finish(endings, logs, self._now()))
+            return {JobId(job_id) for job_id, _ in rows if job_id is not None}
+        finish = self._steps.finish
+        rows = self._perform(
+            lambda session: drive(finish(endings, logs, session.now), session.run_sql), single=not logs
+        )
+        return self._finished(endings, rows)[0]
 
     def open_attempts(self, worker: WorkerId) -> list[OpenAttempt]:
         rows = self._perform(lambda session: session.run("open_attempts", worker=worker))
@@ -477,7 +484,7 @@ class PostgresStore(PostgresSchedules, PostgresFlow):
         values = documents.endings(endings)
         rows = self._perform(lambda session: session.run("reclaim_attempts", **values), pool=self._reserved)
         self._notifier.call()
-        return {JobId(job_id) for job_id, _ in rows}
+        return self._finished(endings, rows)[0]
 
     def expire_jobs(self, limit: int) -> int:
         values = {"limit": limit, "state": "expired", "error": "it was not started before its deadline"}

@@ -118,8 +118,6 @@ class SqliteGround:
             "enter_running", [running_row(one.row, one.home, self._worker, now) for one, _ in verdict.starts]
         )
         holds = [(one, slot) for one, slots in verdict.starts for slot in slots]
-        passages = {Passage(slot.limit, slot.key) for _, slot in holds}
-        transaction.run_many("touch_turnstile", [(turnstile_name(one), one.limit) for one in passages])
         transaction.run_many(
             "take_holds",
             [
@@ -265,6 +263,13 @@ class SqliteFlow:
             tuple(JobId(one) for one, _ in holders[:_HOLDERS]),
             ahead,
         )
+
+    def let_through(self, passages: Sequence[Passage]) -> None:
+        with self._write() as transaction:
+            names = as_json([turnstile_name(passage) for passage in passages])
+            opened = transaction.run("open_freed", {"names": names, "now": transaction.now})
+        if opened:
+            self._wake()
 
     # -- breakers
 

@@ -1,4 +1,5 @@
 -- finish_attempts: close attempts that are still their job's current ones. One missing from the answer was reclaimed.
+-- Rows without a job name turnstiles of which something became free.
 
 -- :finish_attempts
 WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
@@ -15,7 +16,9 @@ closed AS MATERIALIZED (
 ),
 -- include left_running
 -- include settled
-SELECT job_id::text, (SELECT count(*) FROM opened) > 0 FROM closed
+SELECT job_id::text, NULL FROM closed
+UNION ALL
+SELECT NULL, f.turnstile FROM freed_holds f
 
 -- :left_running
 -- What was locked, one row for each ending, is deleted without a join. A join of the two is planned by what statistics
@@ -54,7 +57,9 @@ lost AS (
     WHERE  w.id = c.worker AND w.state <> 'ended'
 ),
 -- include settled
-SELECT job_id::text, (SELECT count(*) FROM opened) > 0 FROM closed
+SELECT job_id::text, NULL FROM closed
+UNION ALL
+SELECT NULL, f.turnstile FROM freed_holds f
 
 -- :ending
     SELECT e.* FROM unnest(%(job_ids)s::text::uuid[], %(attempts)s::text::integer[], %(waits_us)s::text::bigint[], %(job_states)s::text::text[],

@@ -1,6 +1,5 @@
 -- Flow control: what stands in lanes, turnstiles and what they count, limits, gates and tenants.
--- Rows of turnstiles are locked in the order of their names, after rows of the queue and of running, and before they are
--- judged by. The lane of a job that turnstile T holds begins with ':T' and chr(31), which comes just before a blank.
+-- Limits and gates are locked in the order of their names, after rows of the queue. The lane of a job that turnstile T holds begins with ':T' and chr(31), which comes just before a blank.
 
 -- :is_guarded
 -- Whether plain claims have to stand back: a gate is in force, something held may start, or jobs with a flow are there.
@@ -112,29 +111,29 @@ SELECT p.job_id::text, p.attempt, p.task, p.lane, p.priority, j.args, j.policy, 
 FROM   picked p CROSS JOIN LATERAL (SELECT * FROM tickwork.jobs j WHERE j.id = p.job_id OFFSET 0) j
 ORDER  BY p.rank, p.run_at, p.job_id
 
--- :touch_turnstiles
-INSERT INTO tickwork.turnstiles (name, bound, waits)
-SELECT n.name, n.bound, false FROM unnest(%(names)s::text[], %(bounds)s::text[]) AS n (name, bound) ORDER BY n.name
-ON CONFLICT (name) DO NOTHING
+-- :lock_limits
+-- Who judges by a limit has it alone. Where a gate is lifted at this moment, its row is gone once it is locked.
+SELECT FROM (SELECT n.name COLLATE "C" AS name FROM unnest(%(limits)s::text[]) AS n (name) ORDER BY 1) n
+CROSS  JOIN LATERAL (SELECT FROM tickwork.limits l WHERE l.name = n.name FOR NO KEY UPDATE) l
 
--- :lock_turnstiles
-SELECT t.name, t.state
-FROM   (SELECT n.name COLLATE "C" AS name FROM unnest(%(names)s::text[]) AS n (name) ORDER BY 1) n
-CROSS  JOIN LATERAL (SELECT t.name, t.state FROM tickwork.turnstiles t WHERE t.name = n.name FOR UPDATE) t
+-- :lock_gates
+SELECT g.name FROM (SELECT n.name COLLATE "C" AS name FROM unnest(%(gates)s::text[]) AS n (name) ORDER BY 1) n
+CROSS  JOIN LATERAL (
+    SELECT g.name FROM tickwork.gates g WHERE g.name = n.name
+    AND    (g.until_at IS NULL OR g.until_at > coalesce(%(now)s::timestamptz, clock_timestamp()))
+    FOR NO KEY UPDATE
+) g
 
 -- :read_turnstiles
--- Only once they are locked. What is live is counted from the attempts that run.
-SELECT n.name, (SELECT coalesce(l.override, l.declared) FROM tickwork.limits l WHERE l.name = n.bound),
+-- Only once their limits are locked. What is live is counted from the attempts that run.
+SELECT n.name, (SELECT t.state FROM tickwork.turnstiles t WHERE t.name = n.name),
+       (SELECT coalesce(l.override, l.declared) FROM tickwork.limits l WHERE l.name = n.bound),
        coalesce((SELECT sum(h.weight) FROM tickwork.holds h WHERE h.turnstile = n.name
                  AND EXISTS (SELECT FROM tickwork.running r WHERE r.job_id = h.job_id AND r.attempt = h.attempt OFFSET 0)), 0)::bigint,
        CASE WHEN n.most > 0 THEN (SELECT count(*) FROM (
            SELECT FROM tickwork.queue q WHERE q.queue >= ':' || n.name || chr(31) AND q.queue < ':' || n.name || ' '
            LIMIT n.most) AS held) ELSE 0 END
 FROM   unnest(%(names)s::text[], %(bounds)s::text[], %(mosts)s::bigint[]) AS n (name, bound, most)
-
--- :live_gates
-SELECT g.name FROM tickwork.gates g WHERE g.name = ANY (%(gates)s::text[])
-AND    (g.until_at IS NULL OR g.until_at > coalesce(%(now)s::timestamptz, clock_timestamp()))
 
 -- :held_firsts
 -- Who is first, by time, of those that each turnstile holds.
@@ -191,16 +190,32 @@ SELECT h.* FROM unnest(%(names)s::text[], %(ids)s::uuid[], %(attempts)s::integer
 ON CONFLICT (turnstile, job_id) DO UPDATE SET attempt = excluded.attempt, weight = excluded.weight
 
 -- :put_states
--- They are there and locked: each is found by its name, whatever statistics say of the table.
+-- Each is found by its name, whatever statistics say of the table.
 INSERT INTO tickwork.turnstiles (name, bound, state, waits)
-SELECT n.name, '', n.state, false FROM unnest(%(names)s::text[], %(states)s::text[]) AS n (name, state)
+SELECT n.name, n.bound, n.state, false
+FROM   unnest(%(names)s::text[], %(bounds)s::text[], %(states)s::text[]) AS n (name, bound, state)
 ON CONFLICT (name) DO UPDATE SET state = excluded.state
 
 -- :put_openings
 INSERT INTO tickwork.turnstiles (name, bound, waits, open_at)
-SELECT n.name, '', n.waits, 'epoch'::timestamptz + n.open_us * interval '1 microsecond'
-FROM   unnest(%(names)s::text[], %(waits)s::boolean[], %(opens_us)s::bigint[]) AS n (name, waits, open_us)
+SELECT n.name, n.bound, n.waits, 'epoch'::timestamptz + n.open_us * interval '1 microsecond'
+FROM   unnest(%(names)s::text[], %(bounds)s::text[], %(waits)s::boolean[], %(opens_us)s::bigint[])
+       AS n (name, bound, waits, open_us)
 ON CONFLICT (name) DO UPDATE SET waits = excluded.waits, open_at = excluded.open_at
+
+-- :open_freed
+-- After the commit of an end: whoever put a job aside before that is seen.
+UPDATE tickwork.turnstiles t SET open_at = coalesce(%(now)s::timestamptz, clock_timestamp())
+WHERE  t.name = ANY (%(names)s::text[]) AND t.waits RETURNING t.name
+
+-- :open_emptier
+-- After the commit of a round: turnstiles at which less is live than was found there, so one has ended meanwhile.
+UPDATE tickwork.turnstiles t SET open_at = coalesce(%(now)s::timestamptz, clock_timestamp())
+WHERE  t.waits AND t.name = ANY (ARRAY(
+    SELECT n.name FROM unnest(%(names)s::text[], %(live)s::bigint[]) AS n (name, live)
+    WHERE  n.live > coalesce((
+        SELECT sum(h.weight) FROM tickwork.holds h WHERE h.turnstile = n.name
+        AND    EXISTS (SELECT FROM tickwork.running r WHERE r.job_id = h.job_id AND r.attempt = h.attempt OFFSET 0)), 0)))
 
 -- :divert_job
 UPDATE tickwork.jobs SET queue = %(queue)s, lane = %(lane)s, flow = %(flow)s WHERE id = %(id)s::uuid
@@ -209,22 +224,11 @@ UPDATE tickwork.jobs SET queue = %(queue)s, lane = %(lane)s, flow = %(flow)s WHE
 UPDATE tickwork.gates g SET passed_on = g.passed_on + %(count)s::bigint WHERE g.name = %(name)s
 
 -- :freed_holds
--- What ended jobs took of turnstiles is free. Whoever is just judging by one has its lock, and what they put aside is
--- seen once that is had. Plain jobs have no colon in their lane, and take nothing.
+-- What ended jobs took of turnstiles is free. Plain jobs have no colon in their lane, and take nothing.
 freed_holds AS (
     DELETE FROM tickwork.holds h
     WHERE  h.job_id = ANY (ARRAY(SELECT c.job_id FROM closed c WHERE position(':' IN c.queue) > 0))
     RETURNING h.turnstile
-),
-locked_turnstiles AS MATERIALIZED (
-    SELECT t.name, t.waits
-    FROM   (SELECT DISTINCT f.turnstile AS name FROM freed_holds f ORDER BY 1) f
-    CROSS  JOIN LATERAL (SELECT t.name, t.waits FROM tickwork.turnstiles t WHERE t.name = f.name FOR UPDATE) t
-),
-opened AS (
-    UPDATE tickwork.turnstiles t SET open_at = least(t.open_at, (SELECT now FROM clock))
-    WHERE  t.name = ANY (ARRAY(SELECT l.name FROM locked_turnstiles l WHERE l.waits))
-    RETURNING t.name
 ),
 
 -- :declare_limits
@@ -243,11 +247,8 @@ UPDATE tickwork.limits SET override = NULL WHERE name = %(name)s RETURNING name
 -- :forget_limit
 DELETE FROM tickwork.limits WHERE name = %(name)s AND declared IS NULL AND override IS NULL
 
--- :lock_bound
-SELECT t.name FROM tickwork.turnstiles t WHERE t.bound = ANY (%(bounds)s::text[]) ORDER BY t.name FOR UPDATE
-
 -- :open_bound
--- After lock_bound, so that it is seen what others were just putting aside.
+-- Once the limit or gate is changed, and so locked: what was put aside by what it was before is seen.
 UPDATE tickwork.turnstiles t SET open_at = coalesce(%(now)s::timestamptz, clock_timestamp())
 WHERE  t.bound = ANY (%(bounds)s::text[]) AND t.waits
 
@@ -257,9 +258,8 @@ WHERE  t.name = %(name)s AND t.waits
 
 -- :limits
 SELECT l.name, l.declared, l.override,
-       (SELECT coalesce(sum(h.weight), 0)::bigint FROM tickwork.turnstiles t
-        CROSS JOIN LATERAL (SELECT * FROM tickwork.holds h WHERE h.turnstile = t.name OFFSET 0) h
-        WHERE t.bound = l.name
+       (SELECT coalesce(sum(h.weight), 0)::bigint FROM tickwork.holds h
+        WHERE h.turnstile >= l.name || chr(30) AND h.turnstile < l.name || chr(31)
         AND   EXISTS (SELECT FROM tickwork.running r WHERE r.job_id = h.job_id AND r.attempt = h.attempt OFFSET 0)),
        (SELECT count(*) FROM tickwork.turnstiles t CROSS JOIN LATERAL (
             SELECT FROM tickwork.queue q WHERE q.queue >= ':' || t.name || chr(31) AND q.queue < ':' || t.name || ' ' OFFSET 0) q
@@ -309,18 +309,15 @@ WHERE  q.queue >= %(lane)s AND q.queue < %(until)s
 AND    (q.priority, q.run_at, q.job_id) < (me.priority, me.run_at, me.job_id)
 
 -- :open_forgotten
--- Turnstiles that wait for a lease to end which nobody has: should their opening have been missed, this is it.
-WITH forgotten AS MATERIALIZED (
-    SELECT t.name FROM tickwork.turnstiles t
-    WHERE  t.waits AND t.open_at IS NULL
-    AND    NOT EXISTS (SELECT FROM tickwork.gates g WHERE 'gate:' || g.name = t.bound
-                       AND (g.until_at IS NULL OR g.until_at > coalesce(%(now)s::timestamptz, clock_timestamp())))
-    AND    NOT EXISTS (SELECT FROM tickwork.holds h WHERE h.turnstile = t.name
-                       AND EXISTS (SELECT FROM tickwork.running r WHERE r.job_id = h.job_id AND r.attempt = h.attempt OFFSET 0) OFFSET 0)
-    ORDER  BY t.name FOR UPDATE SKIP LOCKED
-)
+-- Turnstiles that wait for the end of a lease although they have room: should their opening have been missed, this is it.
 UPDATE tickwork.turnstiles t SET open_at = coalesce(%(now)s::timestamptz, clock_timestamp())
-WHERE  t.name = ANY (ARRAY(SELECT f.name FROM forgotten f))
+WHERE  t.waits AND t.open_at IS NULL
+AND    NOT EXISTS (SELECT FROM tickwork.gates g WHERE 'gate:' || g.name = t.bound
+                   AND (g.until_at IS NULL OR g.until_at > coalesce(%(now)s::timestamptz, clock_timestamp())))
+AND    coalesce((SELECT sum(h.weight) FROM tickwork.holds h WHERE h.turnstile = t.name
+                 AND EXISTS (SELECT FROM tickwork.running r WHERE r.job_id = h.job_id AND r.attempt = h.attempt OFFSET 0)), 0)
+       < coalesce((SELECT (coalesce(l.override, l.declared)::json -> 'rule' ->> 'capacity')::bigint
+                   FROM tickwork.limits l WHERE l.name = t.bound), 1)
 RETURNING t.name
 
 -- :forget_holds
@@ -331,12 +328,11 @@ WHERE  NOT EXISTS (SELECT FROM tickwork.running r WHERE r.job_id = h.job_id AND 
 SELECT t.name, t.state, (SELECT coalesce(l.override, l.declared) FROM tickwork.limits l WHERE l.name = t.bound)
 FROM   tickwork.turnstiles t
 WHERE  NOT t.waits AND NOT EXISTS (SELECT FROM tickwork.holds h WHERE h.turnstile = t.name OFFSET 0)
-ORDER  BY t.name LIMIT %(limit)s::bigint FOR UPDATE SKIP LOCKED
+LIMIT  %(limit)s::bigint FOR UPDATE SKIP LOCKED
 
 -- :forget_turnstiles
--- Those that idle_turnstiles has locked; who is just about to hold one has not.
+-- Those that idle_turnstiles has locked.
 DELETE FROM tickwork.turnstiles t WHERE t.name = ANY (%(names)s::text[])
-AND    NOT EXISTS (SELECT FROM tickwork.holds h WHERE h.turnstile = t.name OFFSET 0)
 
 -- :forget_gates
 DELETE FROM tickwork.gates WHERE until_at <= coalesce(%(now)s::timestamptz, clock_timestamp())

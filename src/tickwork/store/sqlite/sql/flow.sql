@@ -61,10 +61,6 @@ UPDATE tickwork_jobs SET queue = :queue, lane = :lane, flow = :flow WHERE id = :
 INSERT INTO tickwork_holds (turnstile, job_id, attempt, weight) VALUES (?, ?, ?, ?)
 ON CONFLICT (turnstile, job_id) DO UPDATE SET attempt = excluded.attempt, weight = excluded.weight
 
--- :touch_turnstile
-INSERT INTO tickwork_turnstiles (name, bound, state, waits, open_at) VALUES (?, ?, NULL, false, NULL)
-ON CONFLICT (name) DO NOTHING
-
 -- :free_holds
 DELETE FROM tickwork_holds WHERE job_id IN (SELECT value FROM json_each(?)) RETURNING turnstile
 
@@ -106,8 +102,8 @@ UPDATE tickwork_turnstiles SET open_at = :open_at WHERE name = :name AND waits
 
 -- :limits
 SELECT l.name, l.declared, l.override,
-       (SELECT coalesce(sum(h.weight), 0) FROM tickwork_turnstiles t CROSS JOIN tickwork_holds h ON h.turnstile = t.name
-        WHERE t.bound = l.name AND EXISTS (SELECT 1 FROM tickwork_running r WHERE r.job_id = h.job_id AND r.attempt = h.attempt)),
+       (SELECT coalesce(sum(h.weight), 0) FROM tickwork_holds h
+        WHERE h.turnstile >= l.name || char(30) AND h.turnstile < l.name || char(31) AND EXISTS (SELECT 1 FROM tickwork_running r WHERE r.job_id = h.job_id AND r.attempt = h.attempt)),
        (SELECT count(*) FROM tickwork_turnstiles t
         CROSS JOIN tickwork_queue q ON q.queue >= ':' || t.name || char(31) AND q.queue < ':' || t.name || ' '
         WHERE t.bound = l.name AND t.waits)
@@ -149,12 +145,13 @@ SELECT count(*) FROM tickwork_queue
 WHERE  queue >= :lane AND queue < :until AND (priority, run_at, job_id) < (:priority, :run_at, :job_id)
 
 -- :open_forgotten
--- Turnstiles that wait for a lease to end which nobody has: should their opening have been missed, this is it.
+-- Turnstiles that wait for the end of a lease although they have room: should their opening have been missed, this is it.
 UPDATE tickwork_turnstiles AS t SET open_at = :now
 WHERE  t.waits AND t.open_at IS NULL
 AND    NOT EXISTS (SELECT 1 FROM tickwork_gates g WHERE 'gate:' || g.name = t.bound AND (g.until_at IS NULL OR g.until_at > :now))
-AND    NOT EXISTS (SELECT 1 FROM tickwork_holds h CROSS JOIN tickwork_running r ON r.job_id = h.job_id AND r.attempt = h.attempt
-                   WHERE h.turnstile = t.name)
+AND    (SELECT coalesce(sum(h.weight), 0) FROM tickwork_holds h CROSS JOIN tickwork_running r ON r.job_id = h.job_id AND r.attempt = h.attempt
+        WHERE h.turnstile = t.name)
+       < coalesce((SELECT json_extract(coalesce(l.override, l.declared), '$.rule.capacity') FROM tickwork_limits l WHERE l.name = t.bound), 1)
 RETURNING name
 
 -- :forget_holds
