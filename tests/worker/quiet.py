@@ -33,12 +33,13 @@ class QuietPools:
         self._solo_room = solo_room
         self._news: list[tuple[Source, FromExecutor | Died]] = []
 
-    def end(self, job_ids: Iterable[str], kind: Any = "succeeded", took: float = 1.0) -> None:
+    def end(self, job_ids: Iterable[str], kind: Any = "succeeded", took: float = 1.0, settled: bool = False) -> None:
         """Have attempts end so; the worker hears of it at its next tick."""
         ends = []
         for job_id in list(job_ids):
             one = self.given.pop(job_id)
-            ends.append(End(job_id, one.attempt, kind, one.claimed_mono, b"null", "it broke", took=took))
+            began = one.claimed_mono
+            ends.append(End(job_id, one.attempt, kind, began, b"null", "it broke", settled=settled, took=took))
         self._news.append((Nobody(), Ended(ends)))
 
     def submit(self, assignments: Sequence[Assignment], alone: bool) -> None:

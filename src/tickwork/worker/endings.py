@@ -20,6 +20,7 @@ from tickwork.core.why import gist
 from tickwork.store.base import Finish, NewLog, OpenAttempt, Progress, Store
 from tickwork.worker.holdings import Held, Holdings
 from tickwork.worker.retries import Retries
+from tickwork.worker.turnstiles import Turnstiles
 
 _log = logging.getLogger("tickwork.worker")
 NOTES_S = 0.5  # logs and progress are stored this often while handlers run
@@ -58,6 +59,7 @@ class Endings:
         self._nudge_scheduler = nudge_scheduler
         self._unstored: list[Finish] = []  # decided, and not yet stored
         self._runs: set[str] = set()  # those of them that schedules may wait for
+        self.turnstiles = Turnstiles(store)
         self._notes_at = 0.0
         self.notes = Notes()
 
@@ -77,7 +79,16 @@ class Endings:
         if transition.delay is not None and transition.attempt in _FAILURES:
             later = self._retries.delay(job.queue, transition.delay, self._clock.monotonic())
             transition = msgspec.structs.replace(transition, delay=later)
+        self.turnstiles.ended(job, transition.attempt)
         self._unstored.append(Finish(job.job_id, job.attempt, transition, round(waited * 1e6)))
+
+    def ended_elsewhere(self, held: Held) -> None:
+        """An attempt has succeeded, and its handler's own transaction has stored that."""
+        self._held.forget(held.job.job_id)
+        self.turnstiles.ended(held.job, AttemptState.SUCCEEDED)
+        self.turnstiles.freed(held.job)
+        if held.job.tick is not None:
+            self._nudge_scheduler()
 
     def release(self, job_ids: Sequence[str]) -> None:
         """Give back jobs that had to stop for no fault of theirs."""
@@ -97,6 +108,7 @@ class Endings:
         """Forget everything: none of it is ours any more."""
         self._unstored.clear()
         self._runs.clear()
+        self.turnstiles.clear()
         self.notes = Notes()
 
     # -- storing

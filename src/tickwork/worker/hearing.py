@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import assert_never
 
 from tickwork.core.ids import JobId
@@ -31,14 +31,12 @@ class Hearing:
         held: Holdings,
         endings: Endings,
         pace: Pace,
-        nudge_scheduler: Callable[[], None],
     ) -> None:
         self._store = store
         self._pools = pools
         self._held = held
         self._endings = endings
         self._pace = pace
-        self._nudge_scheduler = nudge_scheduler
         self._inbox: deque[tuple[Source, FromExecutor | Died]] = deque()
         self._asks: deque[tuple[Source, messages.Ask]] = deque()
 
@@ -107,9 +105,7 @@ class Hearing:
             return
         self._pace.took(end.took)
         if end.settled:
-            self._held.forget(end.job_id)
-            if held.job.tick is not None:
-                self._nudge_scheduler()
+            self._endings.ended_elsewhere(held)
         else:
             self._endings.end(held, end.ending(), max(0.0, end.began - held.claimed_mono))
 

@@ -24,6 +24,7 @@ from tickwork.services.pruner import Pruner
 from tickwork.services.reaper import Expirer, Reaper
 from tickwork.services.runner import Runner
 from tickwork.services.scheduler import Scheduler
+from tickwork.services.turnstiles import TurnstileKeeper
 from tickwork.store.base import LEASE, Retention, Store
 from tickwork.version import VERSION
 from tickwork.worker.base import Pools, WorkerOptions
@@ -167,6 +168,7 @@ class WorkerParts:
         runner.start(Heartbeat(self.store, self.lease))
         runner.start(Reaper(self.store, self.rng, lambda: self.lease.worker))
         runner.start(Expirer(self.store, self.clock))
+        runner.start(TurnstileKeeper(self.store, self.clock))
         runner.start(Pruner(self.store, Retention()))
         return loop, runner, nudge
 

@@ -74,7 +74,7 @@ class Worker:
         retries = Retries(rng)
         self._held = Holdings(batches)
         self._endings = Endings(store, self._held, retries, clock, rng, nudge_scheduler)
-        self._hearing = Hearing(store, pools, self._held, self._endings, pace, nudge_scheduler)
+        self._hearing = Hearing(store, pools, self._held, self._endings, pace)
         self._claiming = Claiming(
             store, pools, tasks, solo_tasks, options, lease, self._held, self._endings, retries, pace, clock, rng
         )
@@ -101,6 +101,7 @@ class Worker:
         self._hearing.answer_asks()
         self._look_for_cancels(now, called)
         self._claiming.give_back_unknown(now)
+        self._endings.turnstiles.tell()  # before others are claimed that it may concern
         took = 0
         if owning and not self.draining:
             self._resize()
@@ -138,6 +139,7 @@ class Worker:
         for held in self._held:
             self._endings.end(held, Released(), 0.0)
         self._endings.settle()
+        self._endings.turnstiles.tell()
         if self._lease.worker is not None:
             self._store.end_worker(self._lease.worker)
             self._lease.worker = None
