@@ -1,4 +1,4 @@
-"""A worker on a store and a clock that the test moves, whose handlers do only what the test says."""
+"""A worker that the test ticks, mostly on a clock that it moves, and whose handlers do only what the test says."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from itertools import count
 from random import Random
 from typing import Any
 
+from tickwork.clock import Clock
 from tickwork.core.job import Policy, TaskDefinition
 from tickwork.store.base import Store
-from tickwork.testing import VirtualClock
 from tickwork.worker.base import Source, WorkerOptions
 from tickwork.worker.elasticity import Elasticity
 from tickwork.worker.heartbeat import Lease
@@ -78,7 +78,7 @@ class QuietPools:
 
 def a_worker(
     store: Store,
-    clock: VirtualClock,
+    clock: Clock,
     tasks: Sequence[str] = ("t",),
     elasticity: Elasticity | None = None,
     **options: Any,

@@ -11,6 +11,7 @@ from tests.store.builders import a_job, jobs
 from tests.worker.fixtures import eventually
 from tests.worker.quiet import QuietPools, a_worker
 from tickwork import Tickwork, breaker, concurrency
+from tickwork.clock import SystemClock
 from tickwork.core.flow.flow import Flow
 from tickwork.core.flow.limits import Slot
 from tickwork.core.flow.stamp import breaker_name
@@ -110,13 +111,19 @@ def test_an_app_that_fails_is_paused(app: Tickwork) -> None:
     assert "5 failures in 1m" in str(held[0].why())
 
 
-def test_an_end_that_a_handler_stored_itself_lets_the_next_one_in(scene: Scene) -> None:
-    scene.store.declare_limits({"one": concurrency(1)})
+def test_an_end_that_a_handler_stored_itself_lets_the_next_one_in(app: Tickwork) -> None:
+    store, clock = app.store, SystemClock()
+    worker, pools = a_worker(store, clock)
+    store.declare_limits({"one": concurrency(1)})
     flow = Flow(slots=(Slot("one", "", 1),))
-    first, second = scene.store.insert_jobs([a_job(flow=flow), a_job(flow=flow)])
-    assert scene.tick() == [first]
+    first, second = store.insert_jobs([a_job(flow=flow), a_job(flow=flow)])
+    worker.tick(clock.monotonic())
+    assert list(pools.given) == [first]
+    assert store.hold(second) is not None
     stored = decide(Policy(), 0, 0, False, Succeeded(b"null"), Random(0))
-    with scene.store.connection() as tx:
-        assert scene.store.finish_attempts([Finish(first, 1, stored)], (), tx) == {first}
-    scene.pools.end([first], settled=True)
-    assert scene.tick() == [second]
+    with store.connection() as tx:
+        assert store.finish_attempts([Finish(first, 1, stored)], (), tx) == {first}
+    pools.end([first], settled=True)
+    for _ in range(2):
+        worker.tick(clock.monotonic())
+    assert list(pools.given) == [second]

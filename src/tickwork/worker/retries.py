@@ -1,8 +1,9 @@
 """Lines up the retries of each queue, so that they come due no faster than the queue's budget allows.
 
 A worker knows what it started and what failed of it, so it keeps the budget by itself: nothing is read or written for
-it. When an attempt fails, its retry takes a place in the second in which it would be due, or in the first one after
-that which has a place left. So a retry with a long wait is not in the way of those with short ones.
+it. When an attempt fails, its retry takes a place in the second in which it would be due, and waits as it would without
+a budget; or where that second is full, in the first one after it that has a place left. So a retry with a long wait is
+not in the way of those with short ones.
 
 What is lined up is known to this worker alone. When it is lost, so is the line: the jobs have their times, and those of
 other workers are lined up beside them.
@@ -61,12 +62,13 @@ class _Line:
         """Take a place at an instant or after it. When all of the longest line is taken, chance finds one in it."""
         self._clear(now_us // _SECOND_US)
         places = retries_a_second(BUDGET, self.starts, now_us)
-        second = self._first_with_room(due_us // _SECOND_US, places)
-        if second * _SECOND_US - due_us > LONGEST_S * _SECOND_US:
+        wanted = due_us // _SECOND_US
+        second = self._first_with_room(wanted, places)
+        if second - wanted > LONGEST_S:
             return due_us + rng.randrange(LONGEST_S * _SECOND_US)
         taken = self._taken.get(second, 0)
         self._taken[second] = taken + 1
-        return max(due_us, second * _SECOND_US + taken * _SECOND_US // places)
+        return due_us if second == wanted else second * _SECOND_US + taken * _SECOND_US // places
 
     def _first_with_room(self, second: int, places: int) -> int:
         full = []
