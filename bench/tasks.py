@@ -6,7 +6,7 @@ import asyncio
 import os
 import time
 
-from tickwork import Tickwork
+from tickwork import Tickwork, batch
 
 WITNESS = "TICKWORK_BENCH_WITNESS"  # names the file to which `stamp` appends
 WITNESS_LINE = 33  # bytes: a number of 12 digits, an instant of 19, and what is between and after
@@ -20,6 +20,10 @@ def noop(number: int) -> None:
 
 async def noop_async(number: int) -> None:
     """Nothing at all, on an event loop."""
+
+
+def noop_batch(numbers: list[int]) -> None:
+    """Nothing at all, for many jobs in one call."""
 
 
 def stamp(number: int) -> None:
@@ -38,6 +42,7 @@ def make_app(url: str | None = None, *, upgrade: bool = False) -> Tickwork:
     made = Tickwork(url, upgrade=upgrade)
     for function in (noop, noop_async, stamp, sleeper):
         made.task(function)
+    made.task(batch=batch(max=100))(noop_batch)
     return made
 
 

@@ -16,7 +16,7 @@ from tickwork.services.reaper import INTERVAL_S
 from tickwork.services.runner import LAST_BACKOFF_S
 from tickwork.store.codec import decode_policy
 from tickwork.worker.executor import CANCEL_GRACE_S, STUCK_GRACE_S
-from tickwork.worker.worker import KILL_GRACE_S
+from tickwork.worker.hearing import KILL_GRACE_S
 
 if TYPE_CHECKING:
     from sim.world import World

@@ -29,6 +29,8 @@ from tickwork.services import scheduler
 from tickwork.store.base import Finish
 from tickwork.store.codec import duration_us
 from tickwork.store.sqlite import SqliteStore, moves
+from tickwork.worker.claiming import Claiming
+from tickwork.worker.endings import Endings
 from tickwork.worker.heartbeat import Heartbeat, Lease
 from tickwork.worker.worker import Worker
 
@@ -194,12 +196,12 @@ def _cancel_loses_to_retry() -> AbstractContextManager[object]:
 
 
 def _unanswered_claim_forgotten() -> AbstractContextManager[object]:
-    return mock.patch.object(Worker, "_give_back_unknown", return_value=None)
+    return mock.patch.object(Claiming, "give_back_unknown", return_value=None)
 
 
 def _start_after_lease() -> AbstractContextManager[object]:
     """Whatever was claimed is started, however long the claim took."""
-    return _believing_in_its_lease("_start_due")
+    return _believing_in_its_lease(Claiming, "_start_calls")
 
 
 def _handlers_not_stopped() -> AbstractContextManager[object]:
@@ -209,20 +211,20 @@ def _handlers_not_stopped() -> AbstractContextManager[object]:
 
 def _spin_without_lease() -> AbstractContextManager[object]:
     """A worker whose lease is over does not claim, and does not wait either."""
-    return _believing_in_its_lease("_wait")
+    return _believing_in_its_lease(Worker, "_wait")
 
 
-def _believing_in_its_lease(method: str) -> AbstractContextManager[object]:
-    original = getattr(Worker, method)
+def _believing_in_its_lease(part: type[Worker | Claiming], method: str) -> AbstractContextManager[object]:
+    original = getattr(part, method)
 
-    def believe(self: Worker, now: float) -> Any:
+    def believe(self: Worker | Claiming, now: float) -> Any:
         lease, self._lease = self._lease, _EndlessLease(timedelta(hours=1))
         try:
             return original(self, now)
         finally:
             self._lease = lease
 
-    return mock.patch.object(Worker, method, believe)
+    return mock.patch.object(part, method, believe)
 
 
 class _EndlessLease(Lease):
@@ -231,16 +233,16 @@ class _EndlessLease(Lease):
 
 
 def _notes_dropped_on_error() -> AbstractContextManager[object]:
-    original = Worker._store_notes
+    original = Endings.store_notes
 
-    def store_notes(self: Worker, now: float) -> None:
+    def store_notes(self: Endings, now: float) -> None:
         try:
             original(self, now)
         except BaseException:
-            self._notes.logs = []
+            self.notes.logs = []
             raise
 
-    return mock.patch.object(Worker, "_store_notes", store_notes)
+    return mock.patch.object(Endings, "store_notes", store_notes)
 
 
 def _bug(

@@ -19,9 +19,11 @@ from tickwork.services.pruner import Pruner
 from tickwork.services.reaper import Expirer, Reaper
 from tickwork.services.runner import LONGEST_S, Backoff, Service
 from tickwork.services.scheduler import Scheduler
+from tickwork.services.turnstiles import TurnstileKeeper
 from tickwork.worker import loop as shipped
+from tickwork.worker.base import WorkerOptions
 from tickwork.worker.heartbeat import Heartbeat, Lease
-from tickwork.worker.worker import Worker, WorkerOptions
+from tickwork.worker.worker import Worker
 
 if TYPE_CHECKING:
     from sim.world import World
@@ -166,6 +168,7 @@ class WorkerProcess(Actor):
             Heartbeat(store, self.lease),
             Reaper(store, self.rng, lambda: self.lease.worker),
             Expirer(store, self.clock),
+            TurnstileKeeper(store, self.clock),
             Pruner(store, world.config.retention),
         )
         for thread in (self._main, *(self._service(one) for one in services)):

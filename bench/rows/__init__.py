@@ -24,6 +24,7 @@ ROWS = (
     ),
     Row("drain", "Drain, plain handlers", "jobs/s", each_time_anew(drain.drain_of("noop")), _raw_drain),
     Row("drain-async", "Drain, async handlers", "jobs/s", each_time_anew(drain.drain_of("noop_async")), _raw_drain),
+    Row("drain-batch", "Drain, batches of 100", "jobs/s", each_time_anew(drain.drain_of("noop_batch")), _raw_drain),
     Row("backlog", "Drain, many queued", "jobs/s", drain.backlog, drain.raw_backlog),
     Row(
         "latency",

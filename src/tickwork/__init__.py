@@ -26,7 +26,7 @@ from tickwork.version import VERSION as __version__
 if TYPE_CHECKING:
     from tickwork.app import Tickwork
     from tickwork.client import Job
-    from tickwork.context import CurrentJob, current_job
+    from tickwork.context import CurrentJob, current_batch, current_job
     from tickwork.core.flow.batch import batch
     from tickwork.core.flow.breaker import breaker
     from tickwork.core.flow.debounce import debounce, throttle
@@ -66,6 +66,7 @@ __all__ = [
     "calendar",
     "concurrency",
     "cron",
+    "current_batch",
     "current_job",
     "debounce",
     "every",
@@ -80,6 +81,7 @@ _LAZY = {
     "Tickwork": "tickwork.app",
     "Job": "tickwork.client",
     "CurrentJob": "tickwork.context",
+    "current_batch": "tickwork.context",
     "current_job": "tickwork.context",
     "batch": "tickwork.core.flow.batch",
     "breaker": "tickwork.core.flow.breaker",

@@ -20,6 +20,7 @@ from tickwork.client import Client, Job, Page
 from tickwork.clock import SystemClock
 from tickwork.config import Settings, load_settings, sqlite_path
 from tickwork.core.duration import parse_duration
+from tickwork.core.flow.placement import read_offer
 from tickwork.core.flow.stamp import decode_task_flow
 from tickwork.core.ids import JobId
 from tickwork.core.job import JobFilter, JobState, TaskDefinition
@@ -34,6 +35,7 @@ from tickwork.store.base import LEASE, Store
 from tickwork.task import Enqueues, Task, TaskRegistry
 from tickwork.twins import twin
 from tickwork.version import VERSION
+from tickwork.worker.base import WorkerOptions
 from tickwork.worker.capture import captured
 from tickwork.worker.child import hello
 from tickwork.worker.children import ChildLimits, Children
@@ -42,7 +44,6 @@ from tickwork.worker.load import refuse_while_loading
 from tickwork.worker.local import LocalPool
 from tickwork.worker.pools import LocalPools
 from tickwork.worker.supervisor import GRACE, SLOTS, Nudge, WorkerParts, parse_queues, queues_of
-from tickwork.worker.worker import WorkerOptions
 
 
 def open_store(settings: Settings, *, upgrade: bool = False) -> Store:
@@ -130,6 +131,14 @@ class Tickwork(FlowCalls, TaskRegistry):
         known = self.tasks.get(name)
         return known if known is not None else _by_name(self, name, self.store.task_definition(name))
 
+    def broadcast(self, task: str | Task[Any, Any], /, *args: Any, **kwargs: Any) -> list[Job]:
+        """Run a task once on each worker that lives and could run it: `app.broadcast(reload_prices)`.
+
+        Returns a job for each. Its handler finds which of how many it is in `current_job().broadcast`. With options:
+        `reload_prices.options(expires="1m").broadcast()`.
+        """
+        return self.named(task).broadcast(*args, **kwargs)
+
     def job(self, id: str | Job | None = None, *, key: str | None = None) -> Job | None:
         """The job with this id, or the one that holds (else last held) this key; None when there is none."""
         return self.client.job(None if id is None else _job_id(id), key=key)
@@ -157,6 +166,7 @@ class Tickwork(FlowCalls, TaskRegistry):
         """A transaction of your own on the store: pass it as `tx=`; it commits when the block ends well."""
         return self.store.connection()
 
+    broadcast_async = twin(broadcast)
     job_async = twin(job)
     jobs_async = twin(jobs)
     cancel_async = twin(cancel)
@@ -226,19 +236,23 @@ class Tickwork(FlowCalls, TaskRegistry):
         *,
         concurrency: int = SLOTS,
         queues: str | list[str] | None = None,
+        labels: Sequence[str] = (),
+        resources: str | Mapping[str, Any] = "",
         lease: str | Any = LEASE,
         grace: str | Any = GRACE,
     ) -> Iterator[None]:
         """Run a worker inside this process while the block runs; at its end running jobs may finish.
 
-        For development, tests and small use: handlers run on threads. Only `tickwork worker` can end a handler that
+        `labels=["gpu", "region:eu"]` and `resources="mem=8GB,gpu=1"` are what it has for jobs with `needs=`. For
+        development, tests and small use: handlers run on threads. Only `tickwork worker` can end a handler that
         does not let itself be interrupted.
         """
         refuse_while_loading()
         if concurrency < 1:
             raise InvalidInput(f"concurrency must be at least 1, not {concurrency}.")
+        offer = read_offer(_listed(labels), resources)
         known = hello(self)
-        served = parse_queues([queues] if isinstance(queues, str) else queues or []) or queues_of(known)
+        served = parse_queues(_listed(queues or [])) or queues_of(known)
         clock, rng = SystemClock(), Random(secrets.randbits(64))
         solo = frozenset(name for name, task in self.tasks.items() if task.pool == "process")
         for name in solo:
@@ -248,7 +262,7 @@ class Tickwork(FlowCalls, TaskRegistry):
             self._target_of, lambda task: True, [], concurrency, os.cpu_count() or 1, clock, ChildLimits()
         )
         pools = LocalPools(local, children, solo, concurrency, clock)
-        serving = WorkerOptions(served, concurrency, socket.gethostname(), os.getpid(), VERSION)
+        serving = WorkerOptions(served, concurrency, socket.gethostname(), os.getpid(), VERSION, offer)
         parts = WorkerParts(self.store, Lease(parse_duration(lease, what="lease")), clock, rng)
         with captured():
             loop, runner, nudge = parts.assemble(pools, known, solo, serving, parse_duration(grace, what="grace"))
@@ -295,6 +309,10 @@ def _by_name(app: Tickwork, name: str, definition: TaskDefinition | None) -> Enq
 
 def _name(task: str | Task[Any, Any]) -> str:
     return task if isinstance(task, str) else task.name
+
+
+def _listed(names: str | Sequence[str]) -> list[str]:
+    return [names] if isinstance(names, str) else list(names)
 
 
 def _job_id(job: str | Job) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from tickwork.core import payload
+from tickwork.core.flow.flow import Broadcast
 from tickwork.core.ids import JobId
 from tickwork.core.schedule.tick import Tick
 from tickwork.errors import InvalidInput, NoCurrentJob
@@ -30,6 +31,9 @@ class Link(Protocol):
 
     @property
     def queue(self) -> str: ...
+
+    @property
+    def broadcast(self) -> Broadcast | None: ...
 
     def tick(self) -> Tick | None: ...
 
@@ -80,13 +84,14 @@ class LazyTransaction:
 
 
 class CurrentJob:
-    """The job that this handler is running for, and this attempt of it."""
+    """The job that this handler is running for, and this attempt of it. `batch`: those that the same call runs for."""
 
-    __slots__ = ("_link", "transaction")
+    __slots__ = ("_link", "batch", "transaction")
 
     def __init__(self, link: Link, transaction: LazyTransaction | None = None) -> None:
         self._link = link
         self.transaction = transaction
+        self.batch: Sequence[CurrentJob] = ()
 
     @property
     def id(self) -> JobId:
@@ -103,6 +108,11 @@ class CurrentJob:
     @property
     def queue(self) -> str:
         return self._link.queue
+
+    @property
+    def broadcast(self) -> Broadcast | None:
+        """Which of how many workers this is, `index` of `total`, where the job came by `app.broadcast`."""
+        return self._link.broadcast
 
     @property
     def scheduled_for(self) -> datetime:
@@ -176,18 +186,41 @@ _current: ContextVar[CurrentJob | None] = ContextVar("tickwork_current_job", def
 
 
 def current_job() -> CurrentJob:
-    """The job that the calling handler runs for. Raises NoCurrentJob elsewhere."""
+    """The job that the calling handler runs for. Raises NoCurrentJob elsewhere, and in a batch handler."""
     job = _current.get()
     if job is None:
         raise NoCurrentJob("current_job() works inside a handler that a worker runs; this code was called directly.")
+    if job.batch:
+        raise NoCurrentJob(
+            f"task {job.task!r} runs for {len(job.batch)} jobs in one call; current_batch() lists them in the order of "
+            f"their arguments."
+        )
     return job
 
 
+def current_batch() -> list[CurrentJob]:
+    """The jobs that the calling batch handler runs for, one for each argument. Raises NoCurrentJob elsewhere.
+
+    Each has its own `id`, `attempt`, `token`, `progress`, `save` and so on. `cancelled` is true of all when the whole
+    call should stop, which it should when every one of them was cancelled.
+    """
+    job = _current.get()
+    if job is None or not job.batch:
+        raise NoCurrentJob("current_batch() works inside a handler with batch=, when a worker runs it.")
+    return list(job.batch)
+
+
 def current_or_none() -> CurrentJob | None:
-    """The current job, or None outside of a handler."""
+    """The current job, or None outside of a handler. Of a batch it is the first one: what speaks for the whole call."""
     return _current.get()
 
 
 def set_current(job: CurrentJob | None) -> None:
     """Make a job the current one of this thread or coroutine. For executors."""
     _current.set(job)
+
+
+def set_current_batch(jobs: Sequence[CurrentJob]) -> None:
+    """Make jobs the current ones of this thread or coroutine. For executors."""
+    jobs[0].batch = jobs
+    _current.set(jobs[0])

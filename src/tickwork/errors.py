@@ -15,7 +15,7 @@
     │   └── JobDropped                       a gate dropped it
     ├── WaitTimeout (also TimeoutError)      the job had not ended in the time that the caller would wait
     ├── LeaseLost                            this attempt was superseded; nothing it writes is accepted any more
-    ├── NoCurrentJob                         current_job() was asked for outside of a handler
+    ├── NoCurrentJob                         current_job() was asked for outside of a handler, or in that of a batch
     ├── WorkerError                          a worker could not start, or its children keep dying
     ├── CommandFailed                        a command of the task `shell` did not end with exit code 0
     └── StoreError                           the database said no

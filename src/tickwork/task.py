@@ -16,6 +16,9 @@ from tickwork.clock import SystemClock
 from tickwork.config import Settings
 from tickwork.context import current_or_none
 from tickwork.core import payload
+from tickwork.core.batch_hints import check_batch_handler
+from tickwork.core.flow.batch import Batch
+from tickwork.core.flow.broadcast import EXPIRES, addressed, addressees
 from tickwork.core.flow.declare import bare, read_task_flow, split_flow
 from tickwork.core.flow.limits import AnyLimit, Bound, Shared, read_limits
 from tickwork.core.flow.stamp import NO_FLOW, Stamp, TaskFlow, encode_task_flow
@@ -28,9 +31,11 @@ from tickwork.core.signature import Signature
 from tickwork.errors import InvalidArguments, InvalidOption
 from tickwork.rules import Rule, read_rule
 from tickwork.store.base import Store
+from tickwork.twins import twin
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
+Item = TypeVar("Item")
 POOLS = ("thread", "async", "process")
 
 
@@ -74,6 +79,21 @@ class Enqueues(Generic[Arguments, Result]):
         """The asyncio twin of `enqueue_many`."""
         return await self._registry.client.enqueue_async(self._jobs(rows), self.defaults.tx)
 
+    def broadcast(self, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> list[Job]:
+        """Store a job for each worker that lives and could run it, which that worker alone runs; return them.
+
+        Its handler finds which one it is in `current_job().broadcast`. One whose worker is gone before it has started
+        expires: after `expires=`, or ten minutes.
+        """
+        return self._registry.client.enqueue(self._for_each_worker(args, kwargs), self.defaults.tx)
+
+    broadcast_async = twin(broadcast)
+
+    def _for_each_worker(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[NewJob]:
+        meant = self if self.defaults.expires is not None else self.options(expires=EXPIRES)
+        workers = addressees(self._registry.store.workers(), meant._job(args, kwargs))
+        return [addressed(meant._job(args, kwargs), one, n, len(workers)) for n, one in enumerate(workers)]
+
     def _job(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> NewJob:
         encoded = self._encode(args, kwargs, self.name)
         return self._registry.new_jobs(self.name, [encoded], self.defaults, self._stamp())[0]
@@ -115,6 +135,7 @@ class Task(Enqueues[Arguments, Result]):
         declared: TaskFlow,
         pool: str,
         transactional: bool,
+        batch: Batch | None = None,
     ) -> None:
         super().__init__(registry, name, self._encode_call, options, lambda: self.flow)
         update_wrapper(self, function)
@@ -122,10 +143,13 @@ class Task(Enqueues[Arguments, Result]):
         self.declared = declared
         self.pool = pool
         self.transactional = transactional
+        self.batch = batch
 
     @cached_property
     def signature(self) -> Signature:
         """What it takes and returns; read at first use, so that hints may name what is defined further down."""
+        if self.batch is not None:
+            return Signature.of_batch(self.function)
         return Signature.of(self.function, skip_first=self.transactional)
 
     @cached_property
@@ -152,6 +176,13 @@ class Task(Enqueues[Arguments, Result]):
         flow = msgspec.structs.replace(self.flow, tenant=self.defaults.tenant, needs=self.defaults.needs or "")
         schema = msgspec.json.encode(self.signature.schema())
         return TaskDefinition(self.name, job.queue, job.priority, job.policy, schema, encode_task_flow(flow))
+
+
+class BatchTask(Task[[Item], Result]):
+    """A task whose jobs bring one item each, and whose function takes a list of them."""
+
+    def __call__(self, items: list[Item], /) -> Result:  # type: ignore[override]
+        return self.function(items)  # type: ignore[arg-type]
 
 
 class TaskRegistry:
@@ -181,6 +212,11 @@ class TaskRegistry:
 
     @overload
     def task(
+        self, *, batch: Batch, name: str | None = None, pool: str | None = None, **options: Any
+    ) -> Callable[[Callable[[list[Item]], Result]], BatchTask[Item, Result]]: ...
+
+    @overload
+    def task(
         self,
         *,
         name: str | None = None,
@@ -197,6 +233,7 @@ class TaskRegistry:
         name: str | None = None,
         pool: str | None = None,
         transactional: bool = False,
+        batch: Batch | None = None,
         schedule: Rule | str | None = None,
         **options: Any,
     ) -> Any:
@@ -206,6 +243,10 @@ class TaskRegistry:
         (CPU-bound: a process of its own). `transactional` gives it a connection as its first argument, whose writes
         commit together with the job's end. `schedule` is a rule by which it is started, without arguments; policies go
         beside it: `@app.task(schedule=cron("0 2 * * *"), catchup="all", overlap="queue")`.
+
+        `batch=batch(max=100, wait="500ms")` calls it with a list of up to so many jobs' arguments at once: its one
+        parameter is `items: list[T]`, and `enqueue(item)` is given one T. It returns None, or a list with the result of
+        each job in the same order, in which an exception is that job's failure; what it raises, all of them fail with.
 
         How its jobs are held back: `limits=[concurrency(2, key="tenant"), rate("10/s")]`, `limit="stripe"` (one that is
         declared elsewhere, or several), `sequence="account"` (one at a time for each, in order), `breaker=breaker()`.
@@ -225,7 +266,10 @@ class TaskRegistry:
                 given.refuse_beside(called, flow.habit)
                 self._own_limits(f"task {called!r}", flow.limits)
             where = _pool(function, pool, transactional)
-            made = self._add(Task(self, function, called, given, flow, where, transactional))
+            if batch is not None:
+                _check_batch(function, batch, where, transactional)
+            kind: Any = Task if batch is None else BatchTask
+            made = self._add(kind(self, function, called, given, flow, where, transactional, batch))
             self._declared.pop(called, None)
             if declared is not None:
                 self._declared[called] = declared
@@ -288,9 +332,12 @@ class TaskRegistry:
     def new_jobs(
         self, name: str, encoded: Sequence[bytes], options: Options, stamp: Stamp | None = None
     ) -> list[NewJob]:
-        """Jobs of one task, with ids of their own; inside a handler they are children of its job."""
+        """Jobs of one task, with ids of their own; inside a handler they are children of its job.
+
+        Those of a batch handler are nobody's: it does not say for which of its jobs it makes them.
+        """
         asking = current_or_none()
-        if options.parent is None and asking is not None:
+        if options.parent is None and asking is not None and not asking.batch:
             options = replace(options, parent=asking.id)
         ids = self._ids.new_ids(len(encoded))
         return options.new_jobs(name, zip(map(JobId, ids), encoded, strict=True), stamp)
@@ -322,6 +369,21 @@ def _pool(function: Callable[..., Any], pool: str | None, transactional: bool) -
         kind = "an async function" if is_async else "a plain function"
         raise InvalidOption(f"{function.__qualname__} is {kind}, which cannot run in the pool {pool!r}.")
     return pool
+
+
+def _check_batch(function: Callable[..., Any], batch: Any, pool: str, transactional: bool) -> None:
+    """Raise InvalidOption for a handler that cannot take the arguments of many jobs in one call."""
+    if not isinstance(batch, Batch):
+        raise InvalidOption(f'batch must be made with batch(max=100, wait="500ms"), not {batch!r}.')
+    name = function.__qualname__
+    if transactional:
+        raise InvalidOption(
+            f"{name} cannot be transactional and take batches: one transaction commits for all jobs of a call or for "
+            f"none, and each of them has an outcome of its own."
+        )
+    if pool == "process":
+        raise InvalidOption(f"{name} takes batches, which run on threads or an event loop, not in the pool 'process'.")
+    check_batch_handler(function)
 
 
 def _origin(function: Callable[..., Any]) -> str:

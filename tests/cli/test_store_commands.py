@@ -5,14 +5,19 @@ import subprocess
 import sys
 from datetime import timedelta
 from pathlib import Path
+from random import Random
 
 import apsw
 import pytest
 
 from tests.cli.conftest import Cli, Shop
+from tests.worker.fixtures import eventually
 from tickwork import Tickwork
 from tickwork.cli import doctor
 from tickwork.cli.base import shown_url
+from tickwork.core.ids import WorkerId
+from tickwork.core.outcome import Succeeded, decide
+from tickwork.store.base import Finish, Worker
 
 
 def test_queues_show_what_stands_in_them(cli: Cli, shop: Shop) -> None:
@@ -20,20 +25,38 @@ def test_queues_show_what_stands_in_them(cli: Cli, shop: Shop) -> None:
     shop.add.enqueue(1)
     shop.add.options(delay="1h").enqueue(1)
     lines = cli.ok("queues").splitlines()
-    assert lines[0].split() == ["QUEUE", "DUE", "LATER", "RUNNING", "HELD", "WORKERS", "OLDEST", "DUE", "FOR"]
-    assert lines[1].split()[:6] == ["default", "1", "1", "0", "0", "0"]
+    titles = ["QUEUE", "DUE", "LATER", "RUNNING", "HELD", "WORKERS", "WANTED", "OLDEST", "DUE", "FOR"]
+    assert lines[0].split() == titles
+    assert lines[1].split()[:7] == ["default", "1", "1", "0", "0", "0", "1"]
     (item,) = cli.json("queues")["items"]
-    assert set(item) >= {"name", "due", "later", "running", "held", "oldest_due_at", "workers"}
+    assert set(item) >= {"name", "due", "later", "running", "held", "oldest_due_at", "workers", "wanted"}
+
+
+def test_queues_show_how_many_workers_they_want(cli: Cli, shop: Shop) -> None:
+    """Jobs take a second each; ten slots would begin 300 of them within 30 seconds."""
+    store = shop.app.store
+    store.register_worker(Worker(WorkerId("w"), "h", 1, "0", ("default",), ("add",), 10), [], timedelta(minutes=1))
+    job = shop.add.enqueue(1)
+    (claimed,) = store.claim_jobs(WorkerId("w"), ["default"], ["add"], 1).jobs
+    eventually(lambda: store.now() - job.view.started_at > timedelta(seconds=1))
+    ending = decide(claimed.policy, 0, 0, False, Succeeded(b"null"), Random(0))
+    store.finish_attempts([Finish(claimed.job_id, claimed.attempt, ending)])
+    shop.add.enqueue_many([(1,)] * 900)
+    (item,) = cli.json("queues")["items"]
+    assert (item["due"], item["workers"]) == (900, 1)
+    assert 3 <= item["wanted"] <= 5
 
 
 def test_workers_show_who_works(cli: Cli, shop: Shop) -> None:
     assert cli.ok("workers") == "No worker is running. Start one: tickwork worker MODULE_OR_FILE\n"
-    with shop.app.worker(concurrency=3):
+    with shop.app.worker(concurrency=3, labels=["gpu", "region:eu"], resources="mem=8GB,cpu=0.5"):
         shop.add.enqueue(1).wait(timeout=10)
         lines = cli.ok("workers").splitlines()
         (item,) = cli.json("workers")["items"]
-    assert lines[0].split() == ["WORKER", "STATE", "BUSY", "STARTED", "VERSION", "QUEUES", "TASKS"]
+    assert lines[0].split() == ["WORKER", "STATE", "BUSY", "STARTED", "VERSION", "QUEUES", "HAS", "TASKS"]
     assert "  running  0 of 3  " in lines[1]
+    assert "  gpu, region:eu, cpu=0.5, mem=8000000000  " in lines[1]
+    assert item["offer"] == ["gpu", "region:eu", "cpu=0.5", "mem=8000000000"]
     assert (item["slots"], item["queues"], item["tasks"]) == (3, ["default", "mail"], ["add", "send"])
 
 

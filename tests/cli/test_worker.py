@@ -26,15 +26,19 @@ def send(to: str) -> None: ...
 """
 
 
+HAS = ("--label", "gpu", "--resource", "mem=8GB", "--resource", "cpu=2")
+
+
 def test_it_says_at_its_start_what_it_serves_and_drains_on_sigterm(tmp_path: Path, file_url: str) -> None:
     (tmp_path / "shop.py").write_text(SHOP)
     app = Tickwork(file_url)
     job = app.named("nap").enqueue(seconds=0.5)
-    with program(tmp_path, "worker", "shop.py", "-c", "4", "--processes", "1", "-q", "default:2") as worker:
+    with program(tmp_path, "worker", "shop.py", "-c", "4", "--processes", "1", "-q", "default:2", *HAS) as worker:
         worker.says("which this worker does not serve: -q mail")
         assert f"store      SQLite {_sqlite()} (through apsw), {tmp_path}/tickwork.db\n" in worker.said
         assert "durability synchronous=FULL: " in worker.said
         assert "tasks      add, nap, send\nqueues     default:2\nslots      4 in 1 process\npid        " in worker.said
+        assert "has        gpu, cpu=2, mem=8000000000\n" in worker.said
         assert f"pid        {worker.process.pid} " in worker.said
         assert app.named("add").enqueue(a=1, b=2).result(timeout=10) == 3
         eventually(lambda: job.state != "queued")

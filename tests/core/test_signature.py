@@ -27,7 +27,7 @@ from hypothesis import strategies as st
 from tickwork.core import payload
 from tickwork.core.comparison import difference
 from tickwork.core.signature import Signature
-from tickwork.errors import InvalidArguments, InvalidInput, InvalidPayload
+from tickwork.errors import InvalidArguments, InvalidInput, InvalidOption, InvalidPayload
 
 if TYPE_CHECKING:
     from somewhere import Unknown  # type: ignore[import-not-found]
@@ -629,3 +629,86 @@ def test_the_schema_describes_the_arguments_by_name() -> None:
 @pytest.mark.parametrize("hint", [hint for hint, _ in SUPPORTED], ids=str)
 def test_every_supported_hint_has_a_schema_that_json_can_hold(hint: Any) -> None:
     assert msgspec.json.encode(taking(hint).schema())
+
+
+# ---- batch handlers, as one of their jobs meets them -----------------------------------------------------------------
+
+
+def of_batch(function: Callable[..., Any]) -> Signature:
+    return Signature.of_batch(function)
+
+
+def test_a_job_of_a_batch_brings_one_item_by_position_or_by_name() -> None:
+    def index(points: list[Point]) -> None: ...
+
+    signature = of_batch(index)
+    data = signature.encode((Point(1, 2.0),), {}, "index")
+    assert data == b'{"points":{"x":1,"y":2.0}}'
+    assert signature.encode((), {"points": Point(1, 2.0)}, "index") == data
+    assert signature.encode_named({"points": {"x": 1, "y": 2.0}}, "index") == data
+    assert signature.decode_one(data) == Point(1, 2.0)
+    assert signature.schema()["$defs"]["Arguments"]["required"] == ["points"]
+    for wrong in ([Point(1)], 7):
+        with pytest.raises(InvalidArguments, match="argument 'points' of task 'index': expected Point"):
+            signature.encode((wrong,), {}, "index")
+    with pytest.raises(InvalidArguments, match="needs 'points'"):
+        signature.encode((), {}, "index")
+    with pytest.raises(InvalidArguments, match="the stored arguments do not fit"):
+        signature.decode_one(b'{"points":7}')
+
+
+def test_items_without_a_hint_come_back_as_what_they_were() -> None:
+    def bare(items, /): ...  # type: ignore[no-untyped-def]
+    def lists(items: list) -> None: ...  # type: ignore[type-arg]
+    def anything(items: Any) -> Any: ...
+    def unknown(items: list[Unknown]) -> list[Unknown]: ...
+
+    for function in (bare, lists, anything, unknown):
+        signature = of_batch(function)
+        for value in (7, [1, 2], {1, 2}, UUID(int=5), None):
+            assert signature.decode_one(signature.encode((value,), {}, "t")) == value
+
+
+def test_what_is_a_list_by_another_name_is_one() -> None:
+    def sequence(items: Sequence[int]) -> Sequence[int]: ...
+    def iterable(items: Iterable[int]) -> list[int]: ...
+
+    for function in (sequence, iterable):
+        assert of_batch(function).decode_one(of_batch(function).encode((7,), {}, "t")) == 7
+
+
+def test_the_result_of_a_job_is_one_of_the_list_and_exceptions_are_no_part_of_it() -> None:
+    def nothing(items: list[int]) -> None: ...
+    def some(items: list[int]) -> list[UUID]: ...
+    def perhaps(items: list[int]) -> list[UUID] | None: ...
+    def failing(items: list[int]) -> list[UUID | Exception]: ...
+    def only_failing(items: list[int]) -> list[Exception | None]: ...
+
+    one = UUID(int=1)
+    for function, good, bad in (
+        (nothing, [None], [one]),
+        (some, [one], [None, 7, [one]]),
+        (perhaps, [one, None], [7]),
+        (failing, [one], [None, 7]),
+        (only_failing, [None], [7]),
+    ):
+        signature = of_batch(function)
+        for value in good:
+            assert signature.decode_result(signature.encode_result(value, "t")) == value
+        for value in bad:
+            with pytest.raises(InvalidPayload):
+                signature.encode_result(value, "t")
+
+
+def test_a_batch_handler_that_does_not_take_or_return_lists_is_refused() -> None:
+    def number(items: int) -> None: ...
+    def pairs(items: dict[str, int]) -> None: ...
+    def counts(items: list[int]) -> int: ...
+    def either(items: list[int]) -> list[int] | list[str]: ...
+
+    for function in (number, pairs):
+        with pytest.raises(InvalidOption, match=r"annotate it as a list, like list\[int\]"):
+            of_batch(function)
+    for function in (counts, either):
+        with pytest.raises(InvalidOption, match="returns None or a list with a result for each of its jobs"):
+            of_batch(function)

@@ -1,6 +1,7 @@
 """Starts real workers, finds their processes, and kills them: each by its own pid, and only those started here."""
 
 import ctypes
+import json
 import os
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from tests.worker.fixtures import eventually
 from tickwork import Job, Tickwork
 
 HERE = Path(__file__).parent
+PATH = os.pathsep.join([str(HERE.parents[1]), str(HERE.parents[1] / "src")])  # the code that these tests belong to
 LIBC = ctypes.CDLL(None)
 TASKS = "tests.process.tasks"
 
@@ -26,10 +28,10 @@ class WorkerProcess:
     """A `tickwork worker` of these tests: a supervisor, its guard and its children."""
 
     def __init__(
-        self, url: str, witness: Path, log: Path, target: str, options: list[str], lease_s: float | None
+        self, url: str, witness: Path, log: Path, target: str, options: list[str], hurry: dict[str, float]
     ) -> None:
-        program = ["-m", "tickwork", "worker"] if lease_s is None else [str(HERE / "short_lease.py"), str(lease_s)]
-        environment = {**os.environ, "TICKWORK_URL": url, "WITNESS": str(witness), "PYTHONPATH": str(HERE.parents[1])}
+        program = [str(HERE / "in_a_hurry.py"), json.dumps(hurry)] if hurry else ["-m", "tickwork", "worker"]
+        environment = {**os.environ, "TICKWORK_URL": url, "WITNESS": str(witness), "PYTHONPATH": PATH}
         self.log = log
         self.descendants: set[int] = set()
         with log.open("ab") as file:
@@ -97,16 +99,21 @@ class Workers:
         self,
         *options: str,
         slots: int = 4,
-        processes: int = 2,
+        processes: int | str = 2,
         grace: str = "5s",
         lease_s: float | None = None,
+        calm_s: float | None = None,
         target: str = TASKS,
         wait: bool = True,
     ) -> WorkerProcess:
-        """Start a worker; unless told otherwise, return when it takes jobs."""
+        """Start a worker; unless told otherwise, return when it takes jobs.
+
+        Its lease and the calm after which it shrinks may be shorter than any option makes them.
+        """
         arguments = ["-c", str(slots), "--processes", str(processes), "--grace", grace, *options]
         log = self._folder / f"worker{len(self.started)}.log"
-        worker = WorkerProcess(self.url, self.witness.path, log, target, arguments, lease_s)
+        hurry = {name: value for name, value in {"lease": lease_s, "calm": calm_s}.items() if value is not None}
+        worker = WorkerProcess(self.url, self.witness.path, log, target, arguments, hurry)
         self.started.append(worker)
         if wait:
             self.wait_for(worker)

@@ -11,7 +11,7 @@ import time
 from typing import Any
 
 from tests.process.witness import tell
-from tickwork import Tickwork, current_job
+from tickwork import Tickwork, batch, current_batch, current_job
 
 app = Tickwork()
 hoard: list[bytearray] = []
@@ -39,6 +39,18 @@ async def work_async(n: int, seconds: float = 0.0) -> dict[str, int]:
     await asyncio.sleep(seconds)
     tell("end")
     return {"n": n, "attempt": current_job().attempt, "pid": os.getpid()}
+
+
+@app.task(retries=0, batch=batch(max=20, wait="200ms"))
+def work_in_batches(numbers: list[int]) -> list[dict[str, int]]:
+    """Like `work`, for many at once; a call for more than one takes its time."""
+    for job in current_batch():
+        tell("start", job)
+    nap(0.5 if len(numbers) > 1 else 0.0)
+    for job in current_batch():
+        tell("end", job)
+    jobs = zip(numbers, current_batch(), strict=True)
+    return [{"n": n, "attempt": job.attempt, "together": len(numbers)} for n, job in jobs]
 
 
 @app.task(retries=0)

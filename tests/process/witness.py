@@ -5,11 +5,11 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from tickwork import current_job
+from tickwork import CurrentJob, current_job
 
 
-def tell(event: str) -> None:
-    job = current_job()
+def tell(event: str, job: CurrentJob | None = None) -> None:
+    job = job or current_job()
     line = f"{time.monotonic_ns()} {os.getpid()} {job.id} {job.attempt} {event}\n"
     descriptor = os.open(os.environ["WITNESS"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     try:

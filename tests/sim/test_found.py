@@ -13,10 +13,11 @@ from tickwork.core.ids import JobId
 from tickwork.core.job import NewJob, Policy, TaskDefinition
 from tickwork.store.sqlite import SqliteStore
 from tickwork.testing import VirtualClock
+from tickwork.worker.base import WorkerOptions
 from tickwork.worker.children import Child, ChildLimits, Children
 from tickwork.worker.heartbeat import Lease
 from tickwork.worker.messages import Assignment, End, Ended
-from tickwork.worker.worker import Worker, WorkerOptions
+from tickwork.worker.worker import Worker
 
 TASK = TaskDefinition("t", "default", 5, Policy(), b"{}")
 

@@ -168,6 +168,8 @@ VERBS: dict[str, Callable[[Filled], object]] = {
     "claim, and nothing is due": lambda on: claim(on.store, PAGE, on.worker),
     "claim ahead": lambda on: claim(on.store, PAGE, on.worker, ahead=timedelta(milliseconds=250)),
     "due tasks": lambda on: on.store.due_tasks(["default"]),
+    "backlog": lambda on: on.store.backlog(["other", "default"], ["t"], 100),
+    "durations": lambda on: on.store.durations(),
     "heartbeat": lambda on: on.store.renew_lease(on.worker, FOR_EVER),
     "cancel requests": lambda on: on.store.cancel_requests(on.worker),
     "open attempts": lambda on: on.store.open_attempts(on.worker),

@@ -215,3 +215,27 @@ def test_large_frames_pass_in_both_directions(pool: Callable[..., Pool]) -> None
     padding = " " * 250_000
     one.children.submit([assignment(n, args=f'{{"seconds": 0{padding}}}') for n in range(40)])
     assert len(one.ended(40)) == 40
+
+
+def test_children_that_are_too_many_leave_when_their_work_has_ended(pool: Callable[..., Pool]) -> None:
+    some = pool(processes=1, slots=1)
+    some.children.resize(3)
+    some.hears(Hello, 2)
+    assert some.children.loaded() == 3
+    some.children.submit([assignment(n, args='{"seconds": 0.7}') for n in range(3)])
+    some.children.resize(1)
+    assert some.children.loaded() == 1
+    assert len(some.all) == 3, "all of them have work"
+    assert {end.kind for end in some.ended(3).values()} == {"succeeded"}
+    eventually(lambda: some.listen() and len(some.all) == 1)
+    assert not some.all[0].retiring
+
+
+def test_one_that_is_killed_while_it_retires_has_no_successor(pool: Callable[..., Pool]) -> None:
+    some = pool(processes=2, slots=1)
+    some.children.submit([assignment(n, args='{"seconds": 60}') for n in range(2)])
+    some.children.resize(1)
+    (leaving,) = [child for child in some.all if child.retiring]
+    some.children.kill_holder(next(iter(leaving.held)))
+    some.listen()
+    assert len(some.all) == 1

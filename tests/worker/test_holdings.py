@@ -10,9 +10,10 @@ from tickwork.core.ids import JobId
 from tickwork.core.job import Claimed, Policy, TaskDefinition
 from tickwork.store.base import Claims, Exchange
 from tickwork.testing import VirtualClock
+from tickwork.worker.base import WorkerOptions
 from tickwork.worker.heartbeat import Lease
 from tickwork.worker.holdings import Holdings
-from tickwork.worker.worker import Worker, WorkerOptions
+from tickwork.worker.worker import Worker
 
 
 def a_claim(number: int, *, wait_us: int = 0) -> Claimed:
@@ -21,7 +22,7 @@ def a_claim(number: int, *, wait_us: int = 0) -> Claimed:
 
 def test_limits_of_jobs_that_have_ended_do_not_pile_up() -> None:
     """One that runs for long must not keep those of all the short ones after it."""
-    holdings = Holdings()
+    holdings = Holdings({})
     holdings.take([a_claim(0)], 0.0)
     holdings.kill_at(1.0, "job0", 1)
     for number in range(1, 5000):
@@ -33,7 +34,7 @@ def test_limits_of_jobs_that_have_ended_do_not_pile_up() -> None:
 
 
 def test_a_wait_that_is_counted_anew_only_gets_shorter() -> None:
-    holdings = Holdings()
+    holdings = Holdings({})
     holdings.take([a_claim(1, wait_us=200_000)], 10.0)
     holdings.reckon(1000 + 50_000, 10.0)
     assert holdings.start_times() == [pytest.approx(10.15)]

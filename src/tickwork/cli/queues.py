@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,6 +15,7 @@ from tickwork.errors import InvalidInput
 
 if TYPE_CHECKING:
     from tickwork.app import Tickwork
+    from tickwork.core.job import QueueView
 
 
 @click.group(
@@ -36,15 +38,21 @@ def queues(ctx: click.Context, session: Session, /, as_json: bool) -> None:
 @url_option
 @pass_session
 def list_queues(session: Session, /, as_json: bool) -> None:
-    """Show what is due, comes later, runs and is held in each queue, and how long the oldest due job has waited."""
+    """Show what is due, comes later, runs and is held in each queue, and how long the oldest due job has waited.
+
+    WANTED is how many workers it wants, for what starts and stops them: all that is due would begin within 30 seconds.
+    """
     _print_queues(session.app(), as_json)
 
 
 def _print_queues(app: Tickwork, as_json: bool) -> None:
     found, now, workers = app.client.queues(), app.store.now(), app.client.workers()
-    serving = {one.name: sum(one.name in w.queues for w in workers if w.state == "running") for one in found}
+    serving = {one.name: [w.slots for w in workers if w.state == "running" and one.name in w.queues] for one in found}
+    durations = app.store.durations()
+    wanted = {one.name: _wanted(one, serving[one.name], durations.get(one.name)) for one in found}
     if as_json:
-        print_json({"items": [{**plain(one), "workers": serving[one.name]} for one in found]})
+        counts = [{"workers": len(serving[one.name]), "wanted": wanted[one.name]} for one in found]
+        print_json({"items": [{**plain(one), **count} for one, count in zip(found, counts, strict=True)]})
         return
     if not found:
         click.echo("No job stands in any queue.")
@@ -56,12 +64,22 @@ def _print_queues(app: Tickwork, as_json: bool) -> None:
             f"{one.later:,}",
             f"{one.running:,}",
             f"{one.held:,}",
-            str(serving[one.name]),
+            str(len(serving[one.name])),
+            str(wanted[one.name]),
             "" if one.oldest_due_at is None else about(now - one.oldest_due_at),
         ]
         for one in found
     ]
-    print_table(["QUEUE", ">DUE", ">LATER", ">RUNNING", ">HELD", ">WORKERS", "OLDEST DUE FOR"], rows)
+    print_table(["QUEUE", ">DUE", ">LATER", ">RUNNING", ">HELD", ">WORKERS", ">WANTED", "OLDEST DUE FOR"], rows)
+
+
+def _wanted(queue: QueueView, slots: list[int], duration: timedelta | None) -> int:
+    """How many workers like those that serve it would do its work in good time. What is held wants none."""
+    from tickwork.core.flow.elastic import Load, wanted_workers
+    from tickwork.worker.supervisor import SLOTS
+
+    load = Load(queue.due, queue.running, (duration or timedelta(0)) // timedelta(microseconds=1))
+    return wanted_workers(load, -(-sum(slots) // len(slots)) if slots else SLOTS)
 
 
 @queues.command("pause", example='tickwork queues pause mail --until 2h --reason "the provider is down"')

@@ -19,6 +19,7 @@ from tickwork.cli.escape import clean
 from tickwork.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from tickwork.core.flow.elastic import Elastic
     from tickwork.store.base import Store
     from tickwork.worker.messages import Hello
     from tickwork.worker.supervisor import SupervisorOptions
@@ -33,6 +34,7 @@ _PR_SET_PDEATHSIG = 1
     cls=Command,
     example="tickwork worker shop.py\n"
     "tickwork worker shop.tasks:app -c 20 -q default -q mail:3 --processes 4\n"
+    "tickwork worker shop.py --processes 1..8 --label gpu --resource mem=8GB,gpu=1\n"
     "tickwork worker shop.py --grace 60s --max-jobs 1000 --memory-mb 512\n"
     "tickwork worker --shell",
 )
@@ -49,7 +51,23 @@ _PR_SET_PDEATHSIG = 1
     help="A queue to serve. Default: all that the tasks name.",
 )
 @click.option(
-    "--processes", metavar="N", type=click.IntRange(min=1), help="Child processes. Default: one for each core."
+    "--processes",
+    metavar="N|LOW..HIGH",
+    help="Child processes; 1..8 has more of them while jobs wait. Default: one for each core.",
+)
+@click.option(
+    "--label",
+    "labels",
+    metavar="LABEL",
+    multiple=True,
+    help="What this worker has for jobs that need it: gpu, region:eu.",
+)
+@click.option(
+    "--resource",
+    "resources",
+    metavar="NAME=AMOUNT,...",
+    multiple=True,
+    help="What it has an amount of, which jobs share out: mem=8GB,gpu=1.",
 )
 @click.option("--grace", metavar="DURATION", default="20s", show_default=True, help="For running jobs, after SIGTERM.")
 @click.option("--max-jobs", metavar="N", type=click.IntRange(min=1), help="Replace a child after so many jobs.")
@@ -75,7 +93,9 @@ def worker(
     target: str | None,
     concurrency: int | None,
     queues: tuple[str, ...],
-    processes: int | None,
+    processes: str | None,
+    labels: tuple[str, ...],
+    resources: tuple[str, ...],
     grace: str,
     max_jobs: int | None,
     recycle_mb: int | None,
@@ -96,7 +116,8 @@ def worker(
     if session.url is not None:
         os.environ["TICKWORK_URL"] = session.url  # for the children, which open the store that the user's code names
     limits = (max_jobs, recycle_mb, memory_mb)
-    options = _options(target or BUILTIN, concurrency, queues, processes, grace, limits, shell)
+    offer = (labels, ",".join(resources))
+    options = _options(target or BUILTIN, concurrency, queues, processes, offer, grace, limits, shell)
     from tickwork.worker.supervisor import supervise
 
     def started(hello: Hello, store: Store) -> None:
@@ -110,12 +131,15 @@ def _options(
     target: str,
     concurrency: int | None,
     queues: tuple[str, ...],
-    processes: int | None,
+    processes: str | None,
+    offer: tuple[tuple[str, ...], str],
     grace: str,
     limits: tuple[int | None, int | None, int | None],
     shell: bool,
 ) -> SupervisorOptions:
     from tickwork.core.duration import parse_duration
+    from tickwork.core.flow.elastic import read_processes
+    from tickwork.core.flow.placement import read_offer
     from tickwork.worker.children import ChildLimits
     from tickwork.worker.supervisor import SLOTS, SupervisorOptions, parse_queues
 
@@ -123,10 +147,11 @@ def _options(
         target=target,
         queues=parse_queues(list(queues)),
         slots=concurrency or SLOTS,
-        processes=processes or os.cpu_count() or 1,
+        processes=read_processes(processes or os.cpu_count() or 1),
         grace=parse_duration(grace, what="--grace"),
         limits=ChildLimits(*limits),
         shell=shell,
+        offer=read_offer(*offer),
     )
 
 
@@ -157,9 +182,11 @@ def _introduce(hello: Hello, store: Store, options: SupervisorOptions) -> None:
         "durability": health.facts.get("durability", "unknown"),
         "tasks": _names(tasks) if tasks else "none: jobs stay queued until a worker knows them",
         "queues": ", ".join(name if weight == 1 else f"{name}:{weight:g}" for name, weight in queues),
-        "slots": f"{options.slots} in {options.processes} process{'es' if options.processes > 1 else ''}",
+        "slots": f"{options.slots} in {_processes(options.processes)}",
         "pid": f"{os.getpid()} (SIGTERM or Ctrl-C: finish what runs, then exit)",
     }
+    if offered := options.offer.shown:
+        lines["has"] = ", ".join(offered)
     if options.shell:
         lines["shell"] = "on: whoever can write to the store may run any command as this worker's user"
     for name, text in lines.items():
@@ -172,6 +199,11 @@ def _introduce(hello: Hello, store: Store, options: SupervisorOptions) -> None:
             _log.warning(
                 "Task %s goes to queue %r, which this worker does not serve: -q %s", task.name, task.queue, task.queue
             )
+
+
+def _processes(rule: Elastic) -> str:
+    count = str(rule.high) if rule.low == rule.high else f"{rule.low} to {rule.high}"
+    return f"{count} process{'es' if rule.high > 1 else ''}"
 
 
 def _names(names: list[str]) -> str:

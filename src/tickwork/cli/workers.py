@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tickwork.cli.base import Command, Session, json_option, pass_session, url_option
-from tickwork.cli.output import ago, print_json, print_table, state_text
+from tickwork.cli.output import ago, plain, print_json, print_table, state_text
 
 if TYPE_CHECKING:
     from tickwork.cli.output import Row
@@ -22,7 +22,7 @@ def workers(session: Session, as_json: bool) -> None:
     app = session.app()
     found, now = app.client.workers(), app.store.now()
     if as_json:
-        print_json({"items": found})
+        print_json({"items": [{**plain(one), "offer": one.offer.shown} for one in found]})
         return
     if not found:
         click.echo("No worker is running. Start one: tickwork worker MODULE_OR_FILE")
@@ -35,8 +35,9 @@ def workers(session: Session, as_json: bool) -> None:
             ago(one.started_at, now),
             one.version,
             ", ".join(one.queues),
+            ", ".join(one.offer.shown),
             f"{len(one.tasks)}: {', '.join(one.tasks)}" if one.tasks else "none",
         ]
         for one in found
     ]
-    print_table(["WORKER", "STATE", "BUSY", "STARTED", "VERSION", "QUEUES", "TASKS"], rows)
+    print_table(["WORKER", "STATE", "BUSY", "STARTED", "VERSION", "QUEUES", "HAS", "TASKS"], rows)

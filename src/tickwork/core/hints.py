@@ -48,7 +48,7 @@ class Hint:
         if annotation is Parameter.empty:
             return cls("Any", *_wire(wrap(Any)))
         try:
-            hint = wrap(_resolved(annotation, names))
+            hint = wrap(resolved(annotation, names))
         except Exception:  # an annotation is any expression, and can fail in any way
             note = f" (Its hint {annotation} is not known where the task is defined: import it at module level.)"
             return cls(str(annotation), *_wire(wrap(Any)), note=note)
@@ -131,6 +131,10 @@ def inspect_signature(function: Callable[..., Any]) -> inspect.Signature:
     return inspect.signature(function)
 
 
+def name_of(function: Callable[..., Any]) -> str:
+    return getattr(function, "__qualname__", type(function).__qualname__)
+
+
 def parameter_names(function: Callable[..., Any], *, skip_first: bool = False) -> list[str]:
     """Return the names of a function's parameters; with `skip_first`, without the one that the worker injects."""
     return list(inspect_signature(function).parameters)[skip_first:]
@@ -143,7 +147,9 @@ def globals_of(function: Callable[..., Any]) -> dict[str, Any]:
     return getattr(inner, "__globals__", None) or getattr(type(inner).__call__, "__globals__", {})
 
 
-def _resolved(annotation: Any, names: dict[str, Any]) -> Any:
+def resolved(annotation: Any, names: dict[str, Any]) -> Any:
+    """Return what an annotation means. Raises whatever its names and expressions do."""
+
     def holder() -> None: ...
 
     holder.__annotations__ = {"hint": annotation}
@@ -164,13 +170,13 @@ def reads_null(decoder: msgspec.json.Decoder[Any]) -> bool:
 
 def _kinds(hint: Any) -> tuple[type, ...]:
     """Return the classes of a union, to check values by when msgspec cannot; none if not all of it are classes."""
-    members = [get_origin(member) or member for member in get_args(hint)] if _is_union(hint) else []
+    members = [get_origin(member) or member for member in get_args(hint)] if is_union(hint) else []
     if not all(isinstance(member, type) and not getattr(member, "_is_protocol", False) for member in members):
         return ()
     return (*members, int) if float in members else tuple(members)
 
 
-def _is_union(hint: Any) -> bool:
+def is_union(hint: Any) -> bool:
     return get_origin(hint) in (Union, UnionType)
 
 
@@ -193,7 +199,7 @@ def _wire(hint: Any) -> tuple[Any, _Lower | None]:
     if origin is Annotated:
         wire, lower = _wire(get_args(hint)[0])
         return Annotated[(wire, *hint.__metadata__)], lower
-    if _is_union(hint):
+    if is_union(hint):
         return _wire_union(get_args(hint))
     if origin in _CONTAINERS and hint != tuple[()]:
         return _wire_container(_CONTAINERS[origin], get_args(hint))
@@ -224,6 +230,7 @@ _CONTAINERS: dict[Any, Any] = {
     **dict.fromkeys((abc.Set, abc.MutableSet), set),
     **dict.fromkeys((abc.Mapping, abc.MutableMapping), dict),
 }
+LISTS = tuple(kind for kind, read_as in _CONTAINERS.items() if read_as is list)
 _ANY_ITEMS: dict[Any, tuple[Any, ...]] = {list: (Any,), tuple: (Any, ...), set: (Any,), frozenset: (Any,)}
 
 

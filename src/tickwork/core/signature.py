@@ -22,6 +22,7 @@ import msgspec
 from msgspec import UNSET
 from msgspec.structs import astuple
 
+from tickwork.core.batch_hints import one_of_many, result_of_one
 from tickwork.core.comparison import difference
 from tickwork.core.flaws import INT_MAX, INT_MIN, Flaw, brief, find_flaw
 from tickwork.core.hints import (
@@ -33,6 +34,7 @@ from tickwork.core.hints import (
     describe,
     globals_of,
     inspect_signature,
+    name_of,
     reads_null,
     struct_of,
 )
@@ -72,9 +74,19 @@ class Signature:
         """Read a function's signature; with `skip_first`, without its first parameter, which the worker injects."""
         signature, names = inspect_signature(function), globals_of(function)
         parameters = list(signature.parameters.values())[skip_first:]
-        name = getattr(function, "__qualname__", type(function).__qualname__)
         result = Hint.of(signature.return_annotation, names)
-        return cls(name, [TaskParameter.of(parameter, names) for parameter in parameters], result)
+        return cls(name_of(function), [TaskParameter.of(parameter, names) for parameter in parameters], result)
+
+    @classmethod
+    def of_batch(cls, function: Callable[..., Any]) -> Signature:
+        """Read the signature of a batch handler, as one of its jobs meets it: one argument, one result.
+
+        Raises InvalidOption for hints that are not those of lists.
+        """
+        signature, names = inspect_signature(function), globals_of(function)
+        (parameter,) = signature.parameters.values()
+        result = result_of_one(function, signature.return_annotation, names)
+        return cls(name_of(function), [one_of_many(function, parameter, names)], result)
 
     def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], task: str) -> bytes:
         """Return the arguments of a call as JSON.
@@ -129,6 +141,12 @@ class Signature:
             raise InvalidArguments(f"the stored arguments do not fit {self._name}(): {error}.") from None
         except UNREADABLE as error:
             raise InvalidPayload(f"the stored arguments of {self._name}() cannot be read: {error}.") from None
+
+    def decode_one(self, data: bytes) -> Any:
+        """Return the one argument that a job brings to a batch. Raises as `decode` does."""
+        args, kwargs = self.decode(data)
+        (value,) = (*args, *kwargs.values())
+        return value
 
     def encode_result(self, value: Any, task: str) -> bytes:
         """Return a handler's result as JSON. Raises InvalidPayload when its annotation or the stores forbid it."""

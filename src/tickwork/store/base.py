@@ -113,6 +113,14 @@ class Exchange(msgspec.Struct, frozen=True):
     claims: Claims | None
 
 
+class Backlog(msgspec.Struct, frozen=True):
+    """Jobs with the same needs that are due and that nothing holds: how many, and since when the first."""
+
+    needs: str
+    count: int
+    oldest_at: datetime
+
+
 @dataclass(frozen=True, slots=True)
 class Retention:
     """How long ended jobs are kept."""
@@ -200,6 +208,9 @@ class Store(ScheduleVerbs, FlowVerbs, Protocol):
     def queues(self) -> list[QueueView]:
         """Return each queue that has jobs standing or running in it."""
 
+    def durations(self) -> dict[str, timedelta]:
+        """Return how long jobs of each queue took on average, by the last thousand of all that ended."""
+
     def workers(self) -> list[WorkerView]:
         """Return the workers that live, and those that were lost lately."""
 
@@ -255,6 +266,12 @@ class Store(ScheduleVerbs, FlowVerbs, Protocol):
 
     def due_tasks(self, queues: Sequence[str]) -> set[str]:
         """Return the names of tasks whose jobs are due in these queues, looking at the first thousand jobs of each."""
+
+    def backlog(self, queues: Sequence[str], tasks: Sequence[str], most: int) -> list[Backlog]:
+        """Return how many jobs of these tasks wait in these queues for a slot, by what they need.
+
+        It costs the same however many there are: about `most` jobs are looked at, those without and those with a flow.
+        """
 
     def finish_attempts(self, endings: Sequence[Finish], logs: Sequence[NewLog] = (), tx: Any = None) -> set[JobId]:
         """Close attempts and move their jobs in one transaction; return the jobs whose attempt was closed.

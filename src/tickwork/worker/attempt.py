@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol
 
 from tickwork import errors
 from tickwork.clock import Clock
+from tickwork.core.flow.flow import Broadcast
 from tickwork.core.ids import JobId
 from tickwork.core.schedule.tick import Tick, decode_tick
 from tickwork.store.base import NewLog
@@ -41,11 +42,13 @@ class Attempt:
     __slots__ = (
         "began",
         "cancelled",
+        "company",
         "ending",
         "executor",
         "future",
         "given",
         "job_id",
+        "leader",
         "lock",
         "number",
         "reminders",
@@ -62,6 +65,8 @@ class Attempt:
         self.job_id = given.job_id
         self.number = given.attempt
         self.task = task
+        self.company: list[Attempt] = []  # the others of a batch, which begin and end with this one
+        self.leader: Attempt | None = None  # of these others: this one
         self.lock = threading.Lock()
         self.began = 0.0
         self.thread: int | None = None
@@ -89,9 +94,24 @@ class Attempt:
         took = self.executor.clock.monotonic() - self.began
         return End(self.job_id, self.number, kind, self.began, result, error, after_s, fatal, settled, took)
 
-    def interrupted(self) -> End:
+    def everyone(self) -> list[Attempt]:
+        """All attempts that its call is for, in the order of their arguments."""
+        if self.given.company and not self.company:
+            self.company = [self._beside(given) for given in self.given.company]
+        return [self, *self.company]
+
+    def _beside(self, given: Assignment) -> Attempt:
+        attempt = Attempt(self.executor, given, self.task)
+        attempt.began, attempt.leader = self.began, self
+        return attempt
+
+    def each(self, end: Callable[[Attempt], End]) -> list[End]:
+        """The ends of all attempts of its call. Its own comes last: once it is heard, all are."""
+        return [end(one) for one in reversed(self.everyone())]
+
+    def interrupted(self) -> list[End]:
         kind, error = self.ending or ("failed", "the handler raised Interrupted by itself")
-        return self.end(kind, error=error)
+        return self.each(lambda one: one.end(kind, error=error))
 
     def _pass_on(self, seq: int, text: str) -> None:
         if self.task is not None and self.task.transactional:
@@ -107,6 +127,10 @@ class Attempt:
     @property
     def queue(self) -> str:
         return self.given.queue
+
+    @property
+    def broadcast(self) -> Broadcast | None:
+        return self.given.broadcast
 
     def tick(self) -> Tick | None:
         return None if self.given.tick is None else decode_tick(self.given.tick)
@@ -137,4 +161,4 @@ class Attempt:
         return answer.state
 
     def stops(self) -> bool:
-        return self.cancelled
+        return self.cancelled if self.leader is None else self.leader.cancelled

@@ -149,9 +149,9 @@ def _obey(executor: Executor, outbox: Outbox, message: messages.ToExecutor) -> b
 def hello(app: TaskRegistry) -> Hello:
     """What a worker needs to know of an app."""
     pools = {name: task.pool for name, task in app.tasks.items()}
-    return Hello(
-        asdict(app.settings), [task.definition() for task in app.tasks.values()], pools, app.declared_schedules()
-    )
+    batches = {name: task.batch for name, task in app.tasks.items() if task.batch is not None}
+    definitions = [task.definition() for task in app.tasks.values()]
+    return Hello(asdict(app.settings), definitions, pools, app.declared_schedules(), batches)
 
 
 def _die_with_parent() -> None:

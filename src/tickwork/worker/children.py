@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 
 from tickwork.clock import Clock
 from tickwork.errors import InvariantBroken, WorkerError
+from tickwork.worker.base import Source
 from tickwork.worker.guard import Guard
 from tickwork.worker.messages import (
     Answer,
@@ -40,7 +41,6 @@ from tickwork.worker.messages import (
     from_executor,
     socket_pair,
 )
-from tickwork.worker.worker import Source
 
 _log = logging.getLogger("tickwork.worker")
 LOAD_LIMIT_S = 60.0  # the user's code may take so long to import
@@ -177,6 +177,21 @@ class Children:
         child = Child(process, ours, solo, target, moved_at=self._clock.monotonic())
         self._children.append(child)
         return child
+
+    def resize(self, count: int) -> None:
+        """Have so many general children. Those that are too many take no more work, and leave when theirs has ended."""
+        serving = [child for child in self._children if not child.solo and not child.retiring]
+        while self._missing and len(serving) + len(self._missing) > count:
+            self._missing.pop()
+        for _ in range(len(serving) + len(self._missing), count):
+            self._spawn(self._general[0], solo=False)
+        too_many = max(0, len(serving) - count)
+        for child in sorted(serving, key=lambda child: (child.hello is not None, len(child.held)))[:too_many]:
+            child.retiring = True
+
+    def loaded(self) -> int:
+        """How many general children have loaded the code and take work."""
+        return sum(1 for child in self._children if not child.solo and not child.retiring and child.hello is not None)
 
     def stop(self) -> None:
         """End every child, and everything that its handlers left running."""
@@ -359,8 +374,7 @@ class Children:
         self._forget(child)
         if child.hello is None and self._general:
             self._keep_unstarted(child)
-        if not child.retiring:
-            self._replace(child)
+        self._replace(child)
         error = f"the process that ran it {how}" if child.trouble is None else f"no process for it: {child.trouble}"
         return Died(list(child.held), error, len(child.held) == 1)
 
@@ -374,7 +388,12 @@ class Children:
             self._homeless += unstarted
 
     def _replace(self, child: Child) -> None:
-        """Have another one in the place of a general child: at once, unless that one did not even load."""
+        """Have another one in the place of a general child: at once, unless that one did not even load.
+
+        One that retires has its successor already, or has none.
+        """
+        if child.retiring:
+            return
         if child.hello is None:
             self._spawn_at = self._clock.monotonic() + RESPAWN_S * 2**self._failed_loads
             self._failed_loads += 1
@@ -419,8 +438,8 @@ class Children:
 
     def _retire_if_due(self, child: Child, look: bool, now: float) -> None:
         if not child.retiring and self._used_up(child, look):
-            child.retiring = True
             self._replace(child)
+            child.retiring = True
         if child.retiring and not child.held and child.leaves_by is None:
             child.leaves_by = now + QUIT_S
             child.send(Quit())

@@ -11,10 +11,8 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import threading
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from datetime import timedelta
 from itertools import count
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -22,22 +20,22 @@ from typing import Any
 from tickwork import errors
 from tickwork.clock import Clock
 from tickwork.context import CurrentJob, LazyTransaction, set_current
-from tickwork.core.duration import parse_duration
 from tickwork.core.ids import JobId
 from tickwork.core.job import Policy
-from tickwork.core.options import matches
-from tickwork.core.outcome import Succeeded, clip, decide
-from tickwork.core.payload import storable
+from tickwork.core.outcome import Succeeded, decide
 from tickwork.store.base import LEASE, Finish, Store
 from tickwork.task import Task
 from tickwork.worker.attempt import Attempt, EndKind
+from tickwork.worker.batch_call import BatchCall
 from tickwork.worker.capture import Sink, set_sink
+from tickwork.worker.failure import failures
 from tickwork.worker.messages import Answer, Ask, Assignment, End, FromExecutor, Started, Stuck
 from tickwork.worker.timekeeper import Timekeeper
 
 CANCEL_GRACE_S = 5.0  # a plain handler may notice by itself that it was cancelled, before it is interrupted
 ASK_LOOK_S = 0.1
 STUCK_GRACE_S = 0.5  # an interrupted handler may clean up for so long
+ENDS_AT_ONCE = 32  # of 1 MiB at most: a frame takes 64
 TRANSACTION_LIMIT = LEASE / 3  # a transaction of a handler stops every other writer of a SQLite file
 
 Emit = Callable[[FromExecutor], None]
@@ -180,12 +178,12 @@ class Executor:
         """Run one plain attempt; False when it was given up meanwhile, and this thread with it."""
         self._begin(attempt)
         thread = threading.get_ident()
-        end: End | None = None
+        ends: list[End] = []
         given_up: bool | None = None
         while True:
             try:
-                if end is None and self._enter(attempt, thread):
-                    end = self._call(attempt)
+                if not ends and self._enter(attempt, thread):
+                    ends = self._call(attempt)
                 with attempt.lock:
                     if given_up is None:  # else an interruption hit us just below
                         given_up, attempt.sealed = attempt.sealed, True
@@ -193,14 +191,14 @@ class Executor:
                         _raise_in(thread, None)  # one that came too late must not hit the next attempt
                 break
             except errors.Interrupted:
-                end = end or attempt.interrupted()
+                ends = ends or attempt.interrupted()
         self._leave(attempt)
         if given_up and attempt.thread is not None:
             return False
         with self._lock:
             self._plain -= 1
-        if end is not None and not given_up:
-            self._ended([end], self._ready.empty())
+        if ends and not given_up:
+            self._tell(ends, self._ready.empty())
         return True
 
     @staticmethod
@@ -211,18 +209,21 @@ class Executor:
                 attempt.thread = thread
             return not attempt.sealed
 
-    def _call(self, attempt: Attempt) -> End:
+    def _call(self, attempt: Attempt) -> list[End]:
         try:
             task = self._task(attempt)
+            if task.batch is not None:
+                call = BatchCall(attempt, task)
+                return call.ends(task.function(call.arguments) if call.arguments else [])
             args, kwargs = task.signature.decode(attempt.given.args)
             if task.transactional:
-                return self._call_in_transaction(attempt, task, args, kwargs)
+                return [self._call_in_transaction(attempt, task, args, kwargs)]
             result = task.function(*args, **kwargs)
-            return attempt.end("succeeded", result=task.signature.encode_result(result, task.name))
+            return [attempt.end("succeeded", result=task.signature.encode_result(result, task.name))]
         except errors.Interrupted:
             return attempt.interrupted()
         except BaseException as error:  # also SystemExit: it ends the handler, not the worker
-            return _failure(attempt, error)
+            return failures(attempt, error)
 
     def _call_in_transaction(self, attempt: Attempt, task: Task[Any, Any], args: Any, kwargs: Any) -> End:
         """Call a handler whose writes commit together with the job's end, or not at all."""
@@ -263,33 +264,38 @@ class Executor:
         self._begin(attempt)
         try:
             task = self._task(attempt)
-            args, kwargs = task.signature.decode(attempt.given.args)
-            result = await task.function(*args, **kwargs)
-            end = attempt.end("succeeded", result=task.signature.encode_result(result, task.name))
+            if task.batch is not None:
+                call = BatchCall(attempt, task)
+                ends = call.ends(await task.function(call.arguments) if call.arguments else [])
+            else:
+                args, kwargs = task.signature.decode(attempt.given.args)
+                result = await task.function(*args, **kwargs)
+                ends = [attempt.end("succeeded", result=task.signature.encode_result(result, task.name))]
         except asyncio.CancelledError:
-            end = attempt.interrupted()
+            ends = attempt.interrupted()
         except BaseException as error:  # also SystemExit: it ends the handler, not the worker
-            end = _failure(attempt, error)
+            ends = failures(attempt, error)
         with attempt.lock:
             given_up, attempt.sealed = attempt.sealed, True
         self._leave(attempt)
         if not given_up:
-            self._gather(end)
+            self._gather(ends)
 
-    def _gather(self, end: End) -> None:
+    def _gather(self, ends: list[End]) -> None:
         """Say together what ended in one turn of the event loop."""
         loop = asyncio.get_running_loop()
         with self._lock:
             turn = self._turns.setdefault(loop, [])
-            turn.append(end)
-        if len(turn) == 1:
+            first = not turn
+            turn += ends
+        if first:
             loop.call_soon(self._end_turn, loop)
 
     def _end_turn(self, loop: asyncio.AbstractEventLoop) -> None:
         with self._lock:
             ends = self._turns.pop(loop, [])
         if ends:
-            self._ended(ends, True)
+            self._tell(ends, True)
 
     # -- the beginning and the end of both
 
@@ -307,6 +313,11 @@ class Executor:
             self.emit(Started(attempt.job_id, attempt.number, attempt.began))
             error = f"it ran for more than its timeout of {timeout_s:g} s"
             self._remind(attempt, timeout_s, lambda: self._insist(attempt, "timed_out", error))
+
+    def _tell(self, ends: list[End], idle: bool) -> None:
+        """Say how attempts ended; many of them in parts that fit into a frame."""
+        for start in range(0, len(ends), ENDS_AT_ONCE):
+            self._ended(ends[start : start + ENDS_AT_ONCE], idle)
 
     def _leave(self, attempt: Attempt) -> None:
         """Forget an attempt that is over; what it wrote is passed on."""
@@ -336,7 +347,7 @@ class Executor:
                 _raise_in(attempt.thread, errors.Interrupted)
         if attempt.sealed:
             self._attempts.pop(attempt.key, None)
-            self._ended([attempt.interrupted()], True)
+            self._tell(attempt.interrupted(), True)
             return
         self._remind(attempt, STUCK_GRACE_S, lambda: self._give_up(attempt, kind, error))
 
@@ -357,7 +368,7 @@ class Executor:
                 self._plain -= 1
             else:
                 self._loop = None  # its loop is blocked; the next async attempt gets another
-        self._ended([attempt.interrupted()], True)
+        self._tell(attempt.interrupted(), True)
         self._want_threads()
 
     # -- what handlers ask for
@@ -395,41 +406,6 @@ def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
         loop.run_until_complete(asyncio.wait(tasks))
     loop.run_until_complete(loop.shutdown_asyncgens())
     loop.close()
-
-
-def _failure(attempt: Attempt, error: BaseException) -> End:
-    """What an exception of a handler, or on the way to it, means for the attempt."""
-    try:
-        return _meaning(attempt, error)
-    except Exception as wrong:  # Snooze("5 parsecs"), or an exception that cannot even be shown
-        return attempt.end("failed", error=_told(wrong), fatal=True)
-
-
-def _meaning(attempt: Attempt, error: BaseException) -> End:
-    given = attempt.given
-    match error:
-        case errors.Snooze(after=after):
-            return attempt.end("snoozed", after_s=_seconds(after))
-        case errors.Cancel():
-            return attempt.end("cancelled", error=storable(str(error)) or "the handler cancelled its own job")
-        case errors.Retry(after=after):
-            return attempt.end("failed", error=_told(error), after_s=None if after is None else _seconds(after))
-        case errors.Fatal() | errors.InvalidInput():
-            return attempt.end("failed", error=_told(error), fatal=True)
-    gives_up = matches(error, given.give_up_on) or bool(given.retry_on and not matches(error, given.retry_on))
-    return attempt.end("failed", error=_told(error), fatal=gives_up)
-
-
-def _seconds(after: str | timedelta) -> float:
-    return parse_duration(after, what="after").total_seconds()
-
-
-def _told(error: BaseException) -> str:
-    """The traceback, from the user's own frame on: what a worker does on the way there explains nothing."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_frame.f_globals.get("__name__", "").startswith(f"{__package__}."):
-        trace = trace.tb_next
-    return clip(storable("".join(traceback.format_exception(type(error), error, trace)).rstrip()))
 
 
 def _raise_in(thread: int, exception: type[BaseException] | None) -> None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import timedelta
 from heapq import heapify, heappop, heappush
+from itertools import chain
 
 import msgspec
 
+from tickwork.core.flow.batch import Batch
+from tickwork.core.flow.placement import Needs, Offer, free, needs_of
 from tickwork.core.job import Claimed
+from tickwork.worker.batches import Batches, smallest_timeout
 from tickwork.worker.messages import Assignment
 
 
@@ -24,15 +29,18 @@ class Held(msgspec.Struct):
         job, policy = self.job, self.job.policy
         timeout_s = None if policy.timeout is None else policy.timeout.total_seconds()
         what = (job.job_id, job.attempt, job.task, job.queue, job.args, timeout_s, policy.retry_on, policy.give_up_on)
-        return Assignment(*what, job.run_at_us, job.claimed_at_us, self.claimed_mono, job.tick)
+        broadcast = None if job.flow is None else job.flow.broadcast
+        return Assignment(*what, job.run_at_us, job.claimed_at_us, self.claimed_mono, job.tick, broadcast=broadcast)
 
 
 class Holdings:
     """Held jobs by id, those of them that wait for their time, and when to kill those that may not run for ever."""
 
-    def __init__(self) -> None:
+    def __init__(self, batches: Mapping[str, Batch]) -> None:
+        self.batches = Batches(batches)
         self._held: dict[str, Held] = {}
         self._waiting: dict[str, Held] = {}
+        self._needing: dict[str, Needs] = {}  # what those take that need something
         self._kills: list[tuple[float, str, int]] = []  # a heap; what is not held any more is left in it for a while
 
     def __len__(self) -> int:
@@ -41,8 +49,23 @@ class Holdings:
     def __iter__(self) -> Iterator[Held]:
         return iter(list(self._held.values()))
 
-    def get(self, job_id: str) -> Held | None:
-        return self._held.get(job_id)
+    @property
+    def load(self) -> int:
+        """How many slots they take or will take."""
+        return len(self._held) - self.batches.slotless
+
+    def left_of(self, offer: Offer) -> Offer:
+        """What is left of an offer beside the jobs that are held."""
+        return free(offer, self._needing.values()) if self._needing else offer
+
+    def company(self, job_id: str) -> list[Held]:
+        """The jobs of the call that a job leads: mostly itself alone; none when it is not held."""
+        held = self._held.get(job_id)
+        return [] if held is None else self.batches.company(held)
+
+    def timeout(self, held: Held) -> timedelta | None:
+        """How long the call that runs it may take."""
+        return smallest_timeout(self.batches.company(held))
 
     def attempt(self, job_id: str, attempt: int) -> Held | None:
         """The job, if this is the attempt of it that is held."""
@@ -56,22 +79,31 @@ class Holdings:
         """
         for job in jobs:
             held = Held(job, now, now + max(0, job.run_at_us - job.claimed_at_us) / 1e6)
-            self._held[job.job_id] = self._waiting[job.job_id] = held
+            self._held[job.job_id] = held
+            if job.flow is not None and job.flow.needs:
+                self._needing[job.job_id] = needs_of(job.flow.needs)
+            if job.task not in self.batches or not self.batches.take(held):
+                self._waiting[job.job_id] = held
 
     def forget(self, job_id: str) -> None:
-        del self._held[job_id]
+        held = self._held.pop(job_id)
         self._waiting.pop(job_id, None)
+        self._needing.pop(job_id, None)
+        if held.job.task in self.batches:
+            self.batches.forget(held)
 
     def clear(self) -> None:
         self._held.clear()
         self._waiting.clear()
+        self._needing.clear()
         self._kills.clear()
+        self.batches.clear()
 
     # -- those whose time has not come
 
     def starts(self, held: Held) -> bool:
         """Whether it is still to be started."""
-        return held.job.job_id in self._waiting
+        return held.job.job_id in self._waiting or self.batches.waits(held)
 
     def start_times(self) -> Collection[float]:
         return [held.start_at for held in self._waiting.values()]
@@ -81,7 +113,7 @@ class Holdings:
 
         The reply of a claim comes after its commit, which may take a while; that of a mere look comes at once.
         """
-        for held in self._waiting.values():
+        for held in chain(self._waiting.values(), self.batches.waiting()):
             held.start_at = min(held.start_at, now + max(0, held.job.run_at_us - store_us) / 1e6)
             held.claimed_mono = min(held.claimed_mono, now - (store_us - held.job.claimed_at_us) / 1e6)
 

@@ -14,6 +14,8 @@ from typing import Literal
 
 import msgspec
 
+from tickwork.core.flow.batch import Batch
+from tickwork.core.flow.flow import Broadcast
 from tickwork.core.job import TaskDefinition
 from tickwork.core.outcome import Cancelled, Ending, Failed, Released, Snoozed, Succeeded, TimedOut
 from tickwork.core.schedule.spec import Spec
@@ -24,7 +26,10 @@ _LENGTH = struct.Struct(">I")
 
 
 class Assignment(msgspec.Struct, frozen=True, array_like=True):
-    """One attempt to make. `claimed_mono` is when its claim came back, on the monotonic clock that processes share."""
+    """One attempt to make. `claimed_mono` is when its claim came back, on the monotonic clock that processes share.
+
+    `company`: attempts that are made in the same call, of a task with batches. The time limit is then the call's.
+    """
 
     job_id: str
     attempt: int
@@ -38,6 +43,8 @@ class Assignment(msgspec.Struct, frozen=True, array_like=True):
     claimed_at_us: int
     claimed_mono: float
     tick: str | None = None
+    company: tuple[Assignment, ...] = ()
+    broadcast: Broadcast | None = None
 
 
 class Run(msgspec.Struct, frozen=True, array_like=True, tag="run"):
@@ -102,12 +109,16 @@ class End(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
-    """A child has loaded the user's code: which tasks and schedules it found, and which store they are meant for."""
+    """A child has loaded the user's code: which tasks and schedules it found, and which store they are meant for.
+
+    `batches`: how those tasks take their jobs that take many in one call.
+    """
 
     settings: dict[str, str | None]
     tasks: list[TaskDefinition]
     pools: dict[str, str]
     schedules: list[Spec] = []
+    batches: dict[str, Batch] = {}
 
 
 class Trouble(msgspec.Struct, frozen=True, array_like=True, tag="trouble"):

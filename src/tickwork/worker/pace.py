@@ -17,11 +17,13 @@ class Pace:
     """Learns from durations how many jobs to hold beyond the free slots."""
 
     def __init__(self, slots: int) -> None:
-        self._slots = slots
+        self.slots = slots
+        self.mean_s = 0.0  # how long a job took lately
         self._typical_s = SHORT_S  # nothing is taken ahead until something was measured
 
     def took(self, seconds: float) -> None:
         """Note how long a job ran. A long one counts at once, short ones by and by."""
+        self.mean_s += (_WEIGHT if self.mean_s else 1.0) * (seconds - self.mean_s)
         weight = 1.0 if seconds > SHORT_S else _WEIGHT
         self._typical_s += weight * (seconds - self._typical_s)
 
@@ -29,4 +31,4 @@ class Pace:
         """How many jobs may be held beyond the slots."""
         if self._typical_s >= SHORT_S:
             return 0
-        return min(MOST, int(MOMENT_S * self._slots / max(self._typical_s, 1e-5)))
+        return min(MOST, int(MOMENT_S * self.slots / max(self._typical_s, 1e-5)))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tickwork.clock import Clock
+from tickwork.worker.base import Source
 from tickwork.worker.children import STALLED_S, Children
 from tickwork.worker.local import LocalPool
 from tickwork.worker.messages import Assignment, Died, Ended, FromExecutor, Returned
-from tickwork.worker.worker import Source
 
 
 class ChildPools:

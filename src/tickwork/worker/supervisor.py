@@ -16,20 +16,25 @@ from datetime import timedelta
 from random import Random
 
 from tickwork.clock import Clock, SystemClock
+from tickwork.core.flow.elastic import Elastic, read_processes
+from tickwork.core.flow.placement import NOTHING, Offer
 from tickwork.core.ids import IdMaker
 from tickwork.errors import InvalidInput
 from tickwork.services.pruner import Pruner
 from tickwork.services.reaper import Expirer, Reaper
 from tickwork.services.runner import Runner
 from tickwork.services.scheduler import Scheduler
+from tickwork.services.turnstiles import TurnstileKeeper
 from tickwork.store.base import LEASE, Retention, Store
 from tickwork.version import VERSION
+from tickwork.worker.base import Pools, WorkerOptions
 from tickwork.worker.children import ChildLimits, Children
+from tickwork.worker.elasticity import Elasticity, slots_of_each
 from tickwork.worker.heartbeat import Heartbeat, Lease
 from tickwork.worker.loop import WorkerLoop
 from tickwork.worker.messages import Hello
 from tickwork.worker.pools import ChildPools
-from tickwork.worker.worker import POLL_ONLY_S, POLL_S, Pools, Worker, WorkerOptions
+from tickwork.worker.worker import POLL_ONLY_S, POLL_S, Worker
 
 _log = logging.getLogger("tickwork.worker")
 GRACE = timedelta(seconds=20)
@@ -41,28 +46,31 @@ OpenStore = Callable[[dict[str, str | None]], Store]
 
 @dataclass(frozen=True, slots=True)
 class SupervisorOptions:
-    """What `tickwork worker` was asked for. No queues: those that its tasks name."""
+    """What `tickwork worker` was asked for. No queues: those that its tasks name. `slots` are those of all processes,
+    when there are as many as there may be.
+    """
 
     target: str
     queues: tuple[tuple[str, float], ...] = ()
     slots: int = SLOTS
-    processes: int = field(default_factory=lambda: os.cpu_count() or 1)
+    processes: Elastic = field(default_factory=lambda: read_processes(os.cpu_count() or 1))
     grace: timedelta = GRACE
     lease: timedelta = LEASE
     limits: ChildLimits = field(default_factory=ChildLimits)
     shell: bool = False
+    offer: Offer = NOTHING
 
 
 def supervise(options: SupervisorOptions, open_store: OpenStore, started: Callable[[Hello, Store], None]) -> None:
     """Run a worker until it is told to stop: the first SIGTERM or SIGINT drains it, the second stops it now."""
-    clock = SystemClock()
+    clock, rule = SystemClock(), options.processes
     pools: dict[str, str] = {}
     children = Children(
         target_of=lambda task: options.target,
         is_solo=lambda task: pools.get(task) == "process",
-        general=[options.target] * options.processes,
-        slots=options.slots,
-        solo_limit=max(1, options.processes),
+        general=[options.target] * rule.low,
+        slots=slots_of_each(options.slots, rule) * rule.low,
+        solo_limit=rule.high,
         clock=clock,
         limits=options.limits,
         shell=options.shell,
@@ -77,9 +85,11 @@ def supervise(options: SupervisorOptions, open_store: OpenStore, started: Callab
         solo = frozenset(name for name, pool in hello.pools.items() if pool == "process")
         lease = Lease(options.lease)
         queues = options.queues or queues_of(hello)
-        serving = WorkerOptions(queues, options.slots, socket.gethostname(), os.getpid(), VERSION)
+        serving = WorkerOptions(queues, options.slots, socket.gethostname(), os.getpid(), VERSION, options.offer)
         parts = WorkerParts(store, lease, clock, Random(secrets.randbits(64)))
-        loop, runner, _ = parts.assemble(ChildPools(children), hello, solo, serving, options.grace)
+        names = [queue for queue, _ in queues], [task.name for task in hello.tasks]
+        elasticity = Elasticity(rule, children, options.slots, store, *names) if rule.low < rule.high else None
+        loop, runner, _ = parts.assemble(ChildPools(children), hello, solo, serving, options.grace, elasticity)
         _obey_signals(loop)
         try:
             loop.run()
@@ -121,7 +131,13 @@ class WorkerParts:
     rng: Random
 
     def assemble(
-        self, pools: Pools, hello: Hello, solo: frozenset[str], serving: WorkerOptions, grace: timedelta
+        self,
+        pools: Pools,
+        hello: Hello,
+        solo: frozenset[str],
+        serving: WorkerOptions,
+        grace: timedelta,
+        elasticity: Elasticity | None = None,
     ) -> tuple[WorkerLoop, Runner, Nudge]:
         """Make the worker's loop, and start the services that every worker runs beside it.
 
@@ -145,11 +161,14 @@ class WorkerParts:
             lambda: POLL_S if waiter.fileno() >= 0 else POLL_ONLY_S,
             hello.schedules,
             nudge,
+            hello.batches,
+            elasticity,
         )
         loop = WorkerLoop(worker, waiter, pools.filenos, self.clock, self.rng, grace.total_seconds(), pools.unsent)
         runner.start(Heartbeat(self.store, self.lease))
         runner.start(Reaper(self.store, self.rng, lambda: self.lease.worker))
         runner.start(Expirer(self.store, self.clock))
+        runner.start(TurnstileKeeper(self.store, self.clock))
         runner.start(Pruner(self.store, Retention()))
         return loop, runner, nudge
 

@@ -20,11 +20,18 @@ _ORDER_SIGN = "!"
 SEQUENCE_PRIORITY = 5
 
 
+class Broadcast(msgspec.Struct, frozen=True, array_like=True):
+    """Which of the workers of a broadcast a job is for: one of 0 to `total` - 1."""
+
+    index: int
+    total: int
+
+
 class Flow(msgspec.Struct, frozen=True, omit_defaults=True):
     """The limits that a job passes, with their keys; whose it is; what it needs of a worker (see placement).
 
     `sequence`: one of the limits wants its jobs in order. `diverted`: a gate has sent it to another queue, as happens
-    once.
+    once. `broadcast`: it is one of many, for a worker each.
     """
 
     slots: tuple[Slot, ...] = ()
@@ -32,6 +39,7 @@ class Flow(msgspec.Struct, frozen=True, omit_defaults=True):
     needs: str = ""
     sequence: bool = False
     diverted: bool = False
+    broadcast: Broadcast | None = None
 
 
 class Lane(NamedTuple):

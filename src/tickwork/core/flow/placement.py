@@ -26,6 +26,7 @@ _POWERS = {unit: power for power, units in enumerate(("", "kK", "M", "G", "T", "
 _THOUSANDTHS = 1000
 _NEEDS_LIMIT = 16
 _AMOUNT_LIMIT = 10**18
+_OWN = "worker:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +50,27 @@ class Offer:
     labels: frozenset[str] = frozenset()
     resources: Mapping[str, int] = field(default_factory=dict)
 
+    @property
+    def shown(self) -> list[str]:
+        """Its labels and resources as somebody says them, less the label that each worker has of itself."""
+        amounts = [f"{name}={_number(amount)}" for name, amount in sorted(self.resources.items())]
+        return [*sorted(label for label in self.labels if not label.startswith(_OWN)), *amounts]
+
+    def of_worker(self, worker: str) -> Offer:
+        """This, and the label by which a job asks for one worker."""
+        return Offer(self.labels | {own_label(worker)}, self.resources)
+
     def without(self, taken: Mapping[str, int]) -> Offer:
         left = {name: amount - taken.get(name, 0) for name, amount in self.resources.items()}
         return Offer(self.labels, left)
 
 
 NOTHING = Offer()
+
+
+def own_label(worker: str) -> str:
+    """Return the label that this worker alone has."""
+    return f"{_OWN}{worker}"
 
 
 def read_needs(given: Any) -> Needs:
@@ -80,11 +96,14 @@ def needs_of(text: str) -> Needs:
 
 def read_offer(labels: Iterable[str] = (), resources: str | Mapping[str, Any] = "") -> Offer:
     """Return what a worker has: `read_offer(["gpu"], "mem=16GB,cpu=4")`. Raises InvalidOption."""
+    labels = [_name("a label", label) for label in labels]
+    if own := next((label for label in labels if label.startswith(_OWN)), None):
+        raise InvalidOption(f"a label: {own!r} would name one worker; only a worker itself has such a label.")
     if isinstance(resources, str):
         pairs = [part.partition("=") for part in resources.split(",") if part.strip()]
         resources = {name.strip(): value.strip() for name, _, value in pairs}
     amounts = {_name("a resource", name): amount_of(name, value) for name, value in resources.items()}
-    return Offer(frozenset(_name("a label", label) for label in labels), amounts)
+    return Offer(frozenset(labels), amounts)
 
 
 def amount_of(name: str, value: Any) -> int:

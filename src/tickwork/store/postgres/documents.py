@@ -23,7 +23,7 @@ from tickwork.store.codec import alike, clean, duration_us, encode_flow, encode_
 _encoder = msgspec.json.Encoder()
 
 
-def document(rows: Iterable[dict[str, Any] | str]) -> str:
+def document(rows: Iterable[Any]) -> str:
     """Rows, or plain texts, as one JSON array."""
     return _encoder.encode(list(rows)).decode()
 

@@ -40,7 +40,9 @@ from tickwork.core.job import (
 )
 from tickwork.errors import LeaseLost, StoreError
 from tickwork.store import codec
+from tickwork.store.backlog import by_needs, places_of, ranges_of
 from tickwork.store.base import (
+    Backlog,
     Claims,
     Exchange,
     Finish,
@@ -283,6 +285,9 @@ class PostgresStore(PostgresSchedules, PostgresFlow):
             for name, due, later, running, held, oldest in rows
         ]
 
+    def durations(self) -> dict[str, timedelta]:
+        return dict(self._perform(lambda session: session.run("durations")))
+
     def workers(self) -> list[WorkerView]:
         rows = self._perform(lambda session: session.run("workers"))
         return [worker_view(row) for row in rows]
@@ -446,6 +451,12 @@ class PostgresStore(PostgresSchedules, PostgresFlow):
     def due_tasks(self, queues: Sequence[str]) -> set[str]:
         rows = self._perform(lambda session: session.run("due_tasks", queues=documents.document(queues)))
         return {name for (name,) in rows}
+
+    def backlog(self, queues: Sequence[str], tasks: Sequence[str], most: int) -> list[Backlog]:
+        asked: dict[str, Sequence[Any]] = {"places": places_of(queues), "ranges": ranges_of(queues), "tasks": tasks}
+        values = {name: documents.document(value) for name, value in asked.items()}
+        rows = self._perform(lambda session: session.run("backlog", **values, most=most))
+        return by_needs((lane, count, utc(oldest)) for lane, count, oldest in rows)
 
     def finish_attempts(self, endings: Sequence[Finish], logs: Sequence[NewLog] = (), tx: Any = None) -> set[JobId]:
         if tx is not None:

@@ -30,7 +30,9 @@ from tickwork.core.job import (
 )
 from tickwork.errors import LeaseLost, StoreError
 from tickwork.store import codec, guarded
+from tickwork.store.backlog import by_needs, places_of, ranges_of
 from tickwork.store.base import (
+    Backlog,
     Claims,
     Exchange,
     Finish,
@@ -180,6 +182,11 @@ class SqliteStore(SqliteSchedules, SqliteFlow):
             for name, due, later, running, held, oldest in rows
         ]
 
+    def durations(self) -> dict[str, timedelta]:
+        with self._read() as transaction:
+            rows = transaction.run("durations")
+        return {queue: timedelta(microseconds=average) for queue, average in rows}
+
     def workers(self) -> list[WorkerView]:
         with self._read() as transaction:
             rows = transaction.run("workers", {"now": transaction.now})
@@ -302,6 +309,13 @@ class SqliteStore(SqliteSchedules, SqliteFlow):
         with self._read() as transaction:
             values = ((queue, transaction.now) for queue in queues)
             return {name for value in values for (name,) in transaction.run("due_tasks", value)}
+
+    def backlog(self, queues: Sequence[str], tasks: Sequence[str], most: int) -> list[Backlog]:
+        asked = {"places": places_of(queues), "ranges": ranges_of(queues), "tasks": list(tasks)}
+        values = {name: moves.as_json(value) for name, value in asked.items()}
+        with self._read() as transaction:
+            rows = transaction.run("backlog", {**values, "most": most, "now": transaction.now})
+        return by_needs((lane, count, from_us(oldest)) for lane, count, oldest in rows)
 
     def finish_attempts(self, endings: Sequence[Finish], logs: Sequence[NewLog] = (), tx: Any = None) -> set[JobId]:
         with self._write(tx) as transaction:

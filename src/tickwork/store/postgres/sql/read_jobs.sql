@@ -72,6 +72,39 @@ FROM (
     SELECT queue, 0, 0, count(*), 0, NULL FROM tickwork.running GROUP BY queue
 ) each GROUP BY 1 ORDER BY 1
 
+-- :durations
+SELECT j.queue, avg(last.ended_at - last.started_at)
+FROM   (SELECT job_id, started_at, ended_at FROM tickwork.finished ORDER BY ended_at DESC LIMIT 1000) last
+JOIN   tickwork.jobs j ON j.id = last.job_id
+WHERE  last.started_at IS NOT NULL GROUP BY j.queue
+
+-- :backlog
+-- Each priority of a queue's own lane is one range of the index, in the order of its times. The lanes of jobs with a flow
+-- are read in their order, whether due or not.
+WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
+plain AS MATERIALIZED (
+    SELECT first.*
+    FROM   clock CROSS JOIN json_array_elements(%(places)s::json) AS place
+    CROSS  JOIN LATERAL (
+        SELECT q.queue, q.run_at, q.task FROM tickwork.queue q
+        WHERE  q.queue = place ->> 0 AND q.priority = (place ->> 1)::smallint AND q.run_at <= clock.now
+        ORDER  BY q.run_at, q.job_id LIMIT %(most)s::bigint
+    ) first
+    LIMIT  %(most)s::bigint
+),
+stamped AS MATERIALIZED (
+    SELECT first.*
+    FROM   json_array_elements(%(ranges)s::json) AS range
+    CROSS  JOIN LATERAL (
+        SELECT q.queue, q.run_at, q.task FROM tickwork.queue q
+        WHERE  q.queue >= range ->> 0 AND q.queue < range ->> 1
+        ORDER  BY q.queue, q.priority, q.run_at, q.job_id LIMIT %(most)s::bigint
+    ) first
+    LIMIT  %(most)s::bigint
+)
+SELECT queue, count(*), min(run_at) FROM (SELECT * FROM plain UNION ALL SELECT * FROM stamped) waiting
+WHERE  run_at <= (SELECT now FROM clock) AND task = ANY (ARRAY(SELECT json_array_elements_text(%(tasks)s::json))) GROUP BY queue
+
 -- :workers
 SELECT w.id, w.host, w.pid, w.version, w.queues, w.tasks, w.slots, w.schedules, w.offer,
        CASE WHEN w.lease_until < coalesce(%(now)s::timestamptz, clock_timestamp()) THEN 'lost' ELSE w.state END,

@@ -71,6 +71,32 @@ FROM (
     SELECT queue, 0, 0, 1, 0, NULL FROM tickwork_running
 ) GROUP BY name ORDER BY name
 
+-- :durations
+SELECT j.queue, avg(last.ended_at - last.started_at) FROM (
+    SELECT job_id, started_at, ended_at FROM tickwork_finished ORDER BY ended_at DESC LIMIT 1000
+) last JOIN tickwork_jobs j ON j.id = last.job_id
+WHERE last.started_at IS NOT NULL GROUP BY j.queue
+
+-- :backlog
+-- Each priority of a queue's own lane is one range of the primary key, in the order of its times. The lanes of jobs with
+-- a flow are read in their order, whether due or not.
+SELECT lane, count(*), min(run_at) FROM (
+    SELECT * FROM (
+        SELECT q.queue AS lane, q.run_at, q.task
+        FROM   json_each(:places) AS place
+        CROSS  JOIN tickwork_queue q ON q.queue = json_extract(place.value, '$[0]') AND q.priority = json_extract(place.value, '$[1]')
+        WHERE  q.run_at <= :now
+        LIMIT  :most
+    )
+    UNION ALL
+    SELECT * FROM (
+        SELECT q.queue, q.run_at, q.task
+        FROM   json_each(:ranges) AS range
+        CROSS  JOIN tickwork_queue q ON q.queue >= json_extract(range.value, '$[0]') AND q.queue < json_extract(range.value, '$[1]')
+        LIMIT  :most
+    )
+) WHERE run_at <= :now AND task IN (SELECT value FROM json_each(:tasks)) GROUP BY lane
+
 -- :workers
 SELECT w.id, w.host, w.pid, w.version, w.queues, w.tasks, w.slots, w.schedules, w.offer,
        CASE WHEN w.lease_until < :now THEN 'lost' ELSE w.state END AS state, w.started_at, w.lease_until,

@@ -1,0 +1,170 @@
+"""How attempts ended, until it is stored, and what their handlers wrote.
+
+Storing an ending twice is harmless, since an attempt can only be closed once; so what was not stored for sure is kept.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from random import Random
+
+import msgspec
+
+from tickwork.clock import Clock
+from tickwork.core.ids import JobId
+from tickwork.core.job import AttemptState
+from tickwork.core.outcome import Ending, Released, decide
+from tickwork.core.why import gist
+from tickwork.store.base import Finish, NewLog, OpenAttempt, Progress, Store
+from tickwork.worker.holdings import Held, Holdings
+from tickwork.worker.retries import Retries
+from tickwork.worker.turnstiles import Turnstiles
+
+_log = logging.getLogger("tickwork.worker")
+NOTES_S = 0.5  # logs and progress are stored this often while handlers run
+FINISH_BATCH = 500
+_FAILURES = frozenset({AttemptState.FAILED, AttemptState.TIMED_OUT})
+
+
+@dataclass(slots=True)
+class Notes:
+    """What handlers said that need not be stored at once."""
+
+    logs: list[NewLog] = field(default_factory=list)
+    progress: dict[str, Progress] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.logs or self.progress)
+
+
+class Endings:
+    """Decides what becomes of jobs whose attempts end, and has it stored."""
+
+    def __init__(
+        self,
+        store: Store,
+        held: Holdings,
+        retries: Retries,
+        clock: Clock,
+        rng: Random,
+        nudge_scheduler: Callable[[], None],
+    ) -> None:
+        self._store = store
+        self._held = held
+        self._retries = retries
+        self._clock = clock
+        self._rng = rng
+        self._nudge_scheduler = nudge_scheduler
+        self._unstored: list[Finish] = []  # decided, and not yet stored
+        self._runs: set[str] = set()  # those of them that schedules may wait for
+        self.turnstiles = Turnstiles(store)
+        self._notes_at = 0.0
+        self.notes = Notes()
+
+    def __len__(self) -> int:
+        return len(self._unstored)
+
+    def __iter__(self) -> Iterator[Finish]:
+        return iter(self._unstored)
+
+    def end(self, held: Held, ending: Ending, waited: float) -> None:
+        """An attempt has ended so; it is held no longer."""
+        job = held.job
+        self._held.forget(job.job_id)
+        if job.tick is not None:
+            self._runs.add(job.job_id)
+        transition = decide(job.policy, job.failures, job.crashes, job.alone, ending, self._rng)
+        if transition.delay is not None and transition.attempt in _FAILURES:
+            later = self._retries.delay(job.queue, transition.delay, self._clock.monotonic())
+            transition = msgspec.structs.replace(transition, delay=later)
+        self.turnstiles.ended(job, transition.attempt)
+        self._unstored.append(Finish(job.job_id, job.attempt, transition, round(waited * 1e6)))
+
+    def ended_elsewhere(self, held: Held) -> None:
+        """An attempt has succeeded, and its handler's own transaction has stored that."""
+        self._held.forget(held.job.job_id)
+        self.turnstiles.ended(held.job, AttemptState.SUCCEEDED)
+        self.turnstiles.freed(held.job)
+        if held.job.tick is not None:
+            self._nudge_scheduler()
+
+    def release(self, job_ids: Sequence[str]) -> None:
+        """Give back jobs that had to stop for no fault of theirs."""
+        for job_id in job_ids:
+            for held in self._held.company(job_id):
+                self.end(held, Released(), 0.0)
+
+    def give_back(self, unknown: Sequence[OpenAttempt]) -> None:
+        """Give back attempts that are ours for the store alone."""
+        self._store.finish_attempts([self._released(one) for one in unknown])
+
+    def _released(self, one: OpenAttempt) -> Finish:
+        transition = decide(one.policy, one.failures, one.crashes, one.alone, Released(), self._rng)
+        return Finish(one.job_id, one.attempt, transition)
+
+    def clear(self) -> None:
+        """Forget everything: none of it is ours any more."""
+        self._unstored.clear()
+        self._runs.clear()
+        self.turnstiles.clear()
+        self.notes = Notes()
+
+    # -- storing
+
+    def settle(self) -> None:
+        """Store how attempts ended, with what they wrote, in one transaction a batch."""
+        while self._unstored:
+            batch = self.batch()
+            self.settled(batch, self._store.finish_attempts(batch, self.last_words(batch)))
+
+    def batch(self) -> list[Finish]:
+        """The endings that are to be stored next."""
+        return self._unstored[:FINISH_BATCH]
+
+    def last_words(self, batch: Sequence[Finish]) -> list[NewLog]:
+        """What the attempts of a batch wrote and is not stored yet."""
+        if not self.notes.logs:
+            return []
+        ids = {finish.job_id for finish in batch}
+        return [log for log in self.notes.logs if log.job_id in ids]
+
+    def settled(self, batch: Sequence[Finish], accepted: set[JobId]) -> None:
+        """The first endings are stored, or were refused."""
+        del self._unstored[: len(batch)]
+        if self.notes.logs:
+            ids = {finish.job_id for finish in batch}
+            self.notes.logs = [log for log in self.notes.logs if log.job_id not in ids]
+        if self._runs:
+            self._tell_scheduler(batch)
+        self._report(batch, accepted)
+
+    def _tell_scheduler(self, batch: Sequence[Finish]) -> None:
+        """Runs of schedules have ended: what waits for that need not wait for the scheduler's next look."""
+        stored = self._runs.intersection(finish.job_id for finish in batch)
+        if stored:
+            self._runs -= stored
+            self._nudge_scheduler()
+
+    def _report(self, finishes: Sequence[Finish], accepted: set[JobId]) -> None:
+        for finish in finishes:
+            if finish.job_id not in accepted:
+                _log.warning(
+                    "Attempt %d of job %s was superseded; its result was dropped.", finish.attempt, finish.job_id
+                )
+            elif finish.transition.error is not None and finish.transition.job == "failed":
+                told = gist(finish.transition.error)
+                _log.warning("Job %s failed for good at attempt %d: %s", finish.job_id, finish.attempt, told)
+
+    def store_notes(self, now: float) -> None:
+        """Store what handlers wrote so far, now and then."""
+        if now - self._notes_at < NOTES_S:
+            return
+        self._notes_at = now
+        if self.notes.logs:
+            self._store.append_logs(self.notes.logs)
+            self.notes.logs = []
+        if self.notes.progress:
+            self._store.set_progress(list(self.notes.progress.values()))
+            self.notes.progress = {}

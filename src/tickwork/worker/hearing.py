@@ -1,0 +1,131 @@
+"""What a worker hears of its handlers, and what it answers."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Sequence
+from typing import assert_never
+
+from tickwork.core.ids import JobId
+from tickwork.core.outcome import Crashed
+from tickwork.store.base import NewLog, Progress, Store
+from tickwork.worker import messages
+from tickwork.worker.base import Pools, Source
+from tickwork.worker.endings import Endings
+from tickwork.worker.holdings import Holdings
+from tickwork.worker.messages import Answer, Died, End, FromExecutor
+from tickwork.worker.pace import Pace
+
+_log = logging.getLogger("tickwork.worker")
+KILL_GRACE_S = 1.5  # a child may end its own overdue attempt, before it is killed
+
+
+class Hearing:
+    """Takes in the messages of handlers. `listen` needs no store; `answer_asks` does."""
+
+    def __init__(
+        self,
+        store: Store,
+        pools: Pools,
+        held: Holdings,
+        endings: Endings,
+        pace: Pace,
+    ) -> None:
+        self._store = store
+        self._pools = pools
+        self._held = held
+        self._endings = endings
+        self._pace = pace
+        self._inbox: deque[tuple[Source, FromExecutor | Died]] = deque()
+        self._asks: deque[tuple[Source, messages.Ask]] = deque()
+
+    def listen(self) -> None:
+        """Take in what was said since the last time."""
+        self._inbox.extend(self._pools.poll())
+        while self._inbox:
+            self._hear(*self._inbox.popleft())
+
+    def clear(self) -> None:
+        """Forget what was said and not taken in."""
+        self._inbox.clear()
+        self._asks.clear()
+
+    def _hear(self, source: Source, message: FromExecutor | Died) -> None:
+        match message:
+            case messages.Ended(ends):
+                for end in ends:
+                    self._hear_end(end)
+            case messages.Started():
+                self._hear_start(message)
+            case messages.Stuck():
+                self._hear_stuck(message)
+            case messages.Returned(job_ids):
+                self._endings.release(job_ids)
+            case messages.Wrote() | messages.Progressed():
+                self._note(message)
+            case messages.Ask():
+                self._asks.append((source, message))
+            case Died(job_ids, error, alone):
+                self._hear_death(job_ids, error, alone)
+            case messages.Hello():
+                pass
+            case messages.Trouble(error):
+                _log.error("A child process could not start: %s", error)
+            case _:
+                assert_never(message)
+
+    def _note(self, message: messages.Wrote | messages.Progressed) -> None:
+        job_id, attempt = JobId(message.job_id), message.attempt
+        if self._held.attempt(job_id, attempt) is None:
+            return
+        notes = self._endings.notes
+        if isinstance(message, messages.Wrote):
+            notes.logs.append(NewLog(job_id, attempt, message.seq, message.text))
+        else:
+            notes.progress[job_id] = Progress(job_id, attempt, message.fraction, message.note)
+
+    def _hear_start(self, start: messages.Started) -> None:
+        held = self._held.attempt(start.job_id, start.attempt)
+        timeout = None if held is None else self._held.timeout(held)
+        if timeout is not None:
+            kill_at = start.began + timeout.total_seconds() + KILL_GRACE_S
+            self._held.kill_at(kill_at, start.job_id, start.attempt)
+
+    def _hear_stuck(self, stuck: messages.Stuck) -> None:
+        """An attempt does not let itself be ended: kill its process. What ran beside it is not to blame."""
+        if self._held.attempt(stuck.job_id, stuck.attempt) is not None:
+            for job in [held.job for held in self._held.company(stuck.job_id)]:
+                self._hear_end(End(job.job_id, job.attempt, stuck.kind, stuck.began, error=stuck.error))
+        self._endings.release(self._pools.kill_holder(stuck.job_id))
+
+    def _hear_end(self, end: End) -> None:
+        held = self._held.attempt(end.job_id, end.attempt)
+        if held is None:
+            return
+        self._pace.took(end.took)
+        if end.settled:
+            self._endings.ended_elsewhere(held)
+        else:
+            self._endings.end(held, end.ending(), max(0.0, end.began - held.claimed_mono))
+
+    def _hear_death(self, job_ids: Sequence[str], error: str, alone: bool) -> None:
+        for job_id in job_ids:
+            company = self._held.company(job_id)
+            for held in company:
+                self._endings.end(held, Crashed(error, alone and len(company) == 1), 0.0)
+
+    def answer_asks(self) -> None:
+        """Store or give handlers' states. While the store does not answer, they wait."""
+        while self._asks:
+            source, ask = self._asks[0]
+            answer = self._answer(ask, JobId(ask.job_id))
+            self._asks.popleft()
+            source.send(answer)
+
+    def _answer(self, ask: messages.Ask, job_id: JobId) -> Answer:
+        if self._held.attempt(job_id, ask.attempt) is None:
+            return Answer(ask.request, False, None)
+        if ask.state is None:
+            return Answer(ask.request, True, self._store.saved_state(job_id))
+        return Answer(ask.request, self._store.save_state(job_id, ask.attempt, ask.state), None)

@@ -1,0 +1,92 @@
+"""A worker that the test ticks, mostly on a clock that it moves, and whose handlers do only what the test says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from itertools import count
+from random import Random
+from typing import Any
+
+from tickwork.clock import Clock
+from tickwork.core.job import Policy, TaskDefinition
+from tickwork.store.base import Store
+from tickwork.worker.base import Source, WorkerOptions
+from tickwork.worker.elasticity import Elasticity
+from tickwork.worker.heartbeat import Lease
+from tickwork.worker.messages import Answer, Assignment, Died, End, Ended, FromExecutor
+from tickwork.worker.worker import Worker
+
+_numbers = count(1)
+
+
+class Nobody:
+    def send(self, message: Answer) -> None:
+        raise AssertionError("nobody asked")
+
+
+class QuietPools:
+    """Holds what it is given, until the test ends it."""
+
+    def __init__(self, solo_room: int = 1) -> None:
+        self.given: dict[str, Assignment] = {}
+        self._solo_room = solo_room
+        self._news: list[tuple[Source, FromExecutor | Died]] = []
+
+    def end(self, job_ids: Iterable[str], kind: Any = "succeeded", took: float = 1.0, settled: bool = False) -> None:
+        """Have attempts end so; the worker hears of it at its next tick."""
+        ends = []
+        for job_id in list(job_ids):
+            one = self.given.pop(job_id)
+            began = one.claimed_mono
+            ends.append(End(job_id, one.attempt, kind, began, b"null", "it broke", settled=settled, took=took))
+        self._news.append((Nobody(), Ended(ends)))
+
+    def submit(self, assignments: Sequence[Assignment], alone: bool) -> None:
+        self.given.update((one.job_id, one) for one in assignments)
+
+    def poll(self) -> list[tuple[Source, FromExecutor | Died]]:
+        news, self._news = self._news, []
+        return news
+
+    def interrupt(self, job_id: str, attempt: int, reason: str) -> None:
+        raise AssertionError("nothing is interrupted here")
+
+    def kill_holder(self, job_id: str) -> list[str]:
+        raise AssertionError("nothing is killed here")
+
+    def kill_all(self) -> None:
+        self.given.clear()
+
+    def abandon(self) -> None:
+        self.given.clear()
+
+    def solo_room(self) -> int:
+        return self._solo_room
+
+    def tend(self, now: float) -> None: ...
+
+    def stalled(self) -> bool:
+        return False
+
+    def filenos(self) -> list[int]:
+        return []
+
+    def unsent(self) -> list[int]:
+        return []
+
+
+def a_worker(
+    store: Store,
+    clock: Clock,
+    tasks: Sequence[str] = ("t",),
+    elasticity: Elasticity | None = None,
+    **options: Any,
+) -> tuple[Worker, QuietPools]:
+    """A worker that serves these tasks; it registers at its first tick."""
+    pools = QuietPools()
+    known = [TaskDefinition(name, "default", 5, Policy(), b"{}") for name in tasks]
+    lease, serving = Lease(timedelta(hours=10)), WorkerOptions(**options)
+    new_id = lambda: f"w{next(_numbers)}"  # noqa: E731
+    worker = Worker(store, pools, known, frozenset(), serving, lease, new_id, clock, Random(0), elasticity=elasticity)
+    return worker, pools
