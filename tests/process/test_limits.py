@@ -79,7 +79,7 @@ class Storm:
         for worker in self.alive:
             workers.wait_for(worker)
         self.did: Counter[str] = Counter()
-        self._paused: dict[int, tuple[float, WorkerProcess]] = {}  # until when; by pid
+        self._paused: dict[int, float] = {}  # until when, by pid
         self._hit: Counter[str] = Counter()
         self._restart_at = time.monotonic() + rng.uniform(1, 3)
 
@@ -89,13 +89,15 @@ class Storm:
     def strike(self) -> None:
         """Do one of the bad things."""
         self.resume(time.monotonic())
+        for worker in [one for one in self.alive if not one.is_running()]:
+            assert "cannot be reached" in worker.said(), "only a database that is away keeps a worker from starting"
+            self._replace(worker)
         if self._server is not None and time.monotonic() > self._restart_at:
             mode = self._rng.choice(["fast", "immediate"])
             self._server.restart(mode)  # type: ignore[arg-type]
             self.did[f"restart {mode}"] += 1
             self._restart_at = time.monotonic() + self._rng.uniform(4, 12)
-        going = {pid for pid, _ in self._paused.items()}
-        worker = self._rng.choice([one for one in self.alive if one.pid not in going])
+        worker = self._rng.choice([one for one in self.alive if one.pid not in self._paused])
         how = self._rng.choice([self._kill_everything, self._kill_supervisor, self._kill_child, self._pause])
         if how(worker):
             self.did[how.__name__.strip("_").replace("_", " ")] += 1
@@ -127,12 +129,12 @@ class Storm:
         until = time.monotonic() + self._rng.uniform(0.1, 1.5 * LEASE_S)
         for pid in pids:
             _send(pid, signal.SIGSTOP)
-            self._paused[pid] = (until, worker)
+            self._paused[pid] = until
         return True
 
     def resume(self, now: float) -> None:
         """Have those go on whose pause is over."""
-        for pid, (until, _) in list(self._paused.items()):
+        for pid, until in list(self._paused.items()):
             if until <= now:
                 del self._paused[pid]
                 _send(pid, signal.SIGCONT)
