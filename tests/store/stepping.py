@@ -1,0 +1,133 @@
+"""Runs verbs one round trip at a time, so that another session can do something in between.
+
+A verb may take several transactions, and what happens between two of them matters as much as what happens inside one.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import psycopg
+
+from tests.store.interleaving import LIMIT_S
+from tickwork.store.postgres import PostgresStore
+from tickwork.store.postgres.session import Session
+
+_LOOK_S = 0.001
+
+
+class SteppedStore(PostgresStore):
+    """A store that asks before each round trip. Its own pause is set while a verb is stepped."""
+
+    pause: Callable[[int], None] = staticmethod(lambda pid: None)
+
+    def _once(self, connection: Any, work: Callable[[Session], Any], again: bool, *, single: bool) -> Any:
+        pause, pid = self.pause, connection.info.backend_pid
+
+        class Stepped(Session):
+            def run_sql(self, sql: str, values: Any) -> Any:
+                pause(pid)
+                return super().run_sql(sql, values)
+
+            def run_together(self, statements: Any) -> Any:
+                pause(pid)
+                return super().run_together(statements)
+
+        session = Stepped(connection, self._sql, self._now(), again)
+        if single:
+            return work(session)
+        with connection.transaction():
+            result = work(session)
+            pause(pid)  # before its commit
+        return result
+
+
+class Stepper:
+    """One verb on a store of its own, in a thread that goes on when it is told to."""
+
+    def __init__(self, store: SteppedStore, verb: Callable[[PostgresStore], Any]) -> None:
+        self._store = store
+        self._verb = verb
+        self._changed = threading.Condition()
+        self._permits = 0
+        self._is_waiting = False
+        self._pid: int | None = None
+        self.is_done = False
+        self.answer: Any = None
+        store.pause = self._pause  # type: ignore[method-assign]
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+        self._settle()
+
+    def _run(self) -> None:
+        try:
+            self.answer = self._verb(self._store)
+        except Exception as error:
+            self.answer = error
+        with self._changed:
+            self.is_done = True
+            self._changed.notify_all()
+
+    def _pause(self, pid: int) -> None:
+        with self._changed:
+            self._pid = pid
+            self._is_waiting = True
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._permits > 0, LIMIT_S)
+            self._permits -= 1
+            self._is_waiting = False
+
+    def step(self) -> None:
+        """Have it do one round trip, unless it waits for a lock or is done."""
+        with self._changed:
+            if not self._is_waiting or self.is_done:
+                return
+            self._permits += 1
+            self._is_waiting = False
+            self._changed.notify_all()
+        self._settle()
+
+    def _settle(self) -> None:
+        """Wait until it asks again, is done, or waits for a lock."""
+        while True:
+            with self._changed:
+                if self._changed.wait_for(lambda: self._is_waiting or self.is_done, _LOOK_S):
+                    return
+            if self.waits_for_a_lock():
+                return
+
+    def waits_for_a_lock(self) -> bool:
+        if self._pid is None or self._is_waiting or self.is_done:
+            return False
+        query = "SELECT wait_event_type FROM pg_stat_activity WHERE pid = %s"
+        with psycopg.connect(self._store.url, autocommit=True) as observer:
+            return observer.execute(query, (self._pid,)).fetchone() == ("Lock",)
+
+    def finish(self) -> None:
+        with self._changed:
+            self._permits = 10_000
+            self._changed.notify_all()
+
+
+def meet(one: Stepper, other: Stepper, first: int, second: int) -> bool:
+    """Have one do so many steps, then the other so many, then both go on; True: there were so many steps to do."""
+    for _ in range(first):
+        one.step()
+    was_short = one.is_done and first > 0
+    for _ in range(second):
+        other.step()
+    was_short |= other.is_done and second > 0
+    for stepper in (one, other):
+        stepper.finish()
+    for stepper in (one, other):
+        stepper._thread.join(LIMIT_S)
+        assert stepper.is_done, "it hangs"
+    return not was_short
+
+
+def meetings(steps: int) -> Iterator[tuple[int, int, bool]]:
+    """How far each of two gets before the other goes on, and which of them is first."""
+    for first in range(steps):
+        for second in range(steps):
+            yield first, second, True
+            yield first, second, False

@@ -1,0 +1,296 @@
+"""A claim that puts jobs aside, and somebody who lets them through at the same moment: neither misses the other.
+
+Both go one round trip at a time, and each is stopped at every point while the other goes on. Nobody here asks a service
+to open what was forgotten: what may start can be claimed right after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tests.store.builders import HOUR, MINUTE, a_job, again, insert_one, reap, register, succeeded
+from tests.store.stepping import SteppedStore, Stepper, meet, meetings
+from tests.store.test_flow import gate, ids, in_order, limited, take
+from tests.store.test_postgres_interleavings import wipe
+from tickwork.core.flow.flow import Flow
+from tickwork.core.flow.limits import Passage, Slot, concurrency, rate, sequence
+from tickwork.core.ids import JobId
+from tickwork.core.job import Claimed
+from tickwork.store.postgres import PostgresStore
+from tickwork.testing import VirtualClock
+
+MOST_STEPS = 8
+Verb = Callable[[PostgresStore], Any]
+
+
+@pytest.fixture
+def opens(postgres: PostgresStore, clock: VirtualClock) -> Iterator[Callable[[], SteppedStore]]:
+    opened: list[SteppedStore] = []
+
+    def open_one() -> SteppedStore:
+        store = SteppedStore(postgres.url, schema=postgres.schema.name, clock=clock)
+        store.now()
+        opened.append(store)
+        return store
+
+    yield open_one
+    for store in opened:
+        store.close()
+
+
+@pytest.fixture
+def every_meeting(
+    postgres: PostgresStore, opens: Callable[[], SteppedStore]
+) -> Callable[[Callable[[], tuple[Verb, Verb, Callable[[Any, Any], None]]]], None]:
+    """Run what `make` makes in every way in which the two can meet, each time on an empty store."""
+
+    def run(make: Callable[[], tuple[Verb, Verb, Callable[[Any, Any], None]]]) -> None:
+        stores = opens(), opens()
+        seen = 0
+        for first, second, in_turn in meetings(MOST_STEPS):
+            wipe(postgres)
+            one, other, check = make()
+            steppers = Stepper(stores[0], one), Stepper(stores[1], other)
+            seen += meet(*(steppers if in_turn else steppers[::-1]), first, second)
+            answers = [stepper.answer for stepper in steppers]
+            try:
+                assert not any(isinstance(answer, Exception) for answer in answers)
+                check(*answers)
+            except AssertionError as error:
+                order = ["one", "other"] if in_turn else ["other", "one"]
+                raise AssertionError(f"{first} steps of {order[0]}, {second} of {order[1]}: {answers}") from error
+        assert seen > MOST_STEPS, "they met at many points"
+
+    return run
+
+
+def starts_now(store: PostgresStore, job_id: JobId, claimed: list[Claimed]) -> None:
+    """The job was started by the claim that met somebody, or the next one starts it."""
+    assert job_id in {*ids(claimed), *ids(take(store, register(store)))}
+
+
+# -- an end
+
+
+def ends(holder: Claimed) -> Verb:
+    return lambda store: store.finish_attempts([succeeded(holder)])
+
+
+def is_tried_again(holder: Claimed) -> Verb:
+    return lambda store: store.finish_attempts([again(holder, HOUR)])
+
+
+def ends_in_an_exchange(holder: Claimed) -> Verb:
+    return lambda store: store.exchange(register(store), [succeeded(holder)], (), ["elsewhere"], ["t"], 1)
+
+
+@pytest.mark.parametrize("end", [ends, is_tried_again, ends_in_an_exchange])
+def test_what_a_claim_puts_aside_while_the_holder_ends_can_start(
+    postgres: PostgresStore, every_meeting: Callable[..., None], end: Callable[[Claimed], Verb]
+) -> None:
+    def make() -> tuple[Verb, Verb, Callable[[Any, Any], None]]:
+        postgres.declare_limits({"two": concurrency(1)})
+        insert_one(postgres, limited())
+        (holder,) = take(postgres, register(postgres))
+        waiting = insert_one(postgres, limited())
+        worker = register(postgres)
+        return lambda store: take(store, worker), end(holder), lambda got, _: starts_now(postgres, waiting, got)
+
+    every_meeting(make)
+
+
+def test_what_a_claim_puts_aside_while_the_holder_is_reclaimed_can_start(
+    postgres: PostgresStore, clock: VirtualClock, every_meeting: Callable[..., None]
+) -> None:
+    def make() -> tuple[Verb, Verb, Callable[[Any, Any], None]]:
+        postgres.declare_limits({"two": concurrency(1)})
+        lost = insert_one(postgres, limited())
+        take(postgres, register(postgres, lease=MINUTE))
+        waiting = insert_one(postgres, limited())
+        clock.advance(2 * MINUTE)
+        worker = register(postgres)
+
+        def check(got: list[Claimed], reclaimed: set[JobId]) -> None:
+            assert reclaimed == {lost}
+            assert len({*ids(got), *ids(take(postgres, register(postgres)))} & {lost, waiting}) == 1
+
+        return lambda store: take(store, worker), reap, check
+
+    every_meeting(make)
+
+
+def test_an_end_in_a_transaction_of_somebody_else_is_told_of_and_lets_the_next_one_through(
+    postgres: PostgresStore, every_meeting: Callable[..., None]
+) -> None:
+    def make() -> tuple[Verb, Verb, Callable[[Any, Any], None]]:
+        postgres.declare_limits({"two": concurrency(1)})
+        insert_one(postgres, limited())
+        (holder,) = take(postgres, register(postgres))
+        waiting = insert_one(postgres, limited())
+        worker = register(postgres)
+
+        def end(store: PostgresStore) -> None:
+            with postgres.connection() as tx:
+                postgres.finish_attempts([succeeded(holder)], tx=tx)
+            store.let_through([Passage("two", "")])
+
+        return lambda store: take(store, worker), end, lambda got, _: starts_now(postgres, waiting, got)
+
+    every_meeting(make)
+
+
+def test_the_next_of_a_sequence_can_start_when_the_one_before_it_ends(
+    postgres: PostgresStore, every_meeting: Callable[..., None]
+) -> None:
+    def make() -> tuple[Verb, Verb, Callable[[Any, Any], None]]:
+        postgres.declare_limits({"line": sequence("k")})
+        insert_one(postgres, in_order("a"))
+        (holder,) = take(postgres, register(postgres))
+        second, third = postgres.insert_jobs([in_order("a"), in_order("a")])
+        worker = register(postgres)
+
+        def check(got: list[Claimed], _: Any) -> None:
+            starts_now(postgres, second, got)
+            assert third not in ids(take(postgres, register(postgres)))
+
+        return lambda store: take(store, worker), ends(holder), check
+
+    every_meeting(make)
+
+
+def test_the_end_of_one_of_two_limits_lets_through_who_waited_for_both(
+    postgres: PostgresStore, every_meeting: Callable[..., None]
+) -> None:
+    def make() -> tuple[Verb, Verb, Callable[[Any, Any], None]]:
+        postgres.declare_limits({"one": concurrency(1), "two": concurrency(1)})
+        postgres.insert_jobs([limited(limit="one"), limited(limit="two")])
+        first, second = take(postgres, register(postgres))
+        both = insert_one(postgres, a_job(flow=Flow(slots=(Slot("one", "", 1), Slot("two", "", 1)))))
+        take(postgres, register(postgres))
+        worker = register(postgres)
+
+        def end_both(store: PostgresStore) -> None:
+            store.finish_attempts([succeeded(first)])
+            store.finish_attempts([succeeded(second)])
+
+        return lambda store: take(store, worker), end_both, lambda got, _: starts_now(postgres, both, got)
+
+    every_meeting(make)
+
+
+# -- somebody changes the rules
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda store: store.set_limit("two", concurrency(2)),
+        lambda store: store.declare_limits({"two": concurrency(2)}),
+    ],
+)
+def test_what_a_claim_puts_aside_while_its_limit_is_raised_can_start(
+    postgres: PostgresStore, every_meeting: Callable[..., None], change: Verb
+) -> None:
+    def make() -> tuple[Verb, Verb, Callable[[Any, Any], None]]:
+        postgres.declare_limits({"two": concurrency(1)})
+        insert_one(postgres, limited())
+        take(postgres, register(postgres))
+        waiting = insert_one(postgres, limited())
+        worker = register(postgres)
+        return lambda store: take(store, worker), change, lambda got, _: starts_now(postgres, waiting, got)
+
+    every_meeting(make)
+
+
+@pytest.mark.parametrize(("kind", "how"), [("pause", {}), ("slow", {"rate": "1/h"})])
+def test_what_a_claim_puts_aside_while_its_gate_is_lifted_can_start(
+    postgres: PostgresStore, every_meeting: Callable[..., None], kind: str, how: dict[str, str]
+) -> None:
+    def make() -> tuple[Verb, Verb, Callable[[Any, Any], None]]:
+        gate(postgres, kind, task="t", **how)
+        first, second = postgres.insert_jobs([a_job(), a_job()])
+        worker = register(postgres)
+
+        def check(got: list[Claimed], _: Any) -> None:
+            assert {*ids(got), *ids(take(postgres, register(postgres)))} == {first, second}
+
+        return lambda store: take(store, worker), lambda store: store.lift_gates({"task": "t"}), check
+
+    every_meeting(make)
+
+
+def test_a_job_that_is_stored_while_a_claim_empties_its_turnstile_can_start(
+    postgres: PostgresStore, every_meeting: Callable[..., None]
+) -> None:
+    def make() -> tuple[Verb, Verb, Callable[[Any, Any], None]]:
+        postgres.declare_limits({"two": concurrency(2)})
+        postgres.set_limit("two", concurrency(1))
+        postgres.insert_jobs([limited(), limited()])
+        take(postgres, register(postgres))
+        postgres.set_limit("two", concurrency(3))
+        worker, late = register(postgres), limited()
+        return (
+            lambda store: take(store, worker),
+            lambda store: store.insert_jobs([late]),
+            lambda got, _: starts_now(postgres, late.id, got),
+        )
+
+    every_meeting(make)
+
+
+# -- two claims
+
+
+def test_two_claims_take_no_more_than_the_limit(postgres: PostgresStore, every_meeting: Callable[..., None]) -> None:
+    def make() -> tuple[Verb, Verb, Callable[[Any, Any], None]]:
+        postgres.declare_limits({"two": concurrency(2)})
+        postgres.insert_jobs([limited() for _ in range(4)])
+        workers = [register(postgres), register(postgres)]
+
+        def check(one: list[Claimed], other: list[Claimed]) -> None:
+            assert len(one) + len(other) + len(take(postgres, register(postgres))) == 2
+
+        return lambda store: take(store, workers[0], 2), lambda store: take(store, workers[1], 2), check
+
+    every_meeting(make)
+
+
+def test_two_claims_of_a_sequence_take_the_first_one(
+    postgres: PostgresStore, every_meeting: Callable[..., None]
+) -> None:
+    def make() -> tuple[Verb, Verb, Callable[[Any, Any], None]]:
+        postgres.declare_limits({"line": sequence("k")})
+        first, *_ = postgres.insert_jobs([in_order("a") for _ in range(3)])
+        workers = [register(postgres), register(postgres)]
+
+        def check(one: list[Claimed], other: list[Claimed]) -> None:
+            assert [*ids(one), *ids(other), *ids(take(postgres, register(postgres)))] == [first]
+
+        return lambda store: take(store, workers[0], 1), lambda store: take(store, workers[1], 1), check
+
+    every_meeting(make)
+
+
+def test_a_claim_that_looked_before_others_started_does_not_set_their_rate_back(
+    postgres: PostgresStore, clock: VirtualClock, opens: Callable[[], SteppedStore]
+) -> None:
+    """A worker may be paused between its look at the clock and its judgement: the rate has gone on meanwhile."""
+    for steps in range(MOST_STEPS):
+        wipe(postgres)
+        postgres.declare_limits({"api": rate("50/s", burst=5)})
+        postgres.insert_jobs([limited(limit="api") for _ in range(40)])
+        worker, slow = register(postgres, lease=HOUR), register(postgres, lease=HOUR)
+        paused = Stepper(opens(), lambda store, slow=slow: take(store, slow))
+        for _ in range(steps):
+            paused.step()
+        clock.advance(timedelta(seconds=2))
+        between = Stepper(opens(), lambda store, worker=worker: take(store, worker, 6))
+        while not between.is_done and not between.waits_for_a_lock():
+            between.step()
+        meet(paused, between, 0, 0)
+        after = take(postgres, worker)
+        assert len([*between.answer, *after]) <= 6, f"so many at one instant, after {steps} steps of the paused one"
