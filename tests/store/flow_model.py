@@ -1,0 +1,159 @@
+"""The rules of flow control as a user is told them, over a handful of jobs: who may start, and why another one may not.
+
+It shares no code with the stores. It does not say who is next where several may start; it says who must not start, and
+of what waits whether anything holds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+Key = tuple[str, str]  # a limit, and a key under it
+
+
+@dataclass
+class Job:
+    id: str
+    task: str
+    tenant: str | None
+    collection: str | None
+    weights: dict[Key, int]
+    run_at: float
+    state: str = "waiting"
+    worker: str | None = None
+
+    @property
+    def place(self) -> tuple[float, str]:
+        return self.run_at, self.id
+
+
+@dataclass
+class Pace:
+    """At most `count + burst` starts in any second, and an even pace after that."""
+
+    count: int
+    burst: int
+    starts: list[tuple[float, int]] = field(default_factory=list)
+
+    @property
+    def interval(self) -> float:
+        return 1 / self.count
+
+    def check(self) -> None:
+        for since, _ in self.starts:
+            inside = sum(weight for at, weight in self.starts if since <= at < since + 1)
+            assert inside <= self.count + self.burst, f"{inside} in a second: {self.starts}"
+
+    def may_hold(self, weight: int, now: float) -> bool:
+        """Whether the last start is so near that it can hold somebody."""
+        return bool(self.starts) and now < self.starts[-1][0] + weight * self.interval + 1e-5
+
+
+@dataclass
+class Gate:
+    kind: str
+    selector: str
+    value: str
+    until: float | None
+    pace: Pace | None = None
+
+    def matches(self, job: Job, now: float) -> bool:
+        return (self.until is None or now < self.until) and getattr(job, self.selector) == self.value
+
+
+class Model:
+    """Jobs, limits and gates, at one instant."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.jobs: dict[str, Job] = {}
+        self.capacity: dict[str, int] = {}
+        self.lines: set[str] = set()
+        self.paces: dict[str, tuple[int, int]] = {}
+        self._paced: dict[Key, Pace] = {}
+        self.gates: dict[tuple[str, str, str], Gate] = {}
+
+    # -- what happens
+
+    def set_pace(self, limit: str, count: int, burst: int) -> None:
+        """From now on it is another one; what started under the old one does not count against it."""
+        if self.paces.get(limit) != (count, burst):
+            self.paces[limit] = (count, burst)
+            self._paced = {key: pace for key, pace in self._paced.items() if key[0] != limit}
+
+    def starts(self, job: Job, worker: str) -> None:
+        """A claim gave this one away: it was allowed to."""
+        assert job.state == "waiting", f"{job} started, and it did not wait"
+        assert job.run_at <= self.now, f"{job} started before its time"
+        gate = self.gate_for(job)
+        assert gate is None or gate.kind == "slow", f"{job} started in spite of {gate}"
+        for key, weight in job.weights.items():
+            limit, _ = key
+            if limit in self.capacity:
+                live = self.live(key)
+                assert live + weight <= self.capacity[limit], f"{job} started beside {live} in {key}"
+            if limit in self.lines:
+                assert not self.live(key), f"{job} started beside another of {key}"
+                before = [one for one in self.waiting() if key in one.weights and one.place < job.place]
+                assert not before, f"{job} passed by {before}"
+            if limit in self.paces:
+                pace = self._pace(key)
+                pace.starts.append((self.now, weight))
+                pace.check()
+        if gate is not None and gate.pace is not None:
+            gate.pace.starts.append((self.now, 1))
+            gate.pace.check()
+        job.state, job.worker = "running", worker
+
+    def again(self, job: Job, delay: float) -> None:
+        job.state, job.worker, job.run_at = "waiting", None, self.now + delay
+
+    # -- what is so
+
+    def due(self) -> list[Job]:
+        return [job for job in self.jobs.values() if job.state == "waiting" and job.run_at <= self.now]
+
+    def waiting(self) -> list[Job]:
+        """Those that are due, and that no gate drops."""
+        return [job for job in self.due() if (gate := self.gate_for(job)) is None or gate.kind != "drop"]
+
+    def running(self, worker: str | None = None) -> list[Job]:
+        return [job for job in self.jobs.values() if job.state == "running" and worker in (None, job.worker)]
+
+    def live(self, key: Key) -> int:
+        return sum(job.weights.get(key, 0) for job in self.running())
+
+    def gate_for(self, job: Job) -> Gate | None:
+        """Drop decides before pause, and pause before slow; of two slow ones the slower does."""
+        order = ["drop", "pause", "slow"]
+        found = [gate for gate in self.gates.values() if gate.matches(job, self.now)]
+        return min(found, key=lambda gate: (order.index(gate.kind), gate.pace.count if gate.pace else 0), default=None)
+
+    def holds(self, job: Job) -> Iterator[str]:
+        """What holds a job that is due. One that is to be dropped is in the way, too, while something holds it."""
+        gate = self.gate_for(job)
+        if gate is not None and gate.kind == "pause":
+            yield "a pause"
+        if gate is not None and gate.pace is not None and gate.pace.may_hold(1, self.now):
+            yield "a slow gate"
+        for key, weight in job.weights.items():
+            limit, _ = key
+            if limit in self.capacity and self._is_full(key, job, weight):
+                yield f"{key} is full"
+            if limit in self.lines and (self.live(key) or self._is_behind(key, job)):
+                yield f"not first of {key}"
+            if limit in self.paces and self._pace(key).may_hold(weight, self.now):
+                yield f"the pace of {key}"
+
+    def _is_full(self, key: Key, job: Job, weight: int) -> bool:
+        """Whether it does not fit, or would pass by a heavier one that does not."""
+        free = self.capacity[key[0]] - self.live(key)
+        others = [one.weights[key] for one in self.due() if key in one.weights and one is not job]
+        return weight > free or any(free < other <= self.capacity[key[0]] for other in others)
+
+    def _is_behind(self, key: Key, job: Job) -> bool:
+        return any(one.place < job.place for one in self.due() if key in one.weights)
+
+    def _pace(self, key: Key) -> Pace:
+        return self._paced.setdefault(key, Pace(*self.paces[key[0]]))

@@ -1,0 +1,188 @@
+"""Flow control against a model of its rules: anything may happen, in virtual time, and the rules hold at every step."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from datetime import timedelta
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from tests.store.builders import HOUR, SECOND, a_job, again, failed, reap, register, succeeded
+from tests.store.flow_model import Gate, Job, Model, Pace
+from tests.store.test_flow import gate
+from tickwork.core.flow.flow import Flow
+from tickwork.core.flow.limits import Slot, concurrency, rate, sequence
+from tickwork.core.ids import JobId, WorkerId
+from tickwork.core.job import Claimed, JobState
+from tickwork.store.flow import Reach
+from tickwork.store.sqlite import SqliteStore
+from tickwork.testing import VirtualClock
+
+KEYS = st.sampled_from("ab")
+PACES = st.sampled_from([(2, 0), (2, 1), (5, 2)])
+WORKERS = 3
+SELECTED = st.sampled_from([("task", "t"), ("task", "other"), ("tenant", "acme"), ("collection", "c")])
+
+
+class FlowMachine(RuleBasedStateMachine):
+    """A store, and the model beside it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = tempfile.mkdtemp()
+        self.clock = VirtualClock()
+        self.store = SqliteStore(f"{self.folder}/jobs.db", clock=self.clock)
+        self.model = Model()
+        self.began = self.clock.now()
+        self.workers = [register(self.store, lease=HOUR * 1000) for _ in range(WORKERS)]
+        self.held: dict[str, Claimed] = {}
+
+    def teardown(self) -> None:
+        self.store.close()
+        shutil.rmtree(self.folder)
+
+    @initialize()
+    def declare(self) -> None:
+        self.store.declare_limits({"two": concurrency(2), "four": concurrency(4)})
+        self.store.declare_limits({"line": sequence("k"), "api": rate("2/s", burst=1)})
+        self.model.capacity = {"two": 2, "four": 4}
+        self.model.lines = {"line"}
+        self.model.set_pace("api", 2, 1)
+
+    # -- jobs come
+
+    @rule(
+        limits=st.sets(st.sampled_from(["two", "four", "line", "api"]), max_size=2),
+        key=KEYS,
+        weight=st.integers(1, 3),
+        count=st.integers(1, 4),
+        delay_s=st.sampled_from([0, 0, 0, 1, 60]),
+        task=st.sampled_from(["t", "other"]),
+        tenant=st.sampled_from([None, None, "acme", "globex"]),
+        collection=st.sampled_from([None, None, "c"]),
+        priority=st.integers(4, 6),
+    )
+    def enqueue(
+        self, limits: set[str], key: str, weight: int, count: int, delay_s: int, priority: int, **said: Any
+    ) -> None:
+        slots = tuple(Slot(limit, key, weight if limit == "four" else 1) for limit in sorted(limits))
+        flow = Flow(slots, said["tenant"], sequence="line" in limits) if slots or said["tenant"] else None
+        about = {"flow": flow, "collection": said["collection"], "priority": priority}
+        jobs = [a_job(said["task"], delay=timedelta(seconds=delay_s), **about) for _ in range(count)]
+        self.store.insert_jobs(jobs)
+        weights = {(slot.limit, slot.key): slot.weight for slot in slots}
+        for job in jobs:
+            self.model.jobs[job.id] = Job(job.id, **said, weights=dict(weights), run_at=self.model.now + delay_s)
+
+    # -- workers
+
+    @rule(worker=st.integers(0, WORKERS - 1), limit=st.integers(1, 6))
+    def claim(self, worker: int, limit: int) -> None:
+        self.take(self.workers[worker], limit)
+
+    def take(self, worker: WorkerId, limit: int) -> int:
+        claimed = self.store.claim_jobs(worker, ["default"], ["t", "other"], limit, reach=Reach(limit)).jobs
+        assert len(claimed) <= limit
+        self.note_dropped()
+        for one in claimed:
+            self.model.starts(self.model.jobs[one.job_id], worker)
+            self.held[one.job_id] = one
+        return len(claimed)
+
+    def note_dropped(self) -> None:
+        ids = [JobId(job.id) for job in self.model.jobs.values() if job.state == "waiting"]
+        for id, view in self.store.get_jobs(ids).items():
+            if view.state is JobState.DROPPED:
+                gate = self.model.gate_for(self.model.jobs[id])
+                assert gate is not None
+                assert gate.kind == "drop"
+                self.model.jobs[id].state = "dropped"
+
+    @precondition(lambda self: self.held)
+    @rule(data=st.data(), how=st.sampled_from(["succeeded", "succeeded", "failed", "again", "later"]))
+    def finish(self, data: st.DataObject, how: str) -> None:
+        one = self.held.pop(data.draw(st.sampled_from(sorted(self.held))))
+        job = self.model.jobs[one.job_id]
+        delay_s = {"again": 0, "later": 30}.get(how)
+        if delay_s is None:
+            self.store.finish_attempts([succeeded(one) if how == "succeeded" else failed(one)])
+            job.state = how
+        else:
+            self.store.finish_attempts([again(one, timedelta(seconds=delay_s))])
+            self.model.again(job, delay_s)
+
+    @rule(worker=st.integers(0, WORKERS - 1))
+    def lose(self, worker: int) -> None:
+        """A worker falls silent, and what it held is taken back."""
+        lost = self.model.running(self.workers[worker])
+        self.store.renew_lease(self.workers[worker], SECOND)
+        self.advance(2)
+        assert reap(self.store) == {job.id for job in lost}
+        for job in lost:
+            del self.held[job.id]
+            self.model.again(job, 0)
+        self.workers[worker] = register(self.store, lease=HOUR * 1000)
+
+    @precondition(lambda self: self.model.waiting())
+    @rule(data=st.data())
+    def cancel(self, data: st.DataObject) -> None:
+        job = data.draw(st.sampled_from(self.model.waiting()))
+        assert self.store.cancel_jobs([JobId(job.id)]) == [job.id]
+        job.state = "cancelled"
+
+    # -- rules change
+
+    @rule(name=st.sampled_from(["two", "four"]), capacity=st.integers(1, 4))
+    def set_limit(self, name: str, capacity: int) -> None:
+        self.store.set_limit(name, concurrency(capacity))
+        self.model.capacity[name] = capacity
+
+    @rule(pace=PACES)
+    def set_rate(self, pace: tuple[int, int]) -> None:
+        self.store.set_limit("api", rate(f"{pace[0]}/s", burst=pace[1]))
+        self.model.set_pace("api", *pace)
+
+    @rule(kind=st.sampled_from(["pause", "drop", "slow"]), which=SELECTED, until_s=st.sampled_from([None, None, 1, 45]))
+    def put_gate(self, kind: str, which: tuple[str, str], until_s: int | None) -> None:
+        selector, value = which
+        given: dict[str, Any] = {selector: value} | ({"rate": rate("2/s", burst=0)} if kind == "slow" else {})
+        gate(self.store, kind, until=None if until_s is None else timedelta(seconds=until_s), **given)
+        until = None if until_s is None else self.model.now + until_s
+        self.model.gates[kind, *which] = Gate(kind, *which, until, Pace(2, 0) if kind == "slow" else None)
+
+    @rule(which=SELECTED)
+    def lift_gates(self, which: tuple[str, str]) -> None:
+        selector, value = which
+        self.store.lift_gates({selector: value})
+        self.model.gates = {name: one for name, one in self.model.gates.items() if name[1:] != which}
+
+    # -- time goes by
+
+    @rule(seconds=st.sampled_from([0.1, 0.3, 0.5, 1, 10, 400]))
+    def advance(self, seconds: float) -> None:
+        self.clock.advance(timedelta(seconds=seconds))
+        self.model.now = (self.clock.now() - self.began).total_seconds()
+
+    @rule(worker=st.integers(0, WORKERS - 1))
+    def settle(self, worker: int) -> None:
+        """Somebody takes all that there is: what waits now, something holds."""
+        self.store.open_turnstiles()
+        while self.take(self.workers[worker], 1000):
+            pass
+        for job in self.model.due():
+            assert list(self.model.holds(job)), f"{job} waits, and nothing holds it: {self.store.hold(JobId(job.id))}"
+
+    @invariant()
+    def limits_tell_what_is_live(self) -> None:
+        live = {view.name: view.live for view in self.store.limits()}
+        for name in ("two", "four", "line"):
+            keys = {key for job in self.model.jobs.values() for key in job.weights if key[0] == name}
+            assert live.get(name, 0) == sum(self.model.live(key) for key in keys)
+
+
+TestFlowModel = FlowMachine.TestCase
+TestFlowModel.settings = settings(max_examples=60, stateful_step_count=40)
