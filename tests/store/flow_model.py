@@ -30,11 +30,20 @@ class Job:
 
 @dataclass
 class Pace:
-    """At most `count + burst` starts in any second, and an even pace after that."""
+    """At most `count + burst` starts in any second, and an even pace after that.
+
+    `last` is when something started last, also under another pace that was in force before.
+    """
 
     count: int
     burst: int
+    last: float | None = None
     starts: list[tuple[float, int]] = field(default_factory=list)
+
+    def start(self, at: float, weight: int) -> None:
+        self.last = at
+        self.starts.append((at, weight))
+        self.check()
 
     @property
     def interval(self) -> float:
@@ -47,7 +56,7 @@ class Pace:
 
     def may_hold(self, weight: int, now: float) -> bool:
         """Whether the last start is so near that it can hold somebody."""
-        return bool(self.starts) and now < self.starts[-1][0] + weight * self.interval + 1e-5
+        return self.last is not None and now < self.last + weight * self.interval + 1e-5
 
 
 @dataclass
@@ -73,14 +82,22 @@ class Model:
         self.paces: dict[str, tuple[int, int]] = {}
         self._paced: dict[Key, Pace] = {}
         self.gates: dict[tuple[str, str, str], Gate] = {}
+        self._slowed: dict[tuple[str, str], Pace] = {}
 
     # -- what happens
 
     def set_pace(self, limit: str, count: int, burst: int) -> None:
-        """From now on it is another one; what started under the old one does not count against it."""
-        if self.paces.get(limit) != (count, burst):
-            self.paces[limit] = (count, burst)
-            self._paced = {key: pace for key, pace in self._paced.items() if key[0] != limit}
+        """From now on it is another one; what started under the old one is not counted in its windows."""
+        self.paces[limit] = (count, burst)
+        changed = {key: Pace(count, burst, pace.last) for key, pace in self._paced.items() if key[0] == limit}
+        self._paced = {**self._paced, **changed}
+
+    def put_gate(self, kind: str, selector: str, value: str, until: float | None) -> None:
+        before = self._slowed.get((selector, value))
+        pace = Pace(2, 0, before.last if before else None) if kind == "slow" else None
+        self.gates[kind, selector, value] = Gate(kind, selector, value, until, pace)
+        if pace is not None:
+            self._slowed[selector, value] = pace
 
     def starts(self, job: Job, worker: str) -> None:
         """A claim gave this one away: it was allowed to."""
@@ -98,12 +115,9 @@ class Model:
                 before = [one for one in self.waiting() if key in one.weights and one.place < job.place]
                 assert not before, f"{job} passed by {before}"
             if limit in self.paces:
-                pace = self._pace(key)
-                pace.starts.append((self.now, weight))
-                pace.check()
+                self._pace(key).start(self.now, weight)
         if gate is not None and gate.pace is not None:
-            gate.pace.starts.append((self.now, 1))
-            gate.pace.check()
+            gate.pace.start(self.now, 1)
         job.state, job.worker = "running", worker
 
     def again(self, job: Job, delay: float) -> None:
@@ -132,11 +146,9 @@ class Model:
 
     def holds(self, job: Job) -> Iterator[str]:
         """What holds a job that is due. One that is to be dropped is in the way, too, while something holds it."""
-        gate = self.gate_for(job)
-        if gate is not None and gate.kind == "pause":
-            yield "a pause"
-        if gate is not None and gate.pace is not None and gate.pace.may_hold(1, self.now):
-            yield "a slow gate"
+        for gate in self.gates.values():
+            if gate.matches(job, self.now) and (gate.pace is None or gate.pace.may_hold(1, self.now)):
+                yield gate.kind
         for key, weight in job.weights.items():
             limit, _ = key
             if limit in self.capacity and self._is_full(key, job, weight):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.store.builders import HOUR, register, succeeded
-from tests.store.test_flow import limited, take
+from tests.store.builders import HOUR, a_job, register, states_of, succeeded
+from tests.store.test_flow import gate, ids, limited, take
 from tickwork.core.flow.limits import concurrency, rate
+from tickwork.core.job import JobState
 from tickwork.store.base import Store
 
 
@@ -36,3 +37,18 @@ def test_a_limit_that_was_away_for_a_while_counts_what_started_meanwhile(store: 
     store.set_limit("two", concurrency(3))
     store.insert_jobs([limited() for _ in range(3)])
     assert take(store, worker) == []
+
+
+@pytest.mark.parametrize("held_by", [("pause", {}), ("slow", {"rate": "1/h"})])
+def test_a_drop_that_comes_later_drops_what_another_gate_holds(
+    store: Store, held_by: tuple[str, dict[str, str]]
+) -> None:
+    """Of the gates that match, drop decides before all others, whichever was there first."""
+    kind, how = held_by
+    worker = register(store, lease=HOUR)
+    gate(store, kind, task="t", **how)
+    waiting = store.insert_jobs([a_job() for _ in range(3)])
+    running = ids(take(store, worker))
+    gate(store, "drop", task="t")
+    assert take(store, worker) == []
+    assert states_of(store, waiting) == [JobState.RUNNING if one in running else JobState.DROPPED for one in waiting]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.store.builders import HOUR, SECOND, a_job, again, failed, reap, register, succeeded
-from tests.store.flow_model import Gate, Job, Model, Pace
+from tests.store.flow_model import Job, Model
 from tests.store.test_flow import gate
 from tickwork.core.flow.flow import Flow
 from tickwork.core.flow.limits import Slot, concurrency, rate, sequence
@@ -151,8 +151,7 @@ class FlowMachine(RuleBasedStateMachine):
         selector, value = which
         given: dict[str, Any] = {selector: value} | ({"rate": rate("2/s", burst=0)} if kind == "slow" else {})
         gate(self.store, kind, until=None if until_s is None else timedelta(seconds=until_s), **given)
-        until = None if until_s is None else self.model.now + until_s
-        self.model.gates[kind, *which] = Gate(kind, *which, until, Pace(2, 0) if kind == "slow" else None)
+        self.model.put_gate(kind, *which, None if until_s is None else self.model.now + until_s)
 
     @rule(which=SELECTED)
     def lift_gates(self, which: tuple[str, str]) -> None:
