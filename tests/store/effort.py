@@ -15,6 +15,7 @@ import apsw
 import psycopg
 import pytest
 from psycopg import sql
+from psycopg.pq import TransactionStatus
 
 from tickwork.store.postgres.adapters import PLACE, Rows, Statement
 from tickwork.store.postgres.wire import Connection
@@ -106,7 +107,7 @@ def _explain(connection: psycopg.Connection[Any], text: str, values: dict[str, A
     literals = sql.SQL(", ").join(sql.Literal(values[place]) for place in places)
     arguments = sql.SQL("({})").format(literals) if places else sql.SQL("")
     prepare = PLACE.sub(lambda found: places[found[1]], text).replace("%%", "%")
-    with connection.transaction(force_rollback=True):
+    with _undone(connection):
         connection.execute(first.encode())
         connection.execute(sql.SQL("PREPARE {} AS ").format(name) + sql.SQL(prepare))
         explain = sql.SQL("EXPLAIN ({}FORMAT JSON) EXECUTE {} {}").format(sql.SQL(how), name, arguments)
@@ -116,6 +117,15 @@ def _explain(connection: psycopg.Connection[Any], text: str, values: dict[str, A
     found = row[0] if not isinstance(row[0], str) else json.loads(row[0])
     plan: Plan = found[0]["Plan"]
     return plan
+
+
+@contextmanager
+def _undone(connection: psycopg.Connection[Any]) -> Iterator[None]:
+    """Nothing of it stays. (A transaction of psycopg's would also let go of what the store has prepared.)"""
+    inside = connection.info.transaction_status == TransactionStatus.INTRANS
+    connection.execute("SAVEPOINT explained" if inside else "BEGIN")
+    yield
+    connection.execute("ROLLBACK TO explained" if inside else "ROLLBACK")
 
 
 def nodes(plan: Plan) -> Iterator[Plan]:

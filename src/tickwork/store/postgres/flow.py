@@ -155,9 +155,6 @@ class PostgresGround:
         if verdict.starts:
             places = _places(one for one, _ in verdict.starts)
             wanted.append(("start_picked", {**places, "worker": self._worker, "now_us": str(self._now_us)}))
-        moved = [one for one, _ in [*verdict.parks, *verdict.diverts]]
-        if moved:
-            wanted.append(("leave_places", _places(moved)))
         holds = [(one, slot) for one, slots in verdict.starts for slot in slots]
         if holds:
             wanted.append(("take_holds", _holds(holds)))
@@ -165,7 +162,7 @@ class PostgresGround:
         parks = [*verdict.parks, *((one, values["lane"]) for one, values in diverts)]
         wanted += [("divert_job", values) for _, values in diverts]
         if parks:
-            wanted.append(("park_picked", _moves(parks)))
+            wanted.append(("park_picked", {**_places(one for one, _ in parks), **_moves(parks)}))
         wanted += _turnstiles(verdict)
         wanted += [("pass_on", {"name": name, "count": count}) for name, count in verdict.passed_on.items()]
         if wanted:

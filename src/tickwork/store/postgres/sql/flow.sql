@@ -178,10 +178,9 @@ SELECT g.job_id, g.attempt + 1, %(worker)s, split_part(g.queue, chr(31), -1), g.
        g.expires_at
 FROM   gone g
 
--- :leave_places
-DELETE FROM tickwork.queue q WHERE q.ctid = ANY (%(places)s::text::tid[])
-
 -- :park_picked
+-- (`count(*) >= 0` is always true; it makes the entering wait for the leaving.)
+WITH gone AS (DELETE FROM tickwork.queue q WHERE q.ctid = ANY (%(places)s::text::tid[]) RETURNING 1)
 INSERT INTO tickwork.queue (job_id, queue, priority, run_at, task, attempt, failures, crashes, alone, keyed, expires_at)
 SELECT p.job_id, p.lane, p.priority, 'epoch'::timestamptz + p.run_at_us * interval '1 microsecond', p.task, p.attempt - 1,
        p.failures, p.crashes, p.alone, p.keyed, 'epoch'::timestamptz + p.expires_us * interval '1 microsecond'
@@ -190,6 +189,7 @@ FROM   unnest(%(ids)s::text::uuid[], %(attempts)s::text::integer[], %(lanes)s::t
               %(crashes)s::text::integer[], %(alone)s::text::boolean[], %(keyed)s::text::boolean[],
               %(expires_us)s::text::bigint[])
        AS p (job_id, attempt, lane, priority, task, run_at_us, failures, crashes, alone, keyed, expires_us)
+WHERE  (SELECT count(*) FROM gone) >= 0
 
 -- :take_holds
 INSERT INTO tickwork.holds (turnstile, job_id, attempt, weight)
