@@ -15,9 +15,9 @@ import apsw
 import psycopg
 import pytest
 from psycopg import sql
-from psycopg.pq import TransactionStatus
+from psycopg.pq.abc import PGresult
 
-from tickwork.store.postgres.adapters import PLACE, Rows, Statement
+from tickwork.store.postgres.adapters import PLACE, Statement
 from tickwork.store.postgres.wire import Connection
 
 Verb = Callable[[], object]
@@ -73,7 +73,7 @@ class PostgresEffort:
 @contextmanager
 def _explaining(how: str, first: str = "SELECT") -> Iterator[list[Plan]]:
     plans: list[Plan] = []
-    execute, run = psycopg.Cursor.execute, Connection.run
+    execute, results = psycopg.Cursor.execute, Connection.results
 
     def explain(connection: psycopg.Connection[Any], text: str, values: dict[str, Any]) -> None:
         if _OURS.match(text):
@@ -86,14 +86,14 @@ def _explaining(how: str, first: str = "SELECT") -> Iterator[list[Plan]]:
             explain(self.connection, query.decode() if isinstance(query, bytes) else query, params)
         return execute(self, query, params, **options)
 
-    def explain_and_run(self: Connection, statements: Sequence[Statement]) -> list[Rows]:
+    def explain_and_run(self: Connection, statements: Sequence[Statement]) -> list[PGresult]:
         for statement in statements:
             explain(self, *statement)
-        return run(self, statements)
+        return results(self, statements)
 
     patch = pytest.MonkeyPatch()
     patch.setattr(psycopg.Cursor, "execute", explain_and_execute)
-    patch.setattr(Connection, "run", explain_and_run)
+    patch.setattr(Connection, "results", explain_and_run)
     try:
         yield plans
     finally:
@@ -107,7 +107,7 @@ def _explain(connection: psycopg.Connection[Any], text: str, values: dict[str, A
     literals = sql.SQL(", ").join(sql.Literal(values[place]) for place in places)
     arguments = sql.SQL("({})").format(literals) if places else sql.SQL("")
     prepare = PLACE.sub(lambda found: places[found[1]], text).replace("%%", "%")
-    with _undone(connection):
+    with connection.transaction(force_rollback=True):
         connection.execute(first.encode())
         connection.execute(sql.SQL("PREPARE {} AS ").format(name) + sql.SQL(prepare))
         explain = sql.SQL("EXPLAIN ({}FORMAT JSON) EXECUTE {} {}").format(sql.SQL(how), name, arguments)
@@ -117,15 +117,6 @@ def _explain(connection: psycopg.Connection[Any], text: str, values: dict[str, A
     found = row[0] if not isinstance(row[0], str) else json.loads(row[0])
     plan: Plan = found[0]["Plan"]
     return plan
-
-
-@contextmanager
-def _undone(connection: psycopg.Connection[Any]) -> Iterator[None]:
-    """Nothing of it stays. (A transaction of psycopg's would also let go of what the store has prepared.)"""
-    inside = connection.info.transaction_status == TransactionStatus.INTRANS
-    connection.execute("SAVEPOINT explained" if inside else "BEGIN")
-    yield
-    connection.execute("ROLLBACK TO explained" if inside else "ROLLBACK")
 
 
 def nodes(plan: Plan) -> Iterator[Plan]:
