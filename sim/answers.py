@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from sim.account import Account, Call
 from sim.mirror import Move, QueueRow, RunningRow
 from sim.trace import hold
+from tickwork.core.flow.ageing import aged_before_us
 
 
 class Answers:
@@ -42,7 +43,8 @@ class Answers:
                 pass
 
     def _claims(self, call: Call, moves: Sequence[Move]) -> None:
-        """S13: nothing more urgent was left in the same queue. And no due job was, while there was room."""
+        """S13: nothing more urgent was left in the same queue, but for what was aged. And no due job was, while there
+        was room."""
         told = sorted((job.job_id, job.attempt) for job in call.answer.jobs)
         taken = [move.after for move in moves if isinstance(move.after, RunningRow)]
         limit = call.arg("limit")
@@ -52,7 +54,8 @@ class Answers:
         hold(not left or len(taken) == limit, "L1", f"a claim had room, and left {left[:1]}")
         for row in taken:
             for other in left:
-                passed = other.queue == row.queue and (row.run_at > call.now or other.priority < row.priority)
+                urgent = other.priority < row.priority and row.run_at > aged_before_us(call.now)
+                passed = other.queue == row.queue and (row.run_at > call.now or urgent)
                 hold(not passed, "S13", f"{row} was claimed before {other}")
 
     def _left_behind(self, call: Call) -> list[QueueRow]:

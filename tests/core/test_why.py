@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-from tickwork.core.flow.admit import Passage
 from tickwork.core.flow.breaker import breaker
 from tickwork.core.flow.flow import Flow
 from tickwork.core.flow.gates import Gate, read_gate
 from tickwork.core.flow.hold import Hold
-from tickwork.core.flow.limits import concurrency, rate, sequence
+from tickwork.core.flow.limits import Passage, Slot, concurrency, rate, sequence
 from tickwork.core.flow.placement import read_offer
 from tickwork.core.flow.reading import to_us
 from tickwork.core.ids import JobId
@@ -137,9 +136,9 @@ def test_an_ended_job_without_an_error_just_says_how_it_ended(error: str | None)
     assert said == "it ended as succeeded at 2026-11-15 12:00:00 UTC after 1 attempt(s)"
 
 
-def held(rule: Any, key: str = "", gate: Gate | None = None, **changed: Any) -> str:
+def held(rule: Any, key: str = "", gate: Gate | None = None, flow: Flow | None = None, **changed: Any) -> str:
     hold = Hold(Passage("stripe", key), rule, gate, None, 0, (), 0)
-    return explain(JOB, [WORKER], NOW, replace(hold, **changed))
+    return explain(replace(JOB, flow=flow), [WORKER], NOW, replace(hold, **changed))
 
 
 def a_gate(kind: str, **given: Any) -> Gate:
@@ -158,7 +157,7 @@ def a_gate(kind: str, **given: Any) -> Gate:
             "it waits for the limit 'stripe', one at a time, in order for 'acme': 1 taken, by 7; "
             "1 job waits ahead of it",
         ),
-        (held(concurrency(2)), "it waits for the limit 'stripe', 2 at once: it is about to be let through"),
+        (held(concurrency(2)), "it waits for the limit 'stripe', 2 at once: others go first"),
         (
             held(rate("100/15m", burst=5), opens_at=NOW + 9 * MINUTE),
             "it waits for the limit 'stripe', 100/15m, burst 5: it opens in 9m, at 2026-11-15 12:09:00 UTC",
@@ -168,6 +167,11 @@ def a_gate(kind: str, **given: Any) -> Gate:
             held(breaker(), opens_at=NOW + MINUTE),
             "it waits for the breaker 'stripe', 50 failures in 1m pause 5m: "
             "one job tries in 1m, at 2026-11-15 12:01:00 UTC",
+        ),
+        (
+            held(concurrency(2), "acme", flow=Flow(slots=(Slot("stripe", "acme", 3),))),
+            "it weighs 3, which is more than the limit 'stripe', 2 at once for 'acme', ever lets through; "
+            "raise the limit, or cancel it",
         ),
         (held(None), "it waited for the limit 'stripe', which is gone; it is about to be let through"),
         (
@@ -190,11 +194,6 @@ def test_what_holds_a_job_is_named_with_who_is_inside_and_when_it_opens(said: st
     [
         ("pause", {}, "the gate 'pause task=send' (by ada@host) pauses it until somebody resumes it"),
         ("drop", {}, "the gate 'drop task=send' (by ada@host) drops it; it is about to end as dropped"),
-        (
-            "divert",
-            {"to": "spare"},
-            "the gate 'divert task=send' (by ada@host) sends it to the queue 'spare'; it is about to go there",
-        ),
     ],
 )
 def test_a_gate_that_would_hold_a_job_is_named_before_any_claim_met_it(
@@ -203,6 +202,19 @@ def test_a_gate_that_would_hold_a_job_is_named_before_any_claim_met_it(
     gates = [a_gate(kind, **given), a_gate("pause", task="other")]
     assert explain(JOB, [WORKER], NOW, None, gates) == sentence
     assert not runnable(JOB, NOW, None, gates)
+
+
+def test_a_job_that_a_gate_diverts_is_judged_in_the_other_queue() -> None:
+    divert, spare = a_gate("divert", to="spare"), replace(WORKER, queues=("spare",))
+    assert explain(JOB, [spare], NOW, None, [divert]) == (
+        f"{RUNNABLE} in the queue 'spare', where the gate 'divert task=send' (by ada@host) sends it, "
+        f"but no worker has taken it yet"
+    )
+    assert "no worker serves its queue 'spare'" in explain(JOB, [WORKER], NOW, None, [divert])
+    paused = a_gate("pause", task=None, queue="spare")
+    assert "the gate 'pause queue=spare'" in explain(JOB, [spare], NOW, None, [divert, paused])
+    assert runnable(JOB, NOW, None, [divert])
+    assert not runnable(JOB, NOW, None, [divert, paused])
 
 
 def test_gates_for_others_gates_that_ended_and_those_that_only_slow_down_keep_nothing() -> None:

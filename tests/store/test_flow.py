@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import timedelta
+from random import Random
 from typing import Any
 
 import pytest
@@ -21,14 +22,14 @@ from tests.store.builders import (
     states_of,
     succeeded,
 )
-from tickwork.core.flow.admit import Passage
 from tickwork.core.flow.breaker import breaker
 from tickwork.core.flow.flow import Flow
 from tickwork.core.flow.gates import read_gate
-from tickwork.core.flow.limits import Slot, concurrency, rate, sequence
+from tickwork.core.flow.limits import Passage, Slot, concurrency, rate, sequence
 from tickwork.core.flow.placement import Offer, read_needs, read_offer
 from tickwork.core.ids import JobId, WorkerId
-from tickwork.core.job import Claimed, JobState, NewJob
+from tickwork.core.job import Claimed, JobFilter, JobState, NewJob
+from tickwork.core.why import runnable
 from tickwork.store.base import Claims, Store
 from tickwork.store.codec import to_us
 from tickwork.store.flow import Reach
@@ -224,7 +225,7 @@ def test_a_rate_lets_so_many_start_and_says_when_the_next_may(store: Store, cloc
     worker = register(store)
     first = claims(store, worker)
     assert len(first.jobs) == 5
-    assert claims(store, worker).next_due_s == pytest.approx(0.1, abs=0.01)
+    assert claims(store, worker).again_s == pytest.approx(0.1, abs=0.01)
     clock.advance(timedelta(seconds=0.1))
     assert len(take(store, worker)) == 1
     clock.advance(SECOND)
@@ -279,6 +280,22 @@ def test_nobody_passes_the_first_of_a_sequence_while_something_else_holds_it(sto
     assert ids(take(store, worker)) == [second]
 
 
+@pytest.mark.parametrize(("what", "how"), [("pause", {}), ("divert", {"to": "spare"})])
+def test_nobody_passes_the_first_of_a_sequence_that_a_gate_puts_aside(
+    store: Store, what: str, how: dict[str, str]
+) -> None:
+    store.declare_limits({"line": sequence("k")})
+    worker = register(store)
+    gate(store, what, collection="aside", **how)
+    first, second = store.insert_jobs([in_order("a", collection="aside"), in_order("a")])
+    assert take(store, worker) == []
+    store.lift_gates({"collection": "aside"})
+    (now_first,) = take(store, worker, queues=("default", "spare"))
+    assert now_first.job_id == first
+    store.finish_attempts([succeeded(now_first)])
+    assert ids(take(store, worker)) == [second]
+
+
 # -- gates
 
 
@@ -301,7 +318,7 @@ def test_a_pause_ends_by_itself(store: Store, clock: VirtualClock) -> None:
     worker = register(store)
     looked = claims(store, worker)
     assert looked.jobs == []
-    assert claims(store, worker).next_due_s == pytest.approx(30, abs=1)
+    assert claims(store, worker).again_s == pytest.approx(30, abs=1)
     clock.advance(timedelta(seconds=31))
     assert ids(take(store, worker)) == [job_id]
     store.open_turnstiles()
@@ -379,6 +396,27 @@ def test_turns_come_before_urgency_and_urgency_counts_within_a_tenant(store: Sto
     assert state_of(store, low) is JobState.QUEUED
 
 
+# -- ageing
+
+
+@pytest.mark.parametrize("tenant", [None, "acme"])
+def test_what_has_waited_for_five_minutes_starts_although_urgent_work_never_ends(
+    store: Store, clock: VirtualClock, tenant: str | None
+) -> None:
+    worker = register(store, lease=24 * HOUR)
+    flow = None if tenant is None else Flow(tenant=tenant)
+    low = store.insert_jobs([a_job(priority=9, flow=flow) for _ in range(4)])
+    for _ in range(5):
+        store.insert_jobs([a_job(priority=0, flow=flow) for _ in range(20)])
+        for _ in range(4):
+            assert not set(low) & set(ids(take(store, worker, 2)))
+        clock.advance(MINUTE + SECOND)
+    store.insert_jobs([a_job(priority=0, flow=flow) for _ in range(20)])
+    taken = [job_id for _ in range(8) for job_id in ids(take(store, worker, 2))]
+    assert set(low) <= set(taken)
+    assert len(set(taken) - set(low)) >= 8, "urgent work keeps half"
+
+
 # -- needs
 
 
@@ -422,13 +460,82 @@ def test_a_breaker_holds_everything_for_a_while_and_then_lets_one_try(store: Sto
 def test_a_held_job_says_what_holds_it_who_is_inside_and_how_many_are_ahead(store: Store) -> None:
     store.declare_limits({"two": concurrency(2)})
     waiting = store.insert_jobs([limited("a") for _ in range(5)])
-    assert store.hold(waiting[4]) is None
     take(store, register(store))
     hold = store.hold(waiting[4])
     assert hold is not None
     assert (hold.held_by, hold.rule, hold.live) == (Passage("two", "a"), concurrency(2), 2)
     assert (set(hold.holders), hold.ahead, hold.gate) == (set(waiting[:2]), 2, None)
     assert store.hold(waiting[0]) is None
+
+
+class Everything:
+    """A store in which all sorts of jobs wait, and what a claim of all of them takes."""
+
+    def __init__(self, store: Store, draw: Random) -> None:
+        self.store = store
+        self.draw = draw
+        store.declare_limits({"two": concurrency(2), "four": concurrency(4), "api": rate("2/s"), "line": sequence("k")})
+        store.declare_limits({"frail": breaker(failures=1, window="1m", pause="1m")})
+        self.worker = register(store, lease=HOUR)
+        self.held: list[Claimed] = []
+
+    def job(self) -> NewJob:
+        one, draw = self.draw.choice, self.draw
+        slots = {
+            name: Slot(name, one("ab"), 1 if name != "four" else draw.randint(1, 4))
+            for name in draw.sample(["two", "four", "api", "line", "frail"], draw.randint(0, 2))
+        }
+        flow = Flow(tuple(slots.values()), one([None, None, "acme"]), one(["", "", "gpu"]), "line" in slots)
+        plain = flow == Flow()
+        return a_job(
+            one(["t", "other"]),
+            queue=one(["default", "mail"]),
+            priority=draw.randint(4, 6),
+            delay=one([None, None, None, MINUTE]),
+            collection=one([None, "c"]),
+            flow=None if plain else flow,
+        )
+
+    def happen(self, clock: VirtualClock) -> None:
+        """Something that changes who may start."""
+        match self.draw.randint(0, 7):
+            case 0 | 1:
+                self.store.insert_jobs([self.job() for _ in range(self.draw.randint(1, 6))])
+            case 2:
+                self.held += self.take(self.draw.randint(1, 3))
+            case 3 if self.held:
+                self.store.finish_attempts([succeeded(self.held.pop())])
+            case 4:
+                kind, more = self.draw.choice([("pause", {}), ("slow", {"rate": "1/s"}), ("drop", {})])
+                which = self.draw.choice([{"task": "t"}, {"queue": "mail"}, {"collection": "c"}, {"tenant": "acme"}])
+                gate(self.store, kind, **which, **more)
+            case 5:
+                for view in self.store.gates():
+                    self.store.lift_gates(view.gate.selects)
+            case 6:
+                clock.advance(self.draw.choice([SECOND / 2, MINUTE]))
+            case _:
+                self.store.set_limit("two", self.draw.choice([None, concurrency(1), concurrency(3)]))
+
+    def take(self, limit: int) -> list[Claimed]:
+        reach = Reach(limit, read_offer(["gpu"]))
+        return take(self.store, self.worker, limit, queues=("default", "mail"), reach=reach)
+
+    def can_run(self) -> set[JobId]:
+        """Who can run now, if `why` is to be believed."""
+        now, gates = self.store.now(), [view.gate for view in self.store.gates()]
+        waiting = self.store.list_jobs(JobFilter(state=JobState.QUEUED), 1000)
+        return {one.id for one in waiting if runnable(one, now, self.store.hold(one.id), gates)}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_why_calls_those_runnable_that_a_claim_of_all_takes(store: Store, clock: VirtualClock, seed: int) -> None:
+    everything = Everything(store, Random(seed))
+    for _ in range(25):
+        everything.happen(clock)
+    expected = everything.can_run()
+    everything.worker = register(store)
+    assert set(ids(everything.take(1000))) == expected
 
 
 def test_limits_are_listed_with_what_is_live_and_what_they_hold(store: Store) -> None:

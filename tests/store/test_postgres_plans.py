@@ -40,6 +40,7 @@ def claim_values(store: PostgresStore, worker: WorkerId, limit: int = 10) -> dic
         "tasks": documents.text_array(("t",)),
         "limit": limit,
         "ahead_us": 250_000,
+        "age_us": 0,
     }
 
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
+
+import msgspec
 
 from tickwork.core.duration import format_duration
 from tickwork.core.flow.breaker import Breaker
+from tickwork.core.flow.flow import Flow
 from tickwork.core.flow.gates import Gate, JobFacts, gate_for
 from tickwork.core.flow.hold import Hold
 from tickwork.core.flow.limits import Concurrency, Rate
@@ -29,7 +33,8 @@ def explain(
     match job.state:
         case JobState.QUEUED:
             live = [worker for worker in workers if worker.state == "running"]
-            return _kept(job, now, hold, gates) or f"{RUNNABLE}, but {_nobody(job, live)}"
+            job, where = _sent_on(job, now, gates)
+            return _kept(job, now, hold, gates) or f"{RUNNABLE}{where}, but {_nobody(job, live)}"
         case JobState.RUNNING:
             return _running(job, workers, now)
         case _:
@@ -38,7 +43,7 @@ def explain(
 
 def runnable(job: JobView, now: datetime, hold: Hold | None = None, gates: Sequence[Gate] = ()) -> bool:
     """Whether a claim by a worker that serves everything would take the job."""
-    return job.state is JobState.QUEUED and _kept(job, now, hold, gates) is None
+    return job.state is JobState.QUEUED and _kept(_sent_on(job, now, gates)[0], now, hold, gates) is None
 
 
 def gist(error: str) -> str:
@@ -52,6 +57,15 @@ def gist(error: str) -> str:
     return told if len(told) <= _GIST_LIMIT else f"{told[: _GIST_LIMIT - 3]}..."
 
 
+def _sent_on(job: JobView, now: datetime, gates: Sequence[Gate]) -> tuple[JobView, str]:
+    """The job as it stands after a gate that diverts it, which happens as it would start; and a word on that."""
+    gate = gate_for(_facts(job), gates, to_us(now - EPOCH))
+    if gate is None or gate.kind != "divert" or gate.to is None:
+        return job, ""
+    flow = msgspec.structs.replace(job.flow or Flow(), diverted=True)
+    return replace(job, queue=gate.to, flow=flow), f" in the queue {gate.to!r}, where {_order(gate)} sends it"
+
+
 def _kept(job: JobView, now: datetime, hold: Hold | None, gates: Sequence[Gate]) -> str | None:
     """What keeps a queued job from being claimed; None: nothing does."""
     if _expired(job, now):
@@ -60,14 +74,14 @@ def _kept(job: JobView, now: datetime, hold: Hold | None, gates: Sequence[Gate])
         cause = f"its retry after failure {job.failures}" if job.failures else "its time"
         return f"it waits for {cause}: due {_soon(job.run_at, now)}"
     if hold is not None and hold.gate is None:
-        return _held(hold, now)
+        return _held(job, hold, now)
     gate = hold.gate if hold is not None else gate_for(_facts(job), gates, to_us(now - EPOCH))
     if gate is None or (gate.kind == "slow" and hold is None):
         return None
     return _gated(gate, hold, now)
 
 
-def _held(hold: Hold, now: datetime) -> str:
+def _held(job: JobView, hold: Hold, now: datetime) -> str:
     """What a limit or a breaker holds a job for."""
     limit, key = hold.held_by
     under = f" for {key!r}" if key else ""
@@ -75,6 +89,9 @@ def _held(hold: Hold, now: datetime) -> str:
     if hold.rule is None:
         return f"it waited for the limit {limit!r}, which is gone; it is about to be let through"
     what = f"{'breaker' if isinstance(hold.rule, Breaker) else 'limit'} {limit!r}, {hold.rule.said}{under}"
+    weight = sum(slot.weight for slot in job.flow.slots if slot[:2] == hold.held_by) if job.flow is not None else 0
+    if not isinstance(hold.rule, Breaker) and weight > hold.rule.heaviest:
+        return f"it weighs {weight:,}, which is more than the {what}, ever lets through; raise the limit, or cancel it"
     match hold.rule:
         case Concurrency():
             return f"it waits for the {what}: {_taken(hold)}{ahead}"
@@ -87,21 +104,20 @@ def _held(hold: Hold, now: datetime) -> str:
 def _taken(hold: Hold) -> str:
     """Who is inside."""
     if not hold.live:
-        return "it is about to be let through"
+        return "others go first"
     some = ", ".join(hold.holders)
     return f"{hold.live:,} taken{f', by {some}' if some else ''}"
 
 
 def _gated(gate: Gate, hold: Hold | None, now: datetime) -> str:
     """What a gate does to a job."""
-    told = ", ".join(part for part in (f"by {gate.by}" if gate.by else "", gate.reason) if part)
-    order = f"the gate {gate.name!r}{f' ({told})' if told else ''}"
+    order = _order(gate)
     ahead = "" if hold is None else _ahead(hold)
     match gate.kind:
         case "drop":
             return f"{order} drops it; it is about to end as dropped"
         case "divert":
-            return f"{order} sends it to the queue {gate.to!r}; it is about to go there"
+            return f"{order} has sent it to the queue {gate.to!r}"
         case "slow":
             pace = "" if gate.pace is None else f" to {gate.pace.said}"
             opens = "" if hold is None else f": it opens {_opens(hold, now)}"
@@ -116,6 +132,11 @@ def _ahead(hold: Hold) -> str:
     if hold.ahead <= 1:
         return "; 1 job waits ahead of it" if hold.ahead else ""
     return f"; {hold.ahead:,} jobs wait ahead of it"
+
+
+def _order(gate: Gate) -> str:
+    told = ", ".join(part for part in (f"by {gate.by}" if gate.by else "", gate.reason) if part)
+    return f"the gate {gate.name!r}{f' ({told})' if told else ''}"
 
 
 def _opens(hold: Hold, now: datetime) -> str:

@@ -28,7 +28,7 @@ from tickwork.core.schedule.standing import Standing, Waiting
 from tickwork.core.schedule.tick import decode_tick
 from tickwork.errors import InvalidInput
 from tickwork.store.flow import Rule
-from tickwork.store.guarded import State, Stile
+from tickwork.store.rounds import State, Stile
 from tickwork.store.schedules import ScheduleView, Seen
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -91,6 +91,7 @@ def encode_labels(labels: tuple[str, ...]) -> str:
     return msgspec.json.encode(labels).decode()
 
 
+@lru_cache(maxsize=1024)
 def decode_labels(text: str) -> tuple[str, ...]:
     return tuple(msgspec.json.decode(text, type=list[str]))
 

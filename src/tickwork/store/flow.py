@@ -12,9 +12,9 @@ from typing import Protocol
 
 import msgspec
 
-from tickwork.core.flow.admit import Passage
 from tickwork.core.flow.gates import Gate
 from tickwork.core.flow.hold import Hold
+from tickwork.core.flow.limits import Passage
 from tickwork.core.flow.placement import NOTHING, Offer
 from tickwork.core.flow.stamp import Rule
 from tickwork.core.ids import JobId

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tickwork.core.flow.admit import Admission, Candidate, Passage, Refusal, Turnstile, admit
-from tickwork.core.flow.limits import Bound, Concurrency, Rate, Slot, concurrency, rate, sequence
+from tickwork.core.flow.admit import Admission, Candidate, Refusal, Turnstile, admit
+from tickwork.core.flow.limits import Bound, Concurrency, Passage, Rate, Slot, concurrency, rate, sequence
 from tickwork.core.ids import JobId
 
 SECOND = 1_000_000

@@ -1,113 +1,51 @@
-"""Ageing, simulated under more urgent work than can ever be done."""
+"""Ageing: which claims take what has waited long, and what that comes to under more urgent work than can be done."""
 
 from __future__ import annotations
 
-from collections import Counter
-
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
-from tickwork.core.flow.ageing import AGE, Due, Turn, aged_before_us, aged_places, choose
-from tickwork.core.ids import JobId
+from tickwork.core.flow.ageing import AGE, LOOK_S, Ageing, aged_before_us
 
 SECOND = 1_000_000
-AGE_US = 300 * SECOND
-NOW = 1_800_000_000 * SECOND
-
-jobs = st.builds(
-    Due,
-    st.integers(0, 9),
-    st.integers(NOW - 2 * AGE_US, NOW),
-    st.integers(0, 10**6).map(lambda number: JobId(f"{number:07d}")),
-)
-turns = st.builds(Turn, st.integers(0, 1), st.integers(0, 9))
 
 
 def test_the_age_is_five_minutes() -> None:
     assert AGE.total_seconds() == 300
-    assert aged_before_us(NOW) == NOW - AGE_US
+    assert aged_before_us(1000 * SECOND) == 700 * SECOND
 
 
-def test_aged_jobs_may_take_half_of_a_claim_and_their_priorities_take_turns() -> None:
-    assert aged_places(10, {9: 99}, Turn()) == ({9: 5}, Turn(0, 8))
-    assert aged_places(10, {0: 99, 5: 1, 9: 99}, Turn()) == ({9: 2, 5: 1, 0: 2}, Turn(0, 9))
-    assert aged_places(10, {5: 2}, Turn()) == ({5: 2}, Turn(0, 4))
-    assert aged_places(10, {}, Turn(1, 3)) == ({}, Turn(1, 3))
-
-
-def test_claims_of_one_job_take_turns_too() -> None:
-    turn, given_places = Turn(), []
+def test_while_there_are_aged_jobs_every_other_claim_is_for_them_and_priorities_take_turns() -> None:
+    ageing = Ageing()
+    first: list[int | None] = []
     for _ in range(8):
-        places, turn = aged_places(1, {0: 99, 9: 99}, turn)
-        given_places.append(places)
-    assert given_places == [{}, {9: 1}, {}, {0: 1}, {}, {9: 1}, {}, {0: 1}]
+        order = ageing.turn(0.0)
+        first.append(None if order is None else order[0])
+        if order is not None:
+            assert sorted(order) == list(range(10))
+            ageing.took(9 if order[0] in (9, 1) else 2, 0.0)  # there are some of 9 and 2
+    assert first == [9, None, 8, None, 1, None, 8, None]
 
 
-def test_where_nothing_is_aged_nothing_changes() -> None:
-    waiting = [Due(9, NOW - AGE_US, JobId("a")), Due(0, NOW, JobId("b")), Due(5, NOW - 1, JobId("c"))]
-    assert choose(waiting, 2, NOW)[0] == sorted(waiting)[:2]
+def test_where_nothing_is_aged_one_claim_a_second_looks() -> None:
+    ageing = Ageing()
+    looks = 0
+    for step in range(1000):
+        now = step / 100
+        if ageing.turn(now) is not None:
+            looks += 1
+            ageing.took(None, now)
+    assert looks == 10 / LOOK_S
 
 
-@given(st.lists(jobs, unique_by=lambda job: job.id, max_size=40), st.integers(1, 20), turns)
-def test_half_goes_to_the_oldest_of_each_priority_and_the_rest_by_priority(
-    waiting: list[Due], count: int, turn: Turn
-) -> None:
-    chosen, after = choose(waiting, count, NOW, turn)
-    assert len(chosen) == len(set(chosen)) == min(count, len(waiting))
-    aged = [job for job in waiting if job.run_at_us < NOW - AGE_US]
-    half = min((count + turn.carry) // 2, len(aged))
-    first, rest = chosen[:half], chosen[half:]
-    assert set(first) <= set(aged)
-    assert rest == sorted(set(waiting) - set(first))[: count - half]
-    taken = Counter(job.priority for job in first)
-    for priority in range(10):
-        line = sorted(job for job in aged if job.priority == priority)
-        assert [job for job in first if job.priority == priority] == line[: taken[priority]]
-        if taken[priority] < len(line):
-            assert all(taken[priority] >= taken[other] - 1 for other in taken)
-    assert after.carry in (0, 1)
-
-
-class Flood:
-    """A queue into which more urgent work comes in than its slots can ever do, and now and then some of the lowest."""
-
-    def __init__(self, slots: int, urgent: list[int]) -> None:
-        self.slots = slots
-        self.urgent = urgent
-        self.lines: dict[int, list[Due]] = {priority: [] for priority in (*urgent, 9)}
-        self.started: Counter[int] = Counter()
-        self.lowest_waits_s: list[int] = []
-
-    def run(self, seconds: int, lowest_every_s: int) -> None:
-        turn = Turn()
-        for second in range(seconds):
-            now_us = NOW + second * SECOND
-            self._arrive(now_us, second, second % lowest_every_s == 0)
-            heads = [job for line in self.lines.values() for job in line[: self.slots]]
-            chosen, turn = choose(heads, self.slots, now_us, turn)
-            for job in chosen:
-                self.lines[job.priority].remove(job)
-                self.started[job.priority] += 1
-                if job.priority == 9:
-                    self.lowest_waits_s.append((now_us - job.run_at_us) // SECOND)
-
-    def _arrive(self, now_us: int, second: int, lowest: bool) -> None:
-        for priority in self.urgent:
-            self.lines[priority] += [Due(priority, now_us, JobId(f"{second:05d}.{n}")) for n in range(self.slots + 1)]
-        if lowest:
-            self.lines[9].append(Due(9, now_us, JobId(f"{second:05d}")))
-
-
-@pytest.mark.parametrize("slots", [1, 2, 7])
-@pytest.mark.parametrize("urgent", [[0], [0, 1, 2]])
-def test_under_overload_the_lowest_start_within_the_bound_and_urgent_work_keeps_its_half(
-    slots: int, urgent: list[int]
-) -> None:
-    """The lowest has a turn at least every 2 * (urgent + 1) jobs, and comes in at that pace."""
-    every_s = 2 * (len(urgent) + 1)
-    flood = Flood(slots, urgent)
-    flood.run(1500, every_s)
-    assert len(flood.lowest_waits_s) >= (1500 - 300) // every_s - 1
-    assert max(flood.lowest_waits_s) <= 300 + every_s
-    assert flood.started[0] >= 1500 * slots // 2
+def test_a_job_of_the_lowest_priority_starts_in_bounded_time_under_endless_urgent_work() -> None:
+    """A worker claims one job each 10 ms; urgent ones never run out, and ten of the lowest wait from the start."""
+    ageing, waiting, started = Ageing(), 10, []
+    for step in range(60_000):
+        now = step / 100
+        if ageing.turn(now) is None:
+            continue
+        is_aged = now > AGE.total_seconds() and waiting > 0
+        waiting -= is_aged
+        ageing.took(9 if is_aged else None, now)
+        if is_aged:
+            started.append(now)
+    assert len(started) == 10
+    assert started[-1] < AGE.total_seconds() + LOOK_S + 10 * 0.02

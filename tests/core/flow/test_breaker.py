@@ -150,7 +150,7 @@ def test_other_breakers_are_refused(given_options: dict[str, Any], message: str)
 
 def test_the_stored_form_is_this_one() -> None:
     """Rows that were written by this version must be readable by every later one."""
-    stored = b'{"version":1,"breaker":{"failures":3,"window":"PT10S","pause":"PT30S","key":null}}'
+    stored = b'{"version":1,"breaker":{"kind":"breaker","failures":3,"window":"PT10S","pause":"PT30S","key":null}}'
     assert BREAKERS.encode(THREE) == stored
     assert BREAKERS.decode(stored) == THREE
     state = failed(THREE, BreakerState(), NOW, NOW + 2 * SECOND)

@@ -8,20 +8,13 @@ keep a heavy one out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from tickwork.core.flow import pace
-from tickwork.core.flow.limits import Bound, Concurrency, Rate, Slot
+from tickwork.core.flow.limits import Bound, Concurrency, Passage, Rate, Slot
 from tickwork.core.ids import JobId
-
-
-class Passage(NamedTuple):
-    """The name of a turnstile: a limit, and a key under it."""
-
-    limit: str
-    key: str
 
 
 class Candidate(NamedTuple):
@@ -71,8 +64,16 @@ class Admission:
     arrivals: dict[Passage, int]
 
 
-def admit(candidates: Sequence[Candidate], turnstiles: Mapping[Passage, Turnstile], now_us: int) -> Admission:
-    """Judge candidates in their order. A limit that is not among the turnstiles was removed, and holds nobody."""
+def admit(
+    candidates: Sequence[Candidate],
+    turnstiles: Mapping[Passage, Turnstile],
+    now_us: int,
+    takes: Callable[[Candidate], bool] = lambda candidate: True,
+) -> Admission:
+    """Judge candidates in their order. A limit that is not among the turnstiles was removed, and holds nobody.
+
+    `takes` says of one that may start whether it is wanted; if not, it is neither admitted nor refused.
+    """
     keepers = {name: _Keeper(name, turnstile, now_us) for name, turnstile in turnstiles.items()}
     wants = [(candidate, _wanted(candidate.slots, keepers)) for candidate in candidates]
     _line_up(wants)
@@ -84,6 +85,8 @@ def admit(candidates: Sequence[Candidate], turnstiles: Mapping[Passage, Turnstil
             refusal, keeper = max(holds, key=lambda found: _lasts(found[0]))
             keeper.close(refusal, candidate)
             refused.append(refusal)
+            continue
+        if not takes(candidate):
             continue
         admitted.append(candidate.id)
         for keeper, weight in wanted:
@@ -163,9 +166,8 @@ _Wanted = list[tuple[_Keeper, int]]
 def _wanted(slots: Iterable[Slot], keepers: Mapping[Passage, _Keeper]) -> _Wanted:
     """Return each turnstile on the way once, with all that is wanted of it."""
     weights: dict[Passage, int] = {}
-    for limit, key, weight in slots:
-        name = Passage(limit, key)
-        weights[name] = weights.get(name, 0) + weight
+    for slot in slots:
+        weights[slot.passage] = weights.get(slot.passage, 0) + slot.weight
     return [(keepers[name], weight) for name, weight in weights.items() if name in keepers]
 
 

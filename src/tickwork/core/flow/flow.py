@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from tickwork.core.flow.admit import Passage
-from tickwork.core.flow.limits import Slot
+from tickwork.core.flow.limits import Passage, Slot
 
 _KEY_SIGN = "\x1e"
 _HOME_SIGN = "\x1f"

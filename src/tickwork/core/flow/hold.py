@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from tickwork.core.flow.admit import Passage
 from tickwork.core.flow.gates import Gate
+from tickwork.core.flow.limits import Passage
 from tickwork.core.flow.stamp import Rule
 from tickwork.core.ids import JobId
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import timedelta
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -144,12 +145,29 @@ AnyLimit = Concurrency | Rate | Shared
 LIMITS = Form("limits", msgspec.json.Decoder(tuple[AnyLimit, ...]))
 
 
+class Passage(NamedTuple):
+    """The name of a turnstile: a limit, and a key under it."""
+
+    limit: str
+    key: str
+
+
 class Slot(NamedTuple):
-    """What a job takes of a limit while it runs (of a rate: when it starts)."""
+    """What a job takes of a turnstile while it runs (of a rate: when it starts)."""
 
     limit: str
     key: str
     weight: int
+
+    @property
+    def passage(self) -> Passage:
+        return _passage(self.limit, self.key)
+
+
+@lru_cache(maxsize=16_384)
+def _passage(limit: str, key: str) -> Passage:
+    """Claims ask for it again and again."""
+    return Passage(limit, key)
 
 
 def read_limits(owner: str, given: Any, parameters: Collection[str] | None = None) -> tuple[AnyLimit, ...]:

@@ -50,6 +50,8 @@ def read_weight(value: object) -> int:
 def take_turns(tenants: Iterable[Tenant], count: int, clock: int = 0) -> Turns:
     """Give `count` turns to the tenants that wait, or as many as there are jobs."""
     line = [(max(tenant.position, clock), tenant.name, tenant) for tenant in tenants if tenant.waiting > 0]
+    if len(line) == 1:
+        return _alone(*line[0], count)
     heapify(line)
     counts: dict[str, int] = {}
     positions: dict[str, int] = {}
@@ -64,3 +66,11 @@ def take_turns(tenants: Iterable[Tenant], count: int, clock: int = 0) -> Turns:
         else:
             heappop(line)
     return Turns(counts, positions, clock)
+
+
+def _alone(position: int, name: str, tenant: Tenant, count: int) -> Turns:
+    """All turns go to the only one who waits."""
+    taken, stride = min(count, tenant.waiting), _STRIDE // tenant.weight
+    if not taken:
+        return Turns({}, {}, position)
+    return Turns({name: taken}, {name: position + taken * stride}, position + (taken - 1) * stride)

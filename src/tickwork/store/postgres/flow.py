@@ -5,48 +5,38 @@ Each round of a guarded claim is one transaction. Rows of turnstiles are locked 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
 
-from tickwork.core.flow.admit import Passage
 from tickwork.core.flow.breaker import Breaker, end
 from tickwork.core.flow.flow import Flow, held_prefix, home_lane, lane_range, passage_of, read_lane, turnstile_name
 from tickwork.core.flow.gates import GATES, Gate
-from tickwork.core.flow.limits import Concurrency, Slot
+from tickwork.core.flow.limits import Concurrency, Passage, Slot
 from tickwork.core.ids import JobId, WorkerId, is_id
 from tickwork.core.job import LOWEST_PRIORITY, Claimed
 from tickwork.errors import LeaseLost
 from tickwork.store import codec, guarded
-from tickwork.store.codec import to_us
+from tickwork.store.codec import from_us, to_us
 from tickwork.store.flow import GateView, Hold, LimitView, Rule
-from tickwork.store.guarded import (
-    Applicant,
-    Asked,
-    Head,
-    Look,
-    Played,
-    Round,
-    Stile,
-    TurnKeeper,
-    Verdict,
-    Wish,
-    gate_passage,
-)
+from tickwork.store.guarded import Fate, Played, Round, TurnKeeper
 from tickwork.store.postgres import documents
 from tickwork.store.postgres.adapters import Rows, Statement
 from tickwork.store.postgres.documents import array, text_array
 from tickwork.store.postgres.notifier import Notifier
 from tickwork.store.postgres.pool import Pool
 from tickwork.store.postgres.session import Session
-from tickwork.store.postgres.values import id_document, instant, utc
+from tickwork.store.postgres.values import id_document, utc
+from tickwork.store.rounds import Applicant, Asked, Head, Look, Stile, Verdict, Wish, gate_passage
 
 T = TypeVar("T")
 
 _HOLDERS = 5
 _FORGOTTEN = 1000
+_LOCKS = re.compile(r"(pg_try_advisory_xact_lock\(hashtextextended\([^)]*\)\))|FOR (?:NO KEY )?UPDATE(?: SKIP LOCKED)?")
 
 
 class PostgresGround:
@@ -120,26 +110,27 @@ class PostgresGround:
         names = {turnstile_name(passage): passage for passage in passages}
         if not names:
             return {}
-        limits = sorted({passage.limit for passage in names.values() if passage not in gates})
-        _, live_gates, rows = self._together(
-            ("lock_limits", {"limits": text_array(limits)}),
+        limits = text_array(sorted({passage.limit for passage in names.values() if passage not in gates}))
+        given = {"names": text_array(names), "limits": limits}
+        held = {turnstile_name(passage): count + 1 for passage, count in picked.items()}
+        _, live_gates, rules, states, live, waiting = self._together(
+            ("lock_limits", {"limits": limits}),
             ("lock_gates", {"gates": text_array([gate.name for gate in gates.values()])}),
-            (
-                "read_turnstiles",
-                {
-                    "names": text_array(names),
-                    "bounds": text_array([one.limit for one in names.values()]),
-                    "mosts": array([picked[one] + 1 if one in picked else 0 for one in names.values()]),
-                },
-            ),
+            ("rules", given),
+            ("states", given),
+            ("live_weights", given),
+            ("count_held", {"picked": text_array(held), "mosts": array(held.values())}),
         )
-        live = {name for (name,) in live_gates}
+        known = {name: codec.decode_rule(rule) for name, rule in rules}
+        lasting = {name for (name,) in live_gates}
+        weight_of, state_of, count_of = dict(live), dict(states), dict(waiting)
         stiles: dict[Passage, Stile] = {}
-        for name, state, rule, weight, waiting in rows:
-            gate = gates.get(names[name])
-            if gate is None or gate.name in live:
-                known = codec.decode_rule(rule) if gate is None else gate.pace
-                stiles[names[name]] = codec.stile(known, weight, state)._replace(waiting=waiting)
+        for name, passage in names.items():
+            gate = gates.get(passage)
+            if gate is None or gate.name in lasting:
+                rule = known.get(passage.limit) if gate is None else gate.pace
+                stile = codec.stile(rule, weight_of.get(name, 0), state_of.get(name))
+                stiles[passage] = stile._replace(waiting=count_of.get(name, 0)) if name in count_of else stile
         return self._with_firsts(stiles)
 
     def _with_firsts(self, stiles: dict[Passage, Stile]) -> dict[Passage, Stile]:
@@ -160,14 +151,13 @@ class PostgresGround:
         return stiles
 
     def apply(self, verdict: Verdict) -> None:
-        starts = [(one, one.home) for one, _ in verdict.starts]
-        moved = [one.row[-1] for one, _ in [*starts, *verdict.parks, *verdict.diverts]]
         wanted: list[tuple[str, dict[str, Any]]] = []
+        if verdict.starts:
+            places = _places(one for one, _ in verdict.starts)
+            wanted.append(("start_picked", {**places, "worker": self._worker, "now_us": str(self._now_us)}))
+        moved = [one for one, _ in [*verdict.parks, *verdict.diverts]]
         if moved:
-            wanted.append(("leave_places", {"places": text_array(moved)}))
-        if starts:
-            which = {"worker": self._worker, "now_us": str(self._now_us)}
-            wanted.append(("start_picked", {**which, **_moves(starts)}))
+            wanted.append(("leave_places", _places(moved)))
         holds = [(one, slot) for one, slots in verdict.starts for slot in slots]
         if holds:
             wanted.append(("take_holds", _holds(holds)))
@@ -304,26 +294,42 @@ class PostgresFlow:
     def hold(self, job_id: JobId) -> Hold | None:
         def read(session: Session) -> Hold | None:
             rows = session.run("place_of", job_id=job_id)
-            passage = read_lane(rows[0][0]).held_by if rows else None
-            if passage is None:
+            gates = [view.gate for view in _gates(session)] if rows else []
+            fate = self._fate(session, job_id, rows[0], gates) if rows else None
+            if fate is None:
                 return None
-            name = turnstile_name(passage)
-            ((open_at, rule),) = session.run("turnstile", name=name) or [(None, None)]
-            holders = session.run("holders", name=name)
-            lane, until = lane_range(held_prefix(passage))
+            rules = session.run("rule_of", name=fate.held_by.limit)
+            holders = session.run("holders", name=turnstile_name(fate.held_by))
+            lane, until = lane_range(held_prefix(fate.held_by))
             ((ahead,),) = session.run("held_ahead", lane=lane, until=until, job_id=job_id)
-            gate = next((one.gate for one in _gates(session) if gate_passage(one.gate) == passage), None)
+            gate = next((one for one in gates if gate_passage(one) == fate.held_by), None)
             return Hold(
-                passage,
-                codec.decode_rule(rule) if gate is None else gate.pace,
+                fate.held_by,
+                codec.decode_rule(rules[0][0] if rules else None) if gate is None else gate.pace,
                 gate,
-                instant(open_at),
+                None if fate.opens_at_us is None else from_us(fate.opens_at_us),
                 sum(weight for _, weight in holders),
                 tuple(JobId(one) for one, _ in holders[:_HOLDERS]),
                 ahead,
             )
 
         return self._perform(read, single=False) if is_id(job_id) else None
+
+    def _fate(self, session: Session, job_id: JobId, place: Any, gates: Sequence[Gate]) -> Fate | None:
+        """What holds a waiting job; where that is not decided yet, what would at a claim."""
+        lane, is_due = place
+        held_by = read_lane(lane).held_by
+        if held_by is not None:
+            ((open_us, is_open),) = session.run("opening", name=turnstile_name(held_by)) or [(None, False)]
+            if not is_open:
+                return Fate(held_by, open_us)
+        elif not is_due or (":" not in lane and not any(gate.kind == "slow" for gate in gates)):
+            return None
+        standing = session.run("standing")
+        tasks = sorted({task for task, _ in standing})
+        queues = sorted({queue for _, queue in standing} | {gate.to for gate in gates if gate.to is not None})
+        ground = PostgresGround(session, _reading(self._sql), WorkerId(""), queues, tasks)
+        return guarded.foresee(ground, queues, job_id, held_by)
 
     # -- breakers
 
@@ -354,15 +360,23 @@ class PostgresFlow:
         return opened
 
 
+def _reading(sql: Mapping[str, str]) -> dict[str, str]:
+    """The statements of a round that looks, picks and judges, and is in nobody's way: it locks nothing."""
+    locking = ("pick_places", "lock_limits", "lock_gates")
+    unlocked = {name: _LOCKS.sub(lambda found: "true" if found[1] else "", sql[name]) for name in locking}
+    return {**sql, **unlocked, "hold_worker": sql["now_us"]}
+
+
 def _end_probes(session: Session, told: tuple[Passage, Sequence[tuple[JobId, bool]]]) -> None:
     """Tell one breaker how attempts ended."""
     passage, ends = told
     name = turnstile_name(passage)
     named = _named([passage])
     session.run("lock_limits", limits=named["bounds"])
-    ((_, state, rule, _, _),) = session.run("read_turnstiles", **named, mosts="{0}")
+    states = dict(session.run("states", names=named["names"]))
+    rules = dict(session.run("rules", limits=named["bounds"]))
     now_us = to_us(utc(session.run("now")[0][0]))
-    stile = codec.stile(codec.decode_rule(rule), 0, state)
+    stile = codec.stile(codec.decode_rule(rules.get(passage.limit)), 0, states.get(name))
     if not isinstance(stile.rule, Breaker):
         return
     after = stile.breaker
@@ -399,8 +413,12 @@ def _claimed(one: Applicant, now_us: int, is_probe: bool) -> Claimed:
     return Claimed(*what, run_us, now_us, failures, crashes, alone, tick, one.flow, is_probe)
 
 
+def _places(applicants: Iterable[Applicant]) -> dict[str, str]:
+    return {"places": text_array([one.row[-1] for one in applicants])}
+
+
 def _moves(moved: Sequence[tuple[Applicant, str]]) -> dict[str, str]:
-    """Picked jobs with the lanes that they go to, as start_picked and park_picked take them."""
+    """Picked jobs with the lanes that they go to, as park_picked takes them."""
     rows = [one.row for one, _ in moved]
     return {
         "ids": array([row[0] for row in rows]),
@@ -419,7 +437,7 @@ def _moves(moved: Sequence[tuple[Applicant, str]]) -> dict[str, str]:
 
 def _holds(holds: Sequence[tuple[Applicant, Slot]]) -> dict[str, str]:
     return {
-        "names": text_array([turnstile_name(Passage(slot.limit, slot.key)) for _, slot in holds]),
+        "names": text_array([turnstile_name(slot.passage) for _, slot in holds]),
         "ids": array([one.job_id for one, _ in holds]),
         "attempts": array([one.row[1] for one, _ in holds]),
         "weights": array([slot.weight for _, slot in holds]),

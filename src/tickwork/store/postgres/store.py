@@ -22,11 +22,13 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import dict_row
 
 from tickwork.clock import Clock, SystemClock
+from tickwork.core.flow.ageing import AGE, Ageing
 from tickwork.core.ids import JobId, WorkerId, is_id
 from tickwork.core.job import (
     LOWEST_PRIORITY,
     AttemptState,
     AttemptView,
+    Claimed,
     JobFilter,
     JobState,
     JobView,
@@ -55,11 +57,11 @@ from tickwork.store.base import (
 )
 from tickwork.store.codec import duration_us, from_us, to_us
 from tickwork.store.flow import Reach
-from tickwork.store.guarded import Asked, TurnKeeper
+from tickwork.store.guarded import NOTHING_MORE, TurnKeeper
 from tickwork.store.migrate import Migration
 from tickwork.store.postgres import documents
 from tickwork.store.postgres.adapters import Rows, drive, run_inside, run_inside_async
-from tickwork.store.postgres.bounds import Bound, Bounds
+from tickwork.store.postgres.bounds import FRONT, Bound, Bounds, Place
 from tickwork.store.postgres.failures import runs_again, translate
 from tickwork.store.postgres.flow import PostgresFlow
 from tickwork.store.postgres.health import examine
@@ -73,6 +75,7 @@ from tickwork.store.postgres.statements import checked_schema, statements
 from tickwork.store.postgres.steps import By, StepMaker
 from tickwork.store.postgres.values import as_claimed, id_document, instant, open_attempt, utc, worker_view
 from tickwork.store.postgres.wire import Connection
+from tickwork.store.rounds import Asked
 
 T = TypeVar("T")
 
@@ -121,6 +124,7 @@ class PostgresStore(PostgresSchedules, PostgresFlow):
         self._checked = False
         self._bounds: dict[tuple[WorkerId, tuple[str, ...]], Bounds] = {}
         self._turns: dict[WorkerId, TurnKeeper] = {}
+        self._ageing: dict[WorkerId, Ageing] = {}
         self._channel = f"tickwork:{schema}"[:63]
         self._steps = StepMaker(self._sql, self._channel)
         self._notifier = Notifier(_sender(self._pool, self._channel), self._host_clock.monotonic)
@@ -368,35 +372,49 @@ class PostgresStore(PostgresSchedules, PostgresFlow):
         ahead: timedelta = timedelta(0),
         reach: Reach | None = None,
     ) -> Exchange:
-        bounds = self._bounds_of(worker, tuple(tasks))
         queues = list(dict.fromkeys(queues))
+        ageing = self._ageing.setdefault(worker, Ageing())
+        aged = ageing.turn(self._monotonic())
+        done: set[JobId] = set()
+        opened = False
+        before: list[Claimed] = []
+        if aged is not None:
+            asked = {**_asked(worker, queues, tasks, limit), **_places([(q, p) for p in aged for q in queues]), **_AGED}
+            finished, rows = self._finish_and_claim(endings, logs, asked)
+            done, opened = self._finished(endings, finished)
+            before = [as_claimed(row) for row in rows if row[0] is not None]
+            ageing.took(before[0].priority if before else None, self._monotonic())
+            endings, logs = (), ()
+            if not rows or len(before) == limit:
+                return Exchange(done, Claims(before) if rows else None)
+        bounds = self._bounds_of(worker, tuple(tasks))
         places = [(queue, priority) for queue in queues for priority in range(LOWEST_PRIORITY + 1)]
-        begin = bounds.begin(places)
-        asked = {
-            "worker": worker,
-            "places": documents.text_array([queue for queue, _ in places]),
-            "priorities": documents.array([priority for _, priority in places]),
-            "after_us": documents.array([bound.run_at_us for bound in begin]),
-            "after_ids": documents.array([bound.job_id for bound in begin]),
-            "queues": documents.text_array(queues),
-            "tasks": documents.text_array(tasks),
-            "limit": str(limit),
-            "ahead_us": str(duration_us(ahead)),
-        }
+        asked = {**_asked(worker, queues, tasks, limit - len(before), ahead), **_places(places, bounds.begin(places))}
+        finished, rows = self._finish_and_claim(endings, logs, asked)
+        bounds.took(((row[3], row[4]), Bound(row[7], row[0])) for row in rows if row[13] == DUE)
+        if endings:
+            done, opened = self._finished(endings, finished)
+        jobs = before + [as_claimed(row) for row in rows if row[0] is not None]
+        claims = Claims(jobs) if jobs else None
+        if rows:
+            next_due_s, opens_s, _ = rows[0][-3:]
+            claims = Claims(jobs, next_due_s, _sooner(bounds.again_s(), opens_s))
+        if claims is not None and (opened or (rows and rows[0][-1])):
+            room = limit - len(jobs)
+            claims = self._claim_in_rounds(worker, tasks, Asked(queues, room, reach or Reach(room)), claims)
+        return Exchange(done, claims)
 
-        def run(session: Session) -> list[list[Any]]:
+    def _finish_and_claim(
+        self, endings: Sequence[Finish], logs: Sequence[NewLog], asked: dict[str, Any]
+    ) -> tuple[Rows, Rows]:
+        """Store endings and claim, in one transaction and one round trip; what each of the two gave back."""
+
+        def run(session: Session) -> list[Rows]:
             finishing = self._steps.finishing(endings, logs, session.now)
             return session.run_together([*finishing, (self._sql["claim_jobs"], {"now": session.now, **asked})])
 
         *finished, claimed = self._perform(run)
-        bounds.took(((row[3], row[4]), Bound(row[7], row[0])) for row in claimed if row[13] == DUE)
-        done, opened = self._finished(endings, finished[-1] if endings else [])
-        jobs = [as_claimed(row) for row in claimed if row[0] is not None]
-        claims = Claims(jobs, claimed[0][-2], bounds.again_s()) if claimed else None
-        if claims is not None and (opened or claimed[0][-1]):
-            room = limit - len(jobs)
-            claims = self._claim_in_rounds(worker, tasks, Asked(queues, room, reach or Reach(room)), claims)
-        return Exchange(done, claims)
+        return finished[-1] if endings else [], claimed
 
     def _claim_in_rounds(self, worker: WorkerId, tasks: Sequence[str], asked: Asked, before: Claims) -> Claims:
         """Claim what has to be guarded, besides what was claimed."""
@@ -404,9 +422,8 @@ class PostgresStore(PostgresSchedules, PostgresFlow):
             jobs, played = self._claim_guarded(worker, tasks, asked)
         except LeaseLost:  # between the two; what was claimed before is told, and the next claim will say so
             return before
-        next_s = None if played.next_us is None else max(0.0, (played.next_us - to_us(self.now())) / 1e6)
-        again_s = 0.0 if played.is_cut_short else before.again_s
-        return Claims([*before.jobs, *jobs], next_s, again_s)
+        again_s = None if played == NOTHING_MORE else played.again_s(to_us(self.now()))
+        return Claims([*before.jobs, *jobs], None, _sooner(before.again_s, again_s))
 
     def _finished(self, endings: Sequence[Finish], rows: Rows) -> tuple[set[JobId], bool]:
         """Whose attempts were closed, and whether that opened a turnstile for others.
@@ -419,11 +436,14 @@ class PostgresStore(PostgresSchedules, PostgresFlow):
             self._notifier.call()
         return {JobId(job_id) for job_id, _ in rows if job_id is not None}, opened
 
+    def _monotonic(self) -> float:
+        return (self._clock or self._host_clock).monotonic()
+
     def _bounds_of(self, worker: WorkerId, tasks: tuple[str, ...]) -> Bounds:
         """How far this worker has read the queue for these tasks."""
         bounds = self._bounds.get((worker, tasks))
         if bounds is None:
-            bounds = Bounds((self._clock or self._host_clock).monotonic)
+            bounds = Bounds(self._monotonic)
             kept = {known: one for known, one in self._bounds.items() if known[0] == worker}
             self._bounds = {**kept, (worker, tasks): bounds}
         return bounds
@@ -539,6 +559,36 @@ class PostgresStore(PostgresSchedules, PostgresFlow):
         self._notifier.flush()
         for pool in (self._pool, self._reserved, self._user_pool):
             pool.close()
+
+
+def _sooner(one: float | None, other: float | None) -> float | None:
+    return min((given for given in (one, other) if given is not None), default=None)
+
+
+_AGED = {"age_us": str(duration_us(AGE))}
+
+
+def _asked(
+    worker: WorkerId, queues: Sequence[str], tasks: Sequence[str], limit: int, ahead: timedelta = timedelta(0)
+) -> dict[str, Any]:
+    return {
+        "worker": worker,
+        "queues": documents.text_array(queues),
+        "tasks": documents.text_array(tasks),
+        "limit": str(limit),
+        "ahead_us": str(duration_us(ahead)),
+        "age_us": "0",
+    }
+
+
+def _places(places: Sequence[Place], begin: Sequence[Bound] = ()) -> dict[str, str]:
+    begin = begin or [FRONT] * len(places)
+    return {
+        "places": documents.text_array([queue for queue, _ in places]),
+        "priorities": documents.array([priority for _, priority in places]),
+        "after_us": documents.array([bound.run_at_us for bound in begin]),
+        "after_ids": documents.array([bound.job_id for bound in begin]),
+    }
 
 
 def _sender(pool: Pool, channel: str) -> Callable[[], None]:

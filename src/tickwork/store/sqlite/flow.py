@@ -11,17 +11,17 @@ from typing import Any
 
 import msgspec
 
-from tickwork.core.flow.admit import Passage
 from tickwork.core.flow.breaker import Breaker, end
 from tickwork.core.flow.flow import Flow, held_prefix, home_lane, lane_range, passage_of, read_lane, turnstile_name
 from tickwork.core.flow.gates import GATES, Gate
-from tickwork.core.flow.limits import Concurrency
+from tickwork.core.flow.limits import Concurrency, Passage
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import Claimed
 from tickwork.store import codec, guarded
 from tickwork.store.codec import from_us
 from tickwork.store.flow import GateView, Hold, LimitView, Rule
-from tickwork.store.guarded import Applicant, Head, Look, Stile, Verdict, Wish, gate_passage
+from tickwork.store.guarded import Fate
+from tickwork.store.rounds import Applicant, Head, Look, Stile, Verdict, Wish, gate_passage
 from tickwork.store.sqlite.moves import Transaction, as_json, claimed_row, running_row
 
 _HOLDERS = 5
@@ -87,14 +87,13 @@ class SqliteGround:
         names = {turnstile_name(passage): passage for passage in passages}
         if not names:
             return {}
-        asked = {"names": as_json([(name, passage.limit) for name, passage in names.items()])}
-        live = dict(self._transaction.run("live_weights", asked))
+        states, rules = _standing(self._transaction, names)
+        live = dict(self._transaction.run("live_weights", (as_json(list(names)),)))
         stiles: dict[Passage, Stile] = {}
-        for name, state, rule in self._transaction.run("read_turnstiles", asked):
-            passage = names[name]
+        for name, passage in names.items():
             gate = gates.get(passage)
-            known = codec.decode_rule(rule) if gate is None else gate.pace
-            stile = codec.stile(known, live.get(name, 0), state)
+            rule = rules.get(passage.limit) if gate is None else gate.pace
+            stile = codec.stile(rule, live.get(name, 0), states.get(name))
             if stile.marker is not None and not self._transaction.run("is_waiting", (stile.marker[1],)):
                 stile = stile._replace(marker=None)
             if passage in picked:
@@ -120,10 +119,7 @@ class SqliteGround:
         holds = [(one, slot) for one, slots in verdict.starts for slot in slots]
         transaction.run_many(
             "take_holds",
-            [
-                (turnstile_name(Passage(slot.limit, slot.key)), one.job_id, one.row[1], slot.weight)
-                for one, slot in holds
-            ],
+            [(turnstile_name(slot.passage), one.job_id, one.row[1], slot.weight) for one, slot in holds],
         )
         transaction.run_many("enter_queue", [_queue_row(one.row, lane) for one, lane in verdict.parks])
         for one, queue in verdict.diverts:
@@ -201,7 +197,7 @@ class SqliteFlow:
             values = {"name": gate.name, "value": value, "queue": gate.queue, "until": gate.until_us}
             transaction.run("put_gate", {**values, "now": transaction.now})
             # What one of the same name holds already is judged anew: it may be for less long.
-            if transaction.run("turnstile", (named["name"],)):
+            if transaction.run("opening", (named["name"],)):
                 transaction.run("open_bound", {"bound": passage.limit, "now": transaction.now})
         self._wake()
 
@@ -242,23 +238,25 @@ class SqliteFlow:
     def hold(self, job_id: JobId) -> Hold | None:
         with self._read() as transaction:
             rows = transaction.run("place_of", (job_id,))
-            passage = read_lane(rows[0][0]).held_by if rows else None
-            if passage is None:
+            if not rows:
                 return None
-            ((_, priority, run_at),) = rows
-            name = turnstile_name(passage)
-            ((open_at, rule),) = transaction.run("turnstile", (name,)) or [(None, None)]
+            ((lane, priority, run_at),) = rows
+            gates = [view.gate for view in self._gates(transaction)]
+            fate = _fate(transaction, job_id, lane, run_at, gates)
+            if fate is None:
+                return None
+            name = turnstile_name(fate.held_by)
+            rules = transaction.run("rule_of", (fate.held_by.limit,))
             holders = transaction.run("holders", (name,))
-            first, until = lane_range(held_prefix(passage))
+            first, until = lane_range(held_prefix(fate.held_by))
             place = {"priority": priority, "run_at": run_at, "job_id": job_id}
             ((ahead,),) = transaction.run("held_ahead", {"lane": first, "until": until, **place})
-            gates = [one.gate for one in self._gates(transaction) if gate_passage(one.gate) == passage]
-        known = codec.decode_rule(rule) if not gates else gates[0].pace
+        gate = next((one for one in gates if gate_passage(one) == fate.held_by), None)
         return Hold(
-            passage,
-            known,
-            gates[0] if gates else None,
-            None if open_at is None else from_us(open_at),
+            fate.held_by,
+            codec.decode_rule(rules[0][0] if rules else None) if gate is None else gate.pace,
+            gate,
+            None if fate.opens_at_us is None else from_us(fate.opens_at_us),
             sum(weight for _, weight in holders),
             tuple(JobId(one) for one, _ in holders[:_HOLDERS]),
             ahead,
@@ -277,9 +275,8 @@ class SqliteFlow:
         with self._write() as transaction:
             for passage, job_id, failed in ends:
                 name = turnstile_name(passage)
-                asked = {"names": as_json([(name, passage.limit)])}
-                ((_, state, rule),) = transaction.run("read_turnstiles", asked)
-                stile = codec.stile(codec.decode_rule(rule), 0, state)
+                states, rules = _standing(transaction, {name: passage})
+                stile = codec.stile(rules.get(passage.limit), 0, states.get(name))
                 if not isinstance(stile.rule, Breaker):
                     continue
                 after = end(stile.rule, stile.breaker, job_id, transaction.now, failed=failed)
@@ -305,6 +302,29 @@ class SqliteFlow:
         if opened:
             self._wake()
         return len(opened)
+
+
+def _fate(transaction: Transaction, job_id: JobId, lane: str, run_at: int, gates: Sequence[Gate]) -> Fate | None:
+    """What holds a waiting job; where that is not decided yet, what would at a claim."""
+    now, held_by = transaction.now, read_lane(lane).held_by
+    if held_by is not None:
+        ((open_at,),) = transaction.run("opening", (turnstile_name(held_by),)) or [(None,)]
+        if open_at is None or open_at > now:
+            return Fate(held_by, open_at)
+    elif run_at > now or (":" not in lane and not any(gate.kind == "slow" for gate in gates)):
+        return None
+    standing = transaction.run("standing", {"now": now})
+    tasks = sorted({task for task, _ in standing})
+    queues = sorted({queue for _, queue in standing} | {gate.to for gate in gates if gate.to is not None})
+    return guarded.foresee(SqliteGround(transaction, WorkerId(""), queues, tasks), queues, job_id, held_by)
+
+
+def _standing(transaction: Transaction, names: Mapping[str, Passage]) -> tuple[dict[str, str], dict[str, Rule | None]]:
+    """The states of turnstiles by their names, and the rules of their limits."""
+    states = dict(transaction.run("states", (as_json(list(names)),)))
+    limits = sorted({passage.limit for passage in names.values()})
+    rules = {name: codec.decode_rule(rule) for name, rule in transaction.run("rules", (as_json(limits),))}
+    return states, rules
 
 
 def _walk(transaction: Transaction, lane: str, until: str) -> list[Any]:

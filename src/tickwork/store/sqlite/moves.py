@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from tickwork.core.flow.ageing import Ageing, aged_before_us
 from tickwork.core.flow.flow import Flow, home_lane, row_priority
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import LOWEST_PRIORITY, AttemptState, Claimed, JobState, NewJob
@@ -143,21 +144,35 @@ def _replace(transaction: Transaction, holder: JobId, job: NewJob) -> None:
 
 
 def claim(
-    transaction: Transaction, worker: WorkerId, queues: Sequence[str], tasks: Sequence[str], limit: int, ahead_us: int
+    transaction: Transaction,
+    worker: WorkerId,
+    queues: Sequence[str],
+    tasks: Sequence[str],
+    limit: int,
+    ahead_us: int,
+    ageing: Ageing,
 ) -> Claims:
-    """Take what is due, and then what is due within `ahead_us`."""
+    """Take what is aged, if it is its turn, what is due, and then what is due within `ahead_us`."""
     now = transaction.now
-    places = [(queue, priority) for queue in dict.fromkeys(queues) for priority in range(LOWEST_PRIORITY + 1)]
+    places = [(queue, priority) for queue in queues for priority in range(LOWEST_PRIORITY + 1)]
     asked = {"places": as_json(places), "tasks": as_json(tasks), "now": now}
-    picked = pick(transaction, asked, limit, 0, now)
-    if ahead_us and len(picked) < limit:
-        picked += pick(transaction, asked, limit - len(picked), now, now + ahead_us)
-    transaction.run_many("leave_queue", [(row[3], row[4], row[7], row[0]) for row in picked])
+    picked: list[Any] = []
+    if (aged := ageing.turn(now / 1e6)) is not None:
+        lowest_first = as_json([(queue, priority) for priority in aged for queue in queues])
+        picked = _take(transaction, {**asked, "places": lowest_first}, limit, 0, aged_before_us(now))
+        ageing.took(picked[0][4] if picked else None, now / 1e6)
+    for after, until in ((0, now), (now, now + ahead_us)):
+        if until > after and len(picked) < limit:
+            picked += _take(transaction, asked, limit - len(picked), after, until)
     transaction.run_many("enter_running", [running_row(row, row[3], worker, now) for row in picked])
-    return Claims(
-        [claimed_row(row, row[3], now) for row in picked],
-        _next_due_s(transaction, asked, len(picked) < limit, ahead_us),
-    )
+    jobs = [claimed_row(row, row[3], now) for row in picked]
+    return Claims(jobs, *_next_s(transaction, asked, ahead_us)) if len(picked) < limit else Claims(jobs)
+
+
+def _take(transaction: Transaction, asked: dict[str, Any], limit: int, after: int, until: int) -> list[Any]:
+    rows = pick(transaction, asked, limit, after, until)
+    transaction.run_many("leave_queue", [(row[3], row[4], row[7], row[0]) for row in rows])
+    return rows
 
 
 def pick(transaction: Transaction, asked: dict[str, Any], limit: int, after: int, until: int) -> list[Any]:
@@ -182,13 +197,12 @@ def claimed_row(row: Any, queue: str, now: int, flow: Flow | None = None, is_pro
     return Claimed(*what, run_at, now, failures, crashes, alone == 1, tick, flow, is_probe)
 
 
-def _next_due_s(transaction: Transaction, asked: dict[str, Any], exhausted: bool, ahead_us: int) -> float | None:
-    """When the next one is due; nobody needs to know while more is due now."""
-    if not exhausted:
-        return None
-    after = transaction.now + ahead_us
-    ((run_at,),) = transaction.run("next_due", {"places": asked["places"], "after": after})
-    return None if run_at is None else (run_at - transaction.now) / 1e6
+def _next_s(transaction: Transaction, asked: dict[str, Any], ahead_us: int) -> tuple[float | None, float | None]:
+    """In how many seconds the next job is due, and something opens that holds jobs."""
+    now = transaction.now
+    (next_us,) = transaction.run("next_due", {"places": asked["places"], "after": now + ahead_us, "now": now})
+    due_s, opens_s = (None if at_us is None else (at_us - now) / 1e6 for at_us in next_us)
+    return due_s, opens_s
 
 
 # -- from running to the end, or back into the queue
@@ -226,6 +240,8 @@ def finish(transaction: Transaction, endings: Sequence[Finish], guard: str) -> d
 def _free_holds(transaction: Transaction, job_ids: Sequence[str]) -> None:
     """What jobs took of limits is free; those that it held back may start."""
     names = [name for (name,) in transaction.run("free_holds", (as_json(job_ids),))] if job_ids else []
+    if names and not transaction.run("any_waits")[0][0]:
+        return
     if names and transaction.run("open_freed", {"names": as_json(names), "now": transaction.now}):
         transaction.opened = True
 

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from tickwork.clock import Clock, SystemClock
+from tickwork.core.flow.ageing import Ageing
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import (
     AttemptState,
@@ -46,8 +47,9 @@ from tickwork.store.base import (
 )
 from tickwork.store.codec import duration_us, from_us
 from tickwork.store.flow import Reach
-from tickwork.store.guarded import Asked, Round, TurnKeeper
+from tickwork.store.guarded import Round, TurnKeeper
 from tickwork.store.migrate import Migration
+from tickwork.store.rounds import Asked
 from tickwork.store.sqlite import moves
 from tickwork.store.sqlite.clock import StoreClock
 from tickwork.store.sqlite.connection import is_stored_already
@@ -69,6 +71,7 @@ class SqliteStore(SqliteSchedules, SqliteFlow):
         self._clock = StoreClock(clock or SystemClock())
         self._file = SqliteFile(path, driver, adopt=adopt)
         self._turns: dict[WorkerId, TurnKeeper] = {}
+        self._ageing: dict[WorkerId, Ageing] = {}
 
     # -- transactions
 
@@ -270,7 +273,8 @@ class SqliteStore(SqliteSchedules, SqliteFlow):
             return None
         queues = list(dict.fromkeys(queues))
         if not is_guarded(transaction, queues):
-            return moves.claim(transaction, worker, queues, tasks, limit, duration_us(ahead))
+            ageing = self._ageing.setdefault(worker, Ageing())
+            return moves.claim(transaction, worker, queues, tasks, limit, duration_us(ahead), ageing)
         ground = SqliteGround(transaction, worker, queues, tasks)
         turns = self._turns.setdefault(worker, TurnKeeper())
 
@@ -281,8 +285,7 @@ class SqliteStore(SqliteSchedules, SqliteFlow):
             return played
 
         played = guarded.play_rounds(play, Asked(queues, limit, reach or Reach(limit)))
-        next_s = None if played.next_us is None else (played.next_us - transaction.now) / 1e6
-        return Claims(ground.claimed, next_s, 0.0 if played.is_cut_short else None)
+        return Claims(ground.claimed, None, played.again_s(transaction.now))
 
     def exchange(
         self,

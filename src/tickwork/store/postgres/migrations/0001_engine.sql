@@ -238,7 +238,7 @@ CREATE TABLE tickwork.holds (
     job_id     uuid NOT NULL,
     attempt    integer NOT NULL,
     weight     integer NOT NULL,
-    PRIMARY KEY (turnstile, job_id)
+    PRIMARY KEY (turnstile, job_id, attempt)
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
 
 CREATE INDEX holds_job ON tickwork.holds (job_id);

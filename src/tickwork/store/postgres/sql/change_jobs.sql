@@ -46,7 +46,7 @@ wanted AS MATERIALIZED (
 ),
 over AS MATERIALIZED (
     SELECT w.n, f.*, j.key, coalesce(j.lane, j.queue) AS queue, j.task,
-           CASE WHEN position(':!' IN j.lane) > 0 THEN 5 ELSE j.priority END AS priority
+           CASE WHEN starts_with(j.lane, j.queue || ':!') THEN 5 ELSE j.priority END AS priority
     FROM   wanted w
     CROSS  JOIN LATERAL (
         SELECT f.job_id, f.attempt, f.attempt_state, f.worker, f.started_at, f.ended_at, f.error FROM tickwork.finished f

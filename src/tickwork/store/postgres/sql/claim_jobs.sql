@@ -29,7 +29,8 @@ guarded AS MATERIALIZED (
 picked AS MATERIALIZED (
     SELECT span.phase, span.rank, due.*
     FROM (
-        SELECT 0 AS phase, p.rank, p.queue, p.priority, p.after, p.after_id, clock.now AS until, clock.now
+        SELECT 0 AS phase, p.rank, p.queue, p.priority, p.after, p.after_id,
+               clock.now - %(age_us)s::bigint * interval '1 microsecond' AS until, clock.now
         FROM   leased CROSS JOIN clock CROSS JOIN place p
         WHERE  NOT (SELECT now_is FROM guarded)
         UNION ALL
@@ -70,10 +71,7 @@ started AS (
     FROM   taken t CROSS JOIN clock
 ),
 later AS MATERIALIZED (
-    SELECT CASE WHEN (SELECT count(*) FROM picked) < %(limit)s::bigint THEN least((
-        SELECT min(t.open_at) FROM tickwork.turnstiles t
-        WHERE  t.open_at > clock.now + %(ahead_us)s::bigint * interval '1 microsecond'
-    ), (
+    SELECT CASE WHEN (SELECT count(*) FROM picked) < %(limit)s::bigint THEN (
         SELECT min(next.run_at)
         FROM   place p
         CROSS  JOIN LATERAL (
@@ -82,12 +80,13 @@ later AS MATERIALIZED (
             AND    q.run_at > clock.now + %(ahead_us)s::bigint * interval '1 microsecond'
             ORDER  BY q.run_at LIMIT 1
         ) next
-    )) END AS run_at
+    ) END AS run_at, (SELECT min(t.open_at) FROM tickwork.turnstiles t WHERE t.open_at > clock.now) AS open_at
     FROM clock
 )
 SELECT t.job_id::text, t.attempt, t.task, t.queue, t.priority, j.args, j.policy, (extract(epoch FROM t.run_at) * 1000000)::bigint,
        (extract(epoch FROM clock.now) * 1000000)::bigint, t.failures, t.crashes, t.alone, j.tick, t.phase,
-       extract(epoch FROM later.run_at - clock.now)::float8, guarded.now_is
+       extract(epoch FROM later.run_at - clock.now)::float8, extract(epoch FROM later.open_at - clock.now)::float8,
+       guarded.now_is
 FROM   leased CROSS JOIN clock CROSS JOIN later CROSS JOIN guarded
 LEFT   JOIN (taken t CROSS JOIN LATERAL (SELECT * FROM tickwork.jobs j WHERE j.id = t.job_id OFFSET 0) j) ON true
 WHERE  (SELECT count(*) FROM holder) > 0 OR NOT EXISTS (SELECT FROM picked)

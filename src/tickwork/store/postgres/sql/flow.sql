@@ -124,16 +124,25 @@ CROSS  JOIN LATERAL (
     FOR NO KEY UPDATE
 ) g
 
--- :read_turnstiles
--- Only once their limits are locked. What is live is counted from the attempts that run.
-SELECT n.name, (SELECT t.state FROM tickwork.turnstiles t WHERE t.name = n.name),
-       (SELECT coalesce(l.override, l.declared) FROM tickwork.limits l WHERE l.name = n.bound),
-       coalesce((SELECT sum(h.weight) FROM tickwork.holds h WHERE h.turnstile = n.name
-                 AND EXISTS (SELECT FROM tickwork.running r WHERE r.job_id = h.job_id AND r.attempt = h.attempt OFFSET 0)), 0)::bigint,
-       CASE WHEN n.most > 0 THEN (SELECT count(*) FROM (
-           SELECT FROM tickwork.queue q WHERE q.queue >= ':' || n.name || chr(31) AND q.queue < ':' || n.name || ' '
-           LIMIT n.most) AS held) ELSE 0 END
-FROM   unnest(%(names)s::text[], %(bounds)s::text[], %(mosts)s::bigint[]) AS n (name, bound, most)
+-- :rules
+-- These are read once the limits are locked.
+SELECT l.name, coalesce(l.override, l.declared) FROM tickwork.limits l WHERE l.name = ANY (%(limits)s::text[])
+
+-- :states
+SELECT t.name, t.state FROM tickwork.turnstiles t WHERE t.name = ANY (%(names)s::text[]) AND t.state IS NOT NULL
+
+-- :live_weights
+-- What is live, counted from the attempts that run.
+SELECT h.turnstile, sum(h.weight)::bigint FROM tickwork.holds h
+WHERE  h.turnstile = ANY (%(names)s::text[])
+AND    EXISTS (SELECT FROM tickwork.running r WHERE r.job_id = h.job_id AND r.attempt = h.attempt OFFSET 0)
+GROUP  BY h.turnstile
+
+-- :count_held
+SELECT n.name, (SELECT count(*) FROM (
+    SELECT FROM tickwork.queue q WHERE q.queue >= ':' || n.name || chr(31) AND q.queue < ':' || n.name || ' '
+    LIMIT  n.most) AS held)
+FROM   unnest(%(picked)s::text[], %(mosts)s::bigint[]) AS n (name, most)
 
 -- :held_firsts
 -- Who is first, by time, of those that each turnstile holds.
@@ -159,35 +168,33 @@ ORDER  BY name, run_at, job_id
 SELECT n.id::text FROM unnest(%(ids)s::uuid[]) AS n (id)
 WHERE  EXISTS (SELECT FROM tickwork.queue q WHERE q.job_id = n.id OFFSET 0)
 
--- :leave_places
-DELETE FROM tickwork.queue q WHERE q.ctid = ANY (%(places)s::text::tid[])
-
 -- :start_picked
+-- Its lane is the one to which it goes back should it be queued again: its home, which ends that of a held job.
+WITH gone AS (DELETE FROM tickwork.queue q WHERE q.ctid = ANY (%(places)s::text::tid[]) RETURNING q.*)
 INSERT INTO tickwork.running
        (job_id, attempt, worker, queue, priority, task, run_at, claimed_at, failures, crashes, alone, keyed, expires_at)
-SELECT p.job_id, p.attempt, %(worker)s, p.lane, p.priority, p.task, 'epoch'::timestamptz + p.run_at_us * interval '1 microsecond',
-       'epoch'::timestamptz + %(now_us)s::text::bigint * interval '1 microsecond', p.failures, p.crashes, p.alone, p.keyed,
-       'epoch'::timestamptz + p.expires_us * interval '1 microsecond'
-FROM
--- include picked
+SELECT g.job_id, g.attempt + 1, %(worker)s, split_part(g.queue, chr(31), -1), g.priority, g.task, g.run_at,
+       'epoch'::timestamptz + %(now_us)s::text::bigint * interval '1 microsecond', g.failures, g.crashes, g.alone, g.keyed,
+       g.expires_at
+FROM   gone g
+
+-- :leave_places
+DELETE FROM tickwork.queue q WHERE q.ctid = ANY (%(places)s::text::tid[])
 
 -- :park_picked
 INSERT INTO tickwork.queue (job_id, queue, priority, run_at, task, attempt, failures, crashes, alone, keyed, expires_at)
 SELECT p.job_id, p.lane, p.priority, 'epoch'::timestamptz + p.run_at_us * interval '1 microsecond', p.task, p.attempt - 1,
        p.failures, p.crashes, p.alone, p.keyed, 'epoch'::timestamptz + p.expires_us * interval '1 microsecond'
-FROM
--- include picked
-
--- :picked
-unnest(%(ids)s::text::uuid[], %(attempts)s::text::integer[], %(lanes)s::text::text[], %(priorities)s::text::smallint[],
-       %(tasks)s::text::text[], %(runs_us)s::text::bigint[], %(failures)s::text::integer[], %(crashes)s::text::integer[],
-       %(alone)s::text::boolean[], %(keyed)s::text::boolean[], %(expires_us)s::text::bigint[])
-AS p (job_id, attempt, lane, priority, task, run_at_us, failures, crashes, alone, keyed, expires_us)
+FROM   unnest(%(ids)s::text::uuid[], %(attempts)s::text::integer[], %(lanes)s::text::text[], %(priorities)s::text::smallint[],
+              %(tasks)s::text::text[], %(runs_us)s::text::bigint[], %(failures)s::text::integer[],
+              %(crashes)s::text::integer[], %(alone)s::text::boolean[], %(keyed)s::text::boolean[],
+              %(expires_us)s::text::bigint[])
+       AS p (job_id, attempt, lane, priority, task, run_at_us, failures, crashes, alone, keyed, expires_us)
 
 -- :take_holds
 INSERT INTO tickwork.holds (turnstile, job_id, attempt, weight)
-SELECT h.* FROM unnest(%(names)s::text[], %(ids)s::uuid[], %(attempts)s::integer[], %(weights)s::integer[]) AS h (name, id, attempt, weight)
-ON CONFLICT (turnstile, job_id) DO UPDATE SET attempt = excluded.attempt, weight = excluded.weight
+SELECT h.* FROM unnest(%(names)s::text[], %(ids)s::uuid[], %(attempts)s::integer[], %(weights)s::integer[])
+       AS h (name, id, attempt, weight)
 
 -- :put_states
 -- Each is found by its name, whatever statistics say of the table.
@@ -290,11 +297,23 @@ ON CONFLICT (name) DO UPDATE SET weight = excluded.weight
 DELETE FROM tickwork.tenants WHERE name = %(name)s
 
 -- :place_of
-SELECT q.queue FROM tickwork.queue q WHERE q.job_id = %(job_id)s::uuid
+SELECT q.queue, q.run_at <= coalesce(%(now)s::timestamptz, clock_timestamp()) FROM tickwork.queue q
+WHERE  q.job_id = %(job_id)s::uuid
 
--- :turnstile
-SELECT t.open_at, (SELECT coalesce(l.override, l.declared) FROM tickwork.limits l WHERE l.name = t.bound)
+-- :opening
+SELECT (extract(epoch FROM t.open_at) * 1000000)::bigint, t.open_at <= coalesce(%(now)s::timestamptz, clock_timestamp())
 FROM   tickwork.turnstiles t WHERE t.name = %(name)s
+
+-- :rule_of
+SELECT coalesce(override, declared) FROM tickwork.limits WHERE name = %(name)s
+
+-- :standing
+-- Which tasks have something due in which queues.
+SELECT DISTINCT q.task, split_part(split_part(q.queue, chr(31), -1), ':', 1) FROM tickwork.queue q
+WHERE  q.run_at <= coalesce(%(now)s::timestamptz, clock_timestamp())
+
+-- :now_us
+SELECT (extract(epoch FROM coalesce(%(now)s::timestamptz, clock_timestamp())) * 1000000)::bigint
 
 -- :holders
 SELECT h.job_id::text, h.weight FROM tickwork.holds h

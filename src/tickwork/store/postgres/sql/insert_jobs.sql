@@ -64,7 +64,7 @@ WITH new AS (
                   %(flows)s::text::text[]) AS a (id, args, key, lane, flow) CROSS JOIN
     -- include due
     WHERE  NOT EXISTS (SELECT FROM tickwork.jobs j WHERE j.id = a.id)
-    RETURNING id, task, coalesce(lane, queue) AS queue, CASE WHEN position(':!' IN lane) > 0 THEN 5 ELSE priority END AS priority,
+    RETURNING id, task, coalesce(lane, queue) AS queue, CASE WHEN starts_with(lane, queue || ':!') THEN 5 ELSE priority END AS priority,
               key, created_at, due_at, expires_at
 ),
 -- include from_new
@@ -131,7 +131,7 @@ left_queue AS (
 ),
 queued AS (
     INSERT INTO tickwork.queue (job_id, queue, priority, run_at, task, attempt, failures, crashes, alone, keyed, expires_at)
-    SELECT w.id, coalesce(w.lane, w.queue), CASE WHEN position(':!' IN w.lane) > 0 THEN 5 ELSE w.priority END,
+    SELECT w.id, coalesce(w.lane, w.queue), CASE WHEN starts_with(w.lane, w.queue || ':!') THEN 5 ELSE w.priority END,
            greatest(w.due_at, clock.now), w.task, w.attempt, w.failures, w.crashes, w.alone, w.keyed, w.expiry
     FROM   waiting w CROSS JOIN clock
     WHERE  (SELECT count(*) FROM left_queue) >= 0

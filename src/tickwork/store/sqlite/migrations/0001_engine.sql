@@ -234,6 +234,7 @@ CREATE TABLE tickwork_turnstiles (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX tickwork_turnstiles_open ON tickwork_turnstiles (open_at) WHERE open_at IS NOT NULL;
+CREATE INDEX tickwork_turnstiles_waiting ON tickwork_turnstiles (name) WHERE waits;
 CREATE INDEX tickwork_turnstiles_bound ON tickwork_turnstiles (bound);
 
 -- What running jobs take of turnstiles. A row counts while its attempt runs, whatever became of whoever ran it.
@@ -242,7 +243,7 @@ CREATE TABLE tickwork_holds (
     job_id     TEXT NOT NULL,
     attempt    INTEGER NOT NULL,
     weight     INTEGER NOT NULL,
-    PRIMARY KEY (turnstile, job_id)
+    PRIMARY KEY (turnstile, job_id, attempt)
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX tickwork_holds_job ON tickwork_holds (job_id);

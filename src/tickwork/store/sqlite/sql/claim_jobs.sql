@@ -23,16 +23,12 @@ INSERT INTO tickwork_running (job_id, attempt, worker, queue, priority, task, ru
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- :next_due
--- When the next job is due, or something that holds jobs opens.
-SELECT min(next) FROM (
-    SELECT (
-        SELECT min(q.run_at) FROM tickwork_queue q
-        WHERE q.queue = json_extract(place.value, '$[0]') AND q.priority = json_extract(place.value, '$[1]') AND q.run_at > :after
-    ) AS next
-    FROM json_each(:places) AS place
-    UNION ALL
-    SELECT min(open_at) FROM tickwork_turnstiles WHERE open_at > :after
-)
+-- When the next job is due, and when something that holds jobs opens.
+SELECT min((
+    SELECT min(q.run_at) FROM tickwork_queue q
+    WHERE q.queue = json_extract(place.value, '$[0]') AND q.priority = json_extract(place.value, '$[1]') AND q.run_at > :after
+)), (SELECT min(open_at) FROM tickwork_turnstiles WHERE open_at > :now)
+FROM json_each(:places) AS place
 
 -- :due_tasks
 SELECT DISTINCT task FROM (SELECT task, run_at FROM tickwork_queue WHERE queue = ? LIMIT 1000) WHERE run_at <= ?

@@ -34,17 +34,16 @@ WHERE  q.queue = :lane AND q.priority = :priority AND q.run_at <= :now
 AND    q.task IN (SELECT value FROM json_each(:tasks)) AND (q.expires_at IS NULL OR q.expires_at > :now)
 ORDER  BY q.run_at, q.job_id LIMIT :limit
 
--- :read_turnstiles
--- `names` are those of turnstiles, each with that of its limit.
-SELECT json_extract(n.value, '$[0]'), t.state, coalesce(l.override, l.declared)
-FROM   json_each(:names) AS n
-LEFT   JOIN tickwork_turnstiles t ON t.name = json_extract(n.value, '$[0]')
-LEFT   JOIN tickwork_limits l ON l.name = json_extract(n.value, '$[1]')
+-- :rules
+SELECT name, coalesce(override, declared) FROM tickwork_limits WHERE name IN (SELECT value FROM json_each(?))
+
+-- :states
+SELECT name, state FROM tickwork_turnstiles WHERE state IS NOT NULL AND name IN (SELECT value FROM json_each(?))
 
 -- :live_weights
 -- What is live, counted from the attempts that run.
 SELECT h.turnstile, sum(h.weight)
-FROM   json_each(:names) AS n CROSS JOIN tickwork_holds h ON h.turnstile = json_extract(n.value, '$[0]')
+FROM   json_each(?) AS n CROSS JOIN tickwork_holds h ON h.turnstile = n.value
 WHERE  EXISTS (SELECT 1 FROM tickwork_running r WHERE r.job_id = h.job_id AND r.attempt = h.attempt)
 GROUP  BY h.turnstile
 
@@ -59,10 +58,12 @@ UPDATE tickwork_jobs SET queue = :queue, lane = :lane, flow = :flow WHERE id = :
 
 -- :take_holds
 INSERT INTO tickwork_holds (turnstile, job_id, attempt, weight) VALUES (?, ?, ?, ?)
-ON CONFLICT (turnstile, job_id) DO UPDATE SET attempt = excluded.attempt, weight = excluded.weight
 
 -- :free_holds
 DELETE FROM tickwork_holds WHERE job_id IN (SELECT value FROM json_each(?)) RETURNING turnstile
+
+-- :any_waits
+SELECT EXISTS (SELECT 1 FROM tickwork_turnstiles WHERE waits)
 
 -- :open_freed
 UPDATE tickwork_turnstiles SET open_at = min(coalesce(open_at, :now), :now)
@@ -131,9 +132,16 @@ DELETE FROM tickwork_tenants WHERE name = ?
 -- :place_of
 SELECT queue, priority, run_at FROM tickwork_queue WHERE job_id = ?
 
--- :turnstile
-SELECT t.open_at, coalesce(l.override, l.declared) FROM tickwork_turnstiles t LEFT JOIN tickwork_limits l ON l.name = t.bound
-WHERE  t.name = ?
+-- :opening
+SELECT open_at FROM tickwork_turnstiles WHERE name = ?
+
+-- :rule_of
+SELECT coalesce(override, declared) FROM tickwork_limits WHERE name = ?
+
+-- :standing
+-- Which tasks have something due in which queues. The lane of a job that something holds ends in char(31) and its home.
+SELECT DISTINCT task, substr(home, 1, instr(home || ':', ':') - 1)
+FROM   (SELECT task, substr(queue, instr(queue, char(31)) + 1) AS home FROM tickwork_queue WHERE run_at <= :now)
 
 -- :holders
 SELECT h.job_id, h.weight FROM tickwork_holds h

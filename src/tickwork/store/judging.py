@@ -1,0 +1,233 @@
+"""Who of the jobs that a round has picked may start, and where the others go (see guarded.py)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from tickwork.core.flow.admit import Candidate, admit
+from tickwork.core.flow.breaker import Breaker, BreakerState
+from tickwork.core.flow.breaker import start as start_breaker
+from tickwork.core.flow.flow import Flow, Lane, held_lane, read_lane
+from tickwork.core.flow.gates import Gate, JobFacts, gate_for
+from tickwork.core.flow.limits import Concurrency, Passage, Slot
+from tickwork.core.flow.placement import take_in_order
+from tickwork.core.ids import JobId
+from tickwork.store.flow import Reach
+from tickwork.store.rounds import Applicant, Asked, Ground, Look, Stile, Verdict, Wanting, gate_passage
+
+
+def judge(ground: Ground, look: Look, asked: Asked, applicants: Sequence[Applicant]) -> tuple[Verdict, list[JobId]]:
+    verdict = Verdict()
+    dropped: list[JobId] = []
+    paused: list[tuple[Applicant, Gate]] = []
+    wanting: list[Wanting] = []
+    gates: dict[Passage, Gate] = {}
+    for applicant in applicants:
+        gate = gate_for(facts_of(applicant), look.gates, look.now_us) if look.gates else None
+        slots = applicant.flow.slots if applicant.flow else ()
+        if gate is None:
+            wanting.append((applicant, slots))
+        elif gate.kind == "drop":
+            dropped.append(applicant.job_id)
+            _passes_on(verdict, gate)
+        elif gate.kind == "divert":
+            verdict.diverts.append((applicant, gate.to or ""))
+            _passes_on(verdict, gate)
+        else:
+            gates[gate_passage(gate)] = gate
+            if gate.kind == "pause":
+                paused.append((applicant, gate))
+            else:
+                wanting.append((applicant, (*slots, Slot(*gate_passage(gate), 1))))
+    picked = Counter(lane.held_by for lane in map(_lane, applicants) if lane.held_by is not None)
+    picked.update(dict.fromkeys(look.empty, 0))
+    aside = [one for one, _ in [*paused, *verdict.diverts] if one.flow and one.flow.sequence]
+    in_order = [slot for one in aside if one.flow for slot in one.flow.slots]
+    asked_of = [*in_order, *(slot for _, slots in wanting for slot in slots)]
+    passages = {slot.passage for slot in asked_of}
+    stiles = ground.lock({*passages, *picked, *gates}, picked, gates)
+    for applicant, gate in paused:
+        if gate_passage(gate) in stiles:
+            _park(verdict, applicant, gate_passage(gate), gate.until_us, stiles)
+    for applicant in aside:
+        _mark(verdict, applicant, None, stiles)
+    _admit(verdict, look.now_us, asked, _fitting(wanting, asked.reach), stiles)
+    _close_empty(verdict, picked, stiles)
+    return verdict, dropped
+
+
+def _admit(
+    verdict: Verdict, now_us: int, asked: Asked, wanting: Sequence[Wanting], stiles: dict[Passage, Stile]
+) -> None:
+    """Let through whom limits and breakers let through and the worker has room for; park whom they do not."""
+    turnstiles = {name: one for name, stile in stiles.items() if (one := stile.turnstile) is not None}
+    by_id = {applicant.job_id: (applicant, slots) for applicant, slots in wanting}
+    room = _Room(asked, by_id, stiles, now_us)
+    candidates = [Candidate(applicant.job_id, slots, applicant.run_at_us) for applicant, slots in wanting]
+    admission = admit(candidates, turnstiles, now_us, room.takes)
+    counting = {name for name, turnstile in turnstiles.items() if isinstance(turnstile.bound, Concurrency)}
+    for job_id in admission.admitted:
+        applicant, slots = by_id[job_id]
+        verdict.starts.append((applicant, tuple(slot for slot in slots if slot.passage in counting)))
+    verdict.probes |= room.breakers.probes
+    verdict.states |= {**admission.arrivals, **room.breakers.changed}
+    for applicant, held in room.broken:
+        _park(verdict, applicant, *held, stiles)
+    live = _live_after(verdict, stiles) if admission.refused else {}
+    for refusal in admission.refused:
+        _park(verdict, by_id[refusal.id][0], refusal.held_by, refusal.opens_at_us, stiles)
+        if live.get(refusal.held_by):
+            verdict.full[refusal.held_by] = live[refusal.held_by]
+
+
+def _live_after(verdict: Verdict, stiles: Mapping[Passage, Stile]) -> dict[Passage, int]:
+    """What is live of each limit when this round has started its jobs."""
+    live = Counter({name: stile.live for name, stile in stiles.items() if stile.live})
+    for _, slots in verdict.starts:
+        for slot in slots:
+            live[slot.passage] += slot.weight
+    return live
+
+
+class _Room:
+    """What a worker has room for, while jobs are let through one after the other.
+
+    A worker may ask for more than it has free slots. Jobs with a flow are among that only where it takes nothing from
+    others: while each of their limits stays half empty, and if they have no rate or needs.
+    """
+
+    def __init__(
+        self, asked: Asked, by_id: Mapping[JobId, Wanting], stiles: Mapping[Passage, Stile], now_us: int
+    ) -> None:
+        self._left = asked.room
+        self._slots = asked.reach.slots
+        self._by_id = by_id
+        self._stiles = stiles
+        self._taken: Counter[Passage] = Counter()
+        self.breakers = _Breakers(stiles, now_us)
+        self.broken: list[tuple[Applicant, tuple[Passage, int]]] = []
+
+    def takes(self, candidate: Candidate) -> bool:
+        applicant, slots = self._by_id[candidate.id]
+        flow = applicant.flow
+        if (held := self.breakers.holds(slots)) is not None:
+            self.broken.append((applicant, held))
+            return False
+        if self._left <= 0 or (flow is not None and self._slots <= 0 and not self._may_be_early(flow, slots)):
+            return False
+        self.breakers.start(candidate.id, slots)
+        self._left -= 1
+        if flow is not None:
+            self._slots -= 1
+            for slot in slots:
+                self._taken[slot.passage] += slot.weight
+        return True
+
+    def _may_be_early(self, flow: Flow, slots: Sequence[Slot]) -> bool:
+        if flow.needs:
+            return False
+        for slot in slots:
+            stile = self._stiles.get(slot.passage)
+            if stile is None or stile.rule is None:
+                continue
+            if not isinstance(stile.rule, Concurrency):
+                return False
+            if 2 * (stile.live + self._taken[slot.passage] + slot.weight) > stile.rule.capacity:
+                return False
+        return True
+
+
+class _Breakers:
+    """The breakers on the way, while jobs pass through them."""
+
+    def __init__(self, stiles: Mapping[Passage, Stile], now_us: int) -> None:
+        self._now_us = now_us
+        self._rules = {name: stile.rule for name, stile in stiles.items() if isinstance(stile.rule, Breaker)}
+        self._states = {name: stiles[name].breaker for name in self._rules}
+        self.changed: dict[Passage, BreakerState] = {}
+        self.probes: set[JobId] = set()
+
+    def holds(self, slots: Sequence[Slot]) -> tuple[Passage, int] | None:
+        """Return the breaker that lets nothing through now, and until when."""
+        if not self._rules:
+            return None
+        for passage in self._on_the_way(slots):
+            opens_at_us = self._states[passage].opens_at_us(self._now_us)
+            if opens_at_us is not None:
+                return passage, opens_at_us
+        return None
+
+    def start(self, job_id: JobId, slots: Sequence[Slot]) -> None:
+        """Let a job through, as none of them holds it. Through a half-open one goes a single probe."""
+        for passage in self._on_the_way(slots):
+            state = start_breaker(self._rules[passage], self._states[passage], job_id, self._now_us)
+            if state is not None and state is not self._states[passage]:
+                self._states[passage] = self.changed[passage] = state
+                self.probes.add(job_id)
+
+    def _on_the_way(self, slots: Sequence[Slot]) -> list[Passage]:
+        return [one for slot in slots if (one := slot.passage) in self._rules]
+
+
+def _fitting(
+    wanting: Sequence[tuple[Applicant, tuple[Slot, ...]]], reach: Reach
+) -> Sequence[tuple[Applicant, tuple[Slot, ...]]]:
+    """Those whose needs the worker can meet together; the others stay where they are."""
+    needs = [applicant.flow.needs if applicant.flow else "" for applicant, _ in wanting]
+    if not any(needs):
+        return wanting
+    fits = take_in_order(reach.offer, needs)
+    return [one for one, does in zip(wanting, fits, strict=True) if does]
+
+
+def _park(
+    verdict: Verdict, applicant: Applicant, held_by: Passage, opens_at_us: int | None, stiles: dict[Passage, Stile]
+) -> None:
+    """Put a job aside. The first of a sequence that something else holds leaves a marker: nobody passes it by."""
+    lane = held_lane(held_by, applicant.home)
+    if lane != applicant.lane:
+        verdict.parks.append((applicant, lane))
+    known = verdict.opens.get(held_by, opens_at_us)
+    verdict.opens[held_by] = None if known is None or opens_at_us is None else min(known, opens_at_us)
+    if applicant.flow is not None and applicant.flow.sequence:
+        _mark(verdict, applicant, held_by, stiles)
+
+
+def _mark(verdict: Verdict, applicant: Applicant, held_by: Passage | None, stiles: dict[Passage, Stile]) -> None:
+    """Have nobody pass by a job of a sequence that something else than the sequence puts aside."""
+    place = (applicant.run_at_us, applicant.job_id)
+    for slot in applicant.flow.slots if applicant.flow is not None else ():
+        stile = stiles.get(slot.passage)
+        if slot.passage == held_by or stile is None or not _is_in_order(stile):
+            continue
+        first = place if stile.marker is None else min(stile.marker, place)
+        verdict.states[slot.passage] = first
+        stiles[slot.passage] = stile._replace(marker=first)
+
+
+def _is_in_order(stile: Stile) -> bool:
+    return isinstance(stile.rule, Concurrency) and stile.rule.in_order
+
+
+def _close_empty(verdict: Verdict, picked: Mapping[Passage, int], stiles: Mapping[Passage, Stile]) -> None:
+    """Turnstiles that were open stay so while they hold more than was picked; an empty one closes."""
+    gone = Counter(_lane(one).held_by for one, _ in [*verdict.starts, *verdict.parks, *verdict.diverts])
+    for passage in picked:
+        if passage in verdict.opens or passage not in stiles:
+            continue
+        if stiles[passage].waiting <= gone[passage]:
+            verdict.emptied.add(passage)
+
+
+def _passes_on(verdict: Verdict, gate: Gate) -> None:
+    verdict.passed_on[gate.name] = verdict.passed_on.get(gate.name, 0) + 1
+
+
+def facts_of(applicant: Applicant) -> JobFacts:
+    flow = applicant.flow or Flow()
+    return JobFacts(applicant.task, applicant.queue, flow.tenant, applicant.collection, applicant.labels, flow.diverted)
+
+
+def _lane(applicant: Applicant) -> Lane:
+    return read_lane(applicant.lane)

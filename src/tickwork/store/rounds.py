@@ -1,0 +1,160 @@
+"""What a round of a guarded claim is made of (see guarded.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+from tickwork.core.flow.admit import Turnstile
+from tickwork.core.flow.breaker import Breaker, BreakerState
+from tickwork.core.flow.flow import Flow, home_lane
+from tickwork.core.flow.gates import Gate
+from tickwork.core.flow.limits import Concurrency, Passage, Slot
+from tickwork.core.flow.placement import free, needs_of
+from tickwork.core.ids import JobId
+from tickwork.store.flow import Reach, Rule
+
+
+class Head(NamedTuple):
+    """The first job of a priority in a lane. `rule` is that of the turnstile which held the lane's jobs, if any."""
+
+    lane: str
+    priority: int
+    run_at_us: int
+    rule: Rule | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a round finds: gates in force, weights of tenants, where something stands, and when the next one opens.
+
+    `empty` are open turnstiles that hold nothing.
+    """
+
+    now_us: int
+    gates: Sequence[Gate]
+    weights: Mapping[str, int]
+    heads: Sequence[Head]
+    empty: Sequence[Passage]
+    opens_at_us: int | None
+
+
+class Wish(NamedTuple):
+    """Up to `most` jobs of a place are wanted, and up to `of_group` of all places of its group."""
+
+    group: int
+    of_group: int
+    lane: str
+    priority: int
+    most: int
+
+
+class Applicant(NamedTuple):
+    """A waiting job that a round has picked. `row` is what the store needs to move it."""
+
+    job_id: JobId
+    lane: str
+    run_at_us: int
+    task: str
+    queue: str
+    collection: str | None
+    labels: tuple[str, ...]
+    flow: Flow | None
+    row: Any
+
+    @property
+    def home(self) -> str:
+        return home_lane(self.queue, self.flow)
+
+
+Wanting = tuple[Applicant, tuple[Slot, ...]]
+
+
+class Stile(NamedTuple):
+    """A turnstile under its lock. Without a rule it holds nobody.
+
+    `arrival_us`, `breaker` and `marker` are its state, as its rule has one: the marker is the first job of a sequence
+    while something else holds it. `waiting` and `head` are how many jobs it holds (counted up to one more than were
+    picked) and the first of them by (run_at, id).
+    """
+
+    rule: Rule | None
+    live: int = 0
+    arrival_us: int = 0
+    breaker: BreakerState = BreakerState()
+    marker: tuple[int, JobId] | None = None
+    waiting: int = 0
+    head: tuple[int, JobId] | None = None
+
+    @property
+    def turnstile(self) -> Turnstile | None:
+        """What `admit` sees of it."""
+        if self.rule is None or isinstance(self.rule, Breaker):
+            return None
+        if not isinstance(self.rule, Concurrency) or not self.rule.in_order:
+            return Turnstile(self.rule, self.live, self.arrival_us)
+        firsts = [one for one in (self.marker, self.head) if one is not None]
+        return Turnstile(self.rule, self.live, first=min(firsts, default=None))
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What a round does. Turnstiles: the new state, and when they open (None: when a lease ends).
+
+    `full` are those that hold a job until a lease ends, with what is live there: should that have become less at the
+    end, they are to be opened.
+    """
+
+    starts: list[Wanting] = field(default_factory=list)
+    probes: set[JobId] = field(default_factory=set)
+    parks: list[tuple[Applicant, str]] = field(default_factory=list)
+    diverts: list[tuple[Applicant, str]] = field(default_factory=list)
+    states: dict[Passage, State] = field(default_factory=dict)
+    opens: dict[Passage, int | None] = field(default_factory=dict)
+    emptied: set[Passage] = field(default_factory=set)
+    passed_on: dict[str, int] = field(default_factory=dict)
+    full: dict[Passage, int] = field(default_factory=dict)
+
+
+State = int | BreakerState | tuple[int, JobId]
+
+
+class Ground(Protocol):
+    """What a round needs of a store, inside one transaction."""
+
+    def look(self) -> Look: ...
+
+    def pick(self, wishes: Sequence[Wish]) -> list[Applicant]:
+        """Pick due jobs that nobody else is just moving, in the order of the wishes."""
+
+    def lock(
+        self, passages: Iterable[Passage], picked: Mapping[Passage, int], gates: Mapping[Passage, Gate]
+    ) -> dict[Passage, Stile]:
+        """Lock the limits and gates of turnstiles, in one order everywhere, and read how these stand from then on.
+
+        `picked` says how many were picked of what they hold; only those are looked at for what else they hold. The rule
+        of a gate is its pace; one that was lifted meanwhile is left out.
+        """
+
+    def apply(self, verdict: Verdict) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a worker asks for: of which queues, in that order, how many, and what it can do for jobs with a flow."""
+
+    queues: Sequence[str]
+    room: int
+    reach: Reach
+
+    def after(self, started: Sequence[Applicant]) -> Asked:
+        """What it asks for when these have started."""
+        flows = [one.flow for one in started if one.flow is not None]
+        left = free(self.reach.offer, [needs_of(flow.needs) for flow in flows if flow.needs])
+        return Asked(self.queues, self.room - len(started), Reach(self.reach.slots - len(flows), left))
+
+
+def gate_passage(gate: Gate) -> Passage:
+    """Return the turnstile of a gate."""
+    return Passage(f"gate:{gate.name}", "")
