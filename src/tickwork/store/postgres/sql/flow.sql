@@ -23,6 +23,19 @@ SELECT g.value FROM tickwork.gates g
 WHERE  (g.until_at IS NULL OR g.until_at > coalesce(%(now)s::timestamptz, clock_timestamp()))
 AND    (g.queue IS NULL OR g.queue = ANY (%(queues)s::text[]))
 
+-- :held_page
+-- Jobs that something holds, in the order of their lanes, from just after a place on.
+SELECT q.job_id::text, q.lane, q.priority, (extract(epoch FROM q.run_at) * 1000000)::bigint, q.task, j.queue, j.collection,
+       j.labels, j.flow
+FROM (
+    SELECT q.job_id, q.queue AS lane, q.priority, q.run_at, q.task FROM tickwork.queue q
+    WHERE  q.queue < ';' AND (q.queue, q.priority, q.run_at, q.job_id)
+           > (%(lane)s, %(priority)s::smallint, 'epoch'::timestamptz + %(run_at)s::bigint * interval '1 microsecond', %(job_id)s::uuid)
+    ORDER  BY q.queue, q.priority, q.run_at, q.job_id LIMIT %(limit)s::bigint
+) q
+CROSS  JOIN LATERAL (SELECT * FROM tickwork.jobs j WHERE j.id = q.job_id OFFSET 0) j
+ORDER  BY q.lane, q.priority, q.run_at, q.job_id
+
 -- :weights
 SELECT name, weight FROM tickwork.tenants
 
