@@ -24,7 +24,7 @@ from tickwork.core.flow.breaker import Breaker
 from tickwork.core.flow.flow import Flow, read_lane
 from tickwork.core.flow.gates import Gate, JobFacts, gate_for
 from tickwork.core.flow.limits import Passage
-from tickwork.core.flow.placement import Offer, needs_of, taken_of
+from tickwork.core.flow.placement import Offer, needs_of, servable, taken_of
 from tickwork.core.flow.turns import Tenant, take_turns
 from tickwork.core.ids import JobId
 from tickwork.store import codec
@@ -201,12 +201,15 @@ def _is_servable(head: Head, asked: Asked) -> bool:
 def _wishes(due: Sequence[Head], look: Look, asked: Asked, turns: TurnKeeper, room: int) -> list[Wish]:
     """Give each tenant its turns, and within them the most urgent its place; now and then who has waited longest."""
     ranks = {queue: rank for rank, queue in enumerate(asked.queues)}
+    needs = {read_lane(head.lane).needs for head in due}
+    fits = {text: fit for fit, text in enumerate(servable(asked.reach.offer, needs))} if needs != {""} else {"": 0}
     places: dict[str, list[tuple[Any, Head]]] = {}
     turns.by_age = not turns.by_age
     for head in due:
         lane = read_lane(head.lane)
         is_aged = turns.by_age and head.run_at_us < aged_before_us(look.now_us)
-        order = (False, head.run_at_us) if is_aged else (True, ranks[lane.queue], head.priority, head.run_at_us)
+        urgency = (ranks[lane.queue], head.priority, fits[lane.needs], head.run_at_us)
+        order = (False, head.run_at_us) if is_aged else (True, *urgency)
         places.setdefault(lane.tenant, []).append((order, head))
     line = [Tenant(name, room, look.weights.get(name, 1), turns.positions.get(name, 0)) for name in places]
     counts = take_turns(line, room, turns.clock).counts
