@@ -102,7 +102,7 @@ class _Room:
     """What a worker has room for, while jobs are let through one after the other.
 
     A worker may ask for more than it has free slots. Jobs with a flow are among that only where it takes nothing from
-    others: while each of their limits stays half empty, and if they have no rate or needs.
+    others: while each of their limits stays half empty, and if they have no rate, needs or tenant.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class _Room:
         return True
 
     def _may_be_early(self, flow: Flow, slots: Sequence[Slot]) -> bool:
-        if flow.needs:
+        if flow.needs or flow.tenant is not None:
             return False
         for slot in slots:
             stile = self._stiles.get(slot.passage)
