@@ -22,35 +22,43 @@ import msgspec
 from tickwork.core.flow.ageing import aged_before_us
 from tickwork.core.flow.breaker import Breaker
 from tickwork.core.flow.flow import Flow, read_lane
-from tickwork.core.flow.gates import gate_for
+from tickwork.core.flow.gates import Gate, JobFacts, gate_for
 from tickwork.core.flow.limits import Passage
-from tickwork.core.flow.placement import Offer, needs_of, taken_of
+from tickwork.core.flow.placement import Offer, needs_of, servable, taken_of
 from tickwork.core.flow.turns import Tenant, take_turns
 from tickwork.core.ids import JobId
+from tickwork.store import codec
 from tickwork.store.flow import Reach
 from tickwork.store.judging import facts_of, judge
 from tickwork.store.rounds import Applicant, Asked, Ground, Head, Look, Wish
 
+PAGE = 1000
 OPEN_LIMIT = 256  # so many open turnstiles are looked at in a round
 ROUNDS = 10
 _FORESEEN = 2000
+_EARLY = 8  # so many more than there are slots for are picked of jobs with a flow, until it is known to be of use
 _MOST = 1000  # a round that finds little to start picks up to so many, so that what is held soon leaves the way
 
 
 @dataclass(slots=True)
 class TurnKeeper:
-    """What a worker remembers of turns: where each tenant stands, and whether what has waited long goes first now."""
+    """What a worker remembers of turns: where each tenant stands, and whether what has waited long goes first now.
+
+    `early` is how many jobs with a flow are picked beyond the free slots: as many as could lately be taken ahead.
+    """
 
     positions: dict[str, int] = field(default_factory=dict)
     clock: int = 0
     by_age: bool = False
+    early: int = _EARLY
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
     """What came of a round. `dropped` are to be ended; `wants_more`: another one may find something.
 
-    `next_us` is when something is due, or opens, that was not there for this one.
+    `next_us` is when something is due, or opens, that was not there for this one. `put_aside`: most of what was picked
+    is held, so there may be much more of that.
     """
 
     started: Sequence[Applicant] = ()
@@ -58,6 +66,7 @@ class Round:
     wants_more: bool = False
     next_us: int | None = None
     full: Mapping[Passage, int] = field(default_factory=dict)
+    put_aside: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +91,7 @@ def play_rounds(play_one: Callable[[Asked, bool], Round], asked: Asked) -> Playe
     hurry = False
     for _ in range(ROUNDS):
         played = play_one(asked, hurry)
-        hurry = len(played.started) * 2 < asked.room
+        hurry = played.put_aside
         asked = asked.after(played.started)
         if asked.room <= 0:
             return NOTHING_MORE
@@ -98,15 +107,60 @@ def play(ground: Ground, asked: Asked, turns: TurnKeeper, *, hurry: bool) -> Rou
     due = [head for head in heads if head.run_at_us <= look.now_us]
     next_us = _earliest([head.run_at_us for head in heads if head.run_at_us > look.now_us], look.opens_at_us)
     room = max(asked.room, _MOST) if hurry else asked.room
-    applicants = ground.pick(_wishes(due, look, asked, turns, room)) if due else []
+    flows = room if hurry else min(room, max(0, asked.reach.slots) + turns.early)
+    applicants = ground.pick(_wishes(due, look, asked, turns, room, flows)) if due else []
     if not applicants and not look.empty:
         return Round(next_us=next_us)
     verdict, dropped = judge(ground, look, asked, applicants)
     ground.apply(verdict)
     started = [applicant for applicant, _ in verdict.starts]
     _took_turns(turns, started, look.weights)
-    did = bool(started or dropped or verdict.parks or verdict.diverts or verdict.opens or verdict.emptied)
-    return Round(started, dropped, did, next_us, verdict.full)
+    aside = len(verdict.parks) + len(verdict.diverts) + len(dropped)
+    did = bool(started or aside or verdict.opens or verdict.emptied)
+    is_full = len(applicants) > len(started) + aside and asked.after(started).reach.slots <= 0
+    _learn(turns, asked, started, is_full=is_full)
+    return Round(started, dropped, did and not is_full, next_us, verdict.full, 2 * aside > len(applicants))
+
+
+def _learn(turns: TurnKeeper, asked: Asked, started: Sequence[Applicant], *, is_full: bool) -> None:
+    """Learn how many jobs with a flow can be taken ahead of free slots."""
+    early = sum(one.flow is not None for one in started) - max(0, asked.reach.slots)
+    if is_full:
+        turns.early = max(_EARLY, early)
+    elif early >= turns.early:
+        turns.early = min(_MOST, 2 * turns.early)
+
+
+Place = tuple[str, int, int, str]  # of a job in the queue: its lane, priority, run_at and id
+_FIRST: Place = (":", -1, 0, "00000000-0000-0000-0000-000000000000")
+
+
+class HeldPage(NamedTuple):
+    """Some held jobs with what gates look at, and the place of the last one; no place: there are no more."""
+
+    jobs: Sequence[tuple[JobId, JobFacts]]
+    last: Place | None
+
+    @classmethod
+    def of(cls, rows: Sequence[Any]) -> HeldPage:
+        """What `held_page` gave."""
+        jobs = []
+        for id, _, _, _, task, queue, collection, labels, text in rows:
+            flow = codec.decode_flow(text) or Flow()
+            facts = JobFacts(task, queue, flow.tenant, collection, codec.decode_labels(labels), flow.diverted)
+            jobs.append((JobId(id), facts))
+        return cls(jobs, (rows[-1][1], rows[-1][2], rows[-1][3], rows[-1][0]) if len(rows) == PAGE else None)
+
+
+def sweep(gate: Gate, read: Callable[[Place], HeldPage], drop: Callable[[Sequence[JobId]], None]) -> None:
+    """Drop what a gate drops of the jobs that something else holds: no claim looks at them all."""
+    last: Place | None = _FIRST
+    while last is not None:
+        page = read(last)
+        doomed = [job_id for job_id, facts in page.jobs if gate.matches(facts)]
+        if doomed:
+            drop(doomed)
+        last = page.last
 
 
 class Fate(NamedTuple):
@@ -125,7 +179,7 @@ def foresee(ground: Ground, queues: Sequence[str], job_id: JobId, held_by: Passa
     slows = any(gate.kind == "slow" for gate in look.gates)
     due = [head for head in look.heads if head.run_at_us <= look.now_us and (slows or ":" in head.lane)]
     asked = Asked(queues, _FORESEEN, Reach(_FORESEEN, _all_that_is_needed(due)))
-    wishes = _wishes(due, look, asked, TurnKeeper(), _FORESEEN)
+    wishes = _wishes(due, look, asked, TurnKeeper(), _FORESEEN, _FORESEEN)
     picked = ground.pick([wish._replace(most=wish.of_group) for wish in wishes])
     sent = [_diverted(applicant, look) for applicant in picked]
     pairs = list(zip(picked, sent, strict=True))  # who is diverted applies again in the next round, after these
@@ -164,30 +218,37 @@ def _is_servable(head: Head, asked: Asked) -> bool:
     return not lane.needs or taken_of(asked.reach.offer, needs_of(lane.needs)) is not None
 
 
-def _wishes(due: Sequence[Head], look: Look, asked: Asked, turns: TurnKeeper, room: int) -> list[Wish]:
-    """Give each tenant its turns, and within them the most urgent its place; now and then who has waited longest."""
+def _wishes(due: Sequence[Head], look: Look, asked: Asked, turns: TurnKeeper, room: int, flows: int) -> list[Wish]:
+    """Give each tenant its turns, and within them the most urgent its place; now and then who has waited longest.
+
+    Of a lane for jobs with a flow up to `flows` are wanted.
+    """
     ranks = {queue: rank for rank, queue in enumerate(asked.queues)}
+    needs = {read_lane(head.lane).needs for head in due}
+    fits = {text: fit for fit, text in enumerate(servable(asked.reach.offer, needs))} if needs != {""} else {"": 0}
     places: dict[str, list[tuple[Any, Head]]] = {}
     turns.by_age = not turns.by_age
     for head in due:
         lane = read_lane(head.lane)
         is_aged = turns.by_age and head.run_at_us < aged_before_us(look.now_us)
-        order = (False, head.run_at_us) if is_aged else (True, ranks[lane.queue], head.priority, head.run_at_us)
+        urgency = (ranks[lane.queue], head.priority, fits[lane.needs], head.run_at_us)
+        order = (False, head.run_at_us) if is_aged else (True, *urgency)
         places.setdefault(lane.tenant, []).append((order, head))
     line = [Tenant(name, room, look.weights.get(name, 1), turns.positions.get(name, 0)) for name in places]
     counts = take_turns(line, room, turns.clock).counts
     return [
-        Wish(group, counts[name], head.lane, head.priority, min(counts[name], _most(head)))
+        Wish(group, counts[name], head.lane, head.priority, min(counts[name], _most(head, flows)))
         for group, name in enumerate(counts)
         for _, head in sorted(places[name], key=lambda place: place[0])
     ]
 
 
-def _most(head: Head) -> int:
-    """How many of those that a turnstile holds could start at best."""
+def _most(head: Head, flows: int) -> int:
+    """How many jobs of a place could start at best."""
     if isinstance(head.rule, Breaker):
         return 1
-    return _MOST if head.rule is None else head.rule.heaviest
+    most = _MOST if head.rule is None else head.rule.heaviest
+    return min(most, flows) if ":" in head.lane else most
 
 
 def _took_turns(turns: TurnKeeper, started: Sequence[Applicant], weights: Mapping[str, int]) -> None:

@@ -6,7 +6,7 @@ cannot act for an end that a handler's own transaction stored.
 
 from __future__ import annotations
 
-from tickwork.core.flow.admit import Passage
+from tickwork.core.flow.limits import Passage
 from tickwork.core.flow.stamp import breaker_name
 from tickwork.core.ids import JobId
 from tickwork.core.job import AttemptState, Claimed
