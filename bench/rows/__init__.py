@@ -34,6 +34,12 @@ ROWS = (
     ),
     Row(
         "limited-single",
+        "Drain, 1 at once of each of 1,000 keys",
+        "jobs/s",
+        limited.drain_beside_plain("noop_single", limited.in_turn),
+    ),
+    Row(
+        "limited-row",
         "Drain, 1 at once, the jobs of a key in a row",
         "jobs/s",
         limited.drain_beside_plain("noop_single", limited.in_a_row),
