@@ -279,7 +279,7 @@ PLANTS = (
     _bug("5 lease from the worker's clock", _lease_from_worker_clock, "S26"),
     _bug("6 lease not renewed", _lease_not_renewed, "WELL", "L1"),
     _bug("7 reaper does not look again", _reaper_without_recheck, "S4", plan=_SLOW_REAPERS),
-    _bug("8 a schedule moved whatever its version", _move_without_version, "TICK", "ERR"),
+    _bug("8 a schedule moved whatever its version", _move_without_version, "TICK", "ERR", "L1"),
     _bug("9 the next due counted from now", _due_from_now, "TICK"),
     _bug("16 priority ignored in a batch", _priority_ignored, "S13"),
     _bug("17 key released before the end", _key_released_early, "S9", "KEY"),

@@ -7,19 +7,19 @@ import pytest
 from tests.process.harness import Workers, gone, settled
 from tests.worker.fixtures import eventually
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
 
 
 def test_it_grows_while_jobs_wait_and_shrinks_when_it_is_calm(workers: Workers) -> None:
     worker = workers.start(slots=3, processes="1..3", calm_s=2.0)
     (first,) = worker.children()
-    jobs = [workers.job("work", n=n, seconds=2.0) for n in range(9)]
-    eventually(lambda: len(worker.children()) == 3, 15, "it has grown")
-    settled(jobs, within_s=30)
+    jobs = [workers.job("work", n=n, seconds=2.0) for n in range(12)]
+    eventually(lambda: len(worker.children()) == 3, 24, "it has grown")
+    settled(jobs, within_s=40)
     pids = {job.result()["pid"] for job in jobs}
     assert first in pids
     assert len(pids) == 3, "all of them worked"
-    assert [job.attempt for job in jobs] == [1] * 9
+    assert [job.attempt for job in jobs] == [1] * 12
     eventually(lambda: len(worker.children()) == 1, 20, "it has shrunk")
     said = worker.said()
     assert "slots      3 in 1 to 3 processes" in said
@@ -31,8 +31,8 @@ def test_it_grows_while_jobs_wait_and_shrinks_when_it_is_calm(workers: Workers) 
 def test_a_child_that_is_too_many_finishes_what_it_runs(workers: Workers) -> None:
     """Long jobs run when the calm begins: the idle children leave, and those with work stay until it has ended."""
     worker = workers.start(slots=6, processes="1..3", calm_s=1.0)
-    short = [workers.job("work", n=n, seconds=1.5) for n in range(18)]
-    eventually(lambda: len(worker.children()) == 3, 15, "it has grown")
+    short = [workers.job("work", n=n, seconds=2.0) for n in range(24)]
+    eventually(lambda: len(worker.children()) == 3, 24, "it has grown")
     long = [workers.job("work", n=100 + n, seconds=12.0) for n in range(2)]
     settled(short, within_s=40)
     for job in long:
@@ -40,7 +40,7 @@ def test_a_child_that_is_too_many_finishes_what_it_runs(workers: Workers) -> Non
     before = worker.children()
     eventually(lambda: "Shrinking" in worker.said(), 20, "it is calm")
     settled(long, within_s=30)
-    assert [(job.attempt, job.state) for job in [*short, *long]] == [(1, "succeeded")] * 20
+    assert [(job.attempt, job.state) for job in [*short, *long]] == [(1, "succeeded")] * 26
     eventually(lambda: len(worker.children()) == 1, 20, "it has shrunk")
     eventually(lambda: sum(gone(pid) for pid in before) >= 2, 10)
     worker.signal(signal.SIGTERM)

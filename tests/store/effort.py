@@ -15,8 +15,9 @@ import apsw
 import psycopg
 import pytest
 from psycopg import sql
+from psycopg.pq.abc import PGresult
 
-from tickwork.store.postgres.adapters import PLACE, Rows, Statement
+from tickwork.store.postgres.adapters import PLACE, Statement
 from tickwork.store.postgres.wire import Connection
 
 Verb = Callable[[], object]
@@ -72,7 +73,7 @@ class PostgresEffort:
 @contextmanager
 def _explaining(how: str, first: str = "SELECT") -> Iterator[list[Plan]]:
     plans: list[Plan] = []
-    execute, run = psycopg.Cursor.execute, Connection.run
+    execute, results = psycopg.Cursor.execute, Connection.results
 
     def explain(connection: psycopg.Connection[Any], text: str, values: dict[str, Any]) -> None:
         if _OURS.match(text):
@@ -85,14 +86,14 @@ def _explaining(how: str, first: str = "SELECT") -> Iterator[list[Plan]]:
             explain(self.connection, query.decode() if isinstance(query, bytes) else query, params)
         return execute(self, query, params, **options)
 
-    def explain_and_run(self: Connection, statements: Sequence[Statement]) -> list[Rows]:
+    def explain_and_run(self: Connection, statements: Sequence[Statement]) -> list[PGresult]:
         for statement in statements:
             explain(self, *statement)
-        return run(self, statements)
+        return results(self, statements)
 
     patch = pytest.MonkeyPatch()
     patch.setattr(psycopg.Cursor, "execute", explain_and_execute)
-    patch.setattr(Connection, "run", explain_and_run)
+    patch.setattr(Connection, "results", explain_and_run)
     try:
         yield plans
     finally:

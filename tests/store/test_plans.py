@@ -11,8 +11,10 @@ import pytest
 
 from tests.store.builders import HOUR, SECOND, a_job, abandoned, again, claim, failed, jobs, register, succeeded
 from tests.store.effort import PostgresEffort, SqliteEffort, Verb, effort_on, nodes
+from tickwork.core.flow.flow import Flow
+from tickwork.core.flow.limits import Slot, concurrency
 from tickwork.core.ids import JobId, WorkerId
-from tickwork.core.job import JobFilter, JobState
+from tickwork.core.job import JobFilter, JobState, NewJob
 from tickwork.core.schedule.interval import every
 from tickwork.core.schedule.spec import new_spec
 from tickwork.store.base import Finish, NewLog, OpenAttempt, Progress, Retention, Store
@@ -53,7 +55,21 @@ def fill(store: Store, clock: VirtualClock, size: int) -> Filled:
     keyed = [a_job(delay=HOUR * (number + 1), key=f"{size}-{number}") for number in range(size)]
     (first, *_) = store.insert_jobs(keyed)
     _schedule(store, clock, size)
+    _hold(store, worker, size)
     return Filled(store, clock, worker, dead, first, keyed[0].key or "")
+
+
+def limited(limit: str, key: str = "") -> NewJob:
+    return a_job(queue="limited", flow=Flow(slots=(Slot(limit, key, 1),)))
+
+
+def _hold(store: Store, worker: WorkerId, size: int) -> None:
+    """Jobs that a full limit holds, and behind them a few that could run under keys of their own."""
+    store.declare_limits({"full": concurrency(1), "keyed": concurrency(1)})
+    store.insert_jobs([limited("full") for _ in range(size)])
+    assert len(claim(store, PAGE, worker, queues=["limited"])) == 1
+    while any(one.name == "limited" and one.due for one in store.queues()):
+        claim(store, PAGE, worker, queues=["limited"])
 
 
 def _schedule(store: Store, clock: VirtualClock, size: int) -> None:
@@ -119,6 +135,21 @@ def take_back(on: Filled) -> None:
     assert len(on.store.reclaim_attempts([abandoned(one) for one in lost])) == PAGE
 
 
+def claim_beside_held(on: Filled) -> None:
+    on.store.insert_jobs([limited("keyed", str(number)) for number in range(PAGE)])
+    claimed = claim(on.store, PAGE, on.worker, queues=["limited"])
+    assert len(claimed) == PAGE
+    on.store.finish_attempts([succeeded(one) for one in claimed])
+
+
+def put_aside_and_go_on(on: Filled) -> None:
+    """One key is taken, others wait for it, and come one after the other."""
+    on.store.insert_jobs([limited("keyed", "same") for _ in range(3)])
+    for _ in range(3):
+        (one,) = claim(on.store, PAGE, on.worker, queues=["limited"])
+        on.store.finish_attempts([succeeded(one)])
+
+
 def prune(on: Filled) -> None:
     on.clock.advance(SECOND)
     assert on.store.prune(Retention(ended=timedelta(0), failed=FOR_EVER), PAGE) == PAGE
@@ -165,6 +196,8 @@ VERBS: dict[str, Callable[[Filled], object]] = {
     "insert with a taken key": lambda on: on.store.insert_jobs([a_job(key=on.first_key)]),
     "claim and finish": claim_and_finish,
     "exchange": exchange,
+    "claim beside held jobs": claim_beside_held,
+    "put aside and go on": put_aside_and_go_on,
     "claim, and nothing is due": lambda on: claim(on.store, PAGE, on.worker),
     "claim ahead": lambda on: claim(on.store, PAGE, on.worker, ahead=timedelta(milliseconds=250)),
     "due tasks": lambda on: on.store.due_tasks(["default"]),
@@ -276,8 +309,29 @@ def open_batch(store: Store, worker: WorkerId, n: int) -> list[OpenAttempt]:
     return store.open_attempts(worker)
 
 
+def keyed_jobs(n: int) -> list[NewJob]:
+    return [limited("many", f"{n}-{number}") for number in range(n)]
+
+
 # Each prepares, and gives what is measured.
 BATCHES: dict[str, Callable[[Store, WorkerId, int], Verb]] = {
+    "insert limited": lambda store, worker, n: lambda: store.insert_jobs(keyed_jobs(n)),
+    "claim limited": lambda store, worker, n: (
+        store.insert_jobs(keyed_jobs(n)),
+        lambda: claim(store, n, worker, queues=["limited"]),
+    )[1],
+    "finish limited": lambda store, worker, n: partial(
+        store.finish_attempts,
+        (
+            store.insert_jobs(keyed_jobs(n)),
+            [succeeded(one) for one in claim(store, n, worker, queues=["limited"])],
+        )[1],
+    ),
+    "put aside": lambda store, worker, n: (
+        store.declare_limits({"full": concurrency(1)}),
+        store.insert_jobs([limited("full") for _ in range(n)]),
+        lambda: claim(store, n, worker, queues=["limited"]),
+    )[2],
     "insert": lambda store, worker, n: lambda: store.insert_jobs(jobs(n)),
     "insert with keys": lambda store, worker, n: lambda: store.insert_jobs([a_job(key=a_job().id) for _ in range(n)]),
     "claim": lambda store, worker, n: (store.insert_jobs(jobs(n)), lambda: claim(store, n, worker))[1],
@@ -315,6 +369,7 @@ def test_a_batch_costs_in_proportion_whatever_statistics_say(
     """They are gathered at any moment: before the first job, or when a busy queue was just empty. Plans last longer."""
     prepare, effort = BATCHES[verb], PostgresEffort()
     worker = register(postgres, lease=FOR_EVER)
+    postgres.declare_limits({"many": concurrency(1)})
     if history:
         postgres.finish_attempts(finish_batch(postgres, worker, history)[: history - running])
     with psycopg.connect(postgres.url, autocommit=True) as connection:

@@ -37,7 +37,12 @@ def test_a_claim_reads_one_range_of_the_queue_in_its_order(store: SqliteStore) -
 @pytest.mark.parametrize(
     ("statement", "values", "table", "index"),
     [
-        ("next_due", {"places": PLACES, "after": 0}, "q", "PRIMARY KEY (queue=? AND priority=? AND run_at>?)"),
+        (
+            "next_due",
+            {"places": PLACES, "after": 0, "now": 1},
+            "q",
+            "PRIMARY KEY (queue=? AND priority=? AND run_at>?)",
+        ),
         ("leave_queue", ("default", 5, 0, ""), "tickwork_queue", "tickwork_queue_job"),
         ("leave_running", {"attempts": "{}"}, "tickwork_running", "PRIMARY KEY"),
         ("dequeue_expired", (0, 10), "tickwork_queue", "tickwork_queue_expiry"),

@@ -40,8 +40,15 @@ def test_each_statement_is_prepared_once(connection: Connection) -> None:
     assert count.fetchone() == (1,)
 
 
+def test_what_is_prepared_stays_prepared_whatever_psycopg_does(connection: Connection) -> None:
+    for _ in range(10):  # it would prepare, too, and let go of all of it at the rollback
+        with connection.transaction(force_rollback=True):
+            connection.execute("SELECT %s::integer", (1,))
+            assert connection.run([(DIVIDE, {"number": 1})]) == [[(1,)]]
+
+
 def test_behind_a_pooler_nothing_is_prepared(connection: Connection) -> None:
-    connection.prepare_threshold = None
+    connection.prepares = False
     assert connection.run([(DIVIDE, {"number": 1}), (DIVIDE, {"number": 1})]) == [[(1,)], [(1,)]]
     assert connection.execute("SELECT count(*) FROM pg_prepared_statements").fetchone() == (0,)
 

@@ -76,7 +76,10 @@ class FlowVerbs(Protocol):
         """Return all limits by name."""
 
     def put_gate(self, gate: Gate) -> None:
-        """Have a gate in force from now on. One of the same kind and selectors is replaced."""
+        """Have a gate in force from now on. One of the same kind and selectors is replaced.
+
+        A drop also ends what limits and other gates hold; what else waits is dropped when a claim comes to it.
+        """
 
     def lift_gates(self, selects: Mapping[str, str]) -> list[Gate]:
         """End the gates that select exactly this; return them. What they hold may start."""

@@ -22,15 +22,17 @@ import msgspec
 from tickwork.core.flow.ageing import aged_before_us
 from tickwork.core.flow.breaker import Breaker
 from tickwork.core.flow.flow import Flow, read_lane
-from tickwork.core.flow.gates import gate_for
+from tickwork.core.flow.gates import Gate, JobFacts, gate_for
 from tickwork.core.flow.limits import Passage
 from tickwork.core.flow.placement import Offer, needs_of, taken_of
 from tickwork.core.flow.turns import Tenant, take_turns
 from tickwork.core.ids import JobId
+from tickwork.store import codec
 from tickwork.store.flow import Reach
 from tickwork.store.judging import facts_of, judge
 from tickwork.store.rounds import Applicant, Asked, Ground, Head, Look, Wish
 
+PAGE = 1000
 OPEN_LIMIT = 256  # so many open turnstiles are looked at in a round
 ROUNDS = 10
 _FORESEEN = 2000
@@ -107,6 +109,38 @@ def play(ground: Ground, asked: Asked, turns: TurnKeeper, *, hurry: bool) -> Rou
     _took_turns(turns, started, look.weights)
     did = bool(started or dropped or verdict.parks or verdict.diverts or verdict.opens or verdict.emptied)
     return Round(started, dropped, did, next_us, verdict.full)
+
+
+Place = tuple[str, int, int, str]  # of a job in the queue: its lane, priority, run_at and id
+_FIRST: Place = (":", -1, 0, "00000000-0000-0000-0000-000000000000")
+
+
+class HeldPage(NamedTuple):
+    """Some held jobs with what gates look at, and the place of the last one; no place: there are no more."""
+
+    jobs: Sequence[tuple[JobId, JobFacts]]
+    last: Place | None
+
+    @classmethod
+    def of(cls, rows: Sequence[Any]) -> HeldPage:
+        """What `held_page` gave."""
+        jobs = []
+        for id, _, _, _, task, queue, collection, labels, text in rows:
+            flow = codec.decode_flow(text) or Flow()
+            facts = JobFacts(task, queue, flow.tenant, collection, codec.decode_labels(labels), flow.diverted)
+            jobs.append((JobId(id), facts))
+        return cls(jobs, (rows[-1][1], rows[-1][2], rows[-1][3], rows[-1][0]) if len(rows) == PAGE else None)
+
+
+def sweep(gate: Gate, read: Callable[[Place], HeldPage], drop: Callable[[Sequence[JobId]], None]) -> None:
+    """Drop what a gate drops of the jobs that something else holds: no claim looks at them all."""
+    last: Place | None = _FIRST
+    while last is not None:
+        page = read(last)
+        doomed = [job_id for job_id, facts in page.jobs if gate.matches(facts)]
+        if doomed:
+            drop(doomed)
+        last = page.last
 
 
 class Fate(NamedTuple):

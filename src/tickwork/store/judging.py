@@ -66,10 +66,10 @@ def _admit(
     room = _Room(asked, by_id, stiles, now_us)
     candidates = [Candidate(applicant.job_id, slots, applicant.run_at_us) for applicant, slots in wanting]
     admission = admit(candidates, turnstiles, now_us, room.takes)
-    counting = {name for name, turnstile in turnstiles.items() if isinstance(turnstile.bound, Concurrency)}
     for job_id in admission.admitted:
-        applicant, slots = by_id[job_id]
-        verdict.starts.append((applicant, tuple(slot for slot in slots if slot.passage in counting)))
+        applicant, _ = by_id[job_id]
+        # All are counted, also where there is no limit now: there may be one before the job ends.
+        verdict.starts.append((applicant, _once(applicant.flow.slots) if applicant.flow else ()))
     verdict.probes |= room.breakers.probes
     verdict.states |= {**admission.arrivals, **room.breakers.changed}
     for applicant, held in room.broken:
@@ -79,6 +79,14 @@ def _admit(
         _park(verdict, by_id[refusal.id][0], refusal.held_by, refusal.opens_at_us, stiles)
         if live.get(refusal.held_by):
             verdict.full[refusal.held_by] = live[refusal.held_by]
+
+
+def _once(slots: tuple[Slot, ...]) -> tuple[Slot, ...]:
+    """The slots with each turnstile once: a task and its queue may name the same limit."""
+    weights: dict[Passage, int] = {}
+    for slot in slots:
+        weights[slot.passage] = weights.get(slot.passage, 0) + slot.weight
+    return slots if len(weights) == len(slots) else tuple(Slot(*passage, w) for passage, w in weights.items())
 
 
 def _live_after(verdict: Verdict, stiles: Mapping[Passage, Stile]) -> dict[Passage, int]:

@@ -22,7 +22,7 @@ from tickwork.errors import LeaseLost
 from tickwork.store import codec, guarded
 from tickwork.store.codec import from_us, to_us
 from tickwork.store.flow import GateView, Hold, LimitView, Rule
-from tickwork.store.guarded import Fate, Played, Round, TurnKeeper
+from tickwork.store.guarded import Fate, HeldPage, Played, Round, TurnKeeper
 from tickwork.store.postgres import documents
 from tickwork.store.postgres.adapters import Rows, Statement
 from tickwork.store.postgres.documents import array, text_array
@@ -155,9 +155,6 @@ class PostgresGround:
         if verdict.starts:
             places = _places(one for one, _ in verdict.starts)
             wanted.append(("start_picked", {**places, "worker": self._worker, "now_us": str(self._now_us)}))
-        moved = [one for one, _ in [*verdict.parks, *verdict.diverts]]
-        if moved:
-            wanted.append(("leave_places", _places(moved)))
         holds = [(one, slot) for one, slots in verdict.starts for slot in slots]
         if holds:
             wanted.append(("take_holds", _holds(holds)))
@@ -165,7 +162,7 @@ class PostgresGround:
         parks = [*verdict.parks, *((one, values["lane"]) for one, values in diverts)]
         wanted += [("divert_job", values) for _, values in diverts]
         if parks:
-            wanted.append(("park_picked", _moves(parks)))
+            wanted.append(("park_picked", {**_places(one for one, _ in parks), **_moves(parks)}))
         wanted += _turnstiles(verdict)
         wanted += [("pass_on", {"name": name, "count": count}) for name, count in verdict.passed_on.items()]
         if wanted:
@@ -200,8 +197,7 @@ class PostgresFlow:
             if played.full:
                 self._open_emptier(played.full)
             if played.dropped:
-                values = {"ids": id_document(played.dropped), "state": "dropped", "error": "a gate dropped it"}
-                self._perform(lambda session: session.run("drop_jobs", **values))
+                self._drop(played.dropped)
             return played
 
         return claimed, guarded.play_rounds(play, asked)
@@ -262,7 +258,23 @@ class PostgresFlow:
             _open_bound(session, [gate_passage(gate).limit])  # it may hold for less long than it did
 
         self._perform(put, single=False)
+        if gate.kind == "drop":
+            guarded.sweep(gate, self._held_page, partial(self._drop_for, gate.name))
         self._notifier.call()
+
+    def _held_page(self, after: guarded.Place) -> HeldPage:
+        place = dict(zip(("lane", "priority", "run_at", "job_id"), after, strict=True))
+        rows = self._perform(lambda session: session.run("held_page", **place, limit=guarded.PAGE))
+        return HeldPage.of(rows)
+
+    def _drop_for(self, name: str, ids: Sequence[JobId]) -> None:
+        count = self._drop(ids)
+        self._perform(lambda session: session.run("pass_on", name=name, count=count))
+
+    def _drop(self, ids: Sequence[JobId]) -> int:
+        values = {"ids": id_document(ids), "state": "dropped", "error": "a gate dropped it"}
+        ((count,),) = self._perform(lambda session: session.run("drop_jobs", **values))
+        return int(count)
 
     def lift_gates(self, selects: Mapping[str, str]) -> list[Gate]:
         def lift(session: Session) -> list[Gate]:

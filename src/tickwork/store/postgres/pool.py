@@ -95,8 +95,11 @@ class Server:
                 f"{self.where} is PostgreSQL {connection.info.server_version // 10000}; Tickwork needs version 14 or "
                 f"newer. Nothing was touched."
             )
-        if behind_pooler(connection):
+        is_pooled = behind_pooler(connection)
+        connection.prepares = ours and not is_pooled
+        if ours or is_pooled:
             connection.prepare_threshold = None  # names of prepared statements collide behind an old PgBouncer
+        if is_pooled:
             self._note_pooler()
             return
         self.pooled = False

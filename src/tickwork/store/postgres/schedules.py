@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 import msgspec
-from psycopg.rows import dict_row
 
 from tickwork.core.ids import JobId
 from tickwork.core.schedule.calendar import Calendar
@@ -61,13 +60,9 @@ class PostgresSchedules:
         return self._schedule_views("schedules_after", after=after, limit=str(limit))
 
     def _schedule_views(self, which: str, **values: str) -> list[ScheduleView]:
-        sql = f"{self._sql['schedule_columns']} {self._sql[which]}".encode()
-
-        def read(session: Session) -> list[dict[str, Any]]:
-            with session.connection.cursor(row_factory=dict_row) as cursor:
-                return cursor.execute(sql, values).fetchall()
-
-        return [codec.schedule_view(row, utc) for row in self._perform(read)]
+        sql = f"{self._sql['schedule_columns']} {self._sql[which]}"
+        rows = self._perform(lambda session: session.connection.run_named(sql, values))
+        return [codec.schedule_view(row, utc) for row in rows]
 
     def delete_schedules(self, names: Sequence[str]) -> list[str]:
         given = documents.document(names)

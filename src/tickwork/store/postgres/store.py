@@ -19,7 +19,6 @@ from typing import Any, TypeVar
 
 import psycopg
 from psycopg.pq import TransactionStatus
-from psycopg.rows import dict_row
 
 from tickwork.clock import Clock, SystemClock
 from tickwork.core.flow.ageing import AGE, Ageing
@@ -217,13 +216,9 @@ class PostgresStore(PostgresSchedules, PostgresFlow):
         return self._views(end, {**values, "page": limit}, begins)
 
     def _views(self, where: str, values: dict[str, Any], begins: str = "from_jobs") -> list[JobView]:
-        sql = f"{self._sql['job_columns']} {self._sql[begins]} WHERE {where}".encode()
-
-        def read(session: Session) -> list[dict[str, Any]]:
-            with session.connection.cursor(row_factory=dict_row) as cursor:
-                return cursor.execute(sql, values).fetchall()
-
-        return [codec.job_view(row, utc) for row in self._perform(read)]
+        sql = f"{self._sql['job_columns']} {self._sql[begins]} WHERE {where}"
+        rows = self._perform(lambda session: session.connection.run_named(sql, values))
+        return [codec.job_view(row, utc) for row in rows]
 
     def find_key(self, key: str) -> JobId | None:
         rows = self._perform(lambda session: session.run("find_key", key=key))

@@ -21,24 +21,40 @@ from tickwork.store.postgres.adapters import PLACE, Rows, Statement, Values
 
 
 class Connection(psycopg.Connection[tuple[Any, ...]]):
-    """A connection to PostgreSQL that remembers what it has prepared."""
+    """A connection to PostgreSQL that remembers what it has prepared.
+
+    Where it `prepares`, psycopg must not (its prepare_threshold is None): at times it lets go of all that is prepared.
+    """
+
+    prepares = False
 
     def run(self, statements: Sequence[Statement]) -> list[Rows]:
         """Run statements in one round trip, and outside of any other transaction in one of their own.
 
         Each says itself of what type its values are.
         """
+        return [self._rows(result) for result in self.results(statements)]
+
+    def run_named(self, sql: str, values: Values) -> list[dict[str, Any]]:
+        """Run a statement whose rows have many columns, which are known by their names."""
+        (result,) = self.results([(sql, values)])
+        rows = self._rows(result)
+        names = [str((result.fname(number) or b"").decode()) for number in range(result.nfields)]
+        return [dict(zip(names, row, strict=True)) for row in rows]
+
+    def results(self, statements: Sequence[Statement]) -> list[PGresult]:
+        """What the server answers to statements, errors included."""
         ready = [(sql, _wired(sql, values), self._name(sql)) for sql, values in statements]
         if len(ready) == 1:
             self._send(*ready[0])
-            return [self._rows(self._answers()[-1])]
+            return self._answers()[-1:]
         self.pgconn.enter_pipeline_mode()
         for one in ready:
             self._send(*one)
         self.pgconn.pipeline_sync()
         results = self._answers(ExecStatus.PIPELINE_SYNC)
         self.pgconn.exit_pipeline_mode()
-        return [self._rows(result) for result in results]
+        return results
 
     def _send(self, sql: str, wired: list[bytes | None], name: bytes | None) -> None:
         if name is None:
@@ -49,7 +65,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     def _name(self, sql: str) -> bytes | None:
         """What a statement is prepared as; None behind a pooler, where the next one may run on another session."""
         name = self._names.get(sql)
-        if name is None and self.prepare_threshold is not None:
+        if name is None and self.prepares:
             name = b"tickwork_%d" % len(self._names)
             self.pgconn.send_prepare(name, _numbered(sql)[0])
             self._rows(self._answers()[-1])

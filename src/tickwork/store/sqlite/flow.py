@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -20,8 +21,9 @@ from tickwork.core.job import Claimed
 from tickwork.store import codec, guarded
 from tickwork.store.codec import from_us
 from tickwork.store.flow import GateView, Hold, LimitView, Rule
-from tickwork.store.guarded import Fate
+from tickwork.store.guarded import Fate, HeldPage
 from tickwork.store.rounds import Applicant, Head, Look, Stile, Verdict, Wish, gate_passage
+from tickwork.store.sqlite import moves
 from tickwork.store.sqlite.moves import Transaction, as_json, claimed_row, running_row
 
 _HOLDERS = 5
@@ -199,7 +201,19 @@ class SqliteFlow:
             # What one of the same name holds already is judged anew: it may be for less long.
             if transaction.run("opening", (named["name"],)):
                 transaction.run("open_bound", {"bound": passage.limit, "now": transaction.now})
+        if gate.kind == "drop":
+            guarded.sweep(gate, self._held_page, partial(self._drop_for, gate.name))
         self._wake()
+
+    def _held_page(self, after: guarded.Place) -> HeldPage:
+        place = dict(zip(("lane", "priority", "run_at", "job_id"), after, strict=True))
+        with self._read() as transaction:
+            return HeldPage.of(transaction.run("held_page", {**place, "limit": guarded.PAGE}))
+
+    def _drop_for(self, name: str, ids: Sequence[JobId]) -> None:
+        with self._write() as transaction:
+            count = sum(moves.drop(transaction, job_id) for job_id in ids)
+            transaction.run("pass_on", {"name": name, "count": count})
 
     def lift_gates(self, selects: Mapping[str, str]) -> list[Gate]:
         with self._write() as transaction:

@@ -292,10 +292,12 @@ def cancel(transaction: Transaction, job_id: JobId) -> bool:
     return bool(transaction.run("request_cancel", {"job_id": job_id, "now": transaction.now}))
 
 
-def drop(transaction: Transaction, job_id: JobId) -> None:
-    """End a job that a gate drops."""
-    for standing in transaction.run("dequeue", (job_id,)):
-        end_unstarted(transaction, job_id, JobState.DROPPED, standing, "a gate dropped it")
+def drop(transaction: Transaction, job_id: JobId) -> bool:
+    """End a job that a gate drops; False when it waits no more."""
+    standing = transaction.run("dequeue", (job_id,))
+    if standing:
+        end_unstarted(transaction, job_id, JobState.DROPPED, standing[0], "a gate dropped it")
+    return bool(standing)
 
 
 def end_unstarted(

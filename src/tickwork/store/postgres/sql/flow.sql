@@ -23,6 +23,19 @@ SELECT g.value FROM tickwork.gates g
 WHERE  (g.until_at IS NULL OR g.until_at > coalesce(%(now)s::timestamptz, clock_timestamp()))
 AND    (g.queue IS NULL OR g.queue = ANY (%(queues)s::text[]))
 
+-- :held_page
+-- Jobs that something holds, in the order of their lanes, from just after a place on.
+SELECT q.job_id::text, q.lane, q.priority, (extract(epoch FROM q.run_at) * 1000000)::bigint, q.task, j.queue, j.collection,
+       j.labels, j.flow
+FROM (
+    SELECT q.job_id, q.queue AS lane, q.priority, q.run_at, q.task FROM tickwork.queue q
+    WHERE  q.queue < ';' AND (q.queue, q.priority, q.run_at, q.job_id)
+           > (%(lane)s, %(priority)s::smallint, 'epoch'::timestamptz + %(run_at)s::bigint * interval '1 microsecond', %(job_id)s::uuid)
+    ORDER  BY q.queue, q.priority, q.run_at, q.job_id LIMIT %(limit)s::bigint
+) q
+CROSS  JOIN LATERAL (SELECT * FROM tickwork.jobs j WHERE j.id = q.job_id OFFSET 0) j
+ORDER  BY q.lane, q.priority, q.run_at, q.job_id
+
 -- :weights
 SELECT name, weight FROM tickwork.tenants
 
@@ -178,10 +191,9 @@ SELECT g.job_id, g.attempt + 1, %(worker)s, split_part(g.queue, chr(31), -1), g.
        g.expires_at
 FROM   gone g
 
--- :leave_places
-DELETE FROM tickwork.queue q WHERE q.ctid = ANY (%(places)s::text::tid[])
-
 -- :park_picked
+-- (`count(*) >= 0` is always true; it makes the entering wait for the leaving.)
+WITH gone AS (DELETE FROM tickwork.queue q WHERE q.ctid = ANY (%(places)s::text::tid[]) RETURNING 1)
 INSERT INTO tickwork.queue (job_id, queue, priority, run_at, task, attempt, failures, crashes, alone, keyed, expires_at)
 SELECT p.job_id, p.lane, p.priority, 'epoch'::timestamptz + p.run_at_us * interval '1 microsecond', p.task, p.attempt - 1,
        p.failures, p.crashes, p.alone, p.keyed, 'epoch'::timestamptz + p.expires_us * interval '1 microsecond'
@@ -190,6 +202,7 @@ FROM   unnest(%(ids)s::text::uuid[], %(attempts)s::text::integer[], %(lanes)s::t
               %(crashes)s::text::integer[], %(alone)s::text::boolean[], %(keyed)s::text::boolean[],
               %(expires_us)s::text::bigint[])
        AS p (job_id, attempt, lane, priority, task, run_at_us, failures, crashes, alone, keyed, expires_us)
+WHERE  (SELECT count(*) FROM gone) >= 0
 
 -- :take_holds
 INSERT INTO tickwork.holds (turnstile, job_id, attempt, weight)

@@ -47,7 +47,7 @@ coalesce(%(expires_at)s::timestamptz, due_at + %(expires_us)s::text::bigint * in
 -- :insert_missing_jobs
 -- As insert_jobs, for ids that may be there already. (Looking for each costs a tenth, ON CONFLICT half as much again.)
 -- include into_jobs
-WHERE  NOT EXISTS (SELECT FROM tickwork.jobs j WHERE j.id = a.id)
+WHERE  NOT EXISTS (SELECT FROM tickwork.jobs j WHERE j.id = a.id OFFSET 0)
 -- include into_queue
 
 -- :insert_guarded_jobs
@@ -63,7 +63,7 @@ WITH new AS (
     FROM   unnest(%(ids)s::text::uuid[], %(args)s::text::text[], %(keys)s::text::text[], %(lanes)s::text::text[],
                   %(flows)s::text::text[]) AS a (id, args, key, lane, flow) CROSS JOIN
     -- include due
-    WHERE  NOT EXISTS (SELECT FROM tickwork.jobs j WHERE j.id = a.id)
+    WHERE  NOT EXISTS (SELECT FROM tickwork.jobs j WHERE j.id = a.id OFFSET 0)
     RETURNING id, task, coalesce(lane, queue) AS queue, CASE WHEN starts_with(lane, queue || ':!') THEN 5 ELSE priority END AS priority,
               key, created_at, due_at, expires_at
 ),

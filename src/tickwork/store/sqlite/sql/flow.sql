@@ -11,6 +11,13 @@ SELECT EXISTS (SELECT 1 FROM tickwork_gates g WHERE (g.until_at IS NULL OR g.unt
 SELECT g.value FROM tickwork_gates g WHERE (g.until_at IS NULL OR g.until_at > :now)
 AND    (g.queue IS NULL OR g.queue IN (SELECT value FROM json_each(:queues)))
 
+-- :held_page
+-- Jobs that something holds, in the order of their lanes, from just after a place on.
+SELECT q.job_id, q.queue, q.priority, q.run_at, q.task, j.queue, j.collection, j.labels, j.flow
+FROM   tickwork_queue q CROSS JOIN tickwork_jobs j ON j.id = q.job_id
+WHERE  q.queue < ';' AND (q.queue, q.priority, q.run_at, q.job_id) > (:lane, :priority, :run_at, :job_id)
+ORDER  BY q.queue, q.priority, q.run_at, q.job_id LIMIT :limit
+
 -- :weights
 SELECT name, weight FROM tickwork_tenants
 
