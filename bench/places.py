@@ -67,6 +67,10 @@ class Database(ABC):
         """How many jobs stand in the queue."""
         return int(self.one(f"SELECT count(*) FROM {self.table('queue')}"))
 
+    def parked(self) -> int:
+        """How many jobs stand aside, in the lanes of what holds them."""
+        return int(self.one(f"SELECT count(*) FROM {self.table('queue')} WHERE queue LIKE ':%'"))
+
     def unsuccessful(self) -> int:
         return int(self.one(f"SELECT count(*) FROM {self.table('finished')} WHERE state <> 'succeeded'"))
 

@@ -6,10 +6,13 @@ import asyncio
 import os
 import time
 
-from tickwork import Tickwork, batch
+from tickwork import Tickwork, batch, concurrency
 
 WITNESS = "TICKWORK_BENCH_WITNESS"  # names the file to which `stamp` appends
 WITNESS_LINE = 33  # bytes: a number of 12 digits, an instant of 19, and what is between and after
+
+SHORT_S = 0.005
+FEW = 10  # jobs of a key at once, where there are some
 
 _witness = os.open(os.environ[WITNESS], os.O_WRONLY | os.O_APPEND) if WITNESS in os.environ else -1
 
@@ -31,6 +34,17 @@ def stamp(number: int) -> None:
     os.write(_witness, b"%012d %d\n" % (number, time.time_ns()))
 
 
+def stamp_limited(number: int, key: str) -> None:
+    """As `stamp`, under a limit of one for each key."""
+    stamp(number)
+
+
+def short(number: int) -> None:
+    """As `stamp`, and then take a slot for a moment, and no processor."""
+    stamp(number)
+    time.sleep(SHORT_S)
+
+
 async def sleeper(number: int, seconds: float) -> None:
     """Say when it began, and then only wait."""
     stamp(number)
@@ -40,8 +54,11 @@ async def sleeper(number: int, seconds: float) -> None:
 def make_app(url: str | None = None, *, upgrade: bool = False) -> Tickwork:
     """An app with these tasks. Without a URL it is that of TICKWORK_URL."""
     made = Tickwork(url, upgrade=upgrade)
-    for function in (noop, noop_async, stamp, sleeper):
+    for function in (noop, noop_async, stamp, sleeper, short):
         made.task(function)
+    made.task(name="noop_few", limits=[concurrency(FEW, key="number")])(noop)
+    made.task(name="noop_single", limits=[concurrency(1, key="number")])(noop)
+    made.task(limits=[concurrency(1, key="key")])(stamp_limited)
     made.task(batch=batch(max=100))(noop_batch)
     return made
 

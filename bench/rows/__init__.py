@@ -1,6 +1,6 @@
 """The rows of the table: what is measured, ours and raw. All with one configuration, the shipped defaults."""
 
-from bench.rows import drain, enqueue, presence, promptness, schedules
+from bench.rows import drain, enqueue, held, limited, presence, promptness, schedules, tenants
 from bench.rows.base import FULL, QUICK, Block, Measure, Row, Sample, Sizes, each_time_anew
 
 __all__ = ["FULL", "QUICK", "ROWS", "Block", "Measure", "Row", "Sample", "Sizes"]
@@ -27,6 +27,24 @@ ROWS = (
     Row("drain-batch", "Drain, batches of 100", "jobs/s", each_time_anew(drain.drain_of("noop_batch")), _raw_drain),
     Row("backlog", "Drain, many queued", "jobs/s", drain.backlog, drain.raw_backlog),
     Row(
+        "limited",
+        "Drain, 10 at once of each of 1,000 keys",
+        "jobs/s",
+        limited.drain_beside_plain("noop_few", limited.in_turn),
+    ),
+    Row(
+        "limited-single",
+        "Drain, 1 at once of each of 1,000 keys",
+        "jobs/s",
+        limited.drain_beside_plain("noop_single", limited.in_turn),
+    ),
+    Row(
+        "limited-row",
+        "Drain, 1 at once, the jobs of a key in a row",
+        "jobs/s",
+        limited.drain_beside_plain("noop_single", limited.in_a_row),
+    ),
+    Row(
         "latency",
         "Start latency, idle",
         "ms",
@@ -43,6 +61,9 @@ ROWS = (
         raw_once=True,
     ),
     Row("steady", "Start latency, steady load", "ms", each_time_anew(promptness.steady)),
+    Row("held-limit", "Start latency, many held by a limit", "ms", held.behind(held.by_limit)),
+    Row("held-gate", "Start latency, many held by a gate", "ms", held.behind(held.by_gate)),
+    Row("tenants", "Start latency beside a large tenant", "ms", each_time_anew(tenants.beside_large)),
     Row("cold", "Cold start to the first job done", "s", each_time_anew(presence.cold_start)),
     Row("idle", "Idle worker", "MB, %", each_time_anew(presence.idle)),
     Row("herd", "Many schedules due in the same second", "s", each_time_anew(schedules.herd)),

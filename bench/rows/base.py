@@ -6,10 +6,10 @@ set up and is not used up by a measurement (a million queued jobs) is set up onc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from bench import witness
 from bench.places import Database, Place
@@ -19,6 +19,7 @@ from bench.raw.sqlite import RawSqlite
 from bench.tasks import make_app
 from bench.worker import WorkerProcess, running_worker, wait_until
 from tickwork import Tickwork
+from tickwork.task import Enqueues
 
 LOOK_S = 0.1  # how often completions are counted; seldom enough not to be felt
 START_LIMIT_S = 30.0
@@ -47,6 +48,12 @@ class Sizes:
     idle_s: float = 20.0  # while it is looked at
     schedules: int = 10_000
     ticks: int = 100
+    limited_keys: int = 1_000
+    held: tuple[int, ...] = (0, 10_000, 100_000)
+    claims: int = 50  # that are timed
+    tenant_jobs: int = 100_000
+    tenant_s: float = 10.0
+    tenant_per_s: float = 20.0
 
 
 FULL = Sizes()
@@ -64,6 +71,10 @@ QUICK = Sizes(
     idle_s=5.0,
     schedules=1_000,
     ticks=20,
+    held=(0, 1_000, 10_000),
+    claims=10,
+    tenant_jobs=10_000,
+    tenant_s=3.0,
 )
 
 
@@ -134,11 +145,14 @@ def warm_up(app: Tickwork, database: Database, worker: WorkerProcess) -> None:
 
 def fill(app: Tickwork, task: str, count: int, batch: int, first: int = 0) -> list[str]:
     """Enqueue jobs in batches, numbered from `first` on; return their ids."""
-    enqueue_many = app.tasks[task].enqueue_many
+    return fill_with(app.tasks[task], [(number,) for number in range(first, first + count)], batch)
+
+
+def fill_with(task: Enqueues[..., Any], rows: Sequence[tuple[Any, ...]], batch: int) -> list[str]:
+    """Enqueue jobs with these arguments in batches; return their ids."""
     ids: list[str] = []
-    for start in range(first, first + count, batch):
-        stop = min(start + batch, first + count)
-        ids += [job.id for job in enqueue_many([(number,) for number in range(start, stop)])]
+    for start in range(0, len(rows), batch):
+        ids += [job.id for job in task.enqueue_many(rows[start : start + batch])]
     return ids
 
 

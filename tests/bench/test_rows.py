@@ -13,10 +13,26 @@ from bench.feeder import feeding
 from bench.places import SqlitePlace
 from bench.rows import ROWS, Row, Sizes
 from bench.rows.base import opened
+from bench.rows.limited import in_a_row, in_turn
 from bench.worker import BenchFailed
 
 TINY = Sizes(
-    steady_per_s=200, steady_batch=10, steady_s=0.5, rest_s=0.1, idle_s=0.3, schedules=20, ticks=5, timers_s=0.5
+    drain=100,
+    batch=10,
+    latency_s=0.5,
+    steady_per_s=200,
+    steady_batch=10,
+    steady_s=0.5,
+    rest_s=0.1,
+    idle_s=0.3,
+    schedules=20,
+    ticks=5,
+    timers_s=0.5,
+    limited_keys=10,
+    held=(0, 30),
+    claims=2,
+    tenant_jobs=4_000,
+    tenant_s=0.5,
 )
 
 
@@ -28,6 +44,11 @@ def row_of(name: str) -> Row:
     ("name", "figures"),
     [
         ("steady", ["p50", "p95", "p99", "per_s"]),
+        ("limited", ["per_s", "plain_ratio"]),
+        ("limited-row", ["per_s", "plain_ratio"]),
+        ("held-limit", ["p50", "p95", "p99", "claim_ms", "claim_growth_ratio"]),
+        ("held-gate", ["p50", "p95", "p99", "claim_ms", "claim_growth_ratio"]),
+        ("tenants", ["p50", "p95", "p99", "moved_ratio"]),
         ("cold", ["first_done_s"]),
         ("idle", ["pss_mb", "cpu_percent"]),
         ("herd", ["last_done_s", "p50", "p95", "p99"]),
@@ -43,6 +64,13 @@ def test_a_row_without_a_raw_side_is_measured(name: str, figures: list[str], tmp
     assert row.raw is None
     assert list(sample.figures) == figures
     assert all(value > 0 for figure, value in sample.figures.items() if figure != "cpu_percent")
+
+
+def test_jobs_of_a_key_come_in_turn_or_in_a_row() -> None:
+    sizes = Sizes(drain=6, limited_keys=3)
+
+    assert [in_turn(number, sizes) for number in range(6)] == [0, 1, 2, 0, 1, 2]
+    assert [in_a_row(number, sizes) for number in range(6)] == [0, 0, 1, 1, 2, 2]
 
 
 def test_memory_and_processor_time_are_those_of_a_process_and_all_that_it_started() -> None:

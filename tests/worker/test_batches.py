@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import timedelta
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -138,6 +139,36 @@ def test_batches_and_other_jobs_do_not_starve_each_other(app: Tickwork) -> None:
     assert order.index("many") < 1000, "others were not done before the first batch"
     assert order.index("single") < 20
     assert order.count("many") == 20
+
+
+def test_looking_for_batches_that_are_not_there_takes_a_small_part_of_the_time(
+    app: Tickwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[float] = []
+
+    @app.task(batch=batch(max=5))
+    def many(numbers: list[int]) -> None: ...
+
+    @app.task
+    def single(number: int) -> None: ...
+
+    exchange = app.store.exchange
+
+    def over_a_long_queue(*asked: Any) -> Any:
+        answer = exchange(*asked)
+        if tuple(asked[4]) == ("many",):
+            looks.append(time.monotonic())
+            time.sleep(0.05)
+        return answer
+
+    monkeypatch.setattr(app.store, "exchange", over_a_long_queue)
+    jobs = [single.enqueue(n) for n in range(300)]
+    with app.worker(concurrency=1):
+        results(jobs)
+        in_vain = list(looks)
+        assert results(many.enqueue_many(rows(5))) == [None] * 5
+    assert in_vain, "it was looked for"
+    assert all(later - earlier > 0.3 for earlier, later in pairwise(in_vain))
 
 
 # -- an outcome for each

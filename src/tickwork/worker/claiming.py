@@ -26,6 +26,7 @@ from tickwork.worker.retries import Retries
 
 _log = logging.getLogger("tickwork.worker")
 BATCH_CLAIM = 1000  # one claim for batches brings at most so many
+SCARCE_SHARE = 10  # what was not found among jobs of others is looked for in at most this part of the time
 UNSURE_LOOK_S = 1.0  # how often to look for what a claim took that was not answered
 UNKNOWN_LOOK_S = 5.0  # how often to look for jobs that nobody here can run
 UNKNOWN_SHARE = 50  # or less often, where that takes more than this part of the time
@@ -64,6 +65,7 @@ class Claiming:
         self._clock = clock
         self._rng = rng
         self._batches_first = False
+        self._scarce_until = dict.fromkeys((task.name for task in tasks), 0.0)
         self._unknown_at = 0.0
         self._unknown: set[str] = set()
         self._next_due: float | None = None
@@ -119,16 +121,28 @@ class Claiming:
         """Claim for batches: a call takes one slot, so as many jobs as fill the free ones."""
         took, dues = 0, []
         for task in self._held.batches.in_turn():
+            if now < self._scarce_until[task]:
+                self._look_again = min(self._scarce_until[task], self._look_again or inf)
+                continue
             batches, free = self._held.batches, self.free
             room, slots = batches.room(task, max(free, min(1, free + ahead))), batches.room(task, max(0, free))
             more = part = 1
             while room > 0 and more == part:  # all that a batch can have is claimed before it is formed
                 part = min(room, BATCH_CLAIM)
-                more, due = self._claim_of((task,), part, max(0, slots), now)
+                more, due = self._claim_scarce(task, part, max(0, slots), now)
                 took, room, slots = took + more, room - part, slots - part
                 dues.append(due)
             self._start_batches(self._clock.monotonic(), hurry=False)
         return took, min((due for due in dues if due is not None), default=None)
+
+    def _claim_scarce(self, task: str, room: int, slots: int, now: float) -> tuple[int, float | None]:
+        """Claim jobs of one task. The store walks over all others that are due, so it is not asked in vain often."""
+        before, began = len(self._held), self._clock.monotonic()
+        found = self._claim_of((task,), room, slots, now)
+        if len(self._held) == before:
+            ended = self._clock.monotonic()
+            self._scarce_until[task] = ended + (ended - began) * SCARCE_SHARE
+        return found
 
     def _claim_of(self, tasks: Sequence[str], room: int, slots: int, now: float) -> tuple[int, float | None]:
         """Claim up to `room` jobs, and up to `slots` of those that limits or needs hold: these are not taken ahead."""

@@ -1,0 +1,50 @@
+"""A tenant with a steady trickle of short jobs, beside one that has very many of them in the same queue.
+
+What is compared is start latency on one worker with shipped defaults: alone, where slots are always free; and with the
+large tenant, which wants every slot all the time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from bench.feeder import paced
+from bench.places import Database
+from bench.rows.base import LOOK_S, START_LIMIT_S, Sample, Sizes, fill_with, serving
+from bench.rows.promptness import promptness
+from bench.stats import percentiles
+from bench.worker import BenchFailed, WorkerProcess, wait_until
+from tickwork import Tickwork
+
+Seen = Callable[[], dict[int, int]]
+
+_LARGE_FROM = 1_000_000  # its jobs have numbers from here on
+
+
+def beside_large(database: Database, sizes: Sizes) -> Sample:
+    """Measure the small tenant alone, and then beside the large one, whose jobs last for longer than it is measured."""
+    with serving(database) as (app, seen, worker):
+        alone = _waits_ms(app, seen, worker, sizes, 0)
+        rows = [(_LARGE_FROM + number,) for number in range(sizes.tenant_jobs)]
+        fill_with(app.tasks["short"].options(tenant="large"), rows, sizes.batch)
+        before, began = database.finished(), time.monotonic()
+        beside = _waits_ms(app, seen, worker, sizes, _LARGE_FROM // 2)
+        done, took = database.finished() - before, time.monotonic() - began
+        if not database.queued():
+            raise BenchFailed("The large tenant had no more jobs before the end.")
+    sample = promptness(beside)
+    quiet = {f"alone_{name}_ms": value for name, value in percentiles(alone).items()}
+    moved = {"moved_ratio": sample.figures["p95"] / quiet["alone_p95_ms"]}
+    return Sample({**sample.figures, **moved}, {**sample.extra, **quiet, "all_per_s": done / took})
+
+
+def _waits_ms(app: Tickwork, seen: Seen, worker: WorkerProcess, sizes: Sizes, first: int) -> list[float]:
+    """How long each job of the small tenant waited for its start, numbered from `first` on."""
+    small, sent = app.tasks["short"].options(tenant="small"), {}
+    for step in paced(sizes.tenant_s, sizes.tenant_per_s):
+        sent[first + step] = time.time_ns()
+        small.enqueue(first + step)
+    wait_until(lambda: sent.keys() <= seen().keys(), "all jobs started", START_LIMIT_S, worker, LOOK_S)
+    started = seen()
+    return [(started[number] - at) / 1e6 for number, at in sent.items()]
