@@ -52,7 +52,7 @@ def judge(ground: Ground, look: Look, asked: Asked, applicants: Sequence[Applica
             _park(verdict, applicant, gate_passage(gate), gate.until_us, stiles)
     for applicant in aside:
         _mark(verdict, applicant, None, stiles)
-    _admit(verdict, look.now_us, asked, _fitting(wanting, asked.reach), stiles)
+    _admit(verdict, ground.now_us, asked, _fitting(wanting, asked.reach), stiles)
     _close_empty(verdict, picked, stiles)
     return verdict, dropped
 

@@ -121,7 +121,10 @@ State = int | BreakerState | tuple[int, JobId]
 
 
 class Ground(Protocol):
-    """What a round needs of a store, inside one transaction."""
+    """What a round needs of a store, inside one transaction. `now_us` is read anew once locks were waited for."""
+
+    @property
+    def now_us(self) -> int: ...
 
     def look(self) -> Look: ...
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
 
@@ -43,14 +44,21 @@ class PostgresGround:
     """A round of a guarded claim, inside a transaction."""
 
     def __init__(
-        self, session: Session, sql: Mapping[str, str], worker: WorkerId, queues: Sequence[str], tasks: Sequence[str]
+        self,
+        session: Session,
+        sql: Mapping[str, str],
+        worker: WorkerId,
+        queues: Sequence[str],
+        tasks: Sequence[str],
+        read_now: Callable[[], datetime | None],
     ) -> None:
         self._session = session
         self._sql = sql
+        self._read_now = read_now
         self._worker = worker
         self._queues = list(queues)
         self._tasks = text_array(tasks)
-        self._now_us = 0
+        self.now_us = 0
         self.claimed: list[Claimed] = []
 
     def _together(self, *wanted: tuple[str, dict[str, Any]]) -> list[Rows]:
@@ -77,12 +85,12 @@ class PostgresGround:
         )
         if not held:
             raise LeaseLost(f"worker {self._worker} has no lease any more; it must register anew before it claims.")
-        self._now_us = held[0][0]
+        self.now_us = held[0][0]
         standing = [Head(*head) for head in heads]
         ours = [one for one in lanes if read_lane(one[0]).queue in self._queues]
         standing += [Head(lane, priority, run_us, codec.decode_rule(rule)) for lane, priority, run_us, rule in ours]
         return Look(
-            self._now_us,
+            self.now_us,
             [GATES.decode(value.encode()) for (value,) in gates],
             dict(weights),
             standing,
@@ -113,9 +121,10 @@ class PostgresGround:
         limits = text_array(sorted({passage.limit for passage in names.values() if passage not in gates}))
         given = {"names": text_array(names), "limits": limits}
         held = {turnstile_name(passage): count + 1 for passage, count in picked.items()}
-        _, live_gates, rules, states, live, waiting = self._together(
+        _, live_gates, ((self.now_us,),), rules, states, live, waiting = self._together(
             ("lock_limits", {"limits": limits}),
             ("lock_gates", {"gates": text_array([gate.name for gate in gates.values()])}),
+            ("now_us", {"now": self._read_now()}),
             ("rules", given),
             ("states", given),
             ("live_weights", given),
@@ -154,7 +163,7 @@ class PostgresGround:
         wanted: list[tuple[str, dict[str, Any]]] = []
         if verdict.starts:
             places = _places(one for one, _ in verdict.starts)
-            wanted.append(("start_picked", {**places, "worker": self._worker, "now_us": str(self._now_us)}))
+            wanted.append(("start_picked", {**places, "worker": self._worker, "now_us": str(self.now_us)}))
         holds = [(one, slot) for one, slots in verdict.starts for slot in slots]
         if holds:
             wanted.append(("take_holds", _holds(holds)))
@@ -167,7 +176,7 @@ class PostgresGround:
         wanted += [("pass_on", {"name": name, "count": count}) for name, count in verdict.passed_on.items()]
         if wanted:
             self._together(*wanted)
-        self.claimed += [_claimed(one, self._now_us, one.job_id in verdict.probes) for one, _ in verdict.starts]
+        self.claimed += [_claimed(one, self.now_us, one.job_id in verdict.probes) for one, _ in verdict.starts]
 
 
 class PostgresFlow:
@@ -176,6 +185,9 @@ class PostgresFlow:
     _sql: dict[str, str]
     _notifier: Notifier
     _turns: dict[WorkerId, TurnKeeper]
+
+    def _now(self) -> datetime | None:
+        raise NotImplementedError
 
     def _perform(self, work: Callable[[Session], T], *, pool: Pool | None = None, single: bool = True) -> T:
         raise NotImplementedError
@@ -189,10 +201,15 @@ class PostgresFlow:
 
         def play(asked: Asked, hurry: bool) -> Round:
             def play_inside(session: Session) -> tuple[Round, list[Claimed]]:
-                ground = PostgresGround(session, self._sql, worker, asked.queues, tasks)
+                ground = PostgresGround(session, self._sql, worker, asked.queues, tasks, self._now)
                 return guarded.play(ground, asked, turns, hurry=hurry), ground.claimed
 
-            played, taken = self._perform(play_inside, single=False)
+            try:
+                played, taken = self._perform(play_inside, single=False)
+            except LeaseLost:
+                if claimed:
+                    return Round()  # what it has claimed so far is its own, as long as nobody has reclaimed it
+                raise
             claimed.extend(taken)
             if played.full:
                 self._open_emptier(played.full)
@@ -340,7 +357,7 @@ class PostgresFlow:
         standing = session.run("standing")
         tasks = sorted({task for task, _ in standing})
         queues = sorted({queue for _, queue in standing} | {gate.to for gate in gates if gate.to is not None})
-        ground = PostgresGround(session, _reading(self._sql), WorkerId(""), queues, tasks)
+        ground = PostgresGround(session, _reading(self._sql), WorkerId(""), queues, tasks, self._now)
         return guarded.foresee(ground, queues, job_id, held_by)
 
     # -- breakers

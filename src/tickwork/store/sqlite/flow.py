@@ -46,6 +46,10 @@ class SqliteGround:
         self._tasks = as_json(list(tasks))
         self.claimed: list[Claimed] = []
 
+    @property
+    def now_us(self) -> int:
+        return self._transaction.now
+
     def look(self) -> Look:
         transaction, now = self._transaction, self._transaction.now
         gates = transaction.run("gates_in_force", {"now": now, "queues": as_json(self._queues)})
