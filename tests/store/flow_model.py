@@ -146,9 +146,11 @@ class Model:
 
     def holds(self, job: Job) -> Iterator[str]:
         """What holds a job that is due. One that is to be dropped is in the way, too, while something holds it."""
-        for gate in self.gates.values():
-            if gate.matches(job, self.now) and (gate.pace is None or gate.pace.may_hold(1, self.now)):
-                yield gate.kind
+        gate = self.gate_for(job)
+        if gate is not None and gate.kind == "pause":
+            yield "a pause"
+        if gate is not None and gate.pace is not None and gate.pace.may_hold(1, self.now):
+            yield "a slow gate"
         for key, weight in job.weights.items():
             limit, _ = key
             if limit in self.capacity and self._is_full(key, job, weight):

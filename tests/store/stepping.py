@@ -4,7 +4,8 @@ A verb may take several transactions, and what happens between two of them matte
 """
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import psycopg
@@ -20,6 +21,15 @@ class SteppedStore(PostgresStore):
     """A store that asks before each round trip. Its own pause is set while a verb is stepped."""
 
     pause: Callable[[int], None] = staticmethod(lambda pid: None)
+
+    @cached_property
+    def observer(self) -> psycopg.Connection[Any]:
+        """Sees what the others wait for."""
+        return psycopg.connect(self.url, autocommit=True)
+
+    def close(self) -> None:
+        super().close()
+        self.observer.close()
 
     def _once(self, connection: Any, work: Callable[[Session], Any], again: bool, *, single: bool) -> Any:
         pause, pid = self.pause, connection.info.backend_pid
@@ -77,15 +87,16 @@ class Stepper:
             self._permits -= 1
             self._is_waiting = False
 
-    def step(self) -> None:
-        """Have it do one round trip, unless it waits for a lock or is done."""
+    def step(self) -> bool:
+        """Have it do one round trip; False: it waits for a lock, or is done."""
         with self._changed:
             if not self._is_waiting or self.is_done:
-                return
+                return False
             self._permits += 1
             self._is_waiting = False
             self._changed.notify_all()
         self._settle()
+        return True
 
     def _settle(self) -> None:
         """Wait until it asks again, is done, or waits for a lock."""
@@ -100,8 +111,7 @@ class Stepper:
         if self._pid is None or self._is_waiting or self.is_done:
             return False
         query = "SELECT wait_event_type FROM pg_stat_activity WHERE pid = %s"
-        with psycopg.connect(self._store.url, autocommit=True) as observer:
-            return observer.execute(query, (self._pid,)).fetchone() == ("Lock",)
+        return self._store.observer.execute(query, (self._pid,)).fetchone() == ("Lock",)
 
     def finish(self) -> None:
         """Have it go on to its end."""
@@ -114,24 +124,11 @@ class Stepper:
         assert self.is_done, "it hangs"
 
 
-def meet(one: Stepper, other: Stepper, first: int, second: int) -> bool:
-    """Have one do so many steps, then the other so many, then both go on; True: there were so many steps to do."""
-    for _ in range(first):
-        one.step()
-    was_short = one.is_done and first > 0
-    for _ in range(second):
-        other.step()
-    was_short |= other.is_done and second > 0
+def meet(one: Stepper, other: Stepper, first: int, second: int) -> tuple[bool, bool]:
+    """Have one do so many steps, then the other so many, then both go on; whether each could do that many."""
+    did = all([one.step() for _ in range(first)]), all([other.step() for _ in range(second)])
     for stepper in (one, other):
         stepper.finish()
     for stepper in (one, other):
         stepper.join()
-    return not was_short
-
-
-def meetings(steps: int) -> Iterator[tuple[int, int, bool]]:
-    """How far each of two gets before the other goes on, and which of them is first."""
-    for first in range(steps):
-        for second in range(steps):
-            yield first, second, True
-            yield first, second, False
+    return did

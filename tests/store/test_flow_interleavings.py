@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.store.builders import HOUR, MINUTE, a_job, again, insert_one, reap, register, succeeded
-from tests.store.stepping import SteppedStore, Stepper, meet, meetings
+from tests.store.stepping import SteppedStore, Stepper, meet
 from tests.store.test_flow import gate, ids, in_order, limited, take
 from tests.store.test_postgres_interleavings import wipe
 from tickwork.core.flow.flow import Flow
@@ -27,6 +27,7 @@ from tickwork.testing import VirtualClock
 
 MOST_STEPS = 8
 Verb = Callable[[PostgresStore], Any]
+Make = Callable[[], tuple[Verb, Verb, Callable[[Any, Any], None]]]
 
 
 @pytest.fixture
@@ -45,27 +46,35 @@ def opens(postgres: PostgresStore, clock: VirtualClock) -> Iterator[Callable[[],
 
 
 @pytest.fixture
-def every_meeting(
-    postgres: PostgresStore, opens: Callable[[], SteppedStore]
-) -> Callable[[Callable[[], tuple[Verb, Verb, Callable[[Any, Any], None]]]], None]:
+def every_meeting(postgres: PostgresStore, opens: Callable[[], SteppedStore]) -> Callable[[Make], None]:
     """Run what `make` makes in every way in which the two can meet, each time on an empty store."""
 
-    def run(make: Callable[[], tuple[Verb, Verb, Callable[[Any, Any], None]]]) -> None:
-        stores = opens(), opens()
-        seen = 0
-        for first, second, in_turn in meetings(MOST_STEPS):
-            wipe(postgres)
-            one, other, check = make()
-            steppers = Stepper(stores[0], one), Stepper(stores[1], other)
-            seen += meet(*(steppers if in_turn else steppers[::-1]), first, second)
-            answers = [stepper.answer for stepper in steppers]
-            try:
-                assert not any(isinstance(answer, Exception) for answer in answers)
-                check(*answers)
-            except AssertionError as error:
-                order = ["one", "other"] if in_turn else ["other", "one"]
-                raise AssertionError(f"{first} steps of {order[0]}, {second} of {order[1]}: {answers}") from error
-        assert seen > MOST_STEPS, "they met at many points"
+    stores = opens(), opens()
+
+    def meet_once(make: Make, first: int, second: int, *, in_turn: bool) -> tuple[bool, bool]:
+        wipe(postgres)
+        one, other, check = make()
+        steppers = Stepper(stores[0], one), Stepper(stores[1], other)
+        more = meet(*(steppers if in_turn else steppers[::-1]), first, second)
+        answers = [stepper.answer for stepper in steppers]
+        try:
+            assert not any(isinstance(answer, Exception) for answer in answers)
+            check(*answers)
+        except AssertionError as error:
+            order = ["one", "other"] if in_turn else ["other", "one"]
+            raise AssertionError(f"{first} steps of {order[0]}, {second} of {order[1]}: {answers}") from error
+        return more
+
+    def run(make: Make) -> None:
+        for in_turn in (True, False):
+            first, more = 0, True
+            while more:
+                second, rest = 0, True
+                while rest:
+                    more, rest = meet_once(make, first, second, in_turn=in_turn)
+                    second += 1
+                first += 1
+            assert first > 1, "they met at more than one point"
 
     return run
 
