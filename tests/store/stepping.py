@@ -126,7 +126,8 @@ class Stepper:
 
 def meet(one: Stepper, other: Stepper, first: int, second: int) -> tuple[bool, bool]:
     """Have one do so many steps, then the other so many, then both go on; whether each could do that many."""
-    did = all([one.step() for _ in range(first)]), all([other.step() for _ in range(second)])
+    steps = [[stepper.step() for _ in range(count)] for stepper, count in ((one, first), (other, second))]
+    did = all(steps[0]), all(steps[1])
     for stepper in (one, other):
         stepper.finish()
     for stepper in (one, other):

@@ -83,6 +83,8 @@ def _admit(
 
 def _once(slots: tuple[Slot, ...]) -> tuple[Slot, ...]:
     """The slots with each turnstile once: a task and its queue may name the same limit."""
+    if len(slots) < 2:
+        return slots
     weights: dict[Passage, int] = {}
     for slot in slots:
         weights[slot.passage] = weights.get(slot.passage, 0) + slot.weight
@@ -168,6 +170,8 @@ class _Breakers:
 
     def start(self, job_id: JobId, slots: Sequence[Slot]) -> None:
         """Let a job through, as none of them holds it. Through a half-open one goes a single probe."""
+        if not self._rules:
+            return
         for passage in self._on_the_way(slots):
             state = start_breaker(self._rules[passage], self._states[passage], job_id, self._now_us)
             if state is not None and state is not self._states[passage]:

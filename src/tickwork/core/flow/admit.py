@@ -163,8 +163,11 @@ class _Keeper:
 _Wanted = list[tuple[_Keeper, int]]
 
 
-def _wanted(slots: Iterable[Slot], keepers: Mapping[Passage, _Keeper]) -> _Wanted:
+def _wanted(slots: Sequence[Slot], keepers: Mapping[Passage, _Keeper]) -> _Wanted:
     """Return each turnstile on the way once, with all that is wanted of it."""
+    if len(slots) == 1:
+        keeper = keepers.get(slots[0].passage)
+        return [] if keeper is None else [(keeper, slots[0].weight)]
     weights: dict[Passage, int] = {}
     for slot in slots:
         weights[slot.passage] = weights.get(slot.passage, 0) + slot.weight

@@ -29,9 +29,14 @@ WHERE  t.open_at <= :now ORDER BY t.open_at LIMIT :limit
 SELECT min(open_at) FROM tickwork_turnstiles WHERE open_at > ?
 
 -- :next_head
--- The first job of the next priority or lane, in the order of lanes.
-SELECT queue, priority, run_at, job_id FROM tickwork_queue
-WHERE  (queue, priority) > (:lane, :priority) AND queue < :until ORDER BY queue, priority, run_at, job_id LIMIT 1
+-- The first job of the next priority or lane, in the order of lanes. A comparison of both at once would walk over all jobs
+-- of the place that was last.
+SELECT * FROM (SELECT queue, priority, run_at, job_id FROM tickwork_queue WHERE queue = :lane AND priority > :priority
+               ORDER BY queue, priority, run_at, job_id LIMIT 1)
+UNION ALL
+SELECT * FROM (SELECT queue, priority, run_at, job_id FROM tickwork_queue WHERE queue > :lane AND queue < :until
+               ORDER BY queue, priority, run_at, job_id LIMIT 1)
+LIMIT  1
 
 -- :pick_place
 SELECT q.job_id, q.attempt + 1, q.task, q.queue, q.priority, j.args, j.policy, q.run_at, q.failures, q.crashes, q.alone, j.tick,
