@@ -171,10 +171,13 @@ def test_a_job_waits_for_all_of_its_limits_and_holds_none_meanwhile(store: Store
     assert Counter(slot.limit for one in taken if one.flow for slot in one.flow.slots) == {"one": 1, "two": 2}
 
 
-def test_a_limit_that_stays_half_empty_lets_a_worker_take_ahead(store: Store) -> None:
-    store.declare_limits({"two": concurrency(10)})
-    store.insert_jobs([limited() for _ in range(10)])
-    assert len(take(store, register(store), 20, reach=Reach(0))) == 5
+@pytest.mark.parametrize(("most", "keys", "taken"), [(10, "aaaaaaaaaa", 5), (1, "aabb", 2)])
+def test_a_key_that_stays_half_empty_or_was_empty_lets_a_worker_take_ahead(
+    store: Store, most: int, keys: str, taken: int
+) -> None:
+    store.declare_limits({"two": concurrency(most)})
+    store.insert_jobs([limited(key) for key in keys])
+    assert len(take(store, register(store), 20, reach=Reach(0))) == taken
 
 
 def test_nothing_limited_is_taken_beyond_the_free_slots_where_others_could_want_it(store: Store) -> None:

@@ -103,8 +103,9 @@ def _live_after(verdict: Verdict, stiles: Mapping[Passage, Stile]) -> dict[Passa
 class _Room:
     """What a worker has room for, while jobs are let through one after the other.
 
-    A worker may ask for more than it has free slots. Jobs with a flow are among that only where it takes nothing from
-    others: while each of their limits stays half empty, and if they have no rate, needs or tenant.
+    A worker may ask for more than it has free slots, for jobs that are short. Jobs with a flow are among that only
+    where it takes little from others: if nobody is under their keys, or while these stay half empty; and if they have
+    no rate, needs or tenant.
     """
 
     def __init__(
@@ -143,7 +144,8 @@ class _Room:
                 continue
             if not isinstance(stile.rule, Concurrency):
                 return False
-            if 2 * (stile.live + self._taken[slot.passage] + slot.weight) > stile.rule.capacity:
+            before = stile.live + self._taken[slot.passage]
+            if before and 2 * (before + slot.weight) > stile.rule.capacity:
                 return False
         return True
 
