@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.store.builders import a_job, insert_one, jobs
+from tests.store.builders import SECOND, a_job, insert_one, jobs
 from tests.worker.fixtures import eventually
 from tests.worker.quiet import a_worker
 from tickwork import Tickwork, concurrency, current_job
@@ -59,6 +59,7 @@ def test_each_worker_has_a_label_of_its_own_that_only_jobs_for_it_need(store: Sq
     workers = [a_worker(store, clock) for _ in range(3)]
     for worker, _ in workers:
         worker.tick(clock.monotonic())
+        clock.advance(SECOND)
     names = [view.id for view in store.workers()]
     assert [view.offer.labels for view in store.workers()] == [{own_label(name)} for name in names]
     ids = [insert_one(store, needing(**{own_label(name): True})) for name in reversed(names)]
