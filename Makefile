@@ -17,7 +17,7 @@ LOCK := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-h
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo dev test check verify sim bench bench-long bench-peers bench-shapes lock clean
+.PHONY: help demo dev test check verify again sim bench bench-long bench-peers bench-shapes lock clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,6 +38,9 @@ check: dev ## lint, format, types and the direction of imports
 
 verify: dev ## the long tests: real processes, killed at bad moments
 	$(PYTEST_PROCESS)
+
+again: dev ## those tests that failed in the last run, one at a time
+	$(BIN)/pytest --last-failed --last-failed-no-failures none
 
 sim: dev ## simulate from seeds: make sim SEEDS=300 FROM=0
 	$(BIN)/python -m sim --seeds $(SEEDS) --from $(FROM)

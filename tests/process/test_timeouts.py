@@ -30,10 +30,10 @@ def test_whatever_takes_too_long_is_ended(workers: Workers) -> None:
     started = {task: workers.start("-q", task, slots=4, processes=1, wait=False) for task, _ in ENDLESS}
     for worker in started.values():
         workers.wait_for(worker)
-    beside = {task: [queued(workers, task, "work", n=n, seconds=4) for n in range(3)] for task in started}
+    beside = {task: [queued(workers, task, "work", n=n, seconds=8) for n in range(3)] for task in started}
     for job in chain(*beside.values()):
         workers.witnessed(job)
-    stuck = {task: queued(workers, task, task, timeout="500ms") for task in started}
+    stuck = {task: queued(workers, task, task, timeout="2s") for task in started}
     events = {task: workers.witnessed(job) for task, job in stuck.items()}
 
     for task, dies in ENDLESS:
@@ -41,11 +41,11 @@ def test_whatever_takes_too_long_is_ended(workers: Workers) -> None:
         assert job.wait(timeout=10) == "failed"
         (attempt,) = job.attempts()
         assert (attempt.state, job.view.failures) == ("timed_out", 1)
-        assert "it ran for more than its timeout of 0.5 s" in (job.error or "")
+        assert "it ran for more than its timeout of 2 s" in (job.error or "")
         assert attempt.ended_at is not None
-        assert (attempt.ended_at - attempt.started_at).total_seconds() < 4
+        assert (attempt.ended_at - attempt.started_at).total_seconds() < 6
         assert gone(events[task].pid) == dies, f"{task}: its process was replaced only where nothing else helped"
-        settled(beside[task], within_s=20)
+        settled(beside[task], within_s=30)
         for other in beside[task]:
             consistent(other)
             assert [one.state for one in other.attempts()] == (["released", "succeeded"] if dies else ["succeeded"])
@@ -60,18 +60,18 @@ def queued(workers: Workers, queue: str, task: str, timeout: str | None = None, 
 
 def test_two_that_are_overdue_in_one_process_are_both_charged(workers: Workers) -> None:
     worker = workers.start(slots=3, processes=1)
-    beside = workers.job("work", n=1, seconds=5)
+    beside = workers.job("work", n=1, seconds=10)
     # The second one lets no thread of the process run any more, so that only the supervisor can end both.
-    doomed = [workers.app.named(task).options(timeout="500ms").enqueue() for task in ("sleeps", "never_returns")]
+    doomed = [workers.app.named(task).options(timeout="3s").enqueue() for task in ("sleeps", "never_returns")]
     for job in (beside, *doomed):
         workers.witnessed(job)
     worker.signal(signal.SIGSTOP)
     began = time.monotonic()
-    eventually(lambda: time.monotonic() - began > 2.5, 5, "both are overdue when the supervisor looks again")
+    eventually(lambda: time.monotonic() - began > 4.5, 8, "both are overdue when the supervisor looks again")
     worker.signal(signal.SIGCONT)
     assert [job.wait(timeout=15) for job in doomed] == ["failed", "failed"]
     assert [one.state for job in doomed for one in job.attempts()] == ["timed_out", "timed_out"]
-    settled([beside], within_s=20)
+    settled([beside], within_s=30)
     assert [one.state for one in beside.attempts()] == ["released", "succeeded"]
     assert worker.is_running()
 
