@@ -20,6 +20,8 @@ from tickwork.core.schedule.tick import Tick
 
 PRIORITIES = {"high": 2, "normal": 5, "low": 8}
 LOWEST_PRIORITY = 9
+RUN = "@dag"  # what a run of a dag stands in the queue as; every worker serves it, and the store carries it out
+NOBODY = ""  # the worker of an attempt that the store itself holds, as it does runs
 
 
 class JobState(StrEnum):
@@ -64,12 +66,22 @@ class Policy(msgspec.Struct, frozen=True, cache_hash=True):
     on_lost: str = "retry"
 
 
+class Part(msgspec.Struct, frozen=True, gc=False):
+    """Which instance of which step of a run a job is. `inputs` are holes in its arguments (see core/dag/inputs.py)."""
+
+    run: str
+    step: str
+    idx: int
+    inputs: bytes | None = None
+
+
 class NewJob(msgspec.Struct, frozen=True, gc=False):
     """A request to run a task, checked and ready to be stored.
 
     It is due `delay` after the store's now, or at `at`, whichever is given; `expires_at` is absolute, `policy.expires`
     counts from the moment it is due. `tick` is the occurrence that it stands for, as JSON, if a schedule made it.
-    `flow` is what flow control has to know of it; None: it is a plain job.
+    `flow` is what flow control has to know of it; None: it is a plain job. `version` makes it a run of that version of
+    the dag that `task` names. `part` is the place in a run of a job that a step made.
     """
 
     id: JobId
@@ -89,13 +101,15 @@ class NewJob(msgspec.Struct, frozen=True, gc=False):
     trace: str | None = None
     tick: str | None = None
     flow: Flow | None = None
+    version: int | None = None
+    part: Part | None = None
 
 
 class Claimed(msgspec.Struct, frozen=True, gc=False):
     """A job that this worker now holds, with the number of the attempt that it may make.
 
     There are many of these, so their instants are the store's microseconds since the epoch. `is_probe`: a breaker wants
-    to know how it ends.
+    to know how it ends. `run` is the run that it is a step of. `flaw`: why it cannot be called with its arguments.
     """
 
     job_id: JobId
@@ -113,6 +127,9 @@ class Claimed(msgspec.Struct, frozen=True, gc=False):
     tick: str | None = None
     flow: Flow | None = None
     is_probe: bool = False
+    run: str | None = None
+    inputs: str | None = None
+    flaw: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +166,10 @@ class JobView:
     discarded: bool
     tick: Tick | None
     flow: Flow | None
+    version: int | None = None
+    run: str | None = None
+    step: str | None = None
+    idx: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

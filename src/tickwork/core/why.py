@@ -158,7 +158,7 @@ def _nobody(job: JobView, live: Sequence[WorkerView]) -> str:
     if not serving:
         served = ", ".join(sorted({queue for worker in live for queue in worker.queues}))
         return f"no worker serves its queue {job.queue!r} (they serve: {served}); start one with -q {job.queue}"
-    knowing = [worker for worker in serving if job.task in worker.tasks]
+    knowing = [worker for worker in serving if job.version is not None or job.task in worker.tasks]
     if not knowing:
         how = "with --shell" if job.task == "shell" else "that imports it"
         return f"no worker of queue {job.queue!r} knows the task {job.task!r}; start one {how}"

@@ -33,6 +33,7 @@ class Reaper:
                 one.job_id,
                 one.attempt,
                 decide(one.policy, one.failures, one.crashes, one.alone, Abandoned(), self._rng),
+                run=one.run,
             )
             for one in expired
         ]

@@ -29,6 +29,7 @@ from tickwork.core.job import (
     WorkerView,
 )
 from tickwork.core.outcome import Transition
+from tickwork.store.dags import DagVerbs
 from tickwork.store.flow import FlowVerbs, Reach
 from tickwork.store.migrate import Migration
 from tickwork.store.schedules import ScheduleVerbs
@@ -53,12 +54,16 @@ class Worker:
 
 
 class Finish(msgspec.Struct, frozen=True, gc=False):
-    """One attempt's end, as decided. `waited_us` is the time from its claim to the handler's first line."""
+    """One attempt's end, as decided. `waited_us` is the time from its claim to the handler's first line.
+
+    `run` is the run that the job is a step of: its end moves that run on.
+    """
 
     job_id: JobId
     attempt: int
     transition: Transition
     waited_us: int = 0
+    run: str | None = None
 
 
 class OpenAttempt(msgspec.Struct, frozen=True, gc=False):
@@ -71,6 +76,7 @@ class OpenAttempt(msgspec.Struct, frozen=True, gc=False):
     failures: int
     crashes: int
     alone: bool
+    run: str | None = None
 
 
 class NewLog(msgspec.Struct, frozen=True, gc=False):
@@ -157,7 +163,7 @@ class Waiter(Protocol):
     def close(self) -> None: ...
 
 
-class Store(ScheduleVerbs, FlowVerbs, Protocol):
+class Store(ScheduleVerbs, FlowVerbs, DagVerbs, Protocol):
     """The verbs. Nothing above this line knows which database it talks to."""
 
     url: str

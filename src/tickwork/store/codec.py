@@ -141,6 +141,7 @@ _shared = attrgetter(
     "parent",
     "trace",
     "tick",
+    "version",
     "at",
     "delay",
     "expires_at",
@@ -209,6 +210,10 @@ def job_view(row: Mapping[str, Any], instant: Callable[[Any], datetime]) -> JobV
         discarded=bool(row["discarded"]),
         tick=None if row["tick"] is None else decode_tick(row["tick"]),
         flow=decode_flow(row["flow"]),
+        version=row["version"],
+        run=None if row["run"] is None else str(row["run"]),
+        step=row["step"],
+        idx=row["idx"],
     )
 
 

@@ -12,7 +12,8 @@ from random import Random
 
 from tickwork.clock import Clock
 from tickwork.core.ids import WorkerId
-from tickwork.core.job import TaskDefinition
+from tickwork.core.job import RUN, TaskDefinition
+from tickwork.core.outcome import Failed
 from tickwork.errors import StoreError
 from tickwork.store.base import AHEAD_LIMIT, Claims, Store
 from tickwork.store.codec import to_us
@@ -52,9 +53,9 @@ class Claiming:
     ) -> None:
         self._store = store
         self._pools = pools
-        self._known = frozenset(task.name for task in tasks)
+        self._known = frozenset((RUN, *(task.name for task in tasks)))
         apart = {*solo_tasks, *(task.name for task in tasks if task.name in held.batches)}
-        self._shared = tuple(task.name for task in tasks if task.name not in apart)
+        self._shared = (RUN, *(task.name for task in tasks if task.name not in apart))
         self._solo = tuple(task.name for task in tasks if task.name in solo_tasks)
         self._options = options
         self._lease = lease
@@ -153,6 +154,9 @@ class Claiming:
             return 1, None
         replied = self._clock.monotonic()  # the store took its time
         self._held.take(claims.jobs, replied)
+        for job in [one for one in claims.jobs if one.flaw is not None]:
+            for held in self._held.company(job.job_id):
+                self._endings.end(held, Failed(job.flaw or "", fatal=True), 0.0)
         self._start_calls(replied)
         if any(job.run_at_us > job.claimed_at_us for job in claims.jobs):
             store_now = self._store.now()

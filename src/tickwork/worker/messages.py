@@ -45,6 +45,7 @@ class Assignment(msgspec.Struct, frozen=True, array_like=True):
     tick: str | None = None
     company: tuple[Assignment, ...] = ()
     broadcast: Broadcast | None = None
+    run: str | None = None
 
 
 class Run(msgspec.Struct, frozen=True, array_like=True, tag="run"):

@@ -10,7 +10,7 @@ or the element that an instance is for. Arguments are JSON with *holes*, each fi
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from functools import cached_property
 from typing import Any, Literal
@@ -161,7 +161,7 @@ class Graph(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, dict=
                 waiting[parent].append(step.name)
         return waiting
 
-    def below(self, names: Iterator[str] | list[str] | set[str]) -> set[str]:
+    def below(self, names: Iterable[str]) -> set[str]:
         """These steps and all that depend on them."""
         found: set[str] = set()
         stack = list(names)

@@ -122,6 +122,10 @@ class Stamp:
         rules = [*self._limits, *(rule for rule in (flow.breaker, flow.habit) if rule is not None)]
         self._same = None if any(map(_reads, rules)) else self._said({})
 
+    @property
+    def reads_arguments(self) -> bool:
+        return self._same is None
+
     def on(self, job: NewJob) -> NewJob:
         """Return a job with its stamp. Raises InvalidArguments for a key or a weight that is none, and for a job that
         is too heavy to start ever.

@@ -24,6 +24,8 @@ from tickwork.store.flow import GateView, Hold, LimitView, Rule
 from tickwork.store.guarded import Fate, HeldPage
 from tickwork.store.rounds import Applicant, Head, Look, Stile, Verdict, Wish, gate_passage
 from tickwork.store.sqlite import moves
+from tickwork.store.sqlite.runs import advance
+from tickwork.store.runs import Graphs
 from tickwork.store.sqlite.moves import Transaction, as_json, claimed_row, running_row
 
 _HOLDERS = 5
@@ -155,6 +157,8 @@ class SqliteGround:
 class SqliteFlow:
     """A part of SqliteStore. What it needs of the rest are its transactions, and a way to wake workers."""
 
+    _graphs: Graphs
+
     def _write(self, tx: Any = None) -> AbstractContextManager[Transaction]:
         raise NotImplementedError
 
@@ -217,6 +221,7 @@ class SqliteFlow:
     def _drop_for(self, name: str, ids: Sequence[JobId]) -> None:
         with self._write() as transaction:
             count = sum(moves.drop(transaction, job_id) for job_id in ids)
+            advance(transaction, self._graphs, ids)
             transaction.run("pass_on", {"name": name, "count": count})
 
     def lift_gates(self, selects: Mapping[str, str]) -> list[Gate]:
@@ -360,11 +365,11 @@ def _heads(transaction: Transaction, prefix: str) -> list[Any]:
 
 
 def _applicant(row: Any) -> Applicant:
-    job_id, _, task, lane, _, _, _, run_at, _, _, _, _, _, _, queue, collection, labels, flow = row
+    job_id, _, _, lane, _, _, _, run_at, _, _, _, _, _, _, _, _, queue, collection, labels, flow, task = row
     about = (collection, codec.decode_labels(labels), codec.decode_flow(flow))
     return Applicant(JobId(job_id), lane, run_at, task, queue, *about, row)
 
 
 def _queue_row(row: Any, lane: str) -> tuple[Any, ...]:
-    job_id, attempt, task, _, priority, _, _, run_at, failures, crashes, alone, _, keyed, expires_at, *_ = row
+    job_id, attempt, task, _, priority, _, _, run_at, failures, crashes, alone, _, _, _, keyed, expires_at, *_ = row
     return (lane, priority, run_at, job_id, task, attempt - 1, failures, crashes, alone, keyed, expires_at)

@@ -15,7 +15,7 @@ import msgspec
 from tickwork.core.flow.ageing import Ageing, aged_before_us
 from tickwork.core.flow.flow import Flow, home_lane, row_priority
 from tickwork.core.ids import JobId, WorkerId
-from tickwork.core.job import LOWEST_PRIORITY, AttemptState, Claimed, JobState, NewJob
+from tickwork.core.job import LOWEST_PRIORITY, RUN, AttemptState, Claimed, JobState, NewJob
 from tickwork.core.outcome import Transition
 from tickwork.errors import check
 from tickwork.store import codec
@@ -85,19 +85,40 @@ def _insert_new(transaction: Transaction, jobs: Sequence[NewJob]) -> None:
             asked,
             expires_at,
         )
-        transaction.run_many(
-            "insert_job",
-            [(job.id, task, queue, priority, job.args.decode(), *rules, job.key, *around) for job in group],
-        )
+        if first.part is not None:
+            transaction.run_many("insert_step_job", [_step_row(job, now, asked, expires_at) for job in group])
+        else:
+            transaction.run_many(
+                "insert_job",
+                [(job.id, task, queue, priority, job.args.decode(), *rules, job.key, *around) for job in group],
+            )
+        if first.version is not None:
+            transaction.run_many("set_version", [(job.version, job.id) for job in group])
+            task = RUN
         rows = [(queue, priority, run_at, job.id, task, int(job.key is not None), expires_at) for job in group]
         if any(job.flow for job in group):
             rows = [_into_lane(transaction, job, row) for job, row in zip(group, rows, strict=True)]
         transaction.run_many("insert_queue", rows)
 
 
-def _into_lane(transaction: Transaction, job: NewJob, row: tuple[Any, ...]) -> tuple[Any, ...]:
+def _step_row(job: NewJob, now: int, asked: int, expires_at: int | None) -> tuple[Any, ...]:
+    part = job.part
+    check(part is not None, f"Job {job.id} is no step.")
+    what = (job.id, job.task, job.queue, job.priority, job.args.decode(), codec.encode_policy(job.policy))
+    around = (job.collection, codec.encode_labels(job.labels), job.parent, job.trace)
+    inputs = None if part.inputs is None else part.inputs.decode()
+    return (*what, *around, part.run, part.step, part.idx, inputs, now, asked, expires_at)
+
+
+def stamp(transaction: Transaction, job: NewJob) -> str:
+    """Store what flow control has to know of a job; return its lane."""
     lane = home_lane(job.queue, job.flow)
     transaction.run("stamp_job", (lane, codec.encode_flow(job.flow), job.id))
+    return lane
+
+
+def _into_lane(transaction: Transaction, job: NewJob, row: tuple[Any, ...]) -> tuple[Any, ...]:
+    lane = stamp(transaction, job)
     return (lane, row_priority(job.priority, job.flow), *row[2:])
 
 
@@ -135,6 +156,8 @@ def _replace(transaction: Transaction, holder: JobId, job: NewJob) -> None:
         "parent": job.parent,
         "trace": job.trace,
         "tick": job.tick,
+        "version": job.version,
+        "stands_as": job.task if job.version is None else RUN,
     }
     if transaction.run("replace_queue", values):
         transaction.run("replace_job", values)
@@ -187,14 +210,14 @@ def has_lease(transaction: Transaction, worker: WorkerId) -> bool:
 
 def running_row(row: Any, lane: str, worker: WorkerId, now: int) -> tuple[Any, ...]:
     """A picked job as it runs; `lane` is where it goes should it be queued again."""
-    job_id, attempt, task, _, priority, _, _, run_at, failures, crashes, alone, _, keyed, expires_at, *_ = row
+    job_id, attempt, task, _, priority, _, _, run_at, failures, crashes, alone, _, _, _, keyed, expires_at, *_ = row
     return (job_id, attempt, worker, lane, priority, task, run_at, now, failures, crashes, alone, keyed, expires_at)
 
 
 def claimed_row(row: Any, queue: str, now: int, flow: Flow | None = None, is_probe: bool = False) -> Claimed:
-    job_id, attempt, task, _, priority, args, policy, run_at, failures, crashes, alone, tick, *_ = row
+    job_id, attempt, task, _, priority, args, policy, run_at, failures, crashes, alone, tick, run, inputs, *_ = row
     what = (job_id, attempt, task, queue, priority, args.encode(), codec.decode_policy(policy))
-    return Claimed(*what, run_at, now, failures, crashes, alone == 1, tick, flow, is_probe)
+    return Claimed(*what, run_at, now, failures, crashes, alone == 1, tick, flow, is_probe, run, inputs)
 
 
 def _next_s(transaction: Transaction, asked: dict[str, Any], ahead_us: int) -> tuple[float | None, float | None]:
@@ -277,8 +300,8 @@ def append(transaction: Transaction, logs: Iterable[NewLog]) -> None:
 
 
 def open_attempt(row: Any) -> OpenAttempt:
-    job_id, attempt, worker, policy, failures, crashes, alone = row
-    return OpenAttempt(job_id, attempt, worker, codec.decode_policy(policy), failures, crashes, alone == 1)
+    job_id, attempt, worker, policy, failures, crashes, alone, run = row
+    return OpenAttempt(job_id, attempt, worker, codec.decode_policy(policy), failures, crashes, alone == 1, run)
 
 
 # -- what callers do to jobs
@@ -314,7 +337,12 @@ def retry(transaction: Transaction, job_id: JobId, run_at: int) -> bool:
     """Queue an ended job again, or have one that waits start earlier; False when it is neither."""
     if transaction.run("hurry", {"job_id": job_id, "run_at": run_at, "now": transaction.now}):
         return True
-    rows = transaction.run("ended_job", (job_id,))
+    return queue_again(transaction, job_id, run_at, unless=JobState.SUCCEEDED)
+
+
+def queue_again(transaction: Transaction, job_id: JobId, run_at: int, unless: str = "") -> bool:
+    """Queue an ended job again; False when it is none, or ended so."""
+    rows = transaction.run("ended_job", (job_id, unless))
     if not rows:
         return False
     attempt, attempt_state, worker, started_at, ended_at, error, queue, priority, task, key, flow = rows[0]

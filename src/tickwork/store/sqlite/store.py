@@ -50,12 +50,14 @@ from tickwork.store.flow import Reach
 from tickwork.store.guarded import Round, TurnKeeper
 from tickwork.store.migrate import Migration
 from tickwork.store.rounds import Asked
+from tickwork.store.runs import Graphs
 from tickwork.store.sqlite import moves
 from tickwork.store.sqlite.clock import StoreClock
 from tickwork.store.sqlite.connection import is_stored_already
 from tickwork.store.sqlite.file import SqliteFile
 from tickwork.store.sqlite.flow import SqliteFlow, SqliteGround, is_guarded
 from tickwork.store.sqlite.moves import SQL, Transaction
+from tickwork.store.sqlite.runs import SqliteDags, advance, arranged, cancel_run
 from tickwork.store.sqlite.schedules import SqliteSchedules
 from tickwork.store.sqlite.wake import PollOnlyWaiter, SocketWaiter, wake_all
 
@@ -63,7 +65,7 @@ _LOST_WORKERS_KEPT = timedelta(hours=1)
 _STUCK = timedelta(minutes=1)
 
 
-class SqliteStore(SqliteSchedules, SqliteFlow):
+class SqliteStore(SqliteSchedules, SqliteFlow, SqliteDags):
     """The embedded store. Safe to use from many threads, and from many processes of one machine."""
 
     def __init__(self, path: str, *, driver: str = "apsw", clock: Clock | None = None, adopt: bool = False) -> None:
@@ -72,6 +74,7 @@ class SqliteStore(SqliteSchedules, SqliteFlow):
         self._file = SqliteFile(path, driver, adopt=adopt)
         self._turns: dict[WorkerId, TurnKeeper] = {}
         self._ageing: dict[WorkerId, Ageing] = {}
+        self._graphs = Graphs()
 
     # -- transactions
 
@@ -141,6 +144,9 @@ class SqliteStore(SqliteSchedules, SqliteFlow):
     def cancel_jobs(self, ids: Sequence[JobId]) -> list[JobId]:
         with self._write() as transaction:
             cancelled = [job_id for job_id in dict.fromkeys(ids) if moves.cancel(transaction, job_id)]
+            advance(transaction, self._graphs, cancelled)
+            for (run,) in transaction.run("run_ids", (moves.as_json(cancelled),)):
+                cancel_run(transaction, self._graphs, run)
         self._wake()
         return cancelled
 
@@ -256,6 +262,8 @@ class SqliteStore(SqliteSchedules, SqliteFlow):
             claims = self._claim(transaction, worker, queues, tasks, limit, ahead, reach)
             if claims is None:
                 raise LeaseLost(f"worker {worker} has no lease any more; it must register anew before it claims.")
+        if transaction.opened:
+            self._wake()
         return claims
 
     def _claim(
@@ -269,6 +277,23 @@ class SqliteStore(SqliteSchedules, SqliteFlow):
         reach: Reach | None,
     ) -> Claims | None:
         """None when the worker has no lease."""
+        claims = self._claim_any(transaction, worker, queues, tasks, limit, ahead, reach)
+        if claims is None or not claims.jobs:
+            return claims
+        jobs = arranged(transaction, self._graphs, claims.jobs)
+        begun = len(jobs) < len(claims.jobs)  # runs: their first steps can be claimed at once
+        return Claims(jobs, 0.0 if begun else claims.next_due_s, claims.again_s)
+
+    def _claim_any(
+        self,
+        transaction: Transaction,
+        worker: WorkerId,
+        queues: Sequence[str],
+        tasks: Sequence[str],
+        limit: int,
+        ahead: timedelta,
+        reach: Reach | None,
+    ) -> Claims | None:
         if not moves.has_lease(transaction, worker):
             return None
         queues = list(dict.fromkeys(queues))
@@ -282,6 +307,7 @@ class SqliteStore(SqliteSchedules, SqliteFlow):
             played = guarded.play(ground, asked, turns, hurry=hurry)
             for job_id in played.dropped:
                 moves.drop(transaction, job_id)
+            advance(transaction, self._graphs, played.dropped)
             return played
 
         played = guarded.play_rounds(play, Asked(queues, limit, reach or Reach(limit)))
@@ -300,10 +326,18 @@ class SqliteStore(SqliteSchedules, SqliteFlow):
     ) -> Exchange:
         with self._write() as transaction:
             moves.append(transaction, logs)
-            finished = set(moves.finish(transaction, endings, "leave_running"))
+            finished = self._finish(transaction, endings, "leave_running")
             claims = self._claim(transaction, worker, queues, tasks, limit, ahead, reach)
         self._wake_for(endings, transaction)
-        return Exchange(finished, claims)
+        return Exchange(set(finished), claims)
+
+    def _finish(self, transaction: Transaction, endings: Sequence[Finish], guard: str) -> dict[JobId, str]:
+        """Close attempts, move the runs on whose steps they were, and return whose they were."""
+        closed = moves.finish(transaction, endings, guard)
+        steps = [one.job_id for one in endings if one.run is not None and one.job_id in closed]
+        if steps:
+            advance(transaction, self._graphs, steps)
+        return closed
 
     def due_tasks(self, queues: Sequence[str]) -> set[str]:
         with self._read() as transaction:
@@ -320,10 +354,10 @@ class SqliteStore(SqliteSchedules, SqliteFlow):
     def finish_attempts(self, endings: Sequence[Finish], logs: Sequence[NewLog] = (), tx: Any = None) -> set[JobId]:
         with self._write(tx) as transaction:
             moves.append(transaction, logs)
-            finished = set(moves.finish(transaction, endings, "leave_running"))
+            finished = self._finish(transaction, endings, "leave_running")
         if tx is None:
             self._wake_for(endings, transaction)
-        return finished
+        return set(finished)
 
     def open_attempts(self, worker: WorkerId) -> list[OpenAttempt]:
         with self._read() as transaction:
@@ -363,7 +397,7 @@ class SqliteStore(SqliteSchedules, SqliteFlow):
 
     def reclaim_attempts(self, endings: Sequence[Finish]) -> set[JobId]:
         with self._write() as transaction:
-            holders = moves.finish(transaction, endings, "leave_running_expired")
+            holders = self._finish(transaction, endings, "leave_running_expired")
             for worker in sorted(set(holders.values())):
                 transaction.run("lose_worker", (worker,))
         self._wake()
@@ -375,6 +409,9 @@ class SqliteStore(SqliteSchedules, SqliteFlow):
             for job_id, *standing in rows:
                 error = "it was not started before its deadline"
                 moves.end_unstarted(transaction, job_id, JobState.EXPIRED, standing, error)
+            advance(transaction, self._graphs, [row[0] for row in rows])
+        if transaction.opened:
+            self._wake()
         return len(rows)
 
     def prune(self, retention: Retention, limit: int) -> int:

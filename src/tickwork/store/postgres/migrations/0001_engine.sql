@@ -17,6 +17,11 @@ CREATE TABLE tickwork.jobs (
     tick        text,
     lane        text COLLATE "C",
     flow        text,
+    version     integer,
+    run         uuid,
+    step        text COLLATE "C",
+    idx         integer,
+    inputs      text,
     created_at  timestamptz NOT NULL,
     due_at      timestamptz NOT NULL,
     expires_at  timestamptz
@@ -26,6 +31,7 @@ CREATE INDEX jobs_task ON tickwork.jobs (task, id);
 CREATE INDEX jobs_key ON tickwork.jobs (key, id) WHERE key IS NOT NULL;
 CREATE INDEX jobs_collection ON tickwork.jobs (collection, id) WHERE collection IS NOT NULL;
 CREATE INDEX jobs_parent ON tickwork.jobs (parent, id) WHERE parent IS NOT NULL;
+CREATE UNIQUE INDEX jobs_step ON tickwork.jobs (run, step, idx) WHERE run IS NOT NULL;
 
 -- Rows come and go, and are never updated: a claim takes them out by their place. Vacuum must follow on the heels of
 -- claims, however long the queue is: each dead row at its front is in the way of every claim. `queue` is a lane: that of
@@ -256,3 +262,48 @@ CREATE TABLE tickwork.tenants (
     name    text COLLATE "C" PRIMARY KEY,
     weight  integer NOT NULL
 );
+
+-- A definition of a dag: each that differs from the one before is a new version.
+CREATE TABLE tickwork.dags (
+    name        text COLLATE "C" NOT NULL,
+    version     integer NOT NULL,
+    digest      text COLLATE "C" NOT NULL,
+    graph       text NOT NULL,
+    created_at  timestamptz NOT NULL,
+    PRIMARY KEY (name, version)
+);
+
+CREATE UNIQUE INDEX dags_digest ON tickwork.dags (name, digest);
+
+-- A run that has begun: how many of its steps have not ended, and how many failed. `again` are the steps that its next
+-- beginning starts anew; NULL: those that failed. Its row is the lock of the run: whoever ends a step takes it first.
+CREATE TABLE tickwork.runs (
+    id      uuid PRIMARY KEY,
+    open    integer NOT NULL,
+    failed  integer NOT NULL,
+    again   text
+) WITH (fillfactor = 70);
+
+-- A step of a run: see Standing in core/dag/advance.py. `since` is when its state last changed, `wake_at` when an approval
+-- is answered by its default.
+CREATE TABLE tickwork.steps (
+    run        uuid NOT NULL,
+    step       text COLLATE "C" NOT NULL,
+    state      text COLLATE "C" NOT NULL,
+    pending    integer NOT NULL,
+    succeeded  integer NOT NULL,
+    failed     integer NOT NULL,
+    skipped    integer NOT NULL,
+    mapped     boolean NOT NULL,
+    total      integer NOT NULL,
+    ended      integer NOT NULL,
+    bad        integer NOT NULL,
+    blocked    boolean NOT NULL,
+    reason     text,
+    result     text,
+    since      timestamptz NOT NULL,
+    wake_at    timestamptz,
+    PRIMARY KEY (run, step)
+) WITH (fillfactor = 70);
+
+CREATE INDEX steps_wake ON tickwork.steps (wake_at) WHERE wake_at IS NOT NULL;

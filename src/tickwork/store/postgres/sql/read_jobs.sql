@@ -12,7 +12,7 @@ SELECT j.id::text, j.task, j.queue, j.priority, j.args, j.policy, j.key, j.colle
        coalesce(r.worker, f.worker) AS worker,
        coalesce(r.claimed_at, f.started_at) AS started_at,
        f.ended_at, r.cancel_at IS NOT NULL AS cancel_requested, r.progress, r.progress_note, f.result, f.error,
-       f.discarded_at IS NOT NULL AS discarded, j.tick, j.flow
+       f.discarded_at IS NOT NULL AS discarded, j.tick, j.flow, j.version, j.run::text, j.step, j.idx
 
 -- :from_jobs
 -- A page of jobs in one state begins at the table of that state, else it would walk all the others.

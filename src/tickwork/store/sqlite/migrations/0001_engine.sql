@@ -17,6 +17,11 @@ CREATE TABLE tickwork_jobs (
     tick        TEXT,
     lane        TEXT,
     flow        TEXT,
+    version     INTEGER,
+    run         TEXT,
+    step        TEXT,
+    idx         INTEGER,
+    inputs      TEXT,
     created_at  INTEGER NOT NULL,
     due_at      INTEGER NOT NULL,
     expires_at  INTEGER
@@ -26,6 +31,7 @@ CREATE INDEX tickwork_jobs_task ON tickwork_jobs (task, id);
 CREATE INDEX tickwork_jobs_key ON tickwork_jobs (key, id) WHERE key IS NOT NULL;
 CREATE INDEX tickwork_jobs_collection ON tickwork_jobs (collection, id) WHERE collection IS NOT NULL;
 CREATE INDEX tickwork_jobs_parent ON tickwork_jobs (parent, id) WHERE parent IS NOT NULL;
+CREATE UNIQUE INDEX tickwork_jobs_step ON tickwork_jobs (run, step, idx) WHERE run IS NOT NULL;
 
 -- Stored in the order of claims: the most urgent due job of a queue is its first row. `queue` is a lane: that of a plain
 -- job has the name of its queue, and that of a job which something holds is out of every claim's way.
@@ -261,3 +267,48 @@ CREATE TABLE tickwork_tenants (
     name    TEXT PRIMARY KEY,
     weight  INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
+
+-- A definition of a dag: each that differs from the one before is a new version.
+CREATE TABLE tickwork_dags (
+    name        TEXT NOT NULL,
+    version     INTEGER NOT NULL,
+    digest      TEXT NOT NULL,
+    graph       TEXT NOT NULL,
+    created_at  INTEGER NOT NULL,
+    PRIMARY KEY (name, version)
+) STRICT, WITHOUT ROWID;
+
+CREATE UNIQUE INDEX tickwork_dags_digest ON tickwork_dags (name, digest);
+
+-- A run that has begun: how many of its steps have not ended, and how many failed. `again` are the steps that its next
+-- beginning starts anew; NULL: those that failed.
+CREATE TABLE tickwork_runs (
+    id      TEXT PRIMARY KEY,
+    open    INTEGER NOT NULL,
+    failed  INTEGER NOT NULL,
+    again   TEXT
+) STRICT, WITHOUT ROWID;
+
+-- A step of a run: see Standing in core/dag/advance.py. `since` is when its state last changed, `wake_at` when an approval
+-- is answered by its default.
+CREATE TABLE tickwork_steps (
+    run        TEXT NOT NULL,
+    step       TEXT NOT NULL,
+    state      TEXT NOT NULL,
+    pending    INTEGER NOT NULL,
+    succeeded  INTEGER NOT NULL,
+    failed     INTEGER NOT NULL,
+    skipped    INTEGER NOT NULL,
+    mapped     INTEGER NOT NULL,
+    total      INTEGER NOT NULL,
+    ended      INTEGER NOT NULL,
+    bad        INTEGER NOT NULL,
+    blocked    INTEGER NOT NULL,
+    reason     TEXT,
+    result     TEXT,
+    since      INTEGER NOT NULL,
+    wake_at    INTEGER,
+    PRIMARY KEY (run, step)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX tickwork_steps_wake ON tickwork_steps (wake_at) WHERE wake_at IS NOT NULL;

@@ -18,9 +18,9 @@ UPDATE tickwork_queue SET run_at = min(run_at, :run_at) WHERE job_id = :job_id A
 
 -- :ended_job
 SELECT f.attempt, f.attempt_state, f.worker, f.started_at, f.ended_at, f.error,
-       j.queue, j.priority, j.task, j.key, j.flow
+       j.queue, j.priority, iif(j.version IS NULL, j.task, '@dag'), j.key, j.flow
 FROM   tickwork_finished f JOIN tickwork_jobs j ON j.id = f.job_id
-WHERE  f.job_id = ? AND f.state <> 'succeeded'
+WHERE  f.job_id = ? AND f.state <> ?
 
 -- :leave_finished
 DELETE FROM tickwork_finished WHERE job_id = ?

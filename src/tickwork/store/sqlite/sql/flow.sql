@@ -13,7 +13,7 @@ AND    (g.queue IS NULL OR g.queue IN (SELECT value FROM json_each(:queues)))
 
 -- :held_page
 -- Jobs that something holds, in the order of their lanes, from just after a place on.
-SELECT q.job_id, q.queue, q.priority, q.run_at, q.task, j.queue, j.collection, j.labels, j.flow
+SELECT q.job_id, q.queue, q.priority, q.run_at, j.task, j.queue, j.collection, j.labels, j.flow
 FROM   tickwork_queue q CROSS JOIN tickwork_jobs j ON j.id = q.job_id
 WHERE  q.queue < ';' AND (q.queue, q.priority, q.run_at, q.job_id) > (:lane, :priority, :run_at, :job_id)
 ORDER  BY q.queue, q.priority, q.run_at, q.job_id LIMIT :limit
@@ -40,7 +40,7 @@ LIMIT  1
 
 -- :pick_place
 SELECT q.job_id, q.attempt + 1, q.task, q.queue, q.priority, j.args, j.policy, q.run_at, q.failures, q.crashes, q.alone, j.tick,
-       q.keyed, q.expires_at, j.queue, j.collection, j.labels, j.flow
+       j.run, j.inputs, q.keyed, q.expires_at, j.queue, j.collection, j.labels, j.flow, j.task
 FROM   tickwork_queue q CROSS JOIN tickwork_jobs j ON j.id = q.job_id
 WHERE  q.queue = :lane AND q.priority = :priority AND q.run_at <= :now
 AND    q.task IN (SELECT value FROM json_each(:tasks)) AND (q.expires_at IS NULL OR q.expires_at > :now)

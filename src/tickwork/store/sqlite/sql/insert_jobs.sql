@@ -7,6 +7,13 @@ SELECT 1 FROM tickwork_running WHERE job_id = ? AND attempt = ?
 INSERT INTO tickwork_jobs (id, task, queue, priority, args, policy, key, collection, labels, parent, trace, tick, created_at, due_at, expires_at)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
+-- :insert_step_job
+INSERT INTO tickwork_jobs (id, task, queue, priority, args, policy, collection, labels, parent, trace, run, step, idx, inputs, created_at, due_at, expires_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- :set_version
+UPDATE tickwork_jobs SET version = ? WHERE id = ?
+
 -- :stamp_job
 UPDATE tickwork_jobs SET lane = ?, flow = ? WHERE id = ?
 
@@ -26,13 +33,13 @@ ON CONFLICT (key) DO UPDATE SET job_id = excluded.job_id, until = NULL
 
 -- :replace_queue
 -- Only a job that is still waiting can be changed; a running one goes on as it is.
-UPDATE tickwork_queue SET queue = :lane, priority = :row_priority, run_at = :run_at, task = :task, expires_at = :expires_at
+UPDATE tickwork_queue SET queue = :lane, priority = :row_priority, run_at = :run_at, task = :stands_as, expires_at = :expires_at
 WHERE job_id = :job_id
 RETURNING job_id
 
 -- :replace_job
 UPDATE tickwork_jobs
 SET task = :task, queue = :queue, priority = :priority, args = :args, policy = :policy, due_at = :due_at, expires_at = :expires_at,
-    collection = :collection, labels = :labels, parent = :parent, trace = :trace, tick = :tick,
+    collection = :collection, labels = :labels, parent = :parent, trace = :trace, tick = :tick, version = :version,
     lane = iif(:lane = :queue, NULL, :lane), flow = :flow
 WHERE id = :job_id

@@ -11,7 +11,7 @@ SELECT j.id, j.task, j.queue, j.priority, j.args, j.policy, j.key, j.collection,
        coalesce(r.worker, f.worker) AS worker,
        coalesce(r.claimed_at, f.started_at) AS started_at,
        f.ended_at, r.cancel_at IS NOT NULL AS cancel_requested, r.progress, r.progress_note, f.result, f.error,
-       f.discarded_at IS NOT NULL AS discarded, j.tick, j.flow
+       f.discarded_at IS NOT NULL AS discarded, j.tick, j.flow, j.version, j.run, j.step, j.idx
 
 -- :from_jobs
 -- A page of jobs in one state begins at the table of that state, else it would walk all the others. CROSS JOIN keeps that order.

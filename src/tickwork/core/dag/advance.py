@@ -1,0 +1,301 @@
+"""How a run goes on: which steps an end releases, skips or ends, and when the run itself is over.
+
+Pure but for `look`, which fetches rows of the run as they are needed: of the steps that ended and of their children, so
+that the cost follows the out-degree. Whoever calls has locked the run, and stores what was touched.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple, Protocol
+
+import msgspec
+from msgspec import Raw
+
+from tickwork.core.dag.graph import Graph, Step, steps_in
+from tickwork.core.dag.inputs import (
+    Unfillable,
+    Values,
+    elements,
+    encode_holes,
+    fill,
+    filled,
+    holds,
+    value_of,
+    wanted_by,
+)
+from tickwork.core.dag.rules import Ending, judge
+from tickwork.core.job import JobState
+
+WAITING, OPEN, SKIPPED = "waiting", "open", "skipped"
+MOST_INSTANCES = 100_000
+
+
+class Standing(msgspec.Struct):
+    """A step of a run as it stands.
+
+    `state` is waiting, open, or an end. Of its parents `pending` have not ended, and the others so; of its instances
+    there are `total`, of which `ended` have, `bad` of them without success. `reason` is why it ended without having run;
+    `blocked`: because something upstream failed. `result` is that of an approval.
+    """
+
+    step: str
+    state: str = WAITING
+    pending: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    skipped: int = 0
+    total: int = 0
+    ended: int = 0
+    bad: int = 0
+    mapped: bool = False
+    blocked: bool = False
+    reason: str | None = None
+    result: str | None = None
+
+    @property
+    def is_over(self) -> bool:
+        return self.state not in (WAITING, OPEN)
+
+    @property
+    def ending(self) -> Ending:
+        """What its end counts for."""
+        if self.state == JobState.SUCCEEDED:
+            return Ending.SUCCEEDED
+        return Ending.SKIPPED if self.state == SKIPPED and not self.blocked else Ending.FAILED
+
+
+class StepJob(NamedTuple):
+    """A job that a step needs now. `inputs` are the holes that are filled when it is claimed."""
+
+    step: Step
+    idx: int
+    args: bytes
+    inputs: bytes | None
+
+
+class Look(Protocol):
+    """How a run stands in the store."""
+
+    def steps(self, names: Sequence[str]) -> list[Standing]:
+        """The rows of these steps."""
+
+    def results(self, names: Iterable[str], touched: Mapping[str, Standing]) -> dict[str, Raw]:
+        """Results of steps as JSON; null where one did not succeed, a list for a mapped one.
+
+        What is `touched` counts, and is not stored yet.
+        """
+
+
+class Run(msgspec.Struct):
+    """A run as it stands. `open` steps have not ended, `failed` ones have, and not by being skipped."""
+
+    id: str
+    dag: str
+    version: int
+    params: dict[str, Raw]
+    open: int = 0
+    failed: int = 0
+    is_cancelled: bool = False
+
+
+class Advance:
+    """One move of a run. What it touches is in `touched`; what must be released, in `jobs`."""
+
+    def __init__(self, graph: Graph, run: Run, look: Look) -> None:
+        self.graph = graph
+        self.run = run
+        self.touched: dict[str, Standing] = {}
+        self.jobs: list[StepJob] = []
+        self.approvals: list[Step] = []
+        self._look = look
+        self._ready: deque[Standing] = deque()
+        self._only: Mapping[str, Collection[int]] = {}
+
+    @property
+    def is_over(self) -> bool:
+        return self.run.open == 0
+
+    def begin(self) -> None:
+        """Start a run that has not begun."""
+        self.run.open, self.run.failed = len(self.graph.steps), 0
+        for step in self.graph.steps:
+            self.touched[step.name] = self._fresh(step.name, len(step.parents))
+        self._judge([one for one in self.touched.values() if not one.pending])
+        self._release()
+
+    def _fresh(self, name: str, pending: int, **counts: int) -> Standing:
+        return Standing(name, pending=pending, mapped=self.graph.by_name[name].map is not None, **counts)
+
+    def begin_again(
+        self, standings: Iterable[Standing], names: Iterable[str], only: Mapping[str, Collection[int]]
+    ) -> None:
+        """Start anew with these steps and what depends on them; what else there is stays as it ended.
+
+        `only`: of the instances of a mapped step, these; the others stay as well.
+        """
+        known = {one.step: one for one in standings}
+        anew = self.graph.below(names)
+        self.run.open = len(anew)
+        self.run.failed = sum(
+            one.ending is Ending.FAILED and one.state != SKIPPED for one in known.values() if one.step not in anew
+        )
+        for name in anew:
+            ends = [known[parent].ending for parent in self.graph.by_name[name].parents if parent not in anew]
+            counts = {ending.value: ends.count(ending) for ending in Ending}
+            pending = len(self.graph.by_name[name].parents) - len(ends)
+            self.touched[name] = self._fresh(name, pending, **counts)
+        first = [self.touched[step.name] for step in self.graph.steps if self._is_first(step.name)]
+        self._only = {one.step: only[one.step] for one in first if one.step in only}
+        self._judge(first)
+        self._release()
+
+    def _is_first(self, name: str) -> bool:
+        return name in self.touched and not self.touched[name].pending
+
+    def end(self, endings: Iterable[tuple[str, JobState]]) -> None:
+        """Note instances of steps that have ended, and go on from there."""
+        counted: dict[str, list[JobState]] = {}
+        for name, state in endings:
+            counted.setdefault(name, []).append(state)
+        over = []
+        for one in self._standings(list(counted)):
+            states = counted[one.step]
+            one.ended += len(states)
+            one.bad += sum(state is not JobState.SUCCEEDED for state in states)
+            if one.state == OPEN and one.ended >= one.total:
+                one.state = self._state_of(one, states[-1])
+                over.append(one)
+        self._settle(over)
+        self._release()
+
+    def answer(self, name: str, state: JobState, result: str | None, reason: str | None) -> bool:
+        """End an approval; False when it does not wait for an answer."""
+        (one,) = self._standings([name])
+        if one.state != OPEN or self.graph.by_name[name].approval is None:
+            return False
+        one.state, one.result, one.reason, one.ended = state.value, result, reason, 1
+        self._settle([one])
+        self._release()
+        return True
+
+    def result(self) -> bytes:
+        """What the run gives back, once it has succeeded. Raises Unfillable."""
+        names = wanted_by(self.graph.result.holes)
+        return filled(self.graph.result, self.run.params, self._look.results(names, self.touched) if names else {})
+
+    # -- ends
+
+    def _state_of(self, one: Standing, last: JobState) -> str:
+        if not one.bad:
+            return JobState.SUCCEEDED
+        if self.graph.by_name[one.step].map is None:
+            return last
+        return JobState.CANCELLED if self.run.is_cancelled else JobState.FAILED
+
+    def _settle(self, over: Sequence[Standing]) -> None:
+        """Tell the children of steps that have ended; those that wait for nobody any more are judged."""
+        while over:
+            told: dict[str, list[Ending]] = {}
+            for one in over:
+                self.run.open -= 1
+                self.run.failed += one.ending is Ending.FAILED and one.state != SKIPPED
+                for child in self.graph.children[one.step]:
+                    told.setdefault(child, []).append(one.ending)
+            over = self._judge(self._told(told))
+
+    def _told(self, told: Mapping[str, Sequence[Ending]]) -> list[Standing]:
+        free = []
+        for one in self._standings(list(told)):
+            for ending in told[one.step]:
+                one.pending -= 1
+                setattr(one, ending.value, getattr(one, ending.value) + 1)
+            if not one.pending and one.state == WAITING:
+                free.append(one)
+        return free
+
+    def _judge(self, free: Iterable[Standing]) -> list[Standing]:
+        """Skip those that may not run, and return them; the others are ready."""
+        skipped = []
+        for one in free:
+            run_if = self.graph.by_name[one.step].run_if
+            verdict = judge(run_if, one.succeeded, one.failed, one.skipped)
+            if verdict is None and (run_if == "always" or not self.run.is_cancelled):
+                self._ready.append(one)
+                continue
+            if self.run.is_cancelled and run_if != "always":
+                one.state, one.reason = JobState.CANCELLED, "the run was cancelled"
+            else:
+                one.state, one.blocked = SKIPPED, verdict is Ending.FAILED
+                one.reason = "something it waits for failed" if one.blocked else f"its rule is {run_if}"
+            skipped.append(one)
+        return skipped
+
+    def _standings(self, names: Sequence[str]) -> list[Standing]:
+        unknown = [name for name in names if name not in self.touched]
+        if unknown:
+            self.touched.update((one.step, one) for one in self._look.steps(unknown))
+        return [self.touched[name] for name in names]
+
+    # -- releases
+
+    def _release(self) -> None:
+        """Open what is ready. That may end a step at once (an empty map, a condition), which may make others ready."""
+        while self._ready:
+            ready = [self._ready.popleft() for _ in range(len(self._ready))]
+            wanted = {name for one in ready for name in _wanted_at_once(self.graph.by_name[one.step])}
+            results = self._look.results(wanted, self.touched) if wanted else {}
+            self._settle([one for one in ready if not self._open(one, self.graph.by_name[one.step], results)])
+
+    def _open(self, one: Standing, step: Step, results: Values) -> bool:
+        """Begin a step; False when it has ended by that."""
+        if not all(holds(condition, self.run.params, results) for condition in step.when):
+            one.state, one.reason = SKIPPED, "a condition did not hold"
+            return False
+        one.state = OPEN
+        if step.approval is not None:
+            one.total = 1
+            self.approvals.append(step)
+            return True
+        try:
+            jobs = self._jobs_of(step, results)
+        except Unfillable as error:
+            one.state, one.reason = JobState.FAILED, f"{error}."
+            return False
+        needed = [job for job in jobs if step.name not in self._only or job.idx in self._only[step.name]]
+        one.total, one.ended, one.bad = len(jobs), len(jobs) - len(needed), 0
+        if not needed:
+            one.state = JobState.SUCCEEDED
+            return False
+        self.jobs.extend(needed)
+        return True
+
+    def _jobs_of(self, step: Step, results: Values) -> list[StepJob]:
+        params = self.run.params
+        now = [hole for hole in step.args.holes if not any(steps_in(hole.value))]
+        later = [hole for hole in step.args.holes if any(steps_in(hole.value))]
+        rows: list[dict[str, Raw]] = [{}] if step.map is None else elements(step.map, params, results)
+        if len(rows) > MOST_INSTANCES:
+            raise Unfillable(f"it is mapped over {len(rows):,} elements, and {MOST_INSTANCES:,} are the most")
+        inputs = encode_holes(later) if later else None
+        jobs = []
+        for idx, items in enumerate(rows):
+            args = fill(step.args.json, now, partial(value_of, params=params, items=items, results={}))
+            jobs.append(StepJob(step, idx, args, inputs))
+        return jobs
+
+
+def _wanted_at_once(step: Step) -> set[str]:
+    """The steps whose results decide whether a step runs, and how often."""
+    names = {name for condition in step.when for name in steps_in(condition.value)}
+    if step.map is not None:
+        for over in step.map.over.values():
+            names |= set() if isinstance(over, list) else set(steps_in(over))
+    return names
+
+
+def failed_steps(standings: Iterable[Standing]) -> list[str]:
+    """Those that a rerun begins with: what failed, or was kept from running."""
+    return [one.step for one in standings if one.is_over and one.ending is Ending.FAILED and one.state != SKIPPED]

@@ -1,0 +1,184 @@
+"""What goes into the holes of a step's arguments: parameters and elements when it is released, results when it is
+claimed.
+
+Values stay JSON as it was stored, and are cut out and put in without being read further than a path leads, so that
+nothing is changed on its way from one step to the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from itertools import product as all_pairs
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from tickwork.core.dag.graph import (
+    Condition,
+    Expression,
+    Filled,
+    Hole,
+    Item,
+    Last,
+    Map,
+    Param,
+    Path,
+    Result,
+    Text,
+    steps_in,
+)
+
+NULL = Raw(b"null")
+Values = Mapping[str, Raw]  # JSON by name: of parameters, of elements, of results by step
+
+_decode = msgspec.json.decode
+_encode = msgspec.json.encode
+_HOLES = msgspec.json.Decoder(tuple[Hole, ...])
+_OBJECT = msgspec.json.Decoder(dict[str, Raw])
+_ARRAY = msgspec.json.Decoder(list[Raw])
+
+
+class Unfillable(Exception):
+    """A reference leads to nothing: the value is there, and has no such key."""
+
+
+def encode_holes(holes: Iterable[Hole]) -> bytes:
+    return _encode(tuple(holes))
+
+
+def decode_holes(data: bytes | str) -> tuple[Hole, ...]:
+    return _HOLES.decode(data)
+
+
+def wanted_by(holes: Iterable[Hole]) -> set[str]:
+    """The steps whose results are to be put in."""
+    return {step for hole in holes for step in steps_in(hole.value)}
+
+
+def fill(json: Raw | bytes, holes: Iterable[Hole], value_of: Callable[[Expression], Raw]) -> bytes:
+    """JSON with its holes filled. Raises Unfillable."""
+    filled = Raw(json)
+    for hole in holes:
+        filled = _put(filled, hole.where, value_of(hole.value))
+    return bytes(filled)
+
+
+def value_of(expression: Expression, params: Values, items: Values, results: Values) -> Raw:
+    """What an expression comes to. Raises Unfillable."""
+    match expression:
+        case Param(name, path):
+            return _at(params.get(name, NULL), path, f"parameter {name!r}")
+        case Item(name, path):
+            return _at(items[name], path, f"the element for {name!r}")
+        case Result(step, path):
+            return _at(results.get(step, NULL), path, f"the result of step {step!r}")
+        case Last(steps, path):
+            found = (results[step] for step in reversed(steps) if not is_null(results.get(step, NULL)))
+            return _at(next(found, NULL), path, f"the result of {steps[0]!r}")
+        case Text(parts):
+            texts = [part if isinstance(part, str) else _shown(value_of(part, params, items, results)) for part in parts]
+            return Raw(_encode("".join(texts)))
+
+
+def filled(template: Filled, params: Values, results: Values) -> bytes:
+    """A template with all of its holes filled, outside of any map."""
+    return fill(template.json, template.holes, lambda one: value_of(one, params, {}, results))
+
+
+def is_null(value: Raw) -> bool:
+    return bytes(value) == b"null"
+
+
+def holds(condition: Condition, params: Values, results: Values) -> bool:
+    """Whether a condition holds. What cannot be compared is not less, equal, or contained."""
+    try:
+        value = _decode(value_of(condition.value, params, {}, results))
+    except Unfillable:
+        value = None
+    other = condition.other
+    try:
+        match condition.is_:
+            case "true":
+                return bool(value)
+            case "false":
+                return not value
+            case "==":
+                return bool(value == other)
+            case "!=":
+                return bool(value != other)
+            case "<":
+                return bool(value < other)
+            case "<=":
+                return bool(value <= other)
+            case ">":
+                return bool(value > other)
+            case ">=":
+                return bool(value >= other)
+            case "in":
+                return value in other
+            case "not in":
+                return value not in other
+    except TypeError:
+        return condition.is_ == "not in"
+
+
+def elements(map: Map, params: Values, results: Values) -> list[dict[str, Raw]]:
+    """For each instance its element of each mapped parameter. Raises Unfillable for what is no list, and for lists that
+    are to go side by side and differ in length.
+    """
+    lists = {name: _elements_of(name, over, params, results) for name, over in map.over.items()}
+    if map.product:
+        return [dict(zip(lists, row, strict=True)) for row in all_pairs(*lists.values())]
+    lengths = {name: len(values) for name, values in lists.items()}
+    if len(set(lengths.values())) > 1:
+        told = ", ".join(f"{name!r} has {length:,}" for name, length in lengths.items())
+        raise Unfillable(f"lists that are mapped side by side must be of one length, and {told} elements")
+    return [dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True)]
+
+
+def _elements_of(name: str, over: Expression | list[Any], params: Values, results: Values) -> list[Raw]:
+    value = Raw(_encode(over)) if isinstance(over, list) else value_of(over, params, {}, results)
+    if is_null(value):
+        return []
+    try:
+        return _ARRAY.decode(value)
+    except msgspec.ValidationError:
+        raise Unfillable(f"{name!r} is mapped over {_brief(value)}, which is not a list") from None
+
+
+def _at(value: Raw, path: Path, what: str) -> Raw:
+    """The part of a value to which a path leads. None has parts that are None, as a step that did not succeed has."""
+    for depth, key in enumerate(path):
+        if is_null(value):
+            return NULL
+        try:
+            value = _OBJECT.decode(value)[key] if isinstance(key, str) else _ARRAY.decode(value)[key]
+        except (msgspec.ValidationError, LookupError):
+            way = "".join(f"[{part!r}]" for part in path[:depth])
+            raise Unfillable(f"{what}{way} has no {key!r}: it is {_brief(value)}") from None
+    return value
+
+
+def _put(json: Raw, where: Path, value: Raw) -> Raw:
+    if not where:
+        return value
+    key, *rest = where
+    if isinstance(key, str):
+        fields = _OBJECT.decode(json)
+        fields[key] = _put(fields.get(key, NULL), tuple(rest), value)
+        return Raw(_encode(fields))
+    items = _ARRAY.decode(json)
+    items[key] = _put(items[key], tuple(rest), value)
+    return Raw(_encode(items))
+
+
+def _shown(value: Raw) -> str:
+    """A value inside a text: a text as it is, anything else as JSON."""
+    decoded = _decode(value)
+    return decoded if isinstance(decoded, str) else bytes(value).decode()
+
+
+def _brief(value: Raw) -> str:
+    text = bytes(value).decode()
+    return text if len(text) <= 80 else f"{text[:77]}..."

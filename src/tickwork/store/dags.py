@@ -1,0 +1,56 @@
+"""What a store promises about dags and their runs. Part of `Store`; `tests/store/` is the definition."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from tickwork.core.dag.advance import Standing
+from tickwork.core.dag.graph import Graph
+from tickwork.core.ids import JobId
+
+
+@dataclass(frozen=True, slots=True)
+class DagView:
+    """One version of a dag."""
+
+    name: str
+    version: int
+    graph: Graph
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class StepView:
+    """A step of a run as it stood when the store was read. `since` is when its state last changed."""
+
+    standing: Standing
+    since: datetime
+    answered_at: datetime | None
+
+
+class DagVerbs(Protocol):
+    """The verbs."""
+
+    def put_dag(self, graph: Graph) -> int:
+        """Store a definition, if it differs from the newest; return its version. An older one that comes back is new."""
+
+    def dags(self, name: str | None = None) -> list[DagView]:
+        """Return the newest version of every dag by name, or every version of one, the newest first."""
+
+    def rerun(self, run_id: JobId, steps: Sequence[str] | None = None, args: bytes | None = None) -> bool:
+        """Queue an ended run again, to start anew with these steps and what depends on them, or with what failed.
+
+        What has succeeded besides stays. `args` are new parameters. False when it has not ended.
+        """
+
+    def run_steps(self, run_id: JobId, names: Sequence[str] | None = None) -> list[StepView]:
+        """Return the steps of a run that has begun, or these of them."""
+
+    def answer(self, run_id: JobId, step: str, approved: bool, by: str, note: str | None = None) -> bool:
+        """Answer an approval; False when it does not wait for an answer."""
+
+    def answer_overdue(self, limit: int) -> int:
+        """Answer approvals whose time is up by their defaults; return how many."""

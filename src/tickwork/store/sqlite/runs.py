@@ -1,0 +1,219 @@
+"""Dags and their runs on one SQLite file (see `store.dags` and `store.runs`). The SQL is in sql/runs.sql.
+
+Whoever writes is alone in the file, so nothing has to be locked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from tickwork.core.dag.advance import OPEN, Run, Standing
+from tickwork.core.dag.graph import Graph, Step, digest, encode_graph
+from tickwork.core.ids import JobId
+from tickwork.core.job import Claimed, JobState, NewJob
+from tickwork.errors import check
+from tickwork.store import codec, runs
+from tickwork.store.base import Finish
+from tickwork.store.codec import duration_us, from_us
+from tickwork.store.dags import DagView, StepView
+from tickwork.store.runs import Ended, Going, Graphs, ResultRow
+from tickwork.store.sqlite import moves
+from tickwork.store.sqlite.moves import Transaction, as_json
+
+_PARAMS = msgspec.json.Decoder(dict[str, Raw])
+
+
+class SqliteRuns:
+    """The rows of runs inside a transaction."""
+
+    def __init__(self, transaction: Transaction, graphs: Graphs) -> None:
+        self._transaction = transaction
+        self._graphs = graphs
+        self.now_us = transaction.now
+
+    def going(self, run_ids: Sequence[str]) -> list[Going]:
+        return [_going(row) for row in self._transaction.run("going", (as_json(run_ids),))]
+
+    def graph(self, dag: str, version: int) -> Graph:
+        known = self._graphs.get(dag, version)
+        if known is not None:
+            return known
+        ((text,),) = self._transaction.run("dag_graph", (dag, version))
+        return self._graphs.put(dag, version, text)
+
+    def steps(self, run: str, names: Sequence[str] | None) -> list[Standing]:
+        return [_standing(row) for row in _step_rows(self._transaction, run, names)]
+
+    def result_rows(self, pairs: Collection[tuple[str, str]]) -> list[ResultRow]:
+        return result_rows(self._transaction, pairs)
+
+    def failures(self, run: str, limit: int) -> list[tuple[str, str]]:
+        return self._transaction.run("failed_steps", (run, limit))
+
+    def instances(self, run: str, steps: Collection[str]) -> dict[tuple[str, int], tuple[JobId, str]]:
+        rows = self._transaction.run("instances", {"run": run, "steps": as_json(sorted(steps))})
+        return {(step, idx): (JobId(job_id), state) for step, idx, job_id, state in rows}
+
+    def put_steps(self, run: str, standings: Sequence[Standing], approvals: Mapping[str, Step], new: bool) -> None:
+        now = self.now_us
+        self._transaction.run_many("put_step", [_step_row(run, one, approvals.get(one.step), now) for one in standings])
+
+    def put_run(self, run: Run) -> None:
+        self._transaction.run("put_run", (run.open, run.failed, run.id))
+
+    def insert(self, jobs: Sequence[NewJob]) -> None:
+        moves.insert(self._transaction, jobs, known=False)
+
+    def insert_again(self, jobs: Sequence[NewJob]) -> None:
+        for job in jobs:
+            check(job.part is not None, f"Job {job.id} is no step.")
+            inputs = job.part.inputs if job.part else None
+            what = (job.args.decode(), None if inputs is None else inputs.decode())
+            rules = (job.queue, job.priority, codec.encode_policy(job.policy))
+            self._transaction.run("renew_step_job", (*what, *rules, job.id))
+            if job.flow is not None:
+                moves.stamp(self._transaction, job)
+            moves.queue_again(self._transaction, job.id, self.now_us)
+
+    def end_run(self, finish: Finish) -> None:
+        moves.finish(self._transaction, [finish], "leave_running")
+
+
+def advance(transaction: Transaction, graphs: Graphs, job_ids: Iterable[str]) -> None:
+    """Move on the runs of those of these jobs that are steps and have ended."""
+    parts = transaction.run("parts", (as_json(list(job_ids)),))
+    endings = [Ended(run, step, JobState(state)) for run, step, state in parts]
+    if endings and runs.advance(SqliteRuns(transaction, graphs), endings):
+        transaction.opened = True
+
+
+def begin(transaction: Transaction, graphs: Graphs, claimed: Sequence[Claimed]) -> None:
+    """Begin runs that were claimed."""
+    ground = SqliteRuns(transaction, graphs)
+    for one in claimed:
+        transaction.run("hold_run", (one.job_id, one.attempt))
+        begun = transaction.run("begun_run", (one.job_id,))
+        if not begun:
+            transaction.run("insert_run", (one.job_id,))
+        again = begun[0][0] if begun else None
+        (going,) = ground.going([one.job_id])
+        steps = None if again is None else msgspec.json.decode(again, type=list[str])
+        if runs.begin(ground, going, steps, first=not begun):
+            transaction.opened = True
+
+
+def arranged(transaction: Transaction, graphs: Graphs, claimed: list[Claimed]) -> list[Claimed]:
+    """What is left for a worker of what it has claimed: runs are begun here, and steps are given their inputs."""
+    if any(map(runs.is_run, claimed)):
+        begin(transaction, graphs, [one for one in claimed if runs.is_run(one)])
+        claimed = [one for one in claimed if not runs.is_run(one)]
+    pairs = runs.wanted_results(claimed)
+    return runs.with_inputs(claimed, result_rows(transaction, pairs)) if pairs else claimed
+
+
+def cancel_run(transaction: Transaction, graphs: Graphs, run: JobId) -> None:
+    """Cancel everything that a run has going; what is to run even then follows."""
+    live = [JobId(job_id) for (job_id,) in transaction.run("live_instances", (run,))]
+    for job_id in live:
+        moves.cancel(transaction, job_id)
+    advance(transaction, graphs, live)
+    if runs.cancel_approvals(SqliteRuns(transaction, graphs), run):
+        transaction.opened = True
+
+
+def result_rows(transaction: Transaction, pairs: Collection[tuple[str, str]]) -> list[ResultRow]:
+    return [ResultRow(*row) for row in transaction.run("result_rows", (as_json(sorted(pairs)),))]
+
+
+class SqliteDags:
+    """A part of SqliteStore: the verbs. What it needs of the rest are its transactions, and a way to wake workers."""
+
+    _graphs: Graphs
+
+    def _write(self, tx: Any = None) -> AbstractContextManager[Transaction]:
+        raise NotImplementedError
+
+    def _read(self) -> AbstractContextManager[Transaction]:
+        raise NotImplementedError
+
+    def _wake(self) -> None:
+        raise NotImplementedError
+
+    def put_dag(self, graph: Graph) -> int:
+        found = digest(graph)
+        with self._write() as transaction:
+            newest = transaction.run("newest_dag", (graph.name,))
+            if newest and newest[0][1] == found:
+                return int(newest[0][0])
+            version = newest[0][0] + 1 if newest else 1
+            text = encode_graph(graph).decode()
+            transaction.run("insert_dag", (graph.name, version, found, text, transaction.now))
+        return version
+
+    def dags(self, name: str | None = None) -> list[DagView]:
+        with self._read() as transaction:
+            rows = transaction.run("newest_dags") if name is None else transaction.run("versions_of_dag", (name,))
+        decode = runs.decode_graph
+        return [DagView(name, version, decode(text), from_us(created)) for name, version, text, created in rows]
+
+    def rerun(self, run_id: JobId, steps: Sequence[str] | None = None, args: bytes | None = None) -> bool:
+        with self._write() as transaction:
+            if not moves.queue_again(transaction, run_id, transaction.now):
+                return False
+            transaction.run("set_again", (None if steps is None else as_json(list(steps)), run_id))
+            if args is not None:
+                transaction.run("set_args", (args.decode(), run_id))
+        self._wake()
+        return True
+
+    def run_steps(self, run_id: JobId, names: Sequence[str] | None = None) -> list[StepView]:
+        with self._read() as transaction:
+            rows = _step_rows(transaction, run_id, names)
+        return [StepView(_standing(row), from_us(row[13]), None if row[14] is None else from_us(row[14])) for row in rows]
+
+    def answer(self, run_id: JobId, step: str, approved: bool, by: str, note: str | None = None) -> bool:
+        with self._write() as transaction:
+            answered = runs.answer(SqliteRuns(transaction, self._graphs), run_id, step, *runs.said(approved, by, note))
+        self._wake()
+        return answered is not None
+
+    def answer_overdue(self, limit: int) -> int:
+        with self._write() as transaction:
+            overdue = transaction.run("overdue_steps", (transaction.now, limit))
+            for run, step in overdue:
+                runs.answer_by_default(SqliteRuns(transaction, self._graphs), run, step)
+        if overdue:
+            self._wake()
+        return len(overdue)
+
+
+def _going(row: Any) -> Going:
+    id, dag, version, args, open, failed, cancelled, attempt, priority, collection, labels, flow, policy, failures = row
+    run = Run(id, dag, version, _PARAMS.decode(args), open, failed, bool(cancelled))
+    stamped = codec.decode_flow(flow)
+    tenant = None if stamped is None else stamped.tenant
+    around = (priority, collection, codec.decode_labels(labels), tenant)
+    return Going(run, attempt, *around, codec.decode_policy(policy), failures)
+
+
+def _step_rows(transaction: Transaction, run: str, names: Sequence[str] | None) -> list[Any]:
+    if names is None:
+        return transaction.run("all_steps", {"run": run})
+    return transaction.run("some_steps", {"run": run, "names": as_json(list(names))})
+
+
+def _standing(row: Any) -> Standing:
+    step, state, pending, succeeded, failed, skipped, total, ended, bad, mapped, blocked, reason, result, *_ = row
+    counts = (pending, succeeded, failed, skipped, total, ended, bad)
+    return Standing(step, state, *counts, bool(mapped), bool(blocked), reason, result)
+
+
+def _step_row(run: str, one: Standing, approval: Step | None, now: int) -> tuple[Any, ...]:
+    counts = (one.pending, one.succeeded, one.failed, one.skipped, one.total, one.ended, one.bad)
+    wake_at = runs.wake_at_us(one, approval, now)
+    return (run, one.step, one.state, *counts, int(one.mapped), int(one.blocked), one.reason, one.result, now, wake_at)

@@ -1,0 +1,104 @@
+-- Dags and their runs: definitions, how steps stand, and results by run and step.
+
+-- :newest_dag
+SELECT version, digest FROM tickwork_dags WHERE name = ? ORDER BY version DESC LIMIT 1
+
+-- :insert_dag
+INSERT INTO tickwork_dags (name, version, digest, graph, created_at) VALUES (?, ?, ?, ?, ?)
+
+-- :dag_graph
+SELECT graph FROM tickwork_dags WHERE name = ? AND version = ?
+
+-- :newest_dags
+SELECT d.name, d.version, d.graph, d.created_at FROM tickwork_dags d
+WHERE  d.version = (SELECT max(version) FROM tickwork_dags WHERE name = d.name) ORDER BY d.name
+
+-- :versions_of_dag
+SELECT name, version, graph, created_at FROM tickwork_dags WHERE name = ? ORDER BY version DESC
+
+-- :hold_run
+-- The attempt of a run is the store's own from here on.
+UPDATE tickwork_running SET worker = '' WHERE job_id = ? AND attempt = ? RETURNING job_id
+
+-- :begun_run
+SELECT again FROM tickwork_runs WHERE id = ?
+
+-- :insert_run
+INSERT INTO tickwork_runs (id, open, failed, again) VALUES (?, 0, 0, NULL)
+
+-- :put_run
+UPDATE tickwork_runs SET open = ?, failed = ?, again = NULL WHERE id = ?
+
+-- :set_again
+UPDATE tickwork_runs SET again = ? WHERE id = ?
+
+-- :set_args
+UPDATE tickwork_jobs SET args = ? WHERE id = ?
+
+-- :going
+SELECT u.id, j.task, j.version, j.args, u.open, u.failed, r.cancel_at IS NOT NULL, r.attempt, j.priority, j.collection,
+       j.labels, j.flow, j.policy, r.failures
+FROM   json_each(?) AS n CROSS JOIN tickwork_runs u ON u.id = n.value
+CROSS  JOIN tickwork_running r ON r.job_id = u.id
+CROSS  JOIN tickwork_jobs j ON j.id = u.id
+
+-- :all_steps
+SELECT step, state, pending, succeeded, failed, skipped, total, ended, bad, mapped, blocked, reason, result, since, wake_at
+FROM   tickwork_steps
+WHERE  run = :run
+
+-- :some_steps
+SELECT step, state, pending, succeeded, failed, skipped, total, ended, bad, mapped, blocked, reason, result, since, wake_at
+FROM   tickwork_steps
+WHERE  run = :run AND step IN (SELECT value FROM json_each(:names))
+
+-- :put_step
+INSERT INTO tickwork_steps (run, step, state, pending, succeeded, failed, skipped, total, ended, bad, mapped, blocked, reason,
+                            result, since, wake_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (run, step) DO UPDATE SET
+    state = excluded.state, pending = excluded.pending, succeeded = excluded.succeeded, failed = excluded.failed,
+    skipped = excluded.skipped, total = excluded.total, ended = excluded.ended, bad = excluded.bad, mapped = excluded.mapped,
+    blocked = excluded.blocked, reason = excluded.reason, result = excluded.result, wake_at = excluded.wake_at,
+    since = iif(state = excluded.state, since, excluded.since)
+
+-- :result_rows
+-- Instances beyond `total` are of an earlier generation, whose list was longer.
+SELECT s.run, s.step, s.state, s.mapped, s.result, j.idx, f.state, f.result
+FROM   json_each(?) AS pair
+CROSS  JOIN tickwork_steps s ON s.run = json_extract(pair.value, '$[0]') AND s.step = json_extract(pair.value, '$[1]')
+LEFT   JOIN tickwork_jobs j ON j.run = s.run AND j.step = s.step AND j.idx < s.total
+LEFT   JOIN tickwork_finished f ON f.job_id = j.id
+ORDER  BY s.run, s.step, j.idx
+
+-- :failed_steps
+SELECT s.step, coalesce(s.reason, (
+    SELECT f.error FROM tickwork_jobs j CROSS JOIN tickwork_finished f ON f.job_id = j.id
+    WHERE  j.run = s.run AND j.step = s.step AND f.state <> 'succeeded' ORDER BY f.ended_at DESC LIMIT 1), s.state)
+FROM   tickwork_steps s
+WHERE  s.run = ? AND s.state NOT IN ('succeeded', 'skipped', 'waiting', 'open') LIMIT ?
+
+-- :instances
+SELECT j.step, j.idx, j.id, CASE WHEN q.job_id IS NOT NULL THEN 'queued' WHEN f.job_id IS NOT NULL THEN f.state ELSE 'running' END
+FROM   json_each(:steps) AS n CROSS JOIN tickwork_jobs j ON j.run = :run AND j.step = n.value
+LEFT   JOIN tickwork_queue q ON q.job_id = j.id
+LEFT   JOIN tickwork_finished f ON f.job_id = j.id
+
+-- :live_instances
+SELECT j.id FROM tickwork_jobs j WHERE j.run = ? AND NOT EXISTS (SELECT 1 FROM tickwork_finished f WHERE f.job_id = j.id)
+
+-- :parts
+-- What ended jobs are steps of, and how they ended.
+SELECT j.run, j.step, f.state FROM json_each(?) AS n
+CROSS  JOIN tickwork_jobs j ON j.id = n.value
+CROSS  JOIN tickwork_finished f ON f.job_id = j.id
+WHERE  j.run IS NOT NULL
+
+-- :renew_step_job
+UPDATE tickwork_jobs SET args = ?, inputs = ?, queue = ?, priority = ?, policy = ?, lane = NULL, flow = NULL WHERE id = ?
+
+-- :overdue_steps
+SELECT run, step FROM tickwork_steps WHERE wake_at <= ? LIMIT ?
+
+-- :run_ids
+SELECT id FROM tickwork_jobs WHERE id IN (SELECT value FROM json_each(?)) AND version IS NOT NULL
