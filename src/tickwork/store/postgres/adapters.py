@@ -7,7 +7,8 @@ rows. So one text of it serves our own connections, psycopg's, and SQLAlchemy's 
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -39,16 +40,24 @@ def drive(steps: Steps[T], run: Callable[[str, Values], Rows]) -> T:
 
 def run_inside(tx: Any, steps: Steps[T]) -> T:
     """Carry out steps in the caller's transaction. It commits, or does not, when the caller says so."""
+    with inside(tx) as run_all:
+        return drive(steps, lambda sql, values: run_all([(sql, values)])[0])
+
+
+@contextmanager
+def inside(tx: Any) -> Iterator[Callable[[Sequence[Statement]], list[Rows]]]:
+    """What runs statements in the caller's transaction."""
     if isinstance(tx, psycopg.Connection):
-        if tx.autocommit and tx.info.transaction_status == TransactionStatus.IDLE:
-            with tx.transaction():  # nobody else would make them one
-                return drive(steps, lambda sql, values: _on_psycopg(tx, sql, values))
-        return drive(steps, lambda sql, values: _on_psycopg(tx, sql, values))
+        alone = tx.autocommit and tx.info.transaction_status == TransactionStatus.IDLE
+        with tx.transaction() if alone else nullcontext():  # nobody else would make them one
+            yield lambda statements: [_on_psycopg(tx, sql, values) for sql, values in statements]
+        return
     kind = _sqlalchemy_kind(tx)
     if kind in {"Session", "Connection"}:
         connection = tx.connection() if kind == "Session" else tx
         _check_dialect(connection)
-        return drive(steps, lambda sql, values: _rows(connection.execute(*_for_sqlalchemy(sql, values))))
+        yield lambda all: [_rows(connection.execute(*_for_sqlalchemy(sql, values))) for sql, values in all]
+        return
     if kind is not None or isinstance(tx, psycopg.AsyncConnection):
         raise InvalidInput(
             f"tx= is a {_name(tx)}, which only asynchronous code can use. Nothing was stored. Use enqueue_async or "

@@ -61,11 +61,13 @@ def new_jobs(jobs: Sequence[NewJob]) -> Iterator[dict[str, Any]]:
         }
 
 
-def _flows(group: Sequence[NewJob]) -> dict[str, str]:
-    """Where jobs with a flow stand, and what it is; nothing for a run of plain jobs."""
-    if not any(job.flow for job in group):
+def _flows(group: Sequence[NewJob]) -> dict[str, str | None]:
+    """Where jobs with a flow stand, and what it is; of runs their version; nothing for plain jobs."""
+    version = group[0].version
+    if version is None and not any(job.flow for job in group):
         return {}
     return {
+        "version": None if version is None else str(version),
         "lanes": text_array([None if job.flow is None else home_lane(job.queue, job.flow) for job in group]),
         "flows": text_array([encode_flow(job.flow) for job in group]),
     }
@@ -106,6 +108,7 @@ def replacement(job: NewJob) -> dict[str, Any]:
         "tick": job.tick,
         "lane": None if job.flow is None else home_lane(job.queue, job.flow),
         "flow": encode_flow(job.flow),
+        "version": job.version,
     }
     if job.at is not None:
         row["at"] = job.at

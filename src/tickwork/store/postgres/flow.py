@@ -6,7 +6,7 @@ Each round of a guarded claim is one transaction. Rows of turnstiles are locked 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
@@ -29,6 +29,7 @@ from tickwork.store.postgres.adapters import Rows, Statement
 from tickwork.store.postgres.documents import array, text_array
 from tickwork.store.postgres.notifier import Notifier
 from tickwork.store.postgres.pool import Pool
+from tickwork.store.postgres.runs import Place
 from tickwork.store.postgres.session import Session
 from tickwork.store.postgres.values import id_document, utc
 from tickwork.store.rounds import Applicant, Asked, Head, Look, Stile, Verdict, Wish, gate_passage
@@ -189,6 +190,12 @@ class PostgresFlow:
     def _now(self) -> datetime | None:
         raise NotImplementedError
 
+    def _places(self, ids: Collection[str]) -> list[Place]:
+        raise NotImplementedError
+
+    def _end_steps(self, ids: Collection[str], state: str, error: str) -> int:
+        raise NotImplementedError
+
     def _perform(self, work: Callable[[Session], T], *, pool: Pool | None = None, single: bool = True) -> T:
         raise NotImplementedError
 
@@ -289,9 +296,12 @@ class PostgresFlow:
         self._perform(lambda session: session.run("pass_on", name=name, count=count))
 
     def _drop(self, ids: Sequence[JobId]) -> int:
-        values = {"ids": id_document(ids), "state": "dropped", "error": "a gate dropped it"}
+        error = "a gate dropped it"
+        steps = [one.job_id for one in self._places(ids) if one.run is not None]
+        ended = self._end_steps(steps, "dropped", error) if steps else 0
+        values = {"ids": id_document([one for one in ids if one not in steps]), "state": "dropped", "error": error}
         ((count,),) = self._perform(lambda session: session.run("drop_jobs", **values))
-        return int(count)
+        return int(count) + ended
 
     def lift_gates(self, selects: Mapping[str, str]) -> list[Gate]:
         def lift(session: Session) -> list[Gate]:
@@ -431,15 +441,15 @@ def _gates(session: Session) -> list[GateView]:
 
 
 def _applicant(row: Any) -> Applicant:
-    job_id, _, task, lane, _, _, _, run_us, _, _, _, _, _, _, queue, collection, labels, flow, _ = row
+    job_id, _, _, lane, _, _, _, run_us, _, _, _, _, _, _, queue, collection, labels, flow, task, *_ = row
     about = (collection, codec.decode_labels(labels), codec.decode_flow(flow))
     return Applicant(JobId(job_id), lane, run_us, task, queue, *about, row)
 
 
 def _claimed(one: Applicant, now_us: int, is_probe: bool) -> Claimed:
-    job_id, attempt, task, _, priority, args, policy, run_us, failures, crashes, alone, tick, *_ = one.row
+    job_id, attempt, task, _, priority, args, policy, run_us, failures, crashes, alone, tick, *_, run, inputs, _ = one.row
     what = (JobId(job_id), attempt, task, one.queue, priority, args.encode(), codec.decode_policy(policy))
-    return Claimed(*what, run_us, now_us, failures, crashes, alone, tick, one.flow, is_probe)
+    return Claimed(*what, run_us, now_us, failures, crashes, alone, tick, one.flow, is_probe, run, inputs)
 
 
 def _places(applicants: Iterable[Applicant]) -> dict[str, str]:

@@ -56,7 +56,7 @@ class StepMaker:
 
     def inserting(self, jobs: Sequence[NewJob], now: datetime | None, again: bool, calls: bool) -> list[Statement]:
         """The statements that store jobs without keys, and wake the workers if asked to."""
-        if len(jobs) == 1 and jobs[0].tick is None and jobs[0].flow is None and not again:
+        if len(jobs) == 1 and not again and _is_plain(jobs[0]):
             inserting = self._sql["insert_job_and_call" if calls else "insert_job"]
             return [(inserting, {"now": now, "channel": self._channel, **documents.new_job(jobs[0])})]
         statements = [(self._inserting(again, values), {"now": now, **values}) for values in documents.new_jobs(jobs)]
@@ -125,3 +125,7 @@ class StepMaker:
         taken = tuple(job.id for job in fresh if job.key is not None and job.id not in stored)
         if taken:
             yield self._sql["free_taken_keys"], {"ids": documents.array(taken)}
+
+
+def _is_plain(job: NewJob) -> bool:
+    return job.tick is None and job.flow is None and job.version is None

@@ -59,7 +59,7 @@ from tickwork.store.flow import Reach
 from tickwork.store.guarded import NOTHING_MORE, TurnKeeper
 from tickwork.store.migrate import Migration
 from tickwork.store.postgres import documents
-from tickwork.store.postgres.adapters import Rows, drive, run_inside, run_inside_async
+from tickwork.store.postgres.adapters import Rows, drive, inside, run_inside, run_inside_async
 from tickwork.store.postgres.bounds import FRONT, Bound, Bounds, Place
 from tickwork.store.postgres.failures import runs_again, translate
 from tickwork.store.postgres.flow import PostgresFlow
@@ -67,6 +67,7 @@ from tickwork.store.postgres.health import examine
 from tickwork.store.postgres.listener import Listener, PollOnlyWaiter
 from tickwork.store.postgres.notifier import Notifier
 from tickwork.store.postgres.pool import BEGIN, BEGIN_WITH_LIMITS, Pool, Server
+from tickwork.store.postgres.runs import PostgresDags, PostgresRuns
 from tickwork.store.postgres.schedules import PostgresSchedules
 from tickwork.store.postgres.schema import Schema
 from tickwork.store.postgres.session import Session
@@ -75,6 +76,7 @@ from tickwork.store.postgres.steps import By, StepMaker
 from tickwork.store.postgres.values import as_claimed, id_document, instant, open_attempt, utc, worker_view
 from tickwork.store.postgres.wire import Connection
 from tickwork.store.rounds import Asked
+from tickwork.store.runs import Graphs
 
 T = TypeVar("T")
 
@@ -92,7 +94,7 @@ _AMONG = "j.id = ANY (ARRAY(SELECT value::uuid FROM json_array_elements_text({id
 _LABELLED = "EXISTS (SELECT FROM json_array_elements_text(j.labels::json) AS l (name) WHERE l.name = {label})"
 
 
-class PostgresStore(PostgresSchedules, PostgresFlow):
+class PostgresStore(PostgresSchedules, PostgresFlow, PostgresDags):
     """A store in a PostgreSQL database. Safe to use from many threads, processes and machines.
 
     Nothing is opened before it is needed. Tables of another version are refused, unless `upgrade` brings them up to
@@ -124,6 +126,7 @@ class PostgresStore(PostgresSchedules, PostgresFlow):
         self._bounds: dict[tuple[WorkerId, tuple[str, ...]], Bounds] = {}
         self._turns: dict[WorkerId, TurnKeeper] = {}
         self._ageing: dict[WorkerId, Ageing] = {}
+        self._graphs = Graphs()
         self._channel = f"tickwork:{schema}"[:63]
         self._steps = StepMaker(self._sql, self._channel)
         self._notifier = Notifier(_sender(self._pool, self._channel), self._host_clock.monotonic)
@@ -227,6 +230,13 @@ class PostgresStore(PostgresSchedules, PostgresFlow):
     def cancel_jobs(self, ids: Sequence[JobId]) -> list[JobId]:
         done: set[str] = set()
         wanted = list(ids)
+        places = self._places(wanted)
+        if places:
+            locks = [one.job_id if one.is_run else str(one.run) for one in places]
+            inside = {one.job_id for one in places}
+            became = self._move_runs(lambda ground: (ground.lock(locks), ground.cancel(inside))[1])
+            done = {job_id for job_id, what in became.items() if what == "done"}
+            wanted = [job_id for job_id in wanted if job_id not in inside]
         for _ in range(CANCEL_PASSES):
             became = self._cancel_pass(wanted)
             done.update(job_id for job_id, what in became.items() if what == "done")
@@ -243,7 +253,8 @@ class PostgresStore(PostgresSchedules, PostgresFlow):
     def retry_jobs(
         self, ids: Sequence[JobId], spacing: timedelta = timedelta(0), first: timedelta = timedelta(0)
     ) -> list[JobId]:
-        values = {"ids": id_document(ids), "spacing_us": duration_us(spacing), "first_us": duration_us(first)}
+        times = {"spacing_us": duration_us(spacing), "first_us": duration_us(first)}
+        values = {"ids": id_document(ids), **times, "any_end": False}
         rows = self._perform(lambda session: session.run("retry_jobs", **values))
         self._notifier.call()
         return [JobId(job_id) for (job_id,) in rows]
@@ -367,6 +378,31 @@ class PostgresStore(PostgresSchedules, PostgresFlow):
         ahead: timedelta = timedelta(0),
         reach: Reach | None = None,
     ) -> Exchange:
+        steps = [one for one in endings if one.run is not None]
+        if steps:
+            ended = self.finish_attempts(steps, [log for log in logs if any(log.job_id == one.job_id for one in steps)])
+            rest = [one for one in endings if one.run is None]
+            others = [log for log in logs if any(log.job_id == one.job_id for one in rest)]
+            done = self.exchange(worker, rest, others, queues, tasks, limit, ahead, reach)
+            return Exchange(ended | done.finished, done.claims)
+        found = self._exchange(worker, endings, logs, queues, tasks, limit, ahead, reach)
+        if found.claims is None or not found.claims.jobs:
+            return found
+        jobs = self._arranged(worker, found.claims.jobs)
+        begun = len(jobs) < len(found.claims.jobs)  # runs: their first steps can be claimed at once
+        return Exchange(found.finished, Claims(jobs, 0.0 if begun else found.claims.next_due_s, found.claims.again_s))
+
+    def _exchange(
+        self,
+        worker: WorkerId,
+        endings: Sequence[Finish],
+        logs: Sequence[NewLog],
+        queues: Sequence[str],
+        tasks: Sequence[str],
+        limit: int,
+        ahead: timedelta,
+        reach: Reach | None,
+    ) -> Exchange:
         queues = list(dict.fromkeys(queues))
         ageing = self._ageing.setdefault(worker, Ageing())
         aged = ageing.turn(self._monotonic())
@@ -455,13 +491,29 @@ class PostgresStore(PostgresSchedules, PostgresFlow):
 
     def finish_attempts(self, endings: Sequence[Finish], logs: Sequence[NewLog] = (), tx: Any = None) -> set[JobId]:
         if tx is not None:
-            rows = run_inside(tx, self._steps.finish(endings, logs, self._now()))
+            with inside(tx) as run_all:
+                rows = self._finish_steps(PostgresRuns(run_all, self._sql, self._graphs, self._now()), endings, logs)
             return {JobId(job_id) for job_id, _ in rows if job_id is not None}
+        if any(one.run for one in endings):
+            rows = self._move_runs(lambda ground: self._finish_steps(ground, endings, logs))
+            return self._finished(endings, rows)[0]
         finish = self._steps.finish
         rows = self._perform(
             lambda session: drive(finish(endings, logs, session.now), session.run_sql), single=not logs
         )
         return self._finished(endings, rows)[0]
+
+    def _finish_steps(
+        self, ground: PostgresRuns, endings: Sequence[Finish], logs: Sequence[NewLog], verb: str = "finish_attempts"
+    ) -> Rows:
+        """Close attempts of which some are of steps, and move their runs on; what the statement gave back."""
+        ground.lock(str(one.run) for one in endings if one.run is not None)
+        if logs:
+            ground.together(("append_logs", {"logs": documents.new_logs(logs)}))
+        (rows,) = ground.together((verb, documents.endings(endings)))
+        closed = {job_id for job_id, _ in rows}
+        ground.advance([one.job_id for one in endings if one.run is not None and one.job_id in closed])
+        return rows
 
     def open_attempts(self, worker: WorkerId) -> list[OpenAttempt]:
         rows = self._perform(lambda session: session.run("open_attempts", worker=worker))
@@ -497,14 +549,20 @@ class PostgresStore(PostgresSchedules, PostgresFlow):
 
     def reclaim_attempts(self, endings: Sequence[Finish]) -> set[JobId]:
         values = documents.endings(endings)
-        rows = self._perform(lambda session: session.run("reclaim_attempts", **values), pool=self._reserved)
+        if any(one.run for one in endings):
+            reclaim = "reclaim_attempts"
+            rows = self._move_runs(lambda ground: self._finish_steps(ground, endings, (), reclaim), self._reserved)
+        else:
+            rows = self._perform(lambda session: session.run("reclaim_attempts", **values), pool=self._reserved)
         self._notifier.call()
         return self._finished(endings, rows)[0]
 
     def expire_jobs(self, limit: int) -> int:
         values = {"limit": limit, "state": "expired", "error": "it was not started before its deadline"}
         ((count,),) = self._perform(lambda session: session.run("expire_jobs", **values))
-        return int(count)
+        steps = self._perform(lambda session: session.run("expired_steps", limit=limit))
+        ended = self._end_steps([job_id for (job_id,) in steps], "expired", values["error"]) if steps else 0
+        return max(int(count), ended)
 
     def prune(self, retention: Retention, limit: int) -> int:
         values = {

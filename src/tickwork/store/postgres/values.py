@@ -16,15 +16,16 @@ from tickwork.store.postgres import documents
 
 
 def as_claimed(row: Any) -> Claimed:
-    job_id, attempt, task, queue, priority, args, policy, run_at, now, failures, crashes, alone, tick, *_ = row
+    job_id, attempt, task, queue, priority, args, policy, run_at, now, failures, crashes, alone, tick, _, run, inputs, *_ = row
     rules = codec.decode_policy(policy)
     what = (job_id, attempt, task, queue, priority, args.encode(), rules)
-    return Claimed(*what, run_at, now, failures, crashes, alone, tick)
+    return Claimed(*what, run_at, now, failures, crashes, alone, tick, None, False, run, inputs)
 
 
 def open_attempt(row: Any) -> OpenAttempt:
-    job_id, attempt, worker, policy, failures, crashes, alone = row
-    return OpenAttempt(JobId(job_id), attempt, WorkerId(worker), codec.decode_policy(policy), failures, crashes, alone)
+    job_id, attempt, worker, policy, failures, crashes, alone, run = row
+    rules = codec.decode_policy(policy)
+    return OpenAttempt(JobId(job_id), attempt, WorkerId(worker), rules, failures, crashes, alone, run)
 
 
 def worker_view(row: Any) -> WorkerView:

@@ -419,8 +419,8 @@ class SqliteStore(SqliteSchedules, SqliteFlow, SqliteDags):
             now = transaction.now
             cutoff = {"ended": now - duration_us(retention.ended), "failed": now - duration_us(retention.failed)}
             ids = [row[0] for row in transaction.run("prunable", {**cutoff, "now": now, "limit": limit})]
-            for statement in ("prune_jobs", "prune_finished", "prune_attempts", "prune_logs", "prune_saved"):
-                transaction.run(statement, (moves.as_json(ids),))
+            for kind in ("jobs", "finished", "attempts", "logs", "saved", "runs", "steps"):
+                transaction.run(f"prune_{kind}", (moves.as_json(ids),))
             transaction.run("prune_workers", (now - duration_us(_LOST_WORKERS_KEPT),))
             transaction.run("prune_keys", (now,))
             fires = transaction.run("prune_fires", {"ended": cutoff["ended"], "limit": limit})

@@ -45,12 +45,12 @@ wanted AS MATERIALIZED (
     GROUP  BY value ORDER BY value
 ),
 over AS MATERIALIZED (
-    SELECT w.n, f.*, j.key, coalesce(j.lane, j.queue) AS queue, j.task,
+    SELECT w.n, f.*, j.key, coalesce(j.lane, j.queue) AS queue, CASE WHEN j.version IS NULL THEN j.task ELSE '@dag' END AS task,
            CASE WHEN starts_with(j.lane, j.queue || ':!') THEN 5 ELSE j.priority END AS priority
     FROM   wanted w
     CROSS  JOIN LATERAL (
         SELECT f.job_id, f.attempt, f.attempt_state, f.worker, f.started_at, f.ended_at, f.error FROM tickwork.finished f
-        WHERE  f.job_id = w.id AND f.state <> 'succeeded'
+        WHERE  f.job_id = w.id AND (%(any_end)s::boolean OR f.state <> 'succeeded')
         FOR UPDATE
     ) f
     CROSS  JOIN LATERAL (SELECT * FROM tickwork.jobs j WHERE j.id = w.id OFFSET 0) j
@@ -111,10 +111,13 @@ AND    state = 'failed' AND discarded_at IS NULL
 RETURNING job_id::text
 
 -- :expire_jobs
+-- Steps of runs are left to those who lock the run first.
 WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
 doomed AS MATERIALIZED (
     SELECT q.ctid AS place, q.job_id FROM tickwork.queue q
-    WHERE  q.expires_at <= (SELECT now FROM clock) LIMIT %(limit)s::bigint
+    WHERE  q.expires_at <= (SELECT now FROM clock)
+    AND    NOT EXISTS (SELECT FROM tickwork.jobs j WHERE j.id = q.job_id AND j.run IS NOT NULL OFFSET 0)
+    LIMIT  %(limit)s::bigint
 ),
 -- include end_doomed
 
@@ -149,19 +152,23 @@ finished AS (
 SELECT count(*) FROM ended
 
 -- :prune
--- A job whose key stays taken is kept as long as the key.
+-- A job whose key stays taken is kept as long as the key, and a step as long as its run.
 WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
 doomed AS MATERIALIZED (
     SELECT f.job_id FROM tickwork.finished f
     WHERE  f.ended_at < (SELECT now FROM clock) - %(ended_us)s::bigint * interval '1 microsecond'
     AND    (f.state <> 'failed' OR f.ended_at < (SELECT now FROM clock) - %(failed_us)s::bigint * interval '1 microsecond')
     AND    NOT EXISTS (SELECT FROM tickwork.keys k WHERE k.job_id = f.job_id AND k.until > (SELECT now FROM clock))
+    AND    NOT EXISTS (SELECT FROM tickwork.jobs j WHERE j.id = f.job_id AND j.run IS NOT NULL
+                       AND EXISTS (SELECT FROM tickwork.jobs run WHERE run.id = j.run OFFSET 0) OFFSET 0)
     ORDER  BY f.ended_at
     LIMIT  %(limit)s::bigint
     FOR UPDATE SKIP LOCKED
 ),
 a AS (DELETE FROM tickwork.attempts t WHERE t.job_id = ANY (ARRAY(SELECT d.job_id FROM doomed d))),
 l AS (DELETE FROM tickwork.logs t WHERE t.job_id = ANY (ARRAY(SELECT d.job_id FROM doomed d))),
+u AS (DELETE FROM tickwork.runs t WHERE t.id = ANY (ARRAY(SELECT d.job_id FROM doomed d))),
+p AS (DELETE FROM tickwork.steps t WHERE t.run = ANY (ARRAY(SELECT d.job_id FROM doomed d))),
 s AS (DELETE FROM tickwork.saved t WHERE t.job_id = ANY (ARRAY(SELECT d.job_id FROM doomed d))),
 f AS (DELETE FROM tickwork.finished t WHERE t.job_id = ANY (ARRAY(SELECT d.job_id FROM doomed d))),
 j AS (DELETE FROM tickwork.jobs t WHERE t.id = ANY (ARRAY(SELECT d.job_id FROM doomed d))),

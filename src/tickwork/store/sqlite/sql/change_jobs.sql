@@ -31,14 +31,22 @@ WHERE job_id = :job_id AND state = 'failed' AND discarded_at IS NULL
 RETURNING job_id
 
 -- :prunable
--- A job whose key stays taken is kept as long as the key.
+-- A job whose key stays taken is kept as long as the key, and a step as long as its run.
 SELECT f.job_id FROM tickwork_finished f
 WHERE  f.ended_at < :ended AND (f.state <> 'failed' OR f.ended_at < :failed)
 AND    NOT EXISTS (SELECT 1 FROM tickwork_keys k WHERE k.job_id = f.job_id AND k.until > :now)
+AND    NOT EXISTS (SELECT 1 FROM tickwork_jobs j WHERE j.id = f.job_id AND j.run IS NOT NULL
+                   AND EXISTS (SELECT 1 FROM tickwork_jobs run WHERE run.id = j.run))
 ORDER  BY f.ended_at LIMIT :limit
 
 -- :prune_jobs
 DELETE FROM tickwork_jobs WHERE id IN (SELECT value FROM json_each(?))
+
+-- :prune_runs
+DELETE FROM tickwork_runs WHERE id IN (SELECT value FROM json_each(?))
+
+-- :prune_steps
+DELETE FROM tickwork_steps WHERE run IN (SELECT value FROM json_each(?))
 
 -- :prune_finished
 DELETE FROM tickwork_finished WHERE job_id IN (SELECT value FROM json_each(?))

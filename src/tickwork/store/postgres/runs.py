@@ -1,0 +1,350 @@
+"""Dags and their runs on PostgreSQL (see `store.dags` and `store.runs`). The SQL is in sql/runs.sql.
+
+A run's row is its lock. Whoever ends a step takes it before anything else, and advances the run in the same
+transaction, so that two who end parents of one step at once come one after the other. What is to be written is gathered
+and sent in one round trip.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+from msgspec import Raw
+
+from tickwork.core.dag.advance import Run, Standing
+from tickwork.core.dag.graph import Graph, Step, digest, encode_graph
+from tickwork.core.flow.flow import home_lane
+from tickwork.core.ids import JobId, WorkerId, is_id
+from tickwork.core.job import Claimed, JobState, NewJob
+from tickwork.store import codec, runs
+from tickwork.store.base import Finish
+from tickwork.store.dags import DagView, StepView
+from tickwork.store.postgres import documents
+from tickwork.store.postgres.adapters import Rows, Statement
+from tickwork.store.postgres.documents import array, text_array
+from tickwork.store.postgres.notifier import Notifier
+from tickwork.store.postgres.pool import Pool
+from tickwork.store.postgres.session import Session
+from tickwork.store.postgres.values import id_document, instant, utc
+from tickwork.store.runs import Ended, Going, Graphs, ResultRow
+
+T = TypeVar("T")
+RunAll = Callable[[Sequence[Statement]], list[Rows]]
+
+_PARAMS = msgspec.json.Decoder(dict[str, Raw])
+_PASSES = 20  # of cancelling steps that move between queue and running meanwhile
+
+
+class Place(NamedTuple):
+    """What a job has to do with runs: the one that it is a step of, or that it is one; and how it ended, if it has."""
+
+    job_id: str
+    run: str | None
+    step: str | None
+    is_run: bool
+    state: str | None
+
+
+class PostgresRuns:
+    """The rows of runs inside a transaction. `freed` are turnstiles that the ends of runs have left."""
+
+    def __init__(self, run_all: RunAll, sql: Mapping[str, str], graphs: Graphs, now: datetime | None) -> None:
+        self._run_all = run_all
+        self._sql = sql
+        self._graphs = graphs
+        self._now = now
+        self._waiting: list[Statement] = []
+        self._ending: list[int] = []
+        self.now_us = 0
+        self.freed: list[str] = []
+
+    def together(self, *wanted: tuple[str, dict[str, Any]]) -> list[Rows]:
+        """Run named statements in one round trip, after those that were put off."""
+        statements = [(self._sql[name], {"now": self._now, **values}) for name, values in wanted]
+        put_off, self._waiting = self._waiting, []
+        ending, self._ending = self._ending, []
+        rows = self._run_all([*put_off, *statements]) if put_off or statements else []
+        self.freed += [name for place in ending for job_id, name in rows[place] if job_id is None]
+        return rows[len(put_off) :]
+
+    def _put_off(self, name: str, **values: Any) -> None:
+        self._waiting.append((self._sql[name], {"now": self._now, **values}))
+
+    def lock(self, run_ids: Iterable[str]) -> dict[str, str | None]:
+        """Lock runs; return those that have begun before, with the steps that they are to start again with."""
+        ids = sorted(set(run_ids))
+        return dict(self.together(("lock_runs", {"ids": array(ids)}))[0]) if ids else {}
+
+    def going(self, run_ids: Sequence[str]) -> list[Going]:
+        ids = {"ids": array(run_ids)}
+        _, rows = self.together(("lock_runs", ids), ("going", ids))
+        self.now_us = max((row[-1] for row in rows), default=self.now_us)
+        return [_going(row) for row in rows]
+
+    def graph(self, dag: str, version: int) -> Graph:
+        known = self._graphs.get(dag, version)
+        if known is not None:
+            return known
+        (((text,),),) = self.together(("dag_graph", {"name": dag, "version": version}))
+        return self._graphs.put(dag, version, text)
+
+    def steps(self, run: str, names: Sequence[str] | None) -> list[Standing]:
+        wanted = None if names is None else text_array(names)
+        (rows,) = self.together(("steps", {"run": run, "names": wanted}))
+        return [_standing(row) for row in rows]
+
+    def result_rows(self, pairs: Collection[tuple[str, str]]) -> list[ResultRow]:
+        (rows,) = self.together(("result_rows", _pairs(pairs)))
+        return [ResultRow(*row) for row in rows]
+
+    def failures(self, run: str, limit: int) -> list[tuple[str, str]]:
+        return self.together(("failed_steps", {"run": run, "limit": limit}))[0]
+
+    def instances(self, run: str, steps: Collection[str]) -> dict[tuple[str, int], tuple[JobId, str]]:
+        (rows,) = self.together(("instances", {"run": run, "steps": text_array(sorted(steps))}))
+        return {(step, idx): (JobId(job_id), state) for step, idx, job_id, state in rows}
+
+    def put_steps(self, run: str, standings: Sequence[Standing], approvals: Mapping[str, Step], new: bool) -> None:
+        wakes = [runs.wake_at_us(one, approvals.get(one.step), self.now_us) for one in standings]
+        self._put_off(
+            "put_steps",
+            run=run,
+            now_us=str(self.now_us),
+            steps=text_array([one.step for one in standings]),
+            states=array([one.state for one in standings]),
+            pending=array([one.pending for one in standings]),
+            succeeded=array([one.succeeded for one in standings]),
+            failed=array([one.failed for one in standings]),
+            skipped=array([one.skipped for one in standings]),
+            total=array([one.total for one in standings]),
+            ended=array([one.ended for one in standings]),
+            bad=array([one.bad for one in standings]),
+            mapped=array([one.mapped for one in standings]),
+            blocked=array([one.blocked for one in standings]),
+            reasons=text_array([one.reason for one in standings]),
+            results=text_array([one.result for one in standings]),
+            wakes_us=array(wakes),
+        )
+
+    def put_run(self, run: Run) -> None:
+        self._put_off("put_run", open=run.open, failed=run.failed, id=run.id)
+
+    def insert(self, jobs: Sequence[NewJob]) -> None:
+        for group in codec.alike(jobs) if jobs else ():
+            part = group[0].part
+            if part is not None:
+                idxs = array([one.part.idx for one in group if one.part])
+                shared = documents.new_job(group[0])
+                self._put_off("insert_step_jobs", **{**shared, **_instances(group), "idxs": idxs, "run": part.run, "step": part.step})
+
+    def insert_again(self, jobs: Sequence[NewJob]) -> None:
+        for group in codec.alike(jobs) if jobs else ():
+            self._put_off("renew_step_jobs", **{**documents.new_job(group[0]), **_instances(group)})
+
+    def end_run(self, finish: Finish) -> None:
+        self._ending.append(len(self._waiting))
+        self._put_off("finish_attempts", **documents.endings([finish]))
+
+    # -- what the verbs do with it
+
+    def advance(self, job_ids: Collection[str]) -> bool:
+        """Move on the runs of those of these jobs that are steps and have ended. True: jobs were released."""
+        endings = [
+            Ended(one.run, one.step or "", JobState(one.state)) for one in self.places(job_ids) if one.run and one.state
+        ]
+        released = runs.advance(self, endings) if endings else False
+        self.together()
+        return released
+
+    def places(self, job_ids: Collection[str]) -> list[Place]:
+        (rows,) = self.together(("parts", {"ids": array([one for one in job_ids if is_id(one)])}))
+        return [Place(*row) for row in rows]
+
+    def begin(self, worker: WorkerId, one: Claimed) -> bool:
+        """Begin a run that a worker has claimed, unless it has lost it again. True: jobs were released."""
+        begun = self.lock([one.job_id])
+        held = {"id": one.job_id, "attempt": one.attempt, "worker": worker}
+        if not self.together(("hold_run", held))[0]:
+            return False
+        if not begun:
+            self._put_off("insert_run", id=one.job_id)
+        again = begun.get(one.job_id)
+        steps = None if again is None else msgspec.json.decode(again, type=list[str])
+        (going,) = self.going([one.job_id])
+        released = runs.begin(self, going, steps, first=not begun)
+        self.together()
+        return released
+
+    def cancel(self, ids: Collection[str]) -> dict[str, str]:
+        """Cancel jobs that are steps or runs, and what those have going; return what became of each."""
+        became = self._cancel(ids)
+        self.advance([job_id for job_id, what in became.items() if what == "done"])
+        for one in self.places(ids):
+            if one.is_run and became.get(one.job_id) == "done" and one.state is None:
+                (rows,) = self.together(("live_instances", {"run": one.job_id}))
+                live = [job_id for (job_id,) in rows]
+                if live:
+                    self._cancel(live)
+                    self.advance(live)
+                runs.cancel_approvals(self, one.job_id)
+                self.together()
+        return became
+
+    def _cancel(self, ids: Collection[str]) -> dict[str, str]:
+        became: dict[str, str] = {}
+        wanted = list(ids)
+        for _ in range(_PASSES):
+            (rows,) = self.together(("cancel_jobs", {"ids": id_document([JobId(one) for one in wanted])}))
+            became.update(rows)
+            wanted = [job_id for job_id, what in rows if what == "moved"]
+            if not wanted:
+                break
+        return became
+
+
+class PostgresDags:
+    """A part of PostgresStore: the verbs. What it needs of the rest are its transactions, and a way to wake workers."""
+
+    _sql: dict[str, str]
+    _notifier: Notifier
+    _graphs: Graphs
+
+    def _perform(self, work: Callable[[Session], T], *, pool: Pool | None = None, single: bool = True) -> T:
+        raise NotImplementedError
+
+    def _open_freed(self, names: Sequence[str]) -> bool:
+        raise NotImplementedError
+
+    def _move_runs(self, work: Callable[[PostgresRuns], T], pool: Pool | None = None) -> T:
+        """Run `work` as a transaction that moves runs, and wake the workers: something was released, or is free."""
+
+        def inside(session: Session) -> tuple[T, list[str]]:
+            ground = PostgresRuns(session.run_together, self._sql, self._graphs, session.now)
+            result = work(ground)
+            ground.together()
+            return result, ground.freed
+
+        result, freed = self._perform(inside, pool=pool, single=False)
+        if freed:
+            self._open_freed(freed)
+        self._notifier.call()
+        return result
+
+    def _places(self, ids: Collection[str]) -> list[Place]:
+        """What jobs have to do with runs; none for plain ones."""
+        known = array([one for one in ids if is_id(one)])
+        return [Place(*row) for row in self._perform(lambda session: session.run("parts", ids=known))]
+
+    def _end_steps(self, ids: Collection[str], state: str, error: str) -> int:
+        """End steps that wait in the queue."""
+        locks = [str(one.run) for one in self._places(ids) if one.run]
+
+        def end(ground: PostgresRuns) -> int:
+            ground.lock(locks)
+            wanted = {"ids": id_document([JobId(one) for one in ids]), "state": state, "error": error}
+            (((count,),),) = ground.together(("drop_jobs", wanted))
+            ground.advance(ids)
+            return int(count)
+
+        return self._move_runs(end)
+
+    def _arranged(self, worker: WorkerId, claimed: list[Claimed]) -> list[Claimed]:
+        """What is left for a worker of what it has claimed: runs are begun, and steps are given their inputs."""
+        for one in filter(runs.is_run, claimed):
+            self._move_runs(lambda ground, one=one: ground.begin(worker, one))  # type: ignore[misc]
+        jobs = [one for one in claimed if not runs.is_run(one)]
+        pairs = runs.wanted_results(jobs)
+        if not pairs:
+            return jobs
+        rows = self._perform(lambda session: session.run("result_rows", **_pairs(pairs)))
+        return runs.with_inputs(jobs, [ResultRow(*row) for row in rows])
+
+    def put_dag(self, graph: Graph) -> int:
+        found = digest(graph)
+
+        def put(session: Session) -> int:
+            session.run("lock_dag", name=graph.name)
+            newest = session.run("newest_dag", name=graph.name)
+            if newest and newest[0][1] == found:
+                return int(newest[0][0])
+            version = newest[0][0] + 1 if newest else 1
+            text = encode_graph(graph).decode()
+            session.run("insert_dag", name=graph.name, version=version, digest=found, graph=text)
+            return int(version)
+
+        return self._perform(put, single=False)
+
+    def dags(self, name: str | None = None) -> list[DagView]:
+        wanted, values = ("newest_dags", {}) if name is None else ("versions_of_dag", {"name": name})
+        rows = self._perform(lambda session: session.run(wanted, **values))
+        decode = runs.decode_graph
+        return [DagView(name, version, decode(text), utc(created)) for name, version, text, created in rows]
+
+    def rerun(self, run_id: JobId, steps: Sequence[str] | None = None, args: bytes | None = None) -> bool:
+        if not is_id(run_id):
+            return False
+        again = None if steps is None else documents.document(steps)
+
+        def queue_again(ground: PostgresRuns) -> bool:
+            ground.lock([run_id])
+            values = {"ids": id_document([run_id]), "spacing_us": 0, "first_us": 0, "any_end": True}
+            if not ground.together(("retry_jobs", values))[0]:
+                return False
+            ground.together(("set_again", {"id": run_id, "again": again}))
+            if args is not None:
+                ground.together(("set_args", {"id": run_id, "args": args.decode()}))
+            return True
+
+        return self._move_runs(queue_again)
+
+    def run_steps(self, run_id: JobId, names: Sequence[str] | None = None) -> list[StepView]:
+        if not is_id(run_id):
+            return []
+        wanted = None if names is None else text_array(names)
+        rows = self._perform(lambda session: session.run("steps", run=run_id, names=wanted))
+        return [StepView(_standing(row), utc(row[13]), instant(row[14])) for row in rows]
+
+    def answer(self, run_id: JobId, step: str, approved: bool, by: str, note: str | None = None) -> bool:
+        if not is_id(run_id):
+            return False
+        said = runs.said(approved, by, note)
+        return self._move_runs(lambda ground: runs.answer(ground, run_id, step, *said)) is not None
+
+    def answer_overdue(self, limit: int) -> int:
+        overdue = self._perform(lambda session: session.run("overdue_steps", limit=limit))
+        for run, step in overdue:
+            self._move_runs(lambda ground, run=run, step=step: runs.answer_by_default(ground, run, step))  # type: ignore[misc]
+        return len(overdue)
+
+
+def _pairs(pairs: Collection[tuple[str, str]]) -> dict[str, str]:
+    ordered = sorted(pairs)
+    return {"runs": array([run for run, _ in ordered]), "steps": text_array([step for _, step in ordered])}
+
+
+def _instances(group: Sequence[NewJob]) -> dict[str, str]:
+    """What differs between the jobs of one step."""
+    inputs = [one.part.inputs if one.part else None for one in group]
+    return {
+        "ids": array([one.id for one in group]),
+        "args": text_array([one.args.decode() for one in group]),
+        "lanes": text_array([None if one.flow is None else home_lane(one.queue, one.flow) for one in group]),
+        "flows": text_array([codec.encode_flow(one.flow) for one in group]),
+        "inputs": text_array([None if one is None else one.decode() for one in inputs]),
+    }
+
+
+def _going(row: Any) -> Going:
+    id, dag, version, args, open, failed, cancelled, attempt, priority, collection, labels, flow, policy, failures, _ = row
+    run = Run(id, dag, version, _PARAMS.decode(args), open, failed, cancelled)
+    stamped = codec.decode_flow(flow)
+    tenant = None if stamped is None else stamped.tenant
+    around = (priority, collection, codec.decode_labels(labels), tenant)
+    return Going(run, attempt, *around, codec.decode_policy(policy), failures)
+
+
+def _standing(row: Any) -> Standing:
+    return Standing(*row[:13])

@@ -1,0 +1,169 @@
+-- Dags and their runs: definitions, how steps stand, and results by run and step.
+-- The row of a run is its lock. It is taken before any row of running, queue, keys or a limit.
+
+-- :lock_dag
+-- Whoever stores a definition of a dag is alone in that.
+SELECT pg_advisory_xact_lock(hashtextextended('tickwork dag ' || %(name)s, 0))
+
+-- :newest_dag
+SELECT version, digest FROM tickwork.dags WHERE name = %(name)s ORDER BY version DESC LIMIT 1
+
+-- :insert_dag
+INSERT INTO tickwork.dags (name, version, digest, graph, created_at)
+VALUES (%(name)s, %(version)s::integer, %(digest)s, %(graph)s, coalesce(%(now)s::timestamptz, clock_timestamp()))
+
+-- :dag_graph
+SELECT graph FROM tickwork.dags WHERE name = %(name)s AND version = %(version)s::integer
+
+-- :newest_dags
+SELECT d.name, d.version, d.graph, d.created_at FROM tickwork.dags d
+WHERE  d.version = (SELECT max(version) FROM tickwork.dags WHERE name = d.name) ORDER BY d.name
+
+-- :versions_of_dag
+SELECT name, version, graph, created_at FROM tickwork.dags WHERE name = %(name)s ORDER BY version DESC
+
+-- :lock_runs
+SELECT id::text, again FROM tickwork.runs WHERE id = ANY (%(ids)s::text::uuid[]) ORDER BY id FOR UPDATE
+
+-- :hold_run
+-- The attempt of a run is the store's own from here on.
+UPDATE tickwork.running SET worker = ''
+WHERE  job_id = %(id)s::uuid AND attempt = %(attempt)s::integer AND worker = %(worker)s
+RETURNING job_id
+
+-- :insert_run
+INSERT INTO tickwork.runs (id, open, failed) VALUES (%(id)s::uuid, 0, 0)
+
+-- :put_run
+UPDATE tickwork.runs SET open = %(open)s::integer, failed = %(failed)s::integer, again = NULL WHERE id = %(id)s::uuid
+
+-- :set_again
+UPDATE tickwork.runs SET again = %(again)s WHERE id = %(id)s::uuid
+
+-- :set_args
+UPDATE tickwork.jobs SET args = %(args)s WHERE id = %(id)s::uuid
+
+-- :going
+SELECT u.id::text, j.task, j.version, j.args, u.open, u.failed, r.cancel_at IS NOT NULL, r.attempt, j.priority, j.collection,
+       j.labels, j.flow, j.policy, r.failures,
+       (extract(epoch FROM coalesce(%(now)s::timestamptz, clock_timestamp())) * 1000000)::bigint
+FROM   unnest(%(ids)s::text::uuid[]) AS n (id)
+CROSS  JOIN LATERAL (SELECT * FROM tickwork.runs u WHERE u.id = n.id OFFSET 0) u
+CROSS  JOIN LATERAL (SELECT * FROM tickwork.running r WHERE r.job_id = n.id OFFSET 0) r
+CROSS  JOIN LATERAL (SELECT * FROM tickwork.jobs j WHERE j.id = n.id OFFSET 0) j
+ORDER  BY u.id
+
+-- :steps
+-- NULL for names: all of them.
+SELECT step, state, pending, succeeded, failed, skipped, total, ended, bad, mapped, blocked, reason, result, since, wake_at
+FROM   tickwork.steps
+WHERE  run = %(run)s::uuid AND (%(names)s::text IS NULL OR step = ANY (%(names)s::text::text[]))
+
+-- :put_steps
+INSERT INTO tickwork.steps (run, step, state, pending, succeeded, failed, skipped, total, ended, bad, mapped, blocked, reason,
+                            result, since, wake_at)
+SELECT %(run)s::uuid, s.step, s.state, s.pending, s.succeeded, s.failed, s.skipped, s.total, s.ended, s.bad, s.mapped, s.blocked,
+       s.reason, s.result, 'epoch'::timestamptz + %(now_us)s::text::bigint * interval '1 microsecond',
+       'epoch'::timestamptz + s.wake_us * interval '1 microsecond'
+FROM   unnest(%(steps)s::text::text[], %(states)s::text::text[], %(pending)s::text::integer[], %(succeeded)s::text::integer[],
+              %(failed)s::text::integer[], %(skipped)s::text::integer[], %(total)s::text::integer[], %(ended)s::text::integer[],
+              %(bad)s::text::integer[], %(mapped)s::text::boolean[], %(blocked)s::text::boolean[], %(reasons)s::text::text[],
+              %(results)s::text::text[], %(wakes_us)s::text::bigint[])
+       AS s (step, state, pending, succeeded, failed, skipped, total, ended, bad, mapped, blocked, reason, result, wake_us)
+ON CONFLICT (run, step) DO UPDATE SET
+    state = excluded.state, pending = excluded.pending, succeeded = excluded.succeeded, failed = excluded.failed,
+    skipped = excluded.skipped, total = excluded.total, ended = excluded.ended, bad = excluded.bad, mapped = excluded.mapped,
+    blocked = excluded.blocked, reason = excluded.reason, result = excluded.result, wake_at = excluded.wake_at,
+    since = CASE WHEN steps.state = excluded.state THEN steps.since ELSE excluded.since END
+
+-- :result_rows
+-- Instances beyond `total` are of an earlier generation, whose list was longer.
+SELECT s.run::text, s.step, s.state, s.mapped, s.result, j.idx, f.state, f.result
+FROM   unnest(%(runs)s::text::uuid[], %(steps)s::text::text[]) AS n (run, step)
+CROSS  JOIN LATERAL (SELECT * FROM tickwork.steps s WHERE s.run = n.run AND s.step = n.step OFFSET 0) s
+LEFT   JOIN LATERAL (SELECT * FROM tickwork.jobs j WHERE j.run = s.run AND j.step = s.step AND j.idx < s.total OFFSET 0) j ON true
+LEFT   JOIN LATERAL (SELECT * FROM tickwork.finished f WHERE f.job_id = j.id OFFSET 0) f ON true
+ORDER  BY s.run, s.step, j.idx
+
+-- :failed_steps
+SELECT s.step, coalesce(s.reason, (
+    SELECT f.error FROM tickwork.jobs j
+    CROSS  JOIN LATERAL (SELECT * FROM tickwork.finished f WHERE f.job_id = j.id AND f.state <> 'succeeded' OFFSET 0) f
+    WHERE  j.run = s.run AND j.step = s.step ORDER BY f.ended_at DESC LIMIT 1), s.state)
+FROM   tickwork.steps s
+WHERE  s.run = %(run)s::uuid AND s.state NOT IN ('succeeded', 'skipped', 'waiting', 'open') LIMIT %(limit)s::bigint
+
+-- :instances
+SELECT j.step, j.idx, j.id::text,
+       coalesce((SELECT f.state FROM tickwork.finished f WHERE f.job_id = j.id), 'running')
+FROM   unnest(%(steps)s::text::text[]) AS n (step)
+CROSS  JOIN LATERAL (SELECT * FROM tickwork.jobs j WHERE j.run = %(run)s::uuid AND j.step = n.step OFFSET 0) j
+
+-- :live_instances
+SELECT j.id::text FROM tickwork.jobs j
+WHERE  j.run = %(run)s::uuid AND NOT EXISTS (SELECT FROM tickwork.finished f WHERE f.job_id = j.id OFFSET 0)
+
+-- :parts
+-- What jobs are steps of, whether they are runs themselves, and how they ended, if they have.
+SELECT j.id::text, j.run::text, j.step, j.version IS NOT NULL, f.state
+FROM   unnest(%(ids)s::text::uuid[]) AS n (id)
+CROSS  JOIN LATERAL (
+    SELECT * FROM tickwork.jobs j WHERE j.id = n.id AND (j.run IS NOT NULL OR j.version IS NOT NULL) OFFSET 0
+) j
+LEFT   JOIN LATERAL (SELECT * FROM tickwork.finished f WHERE f.job_id = n.id OFFSET 0) f ON true
+
+-- :insert_step_jobs
+-- Instances of one step, which are alike but for number, arguments and flow.
+WITH new AS (
+    INSERT INTO tickwork.jobs
+           (id, task, queue, priority, args, policy, collection, labels, parent, trace, lane, flow, run, step, idx, inputs,
+            created_at, due_at, expires_at)
+    SELECT a.id, %(task)s::text, %(queue)s::text, %(priority)s::text::smallint, a.args, %(policy)s::text, %(collection)s::text,
+           %(labels)s::text, %(parent)s::text, %(trace)s::text, a.lane, a.flow, %(run)s::uuid, %(step)s::text, a.idx, a.inputs,
+           now, due_at,
+           -- include expiry
+    FROM   unnest(%(ids)s::text::uuid[], %(args)s::text::text[], %(lanes)s::text::text[], %(flows)s::text::text[],
+                  %(idxs)s::text::integer[], %(inputs)s::text::text[]) AS a (id, args, lane, flow, idx, inputs) CROSS JOIN
+    -- include due
+    RETURNING id, task, coalesce(lane, queue) AS queue, CASE WHEN starts_with(lane, queue || ':!') THEN 5 ELSE priority END AS priority,
+              key, created_at, due_at, expires_at
+),
+-- include from_new
+
+-- :renew_step_jobs
+-- Ended instances that are queued again, with new arguments. The attempts that they have made stay.
+WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
+wanted AS MATERIALIZED (
+    SELECT a.* FROM unnest(%(ids)s::text::uuid[], %(args)s::text::text[], %(lanes)s::text::text[], %(flows)s::text::text[],
+                           %(inputs)s::text::text[]) AS a (id, args, lane, flow, inputs)
+),
+renewed AS (
+    UPDATE tickwork.jobs j
+    SET    args = (SELECT w.args FROM wanted w WHERE w.id = j.id), inputs = (SELECT w.inputs FROM wanted w WHERE w.id = j.id),
+           lane = (SELECT w.lane FROM wanted w WHERE w.id = j.id), flow = (SELECT w.flow FROM wanted w WHERE w.id = j.id),
+           queue = %(queue)s::text, priority = %(priority)s::text::smallint, policy = %(policy)s::text
+    WHERE  j.id = ANY (ARRAY(SELECT w.id FROM wanted w))
+    RETURNING j.id, j.task, coalesce(j.lane, j.queue) AS queue,
+              CASE WHEN starts_with(j.lane, j.queue || ':!') THEN 5 ELSE j.priority END AS priority
+),
+gone AS (
+    DELETE FROM tickwork.finished f WHERE f.job_id = ANY (ARRAY(SELECT w.id FROM wanted w))
+    RETURNING f.job_id, f.attempt, f.attempt_state, f.worker, f.started_at, f.ended_at, f.error
+),
+tried AS (
+    INSERT INTO tickwork.attempts (job_id, attempt, state, worker, started_at, ended_at, error)
+    SELECT g.job_id, g.attempt, g.attempt_state, g.worker, g.started_at, g.ended_at, g.error
+    FROM   gone g WHERE g.attempt_state IS NOT NULL
+)
+INSERT INTO tickwork.queue (job_id, queue, priority, run_at, task, attempt, failures, crashes, alone, keyed, expires_at)
+SELECT r.id, r.queue, r.priority, clock.now, r.task, (SELECT g.attempt FROM gone g WHERE g.job_id = r.id), 0, 0, false, false, NULL
+FROM   renewed r CROSS JOIN clock
+
+-- :overdue_steps
+SELECT run::text, step FROM tickwork.steps
+WHERE  wake_at <= coalesce(%(now)s::timestamptz, clock_timestamp()) LIMIT %(limit)s::bigint
+
+-- :expired_steps
+SELECT q.job_id::text FROM tickwork.queue q
+CROSS  JOIN LATERAL (SELECT FROM tickwork.jobs j WHERE j.id = q.job_id AND j.run IS NOT NULL OFFSET 0) j
+WHERE  q.expires_at <= coalesce(%(now)s::timestamptz, clock_timestamp()) LIMIT %(limit)s::bigint
