@@ -35,7 +35,7 @@ class DagVerbs(Protocol):
     """The verbs."""
 
     def put_dag(self, graph: Graph) -> int:
-        """Store a definition, if it differs from the newest; return its version. An older one that comes back is new."""
+        """Store a definition, if it differs from the newest; return its version."""
 
     def dags(self, name: str | None = None) -> list[DagView]:
         """Return the newest version of every dag by name, or every version of one, the newest first."""

@@ -1,6 +1,6 @@
 """How runs of dags move, the same for both stores.
 
-Whoever ends a job that is a step calls `advance` in the transaction that ends it. The run is locked from the moment that
+Whoever ends a job that is a step calls `advance` in the transaction that ends it. A run is locked from the moment that
 `Ground.going` has given it: what is read of it afterwards stays as it is until the commit.
 """
 
@@ -196,7 +196,9 @@ def _not_there(ground: Ground, run: str, jobs: list[NewJob]) -> list[NewJob]:
     known = ground.instances(run, {job.part.step for job in jobs if job.part})
     places = [(job.part.step, job.part.idx) for job in jobs if job.part]
     again = [
-        msgspec.structs.replace(job, id=known[place][0]) for job, place in zip(jobs, places, strict=True) if place in known
+        msgspec.structs.replace(job, id=known[place][0])
+        for job, place in zip(jobs, places, strict=True)
+        if place in known
     ]
     ground.insert_again(again)
     return [job for job, place in zip(jobs, places, strict=True) if place not in known]
@@ -250,7 +252,9 @@ def _new_job(ground: Ground, going: Going, one: StepJob, id: JobId) -> NewJob:
         parent=run.id,
         part=Part(run.id, one.step.name, one.idx, one.inputs),
     )
-    stamp = _stamp(template.task, template.flow, template.queue, template.tenant or going.tenant, job.labels, template.needs)
+    stamp = _stamp(
+        template.task, template.flow, template.queue, template.tenant or going.tenant, job.labels, template.needs
+    )
     if stamp is None:
         return job
     if not stamp.reads_arguments or one.inputs is None:
@@ -297,7 +301,7 @@ def wanted_results(jobs: Iterable[Claimed]) -> set[tuple[str, str]]:
 
 
 def results_of(rows: Iterable[ResultRow]) -> dict[tuple[str, str], Raw]:
-    """Results by run and step. Null where a step did not succeed, and in a list in the place of an instance that did not."""
+    """Results by run and step. Null where a step did not succeed, and in lists in the place of what did not."""
     found: dict[tuple[str, str], Raw] = {}
     lists: dict[tuple[str, str], list[Raw]] = {}
     for row in rows:

@@ -37,8 +37,8 @@ class Standing(msgspec.Struct):
     """A step of a run as it stands.
 
     `state` is waiting, open, or an end. Of its parents `pending` have not ended, and the others so; of its instances
-    there are `total`, of which `ended` have, `bad` of them without success. `reason` is why it ended without having run;
-    `blocked`: because something upstream failed. `result` is that of an approval.
+    there are `total`, of which `ended` have, `bad` of them without success. `reason` is why it ended without having
+    run; `blocked`: because something upstream failed. `result` is that of an approval.
     """
 
     step: str
@@ -126,8 +126,9 @@ class Advance:
         self._judge([one for one in self.touched.values() if not one.pending])
         self._release()
 
-    def _fresh(self, name: str, pending: int, **counts: int) -> Standing:
-        return Standing(name, pending=pending, mapped=self.graph.by_name[name].map is not None, **counts)
+    def _fresh(self, name: str, pending: int, ends: Sequence[Ending] = ()) -> Standing:
+        counts = (ends.count(Ending.SUCCEEDED), ends.count(Ending.FAILED), ends.count(Ending.SKIPPED))
+        return Standing(name, WAITING, pending, *counts, mapped=self.graph.by_name[name].map is not None)
 
     def begin_again(
         self, standings: Iterable[Standing], names: Iterable[str], only: Mapping[str, Collection[int]]
@@ -144,9 +145,8 @@ class Advance:
         )
         for name in anew:
             ends = [known[parent].ending for parent in self.graph.by_name[name].parents if parent not in anew]
-            counts = {ending.value: ends.count(ending) for ending in Ending}
             pending = len(self.graph.by_name[name].parents) - len(ends)
-            self.touched[name] = self._fresh(name, pending, **counts)
+            self.touched[name] = self._fresh(name, pending, ends)
         first = [self.touched[step.name] for step in self.graph.steps if self._is_first(step.name)]
         self._only = {one.step: only[one.step] for one in first if one.step in only}
         self._judge(first)

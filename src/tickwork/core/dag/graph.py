@@ -3,8 +3,8 @@
 A Graph is plain data. Python functions are traced into one, YAML is read into one, and it is stored as JSON under a
 version. A step is a job; a mapped step is as many jobs as its input has elements, its *instances*.
 
-What is not known before the run is an *expression*: a value that stands for a parameter of the run, the result of a step,
-or the element that an instance is for. Arguments are JSON with *holes*, each filled by an expression.
+What is not known before the run is an *expression*: it stands for a parameter of the run, the result of a step, or the
+element that an instance is for. Arguments are JSON with *holes*, each filled by an expression.
 """
 
 from __future__ import annotations

@@ -77,7 +77,9 @@ def value_of(expression: Expression, params: Values, items: Values, results: Val
             found = (results[step] for step in reversed(steps) if not is_null(results.get(step, NULL)))
             return _at(next(found, NULL), path, f"the result of {steps[0]!r}")
         case Text(parts):
-            texts = [part if isinstance(part, str) else _shown(value_of(part, params, items, results)) for part in parts]
+            texts = [
+                part if isinstance(part, str) else _shown(value_of(part, params, items, results)) for part in parts
+            ]
             return Raw(_encode("".join(texts)))
 
 

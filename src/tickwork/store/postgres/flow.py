@@ -6,7 +6,7 @@ Each round of a guarded claim is one transaction. Rows of turnstiles are locked 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
@@ -29,7 +29,7 @@ from tickwork.store.postgres.adapters import Rows, Statement
 from tickwork.store.postgres.documents import array, text_array
 from tickwork.store.postgres.notifier import Notifier
 from tickwork.store.postgres.pool import Pool
-from tickwork.store.postgres.runs import Place
+from tickwork.store.postgres.runs import PostgresDags
 from tickwork.store.postgres.session import Session
 from tickwork.store.postgres.values import id_document, utc
 from tickwork.store.rounds import Applicant, Asked, Head, Look, Stile, Verdict, Wish, gate_passage
@@ -180,7 +180,7 @@ class PostgresGround:
         self.claimed += [_claimed(one, self.now_us, one.job_id in verdict.probes) for one, _ in verdict.starts]
 
 
-class PostgresFlow:
+class PostgresFlow(PostgresDags):
     """A part of PostgresStore. What it needs of the rest are its transactions, and a way to wake workers."""
 
     _sql: dict[str, str]
@@ -188,12 +188,6 @@ class PostgresFlow:
     _turns: dict[WorkerId, TurnKeeper]
 
     def _now(self) -> datetime | None:
-        raise NotImplementedError
-
-    def _places(self, ids: Collection[str]) -> list[Place]:
-        raise NotImplementedError
-
-    def _end_steps(self, ids: Collection[str], state: str, error: str) -> int:
         raise NotImplementedError
 
     def _perform(self, work: Callable[[Session], T], *, pool: Pool | None = None, single: bool = True) -> T:
@@ -441,13 +435,15 @@ def _gates(session: Session) -> list[GateView]:
 
 
 def _applicant(row: Any) -> Applicant:
-    job_id, _, _, lane, _, _, _, run_us, _, _, _, _, _, _, queue, collection, labels, flow, task, *_ = row
+    job_id, _, _, lane, _, _, _, run_us, *_, queue, collection, labels, flow, task, _, _, _ = row
     about = (collection, codec.decode_labels(labels), codec.decode_flow(flow))
     return Applicant(JobId(job_id), lane, run_us, task, queue, *about, row)
 
 
 def _claimed(one: Applicant, now_us: int, is_probe: bool) -> Claimed:
-    job_id, attempt, task, _, priority, args, policy, run_us, failures, crashes, alone, tick, *_, run, inputs, _ = one.row
+    job_id, attempt, task, _, priority, args, policy, run_us, failures, crashes, alone, tick, *_, run, inputs, _ = (
+        one.row
+    )
     what = (JobId(job_id), attempt, task, one.queue, priority, args.encode(), codec.decode_policy(policy))
     return Claimed(*what, run_us, now_us, failures, crashes, alone, tick, one.flow, is_probe, run, inputs)
 

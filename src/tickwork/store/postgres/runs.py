@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Raw
 
 from tickwork.core.dag.advance import Run, Standing
-from tickwork.core.dag.graph import Graph, Step, digest, encode_graph
+from tickwork.core.dag.graph import Graph, Step, decode_graph, digest, encode_graph
 from tickwork.core.flow.flow import home_lane
 from tickwork.core.ids import JobId, WorkerId, is_id
 from tickwork.core.job import Claimed, JobState, NewJob
@@ -137,8 +137,8 @@ class PostgresRuns:
             part = group[0].part
             if part is not None:
                 idxs = array([one.part.idx for one in group if one.part])
-                shared = documents.new_job(group[0])
-                self._put_off("insert_step_jobs", **{**shared, **_instances(group), "idxs": idxs, "run": part.run, "step": part.step})
+                shared = {**documents.new_job(group[0]), **_instances(group)}
+                self._put_off("insert_step_jobs", **{**shared, "idxs": idxs, "run": part.run, "step": part.step})
 
     def insert_again(self, jobs: Sequence[NewJob]) -> None:
         for group in codec.alike(jobs) if jobs else ():
@@ -280,8 +280,7 @@ class PostgresDags:
     def dags(self, name: str | None = None) -> list[DagView]:
         wanted, values = ("newest_dags", {}) if name is None else ("versions_of_dag", {"name": name})
         rows = self._perform(lambda session: session.run(wanted, **values))
-        decode = runs.decode_graph
-        return [DagView(name, version, decode(text), utc(created)) for name, version, text, created in rows]
+        return [DagView(name, version, decode_graph(text), utc(created)) for name, version, text, created in rows]
 
     def rerun(self, run_id: JobId, steps: Sequence[str] | None = None, args: bytes | None = None) -> bool:
         if not is_id(run_id):
@@ -338,7 +337,8 @@ def _instances(group: Sequence[NewJob]) -> dict[str, str]:
 
 
 def _going(row: Any) -> Going:
-    id, dag, version, args, open, failed, cancelled, attempt, priority, collection, labels, flow, policy, failures, _ = row
+    id, dag, version, args, open, failed, cancelled, *about = row
+    attempt, priority, collection, labels, flow, policy, failures, _ = about
     run = Run(id, dag, version, _PARAMS.decode(args), open, failed, cancelled)
     stamped = codec.decode_flow(flow)
     tenant = None if stamped is None else stamped.tenant

@@ -67,7 +67,7 @@ from tickwork.store.postgres.health import examine
 from tickwork.store.postgres.listener import Listener, PollOnlyWaiter
 from tickwork.store.postgres.notifier import Notifier
 from tickwork.store.postgres.pool import BEGIN, BEGIN_WITH_LIMITS, Pool, Server
-from tickwork.store.postgres.runs import PostgresDags, PostgresRuns
+from tickwork.store.postgres.runs import PostgresRuns
 from tickwork.store.postgres.schedules import PostgresSchedules
 from tickwork.store.postgres.schema import Schema
 from tickwork.store.postgres.session import Session
@@ -94,7 +94,7 @@ _AMONG = "j.id = ANY (ARRAY(SELECT value::uuid FROM json_array_elements_text({id
 _LABELLED = "EXISTS (SELECT FROM json_array_elements_text(j.labels::json) AS l (name) WHERE l.name = {label})"
 
 
-class PostgresStore(PostgresSchedules, PostgresFlow, PostgresDags):
+class PostgresStore(PostgresSchedules, PostgresFlow):
     """A store in a PostgreSQL database. Safe to use from many threads, processes and machines.
 
     Nothing is opened before it is needed. Tables of another version are refused, unless `upgrade` brings them up to
@@ -234,8 +234,8 @@ class PostgresStore(PostgresSchedules, PostgresFlow, PostgresDags):
         if places:
             locks = [one.job_id if one.is_run else str(one.run) for one in places]
             inside = {one.job_id for one in places}
-            became = self._move_runs(lambda ground: (ground.lock(locks), ground.cancel(inside))[1])
-            done = {job_id for job_id, what in became.items() if what == "done"}
+            moved = self._move_runs(lambda ground: (ground.lock(locks), ground.cancel(inside))[1])
+            done = {job_id for job_id, what in moved.items() if what == "done"}
             wanted = [job_id for job_id in wanted if job_id not in inside]
         for _ in range(CANCEL_PASSES):
             became = self._cancel_pass(wanted)
@@ -558,10 +558,10 @@ class PostgresStore(PostgresSchedules, PostgresFlow, PostgresDags):
         return self._finished(endings, rows)[0]
 
     def expire_jobs(self, limit: int) -> int:
-        values = {"limit": limit, "state": "expired", "error": "it was not started before its deadline"}
-        ((count,),) = self._perform(lambda session: session.run("expire_jobs", **values))
+        end = {"state": "expired", "error": "it was not started before its deadline"}
+        ((count,),) = self._perform(lambda session: session.run("expire_jobs", limit=limit, **end))
         steps = self._perform(lambda session: session.run("expired_steps", limit=limit))
-        ended = self._end_steps([job_id for (job_id,) in steps], "expired", values["error"]) if steps else 0
+        ended = self._end_steps([job_id for (job_id,) in steps], **end) if steps else 0
         return max(int(count), ended)
 
     def prune(self, retention: Retention, limit: int) -> int:

@@ -16,7 +16,8 @@ from tickwork.store.postgres import documents
 
 
 def as_claimed(row: Any) -> Claimed:
-    job_id, attempt, task, queue, priority, args, policy, run_at, now, failures, crashes, alone, tick, _, run, inputs, *_ = row
+    job_id, attempt, task, queue, priority, args, policy, run_at, now, failures, crashes, alone, tick, *_ = row
+    run, inputs = row[14:16]
     rules = codec.decode_policy(policy)
     what = (job_id, attempt, task, queue, priority, args.encode(), rules)
     return Claimed(*what, run_at, now, failures, crashes, alone, tick, None, False, run, inputs)

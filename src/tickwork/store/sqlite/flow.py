@@ -23,10 +23,10 @@ from tickwork.store.codec import from_us
 from tickwork.store.flow import GateView, Hold, LimitView, Rule
 from tickwork.store.guarded import Fate, HeldPage
 from tickwork.store.rounds import Applicant, Head, Look, Stile, Verdict, Wish, gate_passage
-from tickwork.store.sqlite import moves
-from tickwork.store.sqlite.runs import advance
 from tickwork.store.runs import Graphs
+from tickwork.store.sqlite import moves
 from tickwork.store.sqlite.moves import Transaction, as_json, claimed_row, running_row
+from tickwork.store.sqlite.runs import advance
 
 _HOLDERS = 5
 _FORGOTTEN = 1000

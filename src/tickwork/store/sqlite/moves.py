@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -15,7 +16,7 @@ import msgspec
 from tickwork.core.flow.ageing import Ageing, aged_before_us
 from tickwork.core.flow.flow import Flow, home_lane, row_priority
 from tickwork.core.ids import JobId, WorkerId
-from tickwork.core.job import LOWEST_PRIORITY, RUN, AttemptState, Claimed, JobState, NewJob
+from tickwork.core.job import LOWEST_PRIORITY, RUN, AttemptState, Claimed, JobState, NewJob, Part
 from tickwork.core.outcome import Transition
 from tickwork.errors import check
 from tickwork.store import codec
@@ -86,7 +87,8 @@ def _insert_new(transaction: Transaction, jobs: Sequence[NewJob]) -> None:
             expires_at,
         )
         if first.part is not None:
-            transaction.run_many("insert_step_job", [_step_row(job, now, asked, expires_at) for job in group])
+            row_of = partial(_step_row, now=now, asked=asked, expires_at=expires_at)
+            transaction.run_many("insert_step_job", [row_of(job, job.part) for job in group if job.part])
         else:
             transaction.run_many(
                 "insert_job",
@@ -101,9 +103,7 @@ def _insert_new(transaction: Transaction, jobs: Sequence[NewJob]) -> None:
         transaction.run_many("insert_queue", rows)
 
 
-def _step_row(job: NewJob, now: int, asked: int, expires_at: int | None) -> tuple[Any, ...]:
-    part = job.part
-    check(part is not None, f"Job {job.id} is no step.")
+def _step_row(job: NewJob, part: Part, now: int, asked: int, expires_at: int | None) -> tuple[Any, ...]:
     what = (job.id, job.task, job.queue, job.priority, job.args.decode(), codec.encode_policy(job.policy))
     around = (job.collection, codec.encode_labels(job.labels), job.parent, job.trace)
     inputs = None if part.inputs is None else part.inputs.decode()

@@ -5,21 +5,21 @@ Whoever writes is alone in the file, so nothing has to be locked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
 import msgspec
 from msgspec import Raw
 
-from tickwork.core.dag.advance import OPEN, Run, Standing
-from tickwork.core.dag.graph import Graph, Step, digest, encode_graph
+from tickwork.core.dag.advance import Run, Standing
+from tickwork.core.dag.graph import Graph, Step, decode_graph, digest, encode_graph
 from tickwork.core.ids import JobId
 from tickwork.core.job import Claimed, JobState, NewJob
 from tickwork.errors import check
 from tickwork.store import codec, runs
 from tickwork.store.base import Finish
-from tickwork.store.codec import duration_us, from_us
+from tickwork.store.codec import from_us
 from tickwork.store.dags import DagView, StepView
 from tickwork.store.runs import Ended, Going, Graphs, ResultRow
 from tickwork.store.sqlite import moves
@@ -158,8 +158,7 @@ class SqliteDags:
     def dags(self, name: str | None = None) -> list[DagView]:
         with self._read() as transaction:
             rows = transaction.run("newest_dags") if name is None else transaction.run("versions_of_dag", (name,))
-        decode = runs.decode_graph
-        return [DagView(name, version, decode(text), from_us(created)) for name, version, text, created in rows]
+        return [DagView(name, version, decode_graph(text), from_us(created)) for name, version, text, created in rows]
 
     def rerun(self, run_id: JobId, steps: Sequence[str] | None = None, args: bytes | None = None) -> bool:
         with self._write() as transaction:
@@ -174,7 +173,9 @@ class SqliteDags:
     def run_steps(self, run_id: JobId, names: Sequence[str] | None = None) -> list[StepView]:
         with self._read() as transaction:
             rows = _step_rows(transaction, run_id, names)
-        return [StepView(_standing(row), from_us(row[13]), None if row[14] is None else from_us(row[14])) for row in rows]
+        return [
+            StepView(_standing(row), from_us(row[13]), None if row[14] is None else from_us(row[14])) for row in rows
+        ]
 
     def answer(self, run_id: JobId, step: str, approved: bool, by: str, note: str | None = None) -> bool:
         with self._write() as transaction:
