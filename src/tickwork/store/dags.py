@@ -10,6 +10,7 @@ from typing import Protocol
 from tickwork.core.dag.advance import Standing
 from tickwork.core.dag.graph import Graph
 from tickwork.core.ids import JobId
+from tickwork.core.job import JobView
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,9 @@ class DagVerbs(Protocol):
 
     def run_steps(self, run_id: JobId, names: Sequence[str] | None = None) -> list[StepView]:
         """Return the steps of a run that has begun, or these of them."""
+
+    def step_jobs(self, run_id: JobId, step: str, first: int, limit: int) -> list[JobView]:
+        """Return the jobs of a step's instances in their order, from number `first` on."""
 
     def answer(self, run_id: JobId, step: str, approved: bool, by: str, note: str | None = None) -> bool:
         """Answer an approval; False when it does not wait for an answer."""

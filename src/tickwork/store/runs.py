@@ -6,6 +6,7 @@ Whoever ends a job that is a step calls `advance` in the transaction that ends i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
 from random import Random
@@ -14,7 +15,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 from msgspec import Raw
 
-from tickwork.core.dag.advance import OPEN, SKIPPED, Advance, Run, Standing, StepJob, failed_steps
+from tickwork.core.dag.advance import OPEN, SKIPPED, Advance, Run, Some, Standing, StepJob, failed_steps
 from tickwork.core.dag.graph import Graph, Step, decode_graph
 from tickwork.core.dag.inputs import NULL, Unfillable, decode_holes, fill, value_of, wanted_by
 from tickwork.core.flow.stamp import Stamp, decode_task_flow, stamp_of
@@ -25,6 +26,7 @@ from tickwork.core.why import gist
 from tickwork.store.base import Finish
 from tickwork.store.codec import duration_us
 
+_INSTANCE = re.compile(r"\[(\d+)\]$")
 _TOLD = 3  # failed steps that the error of a run names
 
 
@@ -133,16 +135,42 @@ def advance(ground: Ground, endings: Iterable[Ended]) -> bool:
 
 
 def begin(ground: Ground, going: Going, again: Sequence[str] | None, *, first: bool) -> bool:
-    """Start a run, or start it again: with these steps, or with what failed. True: jobs were released."""
+    """Start a run, or start it again: with these steps or instances, or with what failed. True: jobs were released."""
     move = _move(ground, going)
     if first:
         move.begin()
     else:
         standings = ground.steps(going.run.id, None)
-        names = failed_steps(standings) if again is None else again
-        mapped = {one.step for one in standings if one.mapped and one.step in names} if again is None else set()
-        move.begin_again(standings, names, _bad_instances(ground, going.run.id, mapped))
+        named = failed_steps(standings) if again is None else again
+        names = {step_of(name, move.graph) for name in named}
+        move.begin_again(standings, names, _instances_anew(ground, going.run.id, move.graph, again, names))
     return _store(ground, going, move, new=first)
+
+
+def step_of(name: str, graph: Graph) -> str:
+    """The step that an instance is of: "transform" for "transform[3]"."""
+    return name if name in graph.by_name else _INSTANCE.sub("", name)
+
+
+def _instances_anew(
+    ground: Ground, run: str, graph: Graph, again: Sequence[str] | None, names: set[str]
+) -> dict[str, Some]:
+    """Which instances of mapped steps start anew, where that is not all of them: those named, or those that failed."""
+    if again is None:
+        some = {name for name in names if graph.by_name[name].map is not None}
+    else:
+        some = names - {name for name in again if name in graph.by_name}
+    if not some:
+        return {}
+    bad: dict[str, set[int]] = {name: set() for name in some}
+    for (step, idx), (_, state) in ground.instances(run, some).items():
+        if state != JobState.SUCCEEDED:
+            bad[step].add(idx)
+    anew = bad
+    if again is not None:
+        named = [(step_of(name, graph), found) for name in again if (found := _INSTANCE.search(name))]
+        anew = {name: {int(found[1]) for step, found in named if step == name} for name in some}
+    return {name: Some(anew[name], len(bad[name] - anew[name])) for name in some}
 
 
 def answer(ground: Ground, run: str, step: str, state: JobState, result: str | None, reason: str | None) -> bool | None:
@@ -166,15 +194,6 @@ def cancel_approvals(ground: Ground, run: str) -> bool:
 def _move(ground: Ground, going: Going) -> Advance:
     run = going.run
     return Advance(ground.graph(run.dag, run.version), run, Rows(ground, run.id))
-
-
-def _bad_instances(ground: Ground, run: str, mapped: Collection[str]) -> dict[str, set[int]]:
-    """Of mapped steps the instances that did not succeed."""
-    found: dict[str, set[int]] = {}
-    for (step, idx), (_, state) in ground.instances(run, mapped).items() if mapped else ():
-        if state != JobState.SUCCEEDED:
-            found.setdefault(step, set()).add(idx)
-    return found
 
 
 def _store(ground: Ground, going: Going, move: Advance, *, new: bool = False) -> bool:

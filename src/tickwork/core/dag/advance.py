@@ -76,6 +76,13 @@ class StepJob(NamedTuple):
     inputs: bytes | None
 
 
+class Some(NamedTuple):
+    """Those instances of a mapped step that start anew, and how many of the others did not succeed."""
+
+    anew: Collection[int]
+    bad: int
+
+
 class Look(Protocol):
     """How a run stands in the store."""
 
@@ -112,7 +119,7 @@ class Advance:
         self.approvals: list[Step] = []
         self._look = look
         self._ready: deque[Standing] = deque()
-        self._only: Mapping[str, Collection[int]] = {}
+        self._only: Mapping[str, Some] = {}
 
     @property
     def is_over(self) -> bool:
@@ -130,9 +137,7 @@ class Advance:
         counts = (ends.count(Ending.SUCCEEDED), ends.count(Ending.FAILED), ends.count(Ending.SKIPPED))
         return Standing(name, WAITING, pending, *counts, mapped=self.graph.by_name[name].map is not None)
 
-    def begin_again(
-        self, standings: Iterable[Standing], names: Iterable[str], only: Mapping[str, Collection[int]]
-    ) -> None:
+    def begin_again(self, standings: Iterable[Standing], names: Iterable[str], only: Mapping[str, Some]) -> None:
         """Start anew with these steps and what depends on them; what else there is stays as it ended.
 
         `only`: of the instances of a mapped step, these; the others stay as well.
@@ -264,10 +269,11 @@ class Advance:
         except Unfillable as error:
             one.state, one.reason = JobState.FAILED, f"{error}."
             return False
-        needed = [job for job in jobs if step.name not in self._only or job.idx in self._only[step.name]]
-        one.total, one.ended, one.bad = len(jobs), len(jobs) - len(needed), 0
+        some = self._only.get(step.name)
+        needed = jobs if some is None else [job for job in jobs if job.idx in some.anew]
+        one.total, one.ended, one.bad = len(jobs), len(jobs) - len(needed), 0 if some is None else some.bad
         if not needed:
-            one.state = JobState.SUCCEEDED
+            one.state = JobState.FAILED if one.bad else JobState.SUCCEEDED
             return False
         self.jobs.extend(needed)
         return True

@@ -18,7 +18,7 @@ from tickwork.core.dag.advance import Run, Standing
 from tickwork.core.dag.graph import Graph, Step, decode_graph, digest, encode_graph
 from tickwork.core.flow.flow import home_lane
 from tickwork.core.ids import JobId, WorkerId, is_id
-from tickwork.core.job import Claimed, JobState, NewJob
+from tickwork.core.job import Claimed, JobState, JobView, NewJob
 from tickwork.store import codec, runs
 from tickwork.store.base import Finish
 from tickwork.store.dags import DagView, StepView
@@ -178,6 +178,16 @@ class PostgresRuns:
         self.together()
         return released
 
+    def rerun(self, run: str, steps: Sequence[str] | None, first_us: int) -> bool:
+        """Queue an ended run again, to start with these steps, or with what failed; False when it is none."""
+        self.lock([run])
+        values = {"ids": id_document([JobId(run)]), "spacing_us": 0, "first_us": first_us, "any_end": True}
+        if not any(one.is_run for one in self.places([run])) or not self.together(("retry_jobs", values))[0]:
+            return False
+        again = None if steps is None else documents.document(steps)
+        self.together(("set_again", {"id": run, "again": again}))
+        return True
+
     def cancel(self, ids: Collection[str]) -> dict[str, str]:
         """Cancel jobs that are steps or runs, and what those have going; return what became of each."""
         became = self._cancel(ids)
@@ -283,21 +293,27 @@ class PostgresDags:
         return [DagView(name, version, decode_graph(text), utc(created)) for name, version, text, created in rows]
 
     def rerun(self, run_id: JobId, steps: Sequence[str] | None = None, args: bytes | None = None) -> bool:
-        if not is_id(run_id):
-            return False
-        again = None if steps is None else documents.document(steps)
-
-        def queue_again(ground: PostgresRuns) -> bool:
-            ground.lock([run_id])
-            values = {"ids": id_document([run_id]), "spacing_us": 0, "first_us": 0, "any_end": True}
-            if not ground.together(("retry_jobs", values))[0]:
+        def begin_again(ground: PostgresRuns) -> bool:
+            if not ground.rerun(run_id, steps, 0):
                 return False
-            ground.together(("set_again", {"id": run_id, "again": again}))
             if args is not None:
                 ground.together(("set_args", {"id": run_id, "args": args.decode()}))
             return True
 
-        return self._move_runs(queue_again)
+        return is_id(run_id) and self._move_runs(begin_again)
+
+    def _retry_steps(self, ids: Sequence[JobId], first_us: int) -> dict[JobId, bool]:
+        """Have runs start again with those of these jobs that are steps and failed; whether each of them does."""
+        known = array([one for one in ids if is_id(one)])
+        rows = self._perform(lambda session: session.run("failed_parts", ids=known))
+        again: dict[str, list[str]] = {}
+        for _, run, name in rows:
+            again.setdefault(run, []).append(name)
+        begun = {
+            run: self._move_runs(lambda ground, run=run, names=names: ground.rerun(run, names, first_us))  # type: ignore[misc]
+            for run, names in again.items()
+        }
+        return {JobId(job_id): begun[run] for job_id, run, _ in rows}
 
     def run_steps(self, run_id: JobId, names: Sequence[str] | None = None) -> list[StepView]:
         if not is_id(run_id):
@@ -305,6 +321,14 @@ class PostgresDags:
         wanted = None if names is None else text_array(names)
         rows = self._perform(lambda session: session.run("steps", run=run_id, names=wanted))
         return [StepView(_standing(row), utc(row[13]), instant(row[14])) for row in rows]
+
+    def step_jobs(self, run_id: JobId, step: str, first: int, limit: int) -> list[JobView]:
+        if not is_id(run_id):
+            return []
+        return self._views(self._sql["of_step"], {"run": run_id, "step": step, "first": first, "limit": limit})
+
+    def _views(self, where: str, values: dict[str, Any], begins: str = "from_jobs") -> list[JobView]:
+        raise NotImplementedError
 
     def answer(self, run_id: JobId, step: str, approved: bool, by: str, note: str | None = None) -> bool:
         if not is_id(run_id):

@@ -253,11 +253,14 @@ class PostgresStore(PostgresSchedules, PostgresFlow):
     def retry_jobs(
         self, ids: Sequence[JobId], spacing: timedelta = timedelta(0), first: timedelta = timedelta(0)
     ) -> list[JobId]:
+        steps = self._retry_steps(ids, duration_us(first))
+        plain = [job_id for job_id in ids if job_id not in steps]
         times = {"spacing_us": duration_us(spacing), "first_us": duration_us(first)}
-        values = {"ids": id_document(ids), **times, "any_end": False}
+        values = {"ids": id_document(plain), **times, "any_end": False}
         rows = self._perform(lambda session: session.run("retry_jobs", **values))
         self._notifier.call()
-        return [JobId(job_id) for (job_id,) in rows]
+        retried = {job_id for (job_id,) in rows} | {job_id for job_id, begun in steps.items() if begun}
+        return [job_id for job_id in dict.fromkeys(ids) if job_id in retried]
 
     def discard_jobs(self, ids: Sequence[JobId]) -> list[JobId]:
         rows = self._perform(lambda session: session.run("discard_jobs", ids=id_document(ids)))

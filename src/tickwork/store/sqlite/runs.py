@@ -15,7 +15,7 @@ from msgspec import Raw
 from tickwork.core.dag.advance import Run, Standing
 from tickwork.core.dag.graph import Graph, Step, decode_graph, digest, encode_graph
 from tickwork.core.ids import JobId
-from tickwork.core.job import Claimed, JobState, NewJob
+from tickwork.core.job import Claimed, JobState, JobView, NewJob
 from tickwork.errors import check
 from tickwork.store import codec, runs
 from tickwork.store.base import Finish
@@ -23,7 +23,7 @@ from tickwork.store.codec import from_us
 from tickwork.store.dags import DagView, StepView
 from tickwork.store.runs import Ended, Going, Graphs, ResultRow
 from tickwork.store.sqlite import moves
-from tickwork.store.sqlite.moves import Transaction, as_json
+from tickwork.store.sqlite.moves import SQL, Transaction, as_json
 
 _PARAMS = msgspec.json.Decoder(dict[str, Raw])
 
@@ -126,6 +126,24 @@ def cancel_run(transaction: Transaction, graphs: Graphs, run: JobId) -> None:
         transaction.opened = True
 
 
+def rerun(transaction: Transaction, run: JobId, steps: Sequence[str] | None, run_at: int) -> bool:
+    """Queue an ended run again, to start with these steps, or with what failed; False when it is none."""
+    if not transaction.run("run_ids", (as_json([run]),)) or not moves.queue_again(transaction, run, run_at):
+        return False
+    transaction.run("set_again", (None if steps is None else as_json(list(steps)), run))
+    return True
+
+
+def retry_steps(transaction: Transaction, job_ids: Sequence[JobId], run_at: int) -> dict[JobId, bool]:
+    """Have runs start again with those of these jobs that are steps and failed; whether each of them does."""
+    places = {JobId(job_id): (run, name) for job_id, run, name in transaction.run("failed_parts", (as_json(job_ids),))}
+    again: dict[str, list[str]] = {}
+    for run, name in places.values():
+        again.setdefault(run, []).append(name)
+    begun = {run: rerun(transaction, JobId(run), names, run_at) for run, names in again.items()}
+    return {job_id: begun[run] for job_id, (run, _) in places.items()}
+
+
 def result_rows(transaction: Transaction, pairs: Collection[tuple[str, str]]) -> list[ResultRow]:
     return [ResultRow(*row) for row in transaction.run("result_rows", (as_json(sorted(pairs)),))]
 
@@ -162,13 +180,11 @@ class SqliteDags:
 
     def rerun(self, run_id: JobId, steps: Sequence[str] | None = None, args: bytes | None = None) -> bool:
         with self._write() as transaction:
-            if not moves.queue_again(transaction, run_id, transaction.now):
-                return False
-            transaction.run("set_again", (None if steps is None else as_json(list(steps)), run_id))
-            if args is not None:
+            queued = rerun(transaction, run_id, steps, transaction.now)
+            if queued and args is not None:
                 transaction.run("set_args", (args.decode(), run_id))
         self._wake()
-        return True
+        return queued
 
     def run_steps(self, run_id: JobId, names: Sequence[str] | None = None) -> list[StepView]:
         with self._read() as transaction:
@@ -176,6 +192,12 @@ class SqliteDags:
         return [
             StepView(_standing(row), from_us(row[13]), None if row[14] is None else from_us(row[14])) for row in rows
         ]
+
+    def step_jobs(self, run_id: JobId, step: str, first: int, limit: int) -> list[JobView]:
+        sql = f"{SQL['job_columns']} {SQL['from_jobs']} {SQL['of_step']}"
+        with self._read() as transaction:
+            rows = transaction.connection.rows(sql, (run_id, step, first, limit))
+        return [codec.job_view(row, from_us) for row in rows]
 
     def answer(self, run_id: JobId, step: str, approved: bool, by: str, note: str | None = None) -> bool:
         with self._write() as transaction:

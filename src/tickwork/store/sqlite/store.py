@@ -57,7 +57,7 @@ from tickwork.store.sqlite.connection import is_stored_already
 from tickwork.store.sqlite.file import SqliteFile
 from tickwork.store.sqlite.flow import SqliteFlow, SqliteGround, is_guarded
 from tickwork.store.sqlite.moves import SQL, Transaction
-from tickwork.store.sqlite.runs import SqliteDags, advance, arranged, cancel_run
+from tickwork.store.sqlite.runs import SqliteDags, advance, arranged, cancel_run, retry_steps
 from tickwork.store.sqlite.schedules import SqliteSchedules
 from tickwork.store.sqlite.wake import PollOnlyWaiter, SocketWaiter, wake_all
 
@@ -155,7 +155,11 @@ class SqliteStore(SqliteSchedules, SqliteFlow, SqliteDags):
     ) -> list[JobId]:
         retried: list[JobId] = []
         with self._write() as transaction:
+            steps = retry_steps(transaction, ids, transaction.now + duration_us(first))
             for job_id in dict.fromkeys(ids):
+                if job_id in steps:
+                    retried += [job_id] if steps[job_id] else []
+                    continue
                 wait = duration_us(first) + duration_us(spacing) * len(retried)
                 if moves.retry(transaction, job_id, transaction.now + wait):
                     retried.append(job_id)

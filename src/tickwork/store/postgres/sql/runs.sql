@@ -103,6 +103,9 @@ CROSS  JOIN LATERAL (SELECT * FROM tickwork.jobs j WHERE j.run = %(run)s::uuid A
 SELECT j.id::text FROM tickwork.jobs j
 WHERE  j.run = %(run)s::uuid AND NOT EXISTS (SELECT FROM tickwork.finished f WHERE f.job_id = j.id OFFSET 0)
 
+-- :of_step
+j.run = %(run)s::uuid AND j.step = %(step)s AND j.idx >= %(first)s::integer ORDER BY j.idx LIMIT %(limit)s::bigint
+
 -- :parts
 -- What jobs are steps of, whether they are runs themselves, and how they ended, if they have.
 SELECT j.id::text, j.run::text, j.step, j.version IS NOT NULL, f.state
@@ -111,6 +114,13 @@ CROSS  JOIN LATERAL (
     SELECT * FROM tickwork.jobs j WHERE j.id = n.id AND (j.run IS NOT NULL OR j.version IS NOT NULL) OFFSET 0
 ) j
 LEFT   JOIN LATERAL (SELECT * FROM tickwork.finished f WHERE f.job_id = n.id OFFSET 0) f ON true
+
+-- :failed_parts
+SELECT j.id::text, j.run::text, j.step || CASE WHEN s.mapped THEN '[' || j.idx || ']' ELSE '' END
+FROM   unnest(%(ids)s::text::uuid[]) AS n (id)
+CROSS  JOIN LATERAL (SELECT * FROM tickwork.jobs j WHERE j.id = n.id AND j.run IS NOT NULL OFFSET 0) j
+CROSS  JOIN LATERAL (SELECT FROM tickwork.finished f WHERE f.job_id = n.id AND f.state <> 'succeeded' OFFSET 0) f
+CROSS  JOIN LATERAL (SELECT * FROM tickwork.steps s WHERE s.run = j.run AND s.step = j.step OFFSET 0) s
 
 -- :insert_step_jobs
 -- Instances of one step, which are alike but for number, arguments and flow.

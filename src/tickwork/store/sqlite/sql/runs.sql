@@ -87,12 +87,22 @@ LEFT   JOIN tickwork_finished f ON f.job_id = j.id
 -- :live_instances
 SELECT j.id FROM tickwork_jobs j WHERE j.run = ? AND NOT EXISTS (SELECT 1 FROM tickwork_finished f WHERE f.job_id = j.id)
 
+-- :of_step
+WHERE j.run = ? AND j.step = ? AND j.idx >= ? ORDER BY j.idx LIMIT ?
+
 -- :parts
 -- What ended jobs are steps of, and how they ended.
 SELECT j.run, j.step, f.state FROM json_each(?) AS n
 CROSS  JOIN tickwork_jobs j ON j.id = n.value
 CROSS  JOIN tickwork_finished f ON f.job_id = j.id
 WHERE  j.run IS NOT NULL
+
+-- :failed_parts
+SELECT j.id, j.run, j.step || iif(s.mapped, '[' || j.idx || ']', '') FROM json_each(?) AS n
+CROSS  JOIN tickwork_jobs j ON j.id = n.value
+CROSS  JOIN tickwork_finished f ON f.job_id = j.id
+CROSS  JOIN tickwork_steps s ON s.run = j.run AND s.step = j.step
+WHERE  f.state <> 'succeeded'
 
 -- :renew_step_job
 UPDATE tickwork_jobs SET args = ?, inputs = ?, queue = ?, priority = ?, policy = ?, lane = NULL, flow = NULL WHERE id = ?
