@@ -9,9 +9,10 @@ from functools import cached_property
 from typing import Any
 
 from tickwork.client import Job
-from tickwork.core.dag.advance import OPEN, WAITING, Standing
+from tickwork.core.dag.advance import OPEN, SKIPPED, WAITING, Standing
 from tickwork.core.dag.graph import Graph
 from tickwork.core.job import JobState
+from tickwork.core.payload import decode, seal
 from tickwork.errors import InvalidInput
 from tickwork.store.dags import StepView
 from tickwork.twins import twin
@@ -48,7 +49,7 @@ class Run(Job):
         """Its steps by name, as they stand now: `run.steps["load"].state`, `run.steps["transform[0]"].result`."""
         return Steps(self)
 
-    def rerun(self, *steps: str, **params: Any) -> Run:
+    def rerun(self, /, *steps: str, params: Mapping[str, Any] | None = None) -> Run:
         """Run it again: what failed and what depends on it, or these steps and what depends on them; the rest stays.
 
         `params` are changed parameters: then everything runs again, unless steps are named. Raises InvalidInput when it
@@ -57,12 +58,21 @@ class Run(Job):
         unknown = [name for name in steps if name.partition("[")[0] not in self.graph.by_name]
         if unknown:
             raise InvalidInput(f"dag {self.dag!r} has no step {unknown[0]!r}; it has {', '.join(self.graph.by_name)}.")
-        args = self._client.new_params(self.view, params) if params else None
+        args = None if params is None else self._changed(params)
         names = list(steps) or (list(self.graph.by_name) if params else None)
         if not self._client.store.rerun(self.id, names, args):
             raise InvalidInput(f"run {self.id} has not ended ({self.state}), so it cannot be run again.")
         self._view = None
         return self
+
+    def _changed(self, params: Mapping[str, Any]) -> bytes:
+        known = self.graph.params.get("properties", {})
+        unknown = [name for name in params if name not in known]
+        if unknown:
+            raise InvalidInput(
+                f"dag {self.dag!r} has no parameter {unknown[0]!r}; it has {', '.join(known) or 'none'}."
+            )
+        return seal({**decode(self.view.args), **params})
 
     def approve(self, step: str, *, by: str | None = None, note: str | None = None) -> None:
         """Approve a step that waits for it. Raises InvalidInput when it does not, or `by` is not one who may."""
@@ -95,7 +105,7 @@ class Run(Job):
     rerun_async = twin(rerun)
     approve_async = twin(approve)
     reject_async = twin(reject)
-    why_async = twin(why)
+    why_async = twin(why)  # type: ignore[arg-type]
 
 
 class Steps(Mapping[str, "Step"]):
@@ -168,16 +178,12 @@ class Step:
     def state(self) -> str:
         """waiting, queued, running, or how it ended. A mapped one is running from its first start to its last end."""
         one = self.standing
-        if self.idx is None and one.state != OPEN:
+        if one.state in (WAITING, SKIPPED) or (self.idx is None and one.state != OPEN):
             return one.state
-        if one.state == WAITING or (
-            self.idx is not None and one.state not in (OPEN, "succeeded", "failed", "cancelled")
-        ):
-            return one.state
-        if self.idx is None and (one.mapped or self.run.graph.by_name[self._base].approval is not None):
-            return JobState.RUNNING.value if one.mapped else WAITING
-        job = self.job
-        return one.state if job is None else job.state
+        if self.idx is None and one.mapped:
+            return JobState.RUNNING.value
+        job = None if self.run.graph.by_name[self._base].approval is not None else self.job
+        return WAITING if job is None else job.state
 
     @property
     def since(self) -> datetime | None:
