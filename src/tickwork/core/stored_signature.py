@@ -6,7 +6,7 @@ worker said that a parameter has no hint are they tagged. Whether they fit is fo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
@@ -25,7 +25,14 @@ class StoredSignature:
 
     def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], task: str) -> bytes:
         """The arguments as JSON. Raises InvalidArguments where they cannot be named, InvalidPayload for bad values."""
-        given = {**self._by_position(args, kwargs, task), **kwargs}
+        return self.encode_some(self.bind(args, kwargs, task), task)
+
+    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], task: str) -> dict[str, Any]:
+        """The arguments of a call by name. Raises InvalidArguments where they cannot be named."""
+        return {**self._by_position(args, kwargs, task), **kwargs}
+
+    def encode_some(self, given: dict[str, Any], task: str, unchecked: Collection[str] = ()) -> bytes:
+        """Like `encode`, for arguments that are named already. None of them is checked by a hint anyway."""
         what = f"the arguments of task {task!r}"
         try:
             flaw = find_flaw(given)
