@@ -24,6 +24,7 @@ from tickwork.core.options import Options, task_name
 from tickwork.core.signature import Signature
 from tickwork.errors import InvalidDag, InvalidOption
 from tickwork.task import Enqueues, Task, TaskRegistry, origin_of, whole_flow
+from tickwork.tracing.calls import encode_known
 from tickwork.tracing.holes import Cutter
 from tickwork.tracing.options import NO_STEP, StepOptions, asset_names, split_step
 from tickwork.tracing.references import Reference
@@ -47,6 +48,7 @@ class RunSignature(Signature):
         schema = self.schema()
         shared = schema.pop("$defs", {})
         own = shared.pop(schema.pop("$ref").rpartition("/")[2])
+        own.pop("title", None)
         for name, value in self.defaults(own["properties"]).items():
             own["properties"][name]["default"] = value
         return {**own, "$defs": shared} if shared else own
@@ -103,6 +105,7 @@ class Dag(Enqueues[Arguments, Result], Generic[Arguments, Result]):
         """Call its function once more and return what that wrote down, unchecked."""
         names = self._parameters()
         with Trace(self.name).going_on() as trace:
+            trace.shapes.update({Param(name): self.signature.takes(name) for name in names})
             refs = {name: Reference(trace.origin, Param(name)) for name in names}
             by_position = [refs.pop(name) for name, kind in names.items() if kind is inspect.Parameter.POSITIONAL_ONLY]
             given: Any = self.function
@@ -132,7 +135,9 @@ class Dag(Enqueues[Arguments, Result], Generic[Arguments, Result]):
         left = cutter.cut(returned, ())
         if not cutter.holes:
             return Filled(msgspec.Raw(self.signature.encode_result(left, self.name)))
-        what = f"the result of dag {self.name!r}"
+        what, value = f"the result of dag {self.name!r}", cutter.holes[0].value
+        if not cutter.holes[0].where and not trace.shape(value).fits(self.signature.gives):
+            raise InvalidDag(f"{what} is {self.signature.gives.text} by its hint, and {trace.shape(value).text} in fact.")
         data = payload.encode(left, what=what, limit_bytes=payload.RESULT_LIMIT)
         return Filled(msgspec.Raw(data), tuple(cutter.holes))
 
@@ -162,18 +167,13 @@ class Dag(Enqueues[Arguments, Result], Generic[Arguments, Result]):
         if self.defaults != self._whole.defaults or self.step != StepOptions(name=self.step.name):
             raise trace.origin.refusal(f"dag {self.name!r} is no run of its own here, so only name= can be said of it")
         self._parameters()
-        self._check_known(trace, self.signature.bind(args, kwargs, self.name))
+        encode_known(trace, self.signature, self.signature.bind(args, kwargs, self.name), self.name)
         with trace.nested(self.name, self.step.name) as drafts:
             returned: Any = self.function(*args, **kwargs)
         if isinstance(returned, Reference):
             return StepRef(trace.origin, returned._value, drafts)
         whole = returned._whole if isinstance(returned, DagRef) else returned
         return DagRef(trace.origin, self.name, drafts, whole)
-
-    def _check_known(self, trace: Trace, bound: dict[str, Any]) -> None:
-        cutter = Cutter(trace.origin)
-        known = {name: cutter.cut(value, (name,)) for name, value in bound.items()}
-        self.signature.encode_some(known, self.name, {str(hole.where[0]) for hole in cutter.holes})
 
     def map(self, /, *over: Any, **arguments: Any) -> NoReturn:
         """Refused: a map goes over a task."""

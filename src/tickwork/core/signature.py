@@ -41,6 +41,7 @@ from tickwork.core.hints import (
     struct_of,
 )
 from tickwork.core.payload import PAYLOAD_LIMIT, RESULT_LIMIT, from_wire, seal, too_large
+from tickwork.core.shapes import Shape
 from tickwork.errors import InvalidArguments, InvalidPayload
 
 PLAIN = (int, str, bool)  # what JSON brings back as it was; `seal` has looked into the texts
@@ -72,6 +73,7 @@ class Signature:
         self._result = result
         self._result_decoder = msgspec.json.Decoder(result.wire, dec_hook=from_wire)
         self._may_return_none = reads_null(self._result_decoder)
+        self._shapes: dict[str, Shape] = {}
 
     @classmethod
     def of(cls, function: Callable[..., Any], *, skip_first: bool = False, kind: str = "task") -> Self:
@@ -184,6 +186,17 @@ class Signature:
             with suppress(Flaw):
                 found[name] = msgspec.json.decode(seal(self._hints[name].lowered(self._defaults[name])))
         return found
+
+    def takes(self, name: str) -> Shape:
+        """Return what JSON a parameter can be given."""
+        if name not in self._shapes:
+            self._shapes[name] = Shape.of(self._hints[name])
+        return self._shapes[name]
+
+    @cached_property
+    def gives(self) -> Shape:
+        """What JSON the results can be."""
+        return Shape.of(self._result)
 
     @property
     def own_defaults(self) -> dict[str, Any]:

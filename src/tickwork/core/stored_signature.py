@@ -14,6 +14,7 @@ import msgspec
 from tickwork.core import payload
 from tickwork.core.flaws import Flaw, find_flaw
 from tickwork.core.job import TaskDefinition
+from tickwork.core.shapes import ANYTHING, Shape
 from tickwork.errors import InvalidArguments
 
 
@@ -44,6 +45,15 @@ class StoredSignature:
         if len(data) > payload.PAYLOAD_LIMIT:
             raise payload.too_large(data, what=what, limit_bytes=payload.PAYLOAD_LIMIT)
         return data
+
+    def takes(self, name: str) -> Shape:
+        """What JSON a parameter can be given: whatever the worker says."""
+        return ANYTHING
+
+    @property
+    def gives(self) -> Shape:
+        """What JSON the results can be: whatever the worker says."""
+        return ANYTHING
 
     def _by_position(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], task: str) -> dict[str, Any]:
         if not args:

@@ -15,10 +15,11 @@ import msgspec
 from tickwork.core.dag.graph import Expression, Filled, Hole, Item, Map, Template
 from tickwork.core.duration import parse_duration
 from tickwork.core.flaws import brief
+from tickwork.core.shapes import ANYTHING, Shape
 from tickwork.errors import InvalidDag, InvalidOption
-from tickwork.tracing.holes import Cutter
+from tickwork.tracing.holes import Cutter, Each
 from tickwork.tracing.options import StepOptions
-from tickwork.tracing.references import Origin, Reference, owned
+from tickwork.tracing.references import Origin, Reference, described, owned
 from tickwork.tracing.steps import DagRef, StepRef
 from tickwork.tracing.trace import Trace, needed_trace
 
@@ -34,6 +35,11 @@ class Encodes(Protocol):
 
     def encode_some(self, bound: dict[str, Any], task: str, unchecked: Collection[str] = ()) -> bytes: ...
 
+    def takes(self, name: str) -> Shape: ...
+
+    @property
+    def gives(self) -> Shape: ...
+
 
 class Called(NamedTuple):
     """What a trace has to know of a task that is called in it."""
@@ -41,15 +47,6 @@ class Called(NamedTuple):
     signature: Encodes
     template: Template
     said: StepOptions
-
-
-class Each:
-    """Marks what a mapped parameter takes one element of."""
-
-    __slots__ = ("over",)
-
-    def __init__(self, over: Any) -> None:
-        self.over = over
 
 
 def each(over: Any) -> Any:
@@ -108,17 +105,39 @@ def add_call(
     bound = signature.bind(args, kwargs, template.task)
     over = {name: value.over for name, value in bound.items() if isinstance(value, Each)}
     _refuse_unlike(trace.origin, called, is_map=is_map, maps=bool(over))
-    cutter = Cutter(trace.origin)
-    known = {name: cutter.cut(value, (name,)) for name, value in bound.items() if name not in over}
-    holes = (*cutter.holes, *(Hole((name,), Item(name)) for name in over))
-    data = signature.encode_some(
-        {**known, **dict.fromkeys(over)}, template.task, {str(hole.where[0]) for hole in holes}
-    )
-    mapped = None
-    if over:
-        lists = {name: _elements(trace.origin, called, name, value) for name, value in over.items()}
+    data, cut = encode_known(trace, signature, {**bound, **dict.fromkeys(over)}, template.task, over)
+    if not over:
+        step = trace.add(template.task, said, Filled(msgspec.Raw(data), cut), job=template)
+    else:
+        holes = (*cut, *(Hole((name,), Item(name)) for name in over))
+        lists = {name: _elements(trace, called, name, value) for name, value in over.items()}
         mapped = Map(lists, product, said.max_parallel)
-    return trace.add(template.task, said, Filled(msgspec.Raw(data), holes), job=template, map=mapped)
+        step = trace.add(template.task, said, Filled(msgspec.Raw(data), holes), job=template, map=mapped)
+    trace.shapes[step._value] = signature.gives.as_list() if over else signature.gives
+    return step
+
+
+def encode_known(
+    trace: Trace, signature: Encodes, bound: dict[str, Any], task: str, unchecked: Collection[str] = ()
+) -> tuple[bytes, tuple[Hole, ...]]:
+    """Return the JSON of arguments and the holes in it. Raises where what is known now does not fit the hints."""
+    cutter = Cutter(trace.origin)
+    known = {name: cutter.cut(value, (name,)) for name, value in bound.items()}
+    for where, value in ((hole.where, hole.value) for hole in cutter.holes):
+        if len(where) == 1:
+            _refuse_unfit(trace, value, trace.shape(value), signature, str(where[0]), task)
+    return (
+        signature.encode_some(known, task, {*unchecked, *(str(hole.where[0]) for hole in cutter.holes)}),
+        tuple(cutter.holes),
+    )
+
+
+def _refuse_unfit(trace: Trace, value: Expression, given: Shape, signature: Encodes, name: str, task: str) -> None:
+    wanted = signature.takes(name)
+    if not given.fits(wanted):
+        raise trace.origin.refusal(
+            f"argument {name!r} of {task!r} takes {wanted.text}, and is given {given.text}: {described(value)}"
+        )
 
 
 def _refuse_unlike(origin: Origin, called: Called, *, is_map: bool, maps: bool) -> None:
@@ -131,23 +150,28 @@ def _refuse_unlike(origin: Origin, called: Called, *, is_map: bool, maps: bool) 
         raise origin.refusal(f"max_parallel bounds the instances of {task}.map(...), and {task}(...) is one job")
 
 
-def _elements(origin: Origin, called: Called, name: str, over: Any) -> Expression | list[Any]:
+def _elements(trace: Trace, called: Called, name: str, over: Any) -> Expression | list[Any]:
     """What a parameter is mapped over: an expression, or the JSON of elements that are known and fit its hint."""
+    signature, task = called.signature, called.template.task
     if isinstance(over, DagRef):
         over = over._whole
     if isinstance(over, Reference):
-        return owned(origin, over)._value
-    task = called.template.task
+        value = owned(trace.origin, over)._value
+        whole = trace.shape(value)
+        if not whole.fits(ANYTHING.as_list()):
+            raise trace.origin.refusal(f"{task}.map(...) goes over a list, and {described(value)} is {whole.text}")
+        _refuse_unfit(trace, value, whole.items or ANYTHING, signature, name, task)
+        return value
     if not isinstance(over, list | tuple | range):
-        raise origin.refusal(f"{task}.map(...) goes over a reference or a list, not {brief(over)}")
-    cutter = Cutter(origin)
+        raise trace.origin.refusal(f"{task}.map(...) goes over a reference or a list, not {brief(over)}")
+    cutter = Cutter(trace.origin)
     cutter.cut(list(over), (name,))
     if cutter.holes:
-        raise origin.refusal(
+        raise trace.origin.refusal(
             f"{task}.map(...) goes over a list with references in it. These elements are known one by one: call {task} "
             f"for each of them, in a for loop of Python"
         )
-    encoded = (called.signature.encode_some({name: element}, task) for element in over)
+    encoded = (signature.encode_some({name: element}, task) for element in over)
     return [msgspec.json.decode(data)[name] for data in encoded]
 
 

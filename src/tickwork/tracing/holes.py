@@ -12,6 +12,18 @@ from tickwork.tracing.steps import DagRef, GroupRef
 _NO_PARTS = frozenset({int, float, bool, type(None)})
 
 
+class Each:
+    """Marks what a mapped parameter takes one element of."""
+
+    __slots__ = ("over",)
+
+    def __init__(self, over: Any) -> None:
+        self.over = over
+
+    def __repr__(self) -> str:
+        return "<each(...)>"
+
+
 class Cutter:
     """Cuts references out of values and remembers where they were."""
 
@@ -33,7 +45,7 @@ class Cutter:
             return None
         if isinstance(value, DagRef):
             return self.cut(owned(self._origin, value)._whole, where)
-        if isinstance(value, GroupRef | Compared):
+        if isinstance(value, GroupRef | Compared | Each):
             raise self._origin.refusal(f"{value!r} is no value that a task could be given")
         if isinstance(value, list | tuple):
             return self._list(value, where)
@@ -63,8 +75,9 @@ class Cutter:
             left[key] = self.cut(item, (*where, key))
         if len(self.holes) == before:
             return value
-        if len(value) == 1 and next(iter(value)).startswith("$"):
-            raise self._origin.refusal(f"a dict with the one key {brief(next(iter(value)))} cannot hold a reference")
+        for key in value:
+            if not isinstance(key, str) or (len(value) == 1 and key.startswith("$")):
+                raise self._origin.refusal(f"a dict with the key {brief(key)} cannot hold a reference. Use another key")
         return left
 
     def _refuse_inside(self, value: Any, where: Path) -> None:
@@ -79,5 +92,5 @@ class Cutter:
         if len(self.holes) > before:
             kind = type(value).__name__
             raise self._origin.refusal(
-                f"a reference stands inside of a {kind}. It may in lists and dicts: pass one, or make a {kind} in a task"
+                f"a reference stands inside of a {kind}. It may in lists and dicts: pass one, and make a {kind} there"
             )

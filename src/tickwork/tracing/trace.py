@@ -10,13 +10,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from tickwork.core.dag.graph import Approval, Condition, Filled, Map, Result, Step, Template
+from tickwork.core.dag.graph import Approval, Condition, Expression, Filled, Map, Result, Step, Template, Text
+from tickwork.core.shapes import ANYTHING, Shape
 from tickwork.errors import InvalidDag
 from tickwork.tracing.options import StepOptions
 from tickwork.tracing.references import Origin
 from tickwork.tracing.steps import Draft, StepRef
 
 _TRACE: ContextVar[Trace | None] = ContextVar("tickwork_trace", default=None)
+_A_TEXT = Shape("str", frozenset({"string"}))
 current_trace: Callable[[], Trace | None] = _TRACE.get
 
 
@@ -35,6 +37,7 @@ class Trace:
         self.origin = Origin(dag)
         self.when: tuple[Condition, ...] = ()
         self.group = ""
+        self.shapes: dict[Expression, Shape] = {}
         self._drafts: dict[str, Draft] = {}
         self._names: set[str] = set()
         self._counts: dict[str, int] = {}
@@ -82,6 +85,10 @@ class Trace:
         for drafts in self._collecting:
             drafts.append(draft)
         return StepRef(self.origin, Result(name), [draft])
+
+    def shape(self, value: Expression) -> Shape:
+        """What JSON an expression can be, as far as hints say it."""
+        return _A_TEXT if isinstance(value, Text) else self.shapes.get(value, ANYTHING)
 
     def name(self, called: str, said: str | None = None) -> str:
         """A name that nothing else here has: the one that was said, or else `called`, `called_2` and so on."""
