@@ -7,6 +7,7 @@ from tickwork.errors import (
     Cancel,
     Fatal,
     Interrupted,
+    InvalidDag,
     InvalidInput,
     JobCancelled,
     JobDropped,
@@ -31,14 +32,20 @@ if TYPE_CHECKING:
     from tickwork.core.flow.breaker import breaker
     from tickwork.core.flow.debounce import debounce, throttle
     from tickwork.core.flow.limits import concurrency, rate
+    from tickwork.dag import Dag
     from tickwork.rules import Rule, after, all_of, any_of, at, calendar, cron, every, except_on, rrule
     from tickwork.schedules import Schedule
+    from tickwork.tracing.blocks import approve, branch, group, if_, teardown
+    from tickwork.tracing.calls import each
+    from tickwork.tracing.loops import loop
 
 __all__ = [
     "Cancel",
     "CurrentJob",
+    "Dag",
     "Fatal",
     "Interrupted",
+    "InvalidDag",
     "InvalidInput",
     "Job",
     "JobCancelled",
@@ -60,8 +67,10 @@ __all__ = [
     "after",
     "all_of",
     "any_of",
+    "approve",
     "at",
     "batch",
+    "branch",
     "breaker",
     "calendar",
     "concurrency",
@@ -69,10 +78,15 @@ __all__ = [
     "current_batch",
     "current_job",
     "debounce",
+    "each",
     "every",
     "except_on",
+    "group",
+    "if_",
+    "loop",
     "rate",
     "rrule",
+    "teardown",
     "throttle",
 ]
 
@@ -100,6 +114,14 @@ _LAZY = {
     "every": "tickwork.rules",
     "except_on": "tickwork.rules",
     "rrule": "tickwork.rules",
+    "Dag": "tickwork.dag",
+    "approve": "tickwork.tracing.blocks",
+    "branch": "tickwork.tracing.blocks",
+    "each": "tickwork.tracing.calls",
+    "group": "tickwork.tracing.blocks",
+    "if_": "tickwork.tracing.blocks",
+    "loop": "tickwork.tracing.loops",
+    "teardown": "tickwork.tracing.blocks",
 }
 
 

@@ -27,12 +27,13 @@ from tickwork.core.job import JobFilter, JobState, TaskDefinition
 from tickwork.core.options import Options, calendar_name, read_option, task_name
 from tickwork.core.schedule.spec import Spec, new_spec
 from tickwork.core.stored_signature import StoredSignature
+from tickwork.dag import DagRegistry
 from tickwork.errors import InvalidInput
 from tickwork.flow import FlowCalls
 from tickwork.rules import Calendar, Rule, read_rule
 from tickwork.schedules import Schedule, Schedules
 from tickwork.store.base import LEASE, Store
-from tickwork.task import Enqueues, Task, TaskRegistry
+from tickwork.task import Enqueues, Task
 from tickwork.twins import twin
 from tickwork.version import VERSION
 from tickwork.worker.base import WorkerOptions
@@ -65,7 +66,7 @@ def open_store(settings: Settings, *, upgrade: bool = False) -> Store:
     )
 
 
-class Tickwork(FlowCalls, TaskRegistry):
+class Tickwork(FlowCalls, DagRegistry):
     """An app: its tasks, and the store that their jobs are in.
 
     `Tickwork()` uses TICKWORK_URL, or tickwork.toml, or an embedded SQLite file in the current folder. The store is
@@ -304,7 +305,8 @@ class Tickwork(FlowCalls, TaskRegistry):
 def _by_name(app: Tickwork, name: str, definition: TaskDefinition | None) -> Enqueues[Any, Any]:
     stored = decode_task_flow(None if definition is None else definition.flow)
     flow = msgspec.structs.replace(stored, queues={**stored.queues, **app.queue_limits}) if app.queue_limits else stored
-    return Enqueues(app, name, StoredSignature(definition).encode, Options.of_task(definition), lambda: flow)
+    signature = StoredSignature(definition)
+    return Enqueues(app, name, lambda: signature, Options.of_task(definition), lambda: flow)
 
 
 def _name(task: str | Task[Any, Any]) -> str:

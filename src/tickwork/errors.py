@@ -4,7 +4,8 @@
     ├── InvalidInput (also ValueError)       refused before anything was stored
     │   ├── InvalidArguments                 a task's arguments do not fit its signature or its type hints
     │   ├── InvalidPayload                   a value that JSON, or one of the stores, cannot hold, or that is too large
-    │   └── InvalidOption                    an unknown option, or a value that it cannot take
+    │   ├── InvalidOption                    an unknown option, or a value that it cannot take
+    │   └── InvalidDag                       a dag that could not run: a cycle, an unknown step, ...
     ├── UnknownTask                          no task of that name in this app
     ├── JobNotFound                          no such job in this store
     ├── ScheduleNotFound (also KeyError)     no such schedule in this store
@@ -55,6 +56,10 @@ class InvalidPayload(InvalidInput):
 
 class InvalidOption(InvalidInput):
     """An unknown option, or a value that it cannot take."""
+
+
+class InvalidDag(InvalidInput):
+    """A dag that could not run: a cycle, an unknown step, a reference where a value is needed."""
 
 
 class UnknownTask(TickworkError):

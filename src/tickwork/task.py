@@ -6,8 +6,9 @@ import inspect
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from functools import cached_property, update_wrapper
-from typing import Any, Generic, ParamSpec, TypeVar, overload
+from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 import msgspec
 
@@ -31,6 +32,9 @@ from tickwork.core.signature import Signature
 from tickwork.errors import InvalidArguments, InvalidOption
 from tickwork.rules import Rule, read_rule
 from tickwork.store.base import Store
+from tickwork.tracing.calls import Called, Encodes, Traceable, add_call, again_every, refuse_call
+from tickwork.tracing.options import NO_STEP, StepOptions, split_step, step_template
+from tickwork.tracing.trace import current_trace
 from tickwork.twins import twin
 
 Arguments = ParamSpec("Arguments")
@@ -39,29 +43,69 @@ Item = TypeVar("Item")
 POOLS = ("thread", "async", "process")
 
 
-Encode = Callable[[tuple[Any, ...], Mapping[str, Any], str], bytes]  # a call's arguments for the task of that name
-
-
-class Enqueues(Generic[Arguments, Result]):
-    """A task with options, ready to be enqueued."""
+class Enqueues(Traceable, Generic[Arguments, Result]):
+    """A task with options, ready to be enqueued, or to be called inside of a dag."""
 
     def __init__(
-        self, registry: TaskRegistry, name: str, encode: Encode, options: Options, flow: Callable[[], TaskFlow]
+        self,
+        registry: TaskRegistry,
+        name: str,
+        signature: Callable[[], Encodes],
+        options: Options,
+        flow: Callable[[], TaskFlow],
+        step: StepOptions = NO_STEP,
     ) -> None:
         self._registry = registry
         self.name = name
-        self._encode = encode
+        self._signature = signature
         self.defaults = options
         self._flow = flow
+        self.step = step
         self._stamped: tuple[TaskFlow | None, Stamp | None] = (None, None)
+        self._called: tuple[TaskFlow | None, Called | None] = (None, None)
 
     def options(self, **options: Any) -> Enqueues[Arguments, Result]:
-        """The same task with other options: `send.options(delay="5m", key="x").enqueue(...)`."""
-        return Enqueues(self._registry, self.name, self._encode, self.defaults.updated(options), self._flow)
+        """The same task with other options: `send.options(delay="5m", key="x").enqueue(...)`.
+
+        Inside of a dag they are those of a step, which has some of its own: `name`, `run_if`, `max_parallel` and
+        `produce`, as in `tell.options(run_if="any_failed")("it failed")`.
+        """
+        step, rest = split_step(options)
+        return self._with(self.defaults.updated(rest), self.step.updated(step))
+
+    def until(self, *, every: str | timedelta, timeout: str | timedelta | None = None) -> Enqueues[Arguments, Result]:
+        """Inside of a dag: the same task as a sensor, which runs again after `every` while its result is false.
+
+        It holds no slot in between, and expires after `timeout`: `is_there.until(every="30s", timeout="1h")(path)`.
+        """
+        task = self._registry.tasks.get(self.name)
+        if task is not None and task.transactional:
+            raise InvalidOption(f"task {self.name!r} is transactional: it ends with its transaction, and not again.")
+        wait, limit = again_every(every, timeout)
+        defaults = self.defaults if limit is None else self.defaults.updated({"expires": limit})
+        return self._with(defaults, replace(self.step, again_every=wait))
+
+    def _with(self, options: Options, step: StepOptions) -> Enqueues[Arguments, Result]:
+        return Enqueues(self._registry, self.name, self._signature, options, self._flow, step)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Inside of a dag: add a step, and give a reference to its result."""
+        trace = current_trace()
+        if trace is None:
+            raise refuse_call(self.name)
+        return add_call(trace, self.called(), args, kwargs)
+
+    def called(self) -> Called:
+        """What the trace of a dag has to know of it. Raises InvalidOption for options that a step cannot have."""
+        flow, (known, called) = self._flow(), self._called
+        if called is None or known is not flow:
+            called = Called(self._signature(), step_template(self.name, self.defaults, flow, self.step), self.step)
+            self._called = (flow, called)
+        return called
 
     def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:
         """The arguments of a call as its job carries them. Raises InvalidArguments and InvalidPayload."""
-        return self._encode(args, kwargs, self.name)
+        return self._signature().encode(args, kwargs, self.name)
 
     def enqueue(self, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Job:
         """Store a job; return when it is durable (or, with tx=, part of that transaction)."""
@@ -95,7 +139,7 @@ class Enqueues(Generic[Arguments, Result]):
         return [addressed(meant._job(args, kwargs), one, n, len(workers)) for n, one in enumerate(workers)]
 
     def _job(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> NewJob:
-        encoded = self._encode(args, kwargs, self.name)
+        encoded = self.encode(args, kwargs)
         return self._registry.new_jobs(self.name, [encoded], self.defaults, self._stamp())[0]
 
     def _jobs(self, rows: Iterable[Sequence[Any] | Mapping[str, Any]]) -> list[NewJob]:
@@ -109,14 +153,16 @@ class Enqueues(Generic[Arguments, Result]):
         """What stamps its jobs for flow control; made anew when what the app declares has changed."""
         flow = self._flow()
         if flow is not self._stamped[0]:
+            if said := self.step.said:
+                raise InvalidOption(f"{said} is for a step of a dag, and a job of {self.name!r} is none. Leave it out.")
             self._stamped = (flow, self.defaults.stamp(self.name, flow))
         return self._stamped[1]
 
     def _row(self, row: Sequence[Any] | Mapping[str, Any]) -> bytes:
         if isinstance(row, (tuple, list)):
-            return self._encode(tuple(row), {}, self.name)
+            return self.encode(tuple(row), {})
         if isinstance(row, Mapping):
-            return self._encode((), row, self.name)
+            return self.encode((), row)
         raise InvalidArguments(
             f"each row for task {self.name!r} is a tuple of positional or a dict of named arguments, not {row!r}. "
             f"Nothing was stored."
@@ -124,7 +170,7 @@ class Enqueues(Generic[Arguments, Result]):
 
 
 class Task(Enqueues[Arguments, Result]):
-    """A function that jobs can run. Called directly, it is just that function."""
+    """A function that jobs can run. Called directly, it is just that function; inside of a dag, it is a step."""
 
     def __init__(
         self,
@@ -136,8 +182,9 @@ class Task(Enqueues[Arguments, Result]):
         pool: str,
         transactional: bool,
         batch: Batch | None = None,
+        step: StepOptions = NO_STEP,
     ) -> None:
-        super().__init__(registry, name, self._encode_call, options, lambda: self.flow)
+        super().__init__(registry, name, lambda: self.signature, options, lambda: self.flow, step)
         update_wrapper(self, function)
         self.function = function
         self.declared = declared
@@ -155,19 +202,17 @@ class Task(Enqueues[Arguments, Result]):
     @cached_property
     def flow(self) -> TaskFlow:
         """What its jobs are stamped with for flow control."""
-        flow = msgspec.structs.replace(self.declared, queues=self._registry.queue_limits)
-        read = flow.parameters
-        return msgspec.structs.replace(flow, defaults=self.signature.defaults(read)) if read else flow
+        return whole_flow(self.declared, self._registry.queue_limits, self.signature)
 
     def forget_flow(self) -> None:
         """Have `flow` worked out anew: limits of queues were declared."""
         self.__dict__.pop("flow", None)
 
-    def _encode_call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], task: str) -> bytes:
-        return self.signature.encode(args, kwargs, task)
-
     def __call__(self, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-        return self.function(*args, **kwargs)
+        trace = current_trace()
+        if trace is None:
+            return self.function(*args, **kwargs)
+        return cast("Result", add_call(trace, self.called(), args, kwargs))
 
     def definition(self) -> TaskDefinition:
         """What a worker tells the store of this task."""
@@ -182,7 +227,7 @@ class BatchTask(Task[[Item], Result]):
     """A task whose jobs bring one item each, and whose function takes a list of them."""
 
     def __call__(self, items: list[Item], /) -> Result:  # type: ignore[override]
-        return self.function(items)  # type: ignore[arg-type]
+        return super().__call__(items)  # type: ignore[arg-type]
 
 
 class TaskRegistry:
@@ -251,12 +296,14 @@ class TaskRegistry:
         How its jobs are held back: `limits=[concurrency(2, key="tenant"), rate("10/s")]`, `limit="stripe"` (one that is
         declared elsewhere, or several), `sequence="account"` (one at a time for each, in order), `breaker=breaker()`.
         How its calls come together: `debounce=debounce("5s", key="account")`, `throttle=throttle("1m")`.
+        `produce="asset"`: what a success of it makes anew.
         """
 
         def register(function: Callable[..., Any]) -> Task[Any, Any]:
             policies, rest = split_policies(options)
             paused = rest.pop("paused", None)
             said, rest = split_flow(rest)
+            step = NO_STEP.updated({"produce": rest.pop("produce", None)})
             given = Options().updated(rest)
             called = task_name(function.__name__ if name is None else name)
             declared = _declared(called, schedule, {**policies, "paused": paused})
@@ -269,7 +316,7 @@ class TaskRegistry:
             if batch is not None:
                 _check_batch(function, batch, where, transactional)
             kind: Any = Task if batch is None else BatchTask
-            made = self._add(kind(self, function, called, given, flow, where, transactional, batch))
+            made = self._add(kind(self, function, called, given, flow, where, transactional, batch, step))
             self._declared.pop(called, None)
             if declared is not None:
                 self._declared[called] = declared
@@ -306,9 +353,9 @@ class TaskRegistry:
 
     def _add(self, task: Task[Any, Any]) -> Task[Any, Any]:
         known = self.tasks.get(task.name)
-        if known is not None and _origin(known.function) != _origin(task.function):
+        if known is not None and origin_of(known.function) != origin_of(task.function):
             raise InvalidOption(
-                f"two tasks are named {task.name!r}: {_origin(known.function)} and {_origin(task.function)}. "
+                f"two tasks are named {task.name!r}: {origin_of(known.function)} and {origin_of(task.function)}. "
                 f'Give one of them another: @app.task(name="...").'
             )
         self.tasks[task.name] = task
@@ -346,6 +393,13 @@ class TaskRegistry:
         """A stored result as what it was, where the task is known here; else as its plain JSON."""
         task = self.tasks.get(name)
         return task.signature.decode_result(data) if task else payload.decode(data)
+
+
+def whole_flow(declared: TaskFlow, queues: dict[str, tuple[AnyLimit, ...]], signature: Signature) -> TaskFlow:
+    """What is stamped on jobs, of what a decorator says: with the limits of queues, and the defaults that keys read."""
+    flow = msgspec.structs.replace(declared, queues=queues)
+    read = flow.parameters
+    return msgspec.structs.replace(flow, defaults=signature.defaults(read)) if read else flow
 
 
 def _declared(name: str, schedule: Rule | str | None, policies: dict[str, Any]) -> Spec | None:
@@ -386,6 +440,7 @@ def _check_batch(function: Callable[..., Any], batch: Any, pool: str, transactio
     check_batch_handler(function)
 
 
-def _origin(function: Callable[..., Any]) -> str:
+def origin_of(function: Callable[..., Any]) -> str:
+    """Where a function is defined."""
     code = inspect.unwrap(function).__code__
     return f"{code.co_filename}:{code.co_firstlineno}"

@@ -71,6 +71,24 @@ def test_asking_for_a_delay_does_not_buy_more_retries():
     assert after(Failed("later", after=TEN_MINUTES), failures=1).job is JobState.FAILED
 
 
+@pytest.mark.parametrize("result", [b"null", b"false", b"0", b"0.0", b'""', b"[]", b"{}"])
+def test_a_job_that_waits_for_a_true_result_runs_again_after_a_false_one(result):
+    end = after(Succeeded(result), Policy(again_every=TEN_MINUTES), failures=1, crashes=2)
+    assert (end.attempt, end.job, end.delay) == (AttemptState.RELEASED, JobState.QUEUED, TEN_MINUTES)
+    assert (end.failures, end.crashes, end.result) == (1, 2, None)
+
+
+@pytest.mark.parametrize("result", [b"true", b"1", b'"0"', b"[0]", b'{"ready":false}'])
+def test_a_job_that_waits_for_a_true_result_ends_with_it(result):
+    end = after(Succeeded(result), Policy(again_every=TEN_MINUTES))
+    assert (end.job, end.result, end.delay) == (JobState.SUCCEEDED, result, None)
+
+
+def test_a_job_that_waits_for_a_true_result_can_fail():
+    end = after(Failed("hopeless", fatal=True), Policy(again_every=TEN_MINUTES))
+    assert end.job is JobState.FAILED
+
+
 @pytest.mark.parametrize(("ending", "delay"), [(Snoozed(TEN_MINUTES), TEN_MINUTES), (Released(), timedelta(0))])
 def test_what_was_snoozed_or_given_back_is_not_charged(ending, delay):
     end = after(ending, failures=1, crashes=2)

@@ -54,8 +54,11 @@ class AttemptState(StrEnum):
     RELEASED = "released"
 
 
-class Policy(msgspec.Struct, frozen=True, cache_hash=True):
-    """The rules that a job carries with it: they hold even if the task's defaults change later."""
+class Policy(msgspec.Struct, frozen=True, cache_hash=True, omit_defaults=True):
+    """The rules that a job carries with it: they hold even if the task's defaults change later.
+
+    `again_every`: it runs again after so long, until its result is true.
+    """
 
     retry: RetryPolicy = RetryPolicy()
     timeout: timedelta | None = None
@@ -64,6 +67,7 @@ class Policy(msgspec.Struct, frozen=True, cache_hash=True):
     retry_on: tuple[str, ...] = ()
     give_up_on: tuple[str, ...] = ()
     on_lost: str = "retry"
+    again_every: timedelta | None = None
 
 
 class Part(msgspec.Struct, frozen=True, gc=False):

@@ -2,7 +2,7 @@
 
 `retries` bounds failures (failed, timed out). Attempts that were released, snoozed or lost are free of it; so is a
 crash, which has a budget of its own: after a child died its jobs rerun alone, only dying alone counts, and the third
-crash ends the job.
+crash ends the job. A job that is to run again until its result is true is put off by a false one as if it had snoozed.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from tickwork.core.job import AttemptState, JobState, Policy
 
 CRASH_BUDGET = 3
 ERROR_LIMIT = 64 * 1024
+_FALSE = frozenset({b"null", b"false", b"0", b"0.0", b"-0.0", b'""', b"[]", b"{}"})
 
 
 class Succeeded(msgspec.Struct, frozen=True, gc=False):
@@ -88,17 +89,19 @@ def decide(policy: Policy, failures: int, crashes: int, alone: bool, ending: End
     """Say what becomes of a job with so many failures and crashes behind it, now that its attempt ended so."""
     match ending:
         case Succeeded(result):
+            if policy.again_every is not None and result in _FALSE:
+                return _put_off(failures, crashes, policy.again_every, alone)
             return Transition(AttemptState.SUCCEEDED, JobState.SUCCEEDED, failures, crashes, result=result)
         case Failed(error, fatal, after):
             return _failed(policy, failures, crashes, alone, AttemptState.FAILED, error, fatal, after, rng)
         case TimedOut(error):
             return _failed(policy, failures, crashes, alone, AttemptState.TIMED_OUT, error, False, None, rng)
         case Snoozed(after):
-            return Transition(AttemptState.RELEASED, JobState.QUEUED, failures, crashes, after, alone)
+            return _put_off(failures, crashes, after, alone)
         case Cancelled(error):
             return Transition(AttemptState.CANCELLED, JobState.CANCELLED, failures, crashes, error=error)
         case Released():
-            return Transition(AttemptState.RELEASED, JobState.QUEUED, failures, crashes, timedelta(0), alone)
+            return _put_off(failures, crashes, timedelta(0), alone)
         case Crashed(error, was_alone):
             if was_alone:
                 return _crashed(policy, failures, crashes + 1, error)
@@ -107,6 +110,10 @@ def decide(policy: Policy, failures: int, crashes: int, alone: bool, ending: End
             return _lost(policy, failures, crashes, error, alone=alone)
         case _:
             assert_never(ending)
+
+
+def _put_off(failures: int, crashes: int, delay: timedelta, alone: bool) -> Transition:
+    return Transition(AttemptState.RELEASED, JobState.QUEUED, failures, crashes, delay, alone)
 
 
 def _failed(

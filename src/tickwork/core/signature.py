@@ -11,12 +11,14 @@ exists for type checkers only, a union that JSON cannot tell apart) counts as no
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from difflib import get_close_matches
+from functools import cached_property
 from inspect import Parameter
 from itertools import takewhile
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 from msgspec import UNSET
@@ -39,6 +41,7 @@ from tickwork.core.hints import (
     struct_of,
 )
 from tickwork.core.payload import PAYLOAD_LIMIT, RESULT_LIMIT, from_wire, seal, too_large
+from tickwork.core.shapes import Shape
 from tickwork.errors import InvalidArguments, InvalidPayload
 
 PLAIN = (int, str, bool)  # what JSON brings back as it was; `seal` has looked into the texts
@@ -47,8 +50,10 @@ PLAIN = (int, str, bool)  # what JSON brings back as it was; `seal` has looked i
 class Signature:
     """What a task takes and returns. Make it with `Signature.of(function)`, once per task."""
 
-    def __init__(self, name: str, parameters: list[TaskParameter], result: Hint) -> None:
+    def __init__(self, name: str, parameters: list[TaskParameter], result: Hint, kind: str = "task") -> None:
         self._name = name
+        self._kind = kind
+        self._parameters = parameters
         self._hints = {parameter.name: parameter.hint for parameter in parameters}
         self._positional = [p.name for p in parameters if p.kind in BY_POSITION]
         self._keywords = frozenset(p.name for p in parameters if p.kind in BY_NAME)
@@ -68,14 +73,18 @@ class Signature:
         self._result = result
         self._result_decoder = msgspec.json.Decoder(result.wire, dec_hook=from_wire)
         self._may_return_none = reads_null(self._result_decoder)
+        self._shapes: dict[str, Shape] = {}
 
     @classmethod
-    def of(cls, function: Callable[..., Any], *, skip_first: bool = False) -> Signature:
-        """Read a function's signature; with `skip_first`, without its first parameter, which the worker injects."""
+    def of(cls, function: Callable[..., Any], *, skip_first: bool = False, kind: str = "task") -> Self:
+        """Read a function's signature; with `skip_first`, without its first parameter, which the worker injects.
+
+        `kind` is what errors call the function.
+        """
         signature, names = inspect_signature(function), globals_of(function)
         parameters = list(signature.parameters.values())[skip_first:]
         result = Hint.of(signature.return_annotation, names)
-        return cls(name_of(function), [TaskParameter.of(parameter, names) for parameter in parameters], result)
+        return cls(name_of(function), [TaskParameter.of(parameter, names) for parameter in parameters], result, kind)
 
     @classmethod
     def of_batch(cls, function: Callable[..., Any]) -> Signature:
@@ -96,18 +105,17 @@ class Signature:
         """
         if not args and not kwargs and not self._required:
             return b"{}"
-        bound = self._bind(args, kwargs, task)
-        try:
-            data = seal(self._lower(bound) if self._lowers else bound)
-            if self._checks and not self._is_plain(bound):
-                self._check(bound, data)
-        except Flaw as flaw:
-            raise self._refused(flaw, task) from None
-        except _Mismatch as mismatch:
-            raise mismatch.about(task) from None
-        if len(data) > PAYLOAD_LIMIT:
-            raise too_large(data, what=f"the payload of task {task!r}", limit_bytes=PAYLOAD_LIMIT)
-        return data
+        bound = self.bind(args, kwargs, task)
+        return self._written(bound, bound, self._decoder, task)
+
+    def encode_some(self, bound: dict[str, Any], task: str, unchecked: Collection[str] = ()) -> bytes:
+        """Like `encode`, for arguments by parameter as `bind` returns them, some of which may be missing.
+
+        Those in `unchecked` are written as their hints say, but not checked by them: they have holes, where a run puts
+        what it knows, and the worker checks them then.
+        """
+        whole = {name: value for name, value in bound.items() if name not in unchecked} if unchecked else bound
+        return self._written(bound, whole, self._some, task)
 
     def encode_named(self, arguments: Mapping[str, Any], task: str) -> bytes:
         """Like `encode`, for arguments that are given by name as JSON values, as REST and the command line do.
@@ -122,11 +130,11 @@ class Signature:
             if found := difference(given, msgspec.json.decode(data)):
                 reason = f"{brief(found.given)} is not plain JSON; write keys, times and the like as text"
                 raise find_flaw(given) or Flaw(reason, f"${found.path}")
-            args, kwargs = self._call(self._read(data, given))
+            args, kwargs = self._call(self._read(data, given, self._decoder))
         except Flaw as flaw:
             raise self._refused(flaw, task) from None
         except _Mismatch as mismatch:
-            raise mismatch.about(task) from None
+            raise self._mismatched(mismatch, task) from None
         return self.encode(args, kwargs, task)
 
     def decode(self, data: bytes) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -152,7 +160,7 @@ class Signature:
         """Return a handler's result as JSON. Raises InvalidPayload when its annotation or the stores forbid it."""
         if value is None and self._may_return_none:
             return b"null"
-        what = f"the result of task {task!r}"
+        what = f"the result of {self._kind} {task!r}"
         try:
             data = seal(self._result.lowered(value))
             self._check_result(value, data)
@@ -179,13 +187,30 @@ class Signature:
                 found[name] = msgspec.json.decode(seal(self._hints[name].lowered(self._defaults[name])))
         return found
 
+    def takes(self, name: str) -> Shape:
+        """Return what JSON a parameter can be given."""
+        if name not in self._shapes:
+            self._shapes[name] = Shape.of(self._hints[name])
+        return self._shapes[name]
+
+    @cached_property
+    def gives(self) -> Shape:
+        """What JSON the results can be."""
+        return Shape.of(self._result)
+
+    @property
+    def own_defaults(self) -> dict[str, Any]:
+        """The defaults of the parameters, as the function has them."""
+        return self._defaults
+
     def schema(self) -> dict[str, Any]:
         """Return the JSON Schema of the arguments. What has no hint, models and paths may be anything in it."""
         return msgspec.json.schema(self._struct, schema_hook=describe)
 
     # ---- from a call to its arguments by name, and back -------------------------------------------------------------
 
-    def _bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], task: str) -> dict[str, Any]:
+    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], task: str) -> dict[str, Any]:
+        """Return the arguments of a call by parameter, unchecked. Raises InvalidArguments where they do not fit."""
         bound = dict(zip(self._positional, args, strict=False))
         if not kwargs and len(args) == len(self._positional) and self._all_by_position:
             return bound
@@ -219,6 +244,28 @@ class Signature:
 
     # ---- from arguments to the wire, and what is wrong with them ----------------------------------------------------
 
+    def _written(
+        self, bound: dict[str, Any], whole: dict[str, Any], decoder: msgspec.json.Decoder[Any], task: str
+    ) -> bytes:
+        """Return arguments as JSON, after checking those that are `whole` with what reads them back."""
+        try:
+            data = seal(self._lower(bound) if self._lowers else bound)
+            if self._checks and not self._is_plain(whole):
+                self._check(whole, data if whole is bound else seal(self._lower(whole)), decoder)
+        except Flaw as flaw:
+            raise self._refused(flaw, task) from None
+        except _Mismatch as mismatch:
+            raise self._mismatched(mismatch, task) from None
+        if len(data) > PAYLOAD_LIMIT:
+            raise too_large(data, what=f"the payload of {self._kind} {task!r}", limit_bytes=PAYLOAD_LIMIT)
+        return data
+
+    @cached_property
+    def _some(self) -> msgspec.json.Decoder[Any]:
+        """What reads arguments of which some may be missing."""
+        optional = [replace(parameter, required=False) for parameter in self._parameters]
+        return msgspec.json.Decoder(struct_of(optional), dec_hook=from_wire)
+
     def _lower(self, bound: dict[str, Any]) -> dict[str, Any]:
         wire = {}
         for name, value in bound.items():
@@ -228,9 +275,9 @@ class Signature:
                 raise Flaw(flaw.reason, f"$.{name}{flaw.path[1:]}") from None
         return wire
 
-    def _read(self, data: bytes, given: Mapping[str, Any]) -> tuple[Any, ...]:
+    def _read(self, data: bytes, given: Mapping[str, Any], decoder: msgspec.json.Decoder[Any]) -> tuple[Any, ...]:
         try:
-            return astuple(self._decoder.decode(data))
+            return astuple(decoder.decode(data))
         except UNREADABLE as error:
             said, path = _where(error)
             name, inside = _owner(path)
@@ -246,9 +293,9 @@ class Signature:
                 return False
         return True
 
-    def _check(self, bound: dict[str, Any], data: bytes) -> None:
+    def _check(self, bound: dict[str, Any], data: bytes, decoder: msgspec.json.Decoder[Any]) -> None:
         """Raise Flaw or _Mismatch for the first argument that the worker would not see as it was given."""
-        for (name, hint), back in zip(self._hints.items(), self._read(data, bound), strict=True):
+        for (name, hint), back in zip(self._hints.items(), self._read(data, bound, decoder), strict=True):
             if back is not UNSET and (objection := hint.objection(bound[name], back)):
                 raise find_flaw(bound) or _Mismatch(objection, name)
 
@@ -263,7 +310,14 @@ class Signature:
     def _refused(self, flaw: Flaw, task: str) -> InvalidPayload:
         name, inside = _owner(flaw.path)
         note = self._hints[name].note if name in self._hints else ""
-        return Flaw(flaw.reason, inside).about(_argument(name, task), note)
+        return Flaw(flaw.reason, inside).about(self._argument(name, task), note)
+
+    def _mismatched(self, mismatch: _Mismatch, task: str) -> InvalidArguments:
+        return InvalidArguments(f"{self._argument(mismatch.name, task)}: {mismatch}.")
+
+    def _argument(self, name: str, task: str) -> str:
+        owner = f"{self._kind} {task!r}"
+        return f"argument {name!r} of {owner}" if name else f"the arguments of {owner}"
 
     def _refuse_names(self, given: Iterable[str], task: str) -> None:
         for name in given:
@@ -274,20 +328,21 @@ class Signature:
 
     def _unexpected(self, name: str, task: str) -> InvalidArguments:
         if name in self._keywords:
-            return InvalidArguments(f"task {task!r} was given {name!r} twice, by position and by name.")
+            return InvalidArguments(f"{self._kind} {task!r} was given {name!r} twice, by position and by name.")
         if name in self._hints:
-            return InvalidArguments(f"task {task!r} takes {name!r} by position only; do not name it.")
+            return InvalidArguments(f"{self._kind} {task!r} takes {name!r} by position only; do not name it.")
         near = get_close_matches(name, self._hints, n=1)
         guess = f" (did you mean {near[0]!r}?)" if near else ""
-        return InvalidArguments(f"task {task!r} has no parameter {name!r}{guess}. It takes {self._takes()}.")
+        return InvalidArguments(f"{self._kind} {task!r} has no parameter {name!r}{guess}. It takes {self._takes()}.")
 
     def _missing(self, given: Iterable[str], task: str) -> InvalidArguments:
         names = [name for name in self._hints if name in self._required - set(given)]
-        return InvalidArguments(f"task {task!r} needs {_listed(names)}. It takes {self._takes()}.")
+        return InvalidArguments(f"{self._kind} {task!r} needs {_listed(names)}. It takes {self._takes()}.")
 
     def _too_many(self, count: int, task: str) -> InvalidArguments:
         limit = len(self._positional)
-        return InvalidArguments(f"task {task!r} was given {count} arguments by position and takes {limit} that way.")
+        given = f"{self._kind} {task!r} was given {count} arguments by position"
+        return InvalidArguments(f"{given} and takes {limit} that way.")
 
     def _takes(self) -> str:
         return _listed(self._hints) if self._hints else "no arguments"
@@ -299,13 +354,6 @@ class _Mismatch(Exception):
     def __init__(self, objection: str, name: str = "") -> None:
         super().__init__(objection)
         self.name = name
-
-    def about(self, task: str) -> InvalidArguments:
-        return InvalidArguments(f"{_argument(self.name, task)}: {self}.")
-
-
-def _argument(name: str, task: str) -> str:
-    return f"argument {name!r} of task {task!r}" if name else f"the arguments of task {task!r}"
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -6,7 +6,7 @@ worker said that a parameter has no hint are they tagged. Whether they fit is fo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
@@ -14,6 +14,7 @@ import msgspec
 from tickwork.core import payload
 from tickwork.core.flaws import Flaw, find_flaw
 from tickwork.core.job import TaskDefinition
+from tickwork.core.shapes import ANYTHING, Shape
 from tickwork.errors import InvalidArguments
 
 
@@ -25,7 +26,14 @@ class StoredSignature:
 
     def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], task: str) -> bytes:
         """The arguments as JSON. Raises InvalidArguments where they cannot be named, InvalidPayload for bad values."""
-        given = {**self._by_position(args, kwargs, task), **kwargs}
+        return self.encode_some(self.bind(args, kwargs, task), task)
+
+    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], task: str) -> dict[str, Any]:
+        """The arguments of a call by name. Raises InvalidArguments where they cannot be named."""
+        return {**self._by_position(args, kwargs, task), **kwargs}
+
+    def encode_some(self, given: dict[str, Any], task: str, unchecked: Collection[str] = ()) -> bytes:
+        """Like `encode`, for arguments that are named already. None of them is checked by a hint anyway."""
         what = f"the arguments of task {task!r}"
         try:
             flaw = find_flaw(given)
@@ -37,6 +45,15 @@ class StoredSignature:
         if len(data) > payload.PAYLOAD_LIMIT:
             raise payload.too_large(data, what=what, limit_bytes=payload.PAYLOAD_LIMIT)
         return data
+
+    def takes(self, name: str) -> Shape:
+        """What JSON a parameter can be given: whatever the worker says."""
+        return ANYTHING
+
+    @property
+    def gives(self) -> Shape:
+        """What JSON the results can be: whatever the worker says."""
+        return ANYTHING
 
     def _by_position(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], task: str) -> dict[str, Any]:
         if not args:

@@ -3,8 +3,8 @@
 A Graph is plain data. Python functions are traced into one, YAML is read into one, and it is stored as JSON under a
 version. A step is a job; a mapped step is as many jobs as its input has elements, its *instances*.
 
-What is not known before the run is an *expression*: it stands for a parameter of the run, the result of a step, or the
-element that an instance is for. Arguments are JSON with *holes*, each filled by an expression.
+What is not known before the run is an *expression*: a value that stands for a parameter of the run, the result of a
+step, or the element that an instance is for. Arguments are JSON with *holes*, each filled by an expression.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tickwork.core.job import Policy
 
 Path = tuple[str | int, ...]  # keys and positions on the way into a value
 RunIf = Literal["all_succeeded", "all_done", "any_failed", "any_succeeded", "none_failed", "always"]
-Comparison = Literal["true", "false", "==", "!=", "<", "<=", ">", ">=", "in", "not in"]
+Comparison = Literal["true", "false", "==", "!=", "<", "<=", ">", ">=", "in", "not in", "succeeded"]
 
 
 class Param(msgspec.Struct, frozen=True, tag="param", tag_field="is", omit_defaults=True):
@@ -62,7 +62,7 @@ Expression = Param | Result | Item | Last | Text
 
 
 class Hole(msgspec.Struct, frozen=True, array_like=True):
-    """A place in the arguments, and what goes there. The first part of `where` is the name of the argument."""
+    """A place in a value, and what goes there. In arguments, the first part of `where` is the name of one."""
 
     where: Path
     value: Expression
@@ -76,7 +76,10 @@ class Filled(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Condition(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What must hold of a value: that it is true in Python's sense, or how it compares with another one."""
+    """What must hold of a value: that it is true in Python's sense, or how it compares with another one.
+
+    Of a step that did not succeed there is no value, and nothing holds of it; "succeeded" asks for no more than that.
+    """
 
     value: Expression
     is_: Comparison = msgspec.field(default="true", name="op")
@@ -96,7 +99,10 @@ class Map(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Approval(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A step that a person ends. `who`: only they may; empty: anybody. After `timeout` it is answered by `default`."""
+    """A step that a person ends. `who`: only they may; empty: anybody. After `timeout` it is answered by `default`.
+
+    Where the text has expressions in it, `text` shows their places and the step's argument `text` is the whole one.
+    """
 
     text: str
     who: tuple[str, ...] = ()
@@ -139,7 +145,10 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Graph(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, dict=True):
-    """A whole dag. `params` is the JSON Schema of its parameters, `result` what a run gives back."""
+    """A whole dag. `params` is the JSON Schema of its parameters, `result` what a run gives back.
+
+    `on` are assets, any of which starts a run; those that stand together all have to be there.
+    """
 
     name: str
     steps: tuple[Step, ...] = ()
@@ -147,6 +156,7 @@ class Graph(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, dict=
     result: Filled = Filled(msgspec.Raw(b"null"))
     description: str = ""
     on: tuple[tuple[str, ...], ...] = ()
+    produce: tuple[str, ...] = ()
 
     @cached_property
     def by_name(self) -> dict[str, Step]:

@@ -1,0 +1,282 @@
+"""Dags: functions that are traced into a graph of steps, and the decorator that makes one.
+
+A dag's function is called once, at first use, with references for its parameters; each task that it calls becomes a
+step. A run of the dag is a job of its own, whose arguments are the parameters. Nothing here runs steps.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from copy import copy
+from functools import cached_property, update_wrapper
+from typing import Any, Generic, NoReturn, ParamSpec, TypeVar, overload
+
+import msgspec
+
+from tickwork.core import payload
+from tickwork.core.dag.check import checked
+from tickwork.core.dag.graph import Filled, Graph, Param
+from tickwork.core.flow.declare import read_task_flow, split_flow
+from tickwork.core.flow.stamp import NO_FLOW, TaskFlow
+from tickwork.core.hints import inspect_signature, parameter_names
+from tickwork.core.options import Options, task_name
+from tickwork.core.signature import Signature
+from tickwork.errors import InvalidDag, InvalidOption
+from tickwork.task import Enqueues, Task, TaskRegistry, origin_of, whole_flow
+from tickwork.tracing.calls import encode_known
+from tickwork.tracing.holes import Cutter
+from tickwork.tracing.options import NO_STEP, StepOptions, asset_names, split_step
+from tickwork.tracing.references import Reference
+from tickwork.tracing.steps import DagRef, StepRef
+from tickwork.tracing.trace import Trace, current_trace
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+_KINDS_WITHOUT_NAMES = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+class RunSignature(Signature):
+    """What a run takes. Defaults are filled in as it is made, for a run has no function that would."""
+
+    def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], task: str) -> bytes:
+        """Like that of a task, with the defaults of parameters that the call leaves out."""
+        return self.encode_some({**self.own_defaults, **self.bind(args, kwargs, task)}, task)
+
+    def params(self) -> dict[str, Any]:
+        """The JSON Schema of the parameters, with their defaults."""
+        schema = self.schema()
+        shared = schema.pop("$defs", {})
+        own = shared.pop(schema.pop("$ref").rpartition("/")[2])
+        own.pop("title", None)
+        for name, value in self.defaults(own["properties"]).items():
+            own["properties"][name]["default"] = value
+        return {**own, "$defs": shared} if shared else own
+
+
+class Dag(Enqueues[Arguments, Result], Generic[Arguments, Result]):
+    """A function that is traced into a graph. Called inside of another dag, its steps become part of that one."""
+
+    def __init__(
+        self,
+        registry: TaskRegistry,
+        function: Callable[Arguments, Result],
+        name: str,
+        options: Options,
+        declared: TaskFlow,
+        *,
+        description: str = "",
+        on: tuple[tuple[str, ...], ...] = (),
+        produce: tuple[str, ...] = (),
+    ) -> None:
+        super().__init__(registry, name, lambda: self.signature, options, lambda: self.flow)
+        update_wrapper(self, function)
+        self.function = function
+        self.declared = declared
+        self.description = description
+        self.on = on
+        self.produce = produce
+        self._whole = self
+
+    @cached_property
+    def signature(self) -> RunSignature:
+        """Its parameters and what it gives back, read at first use, as those of a task are."""
+        return RunSignature.of(self.function, kind="dag")
+
+    @cached_property
+    def flow(self) -> TaskFlow:
+        """What its runs are stamped with for flow control."""
+        return whole_flow(self.declared, self._registry.queue_limits, self.signature)
+
+    @property
+    def graph(self) -> Graph:
+        """Its steps, traced at first use and checked. Raises InvalidDag, and whatever its function raises."""
+        return self._whole._checked
+
+    @cached_property
+    def _checked(self) -> Graph:
+        return checked(self.trace())
+
+    def validate(self) -> None:
+        """Raise InvalidDag, which is a ValueError, if it could not run: a cycle, a rule that cannot hold, ..."""
+        _ = self.graph
+
+    def trace(self) -> Graph:
+        """Call its function once more and return what that wrote down, unchecked."""
+        names = self._parameters()
+        with Trace(self.name).going_on() as trace:
+            trace.shapes.update({Param(name): self.signature.takes(name) for name in names})
+            refs = {name: Reference(trace.origin, Param(name)) for name in names}
+            by_position = [refs.pop(name) for name, kind in names.items() if kind is inspect.Parameter.POSITIONAL_ONLY]
+            given: Any = self.function
+            result = self._result(trace, given(*by_position, **refs))
+        return Graph(
+            name=self.name,
+            steps=trace.steps(),
+            params=self.signature.params(),
+            result=result,
+            description=self.description,
+            on=self.on,
+            produce=self.produce,
+        )
+
+    def _parameters(self) -> dict[str, Any]:
+        """Its parameters with their kinds. Raises InvalidDag for a function that cannot be traced."""
+        if inspect.iscoroutinefunction(self.function) or inspect.isgeneratorfunction(self.function):
+            raise InvalidDag(f"dag {self.name!r} is an async function or a generator. It only says what runs: use def.")
+        kinds = {name: one.kind for name, one in inspect_signature(self.function).parameters.items()}
+        for name, kind in kinds.items():
+            if kind in _KINDS_WITHOUT_NAMES:
+                raise InvalidDag(f"dag {self.name!r} takes *{name}. Its parameters must have names: write them out.")
+        return kinds
+
+    def _result(self, trace: Trace, returned: Any) -> Filled:
+        cutter = Cutter(trace.origin)
+        left = cutter.cut(returned, ())
+        if not cutter.holes:
+            return Filled(msgspec.Raw(self.signature.encode_result(left, self.name)))
+        what, value = f"the result of dag {self.name!r}", cutter.holes[0].value
+        if not cutter.holes[0].where and not trace.shape(value).fits(self.signature.gives):
+            raise InvalidDag(f"{what} is {self.signature.gives.text} by its hint, and {trace.shape(value).text} in fact.")
+        data = payload.encode(left, what=what, limit_bytes=payload.RESULT_LIMIT)
+        return Filled(msgspec.Raw(data), tuple(cutter.holes))
+
+    # -- inside of another dag
+
+    def options(self, **options: Any) -> Dag[Arguments, Result]:
+        """The same dag with other options of its runs: `etl.options(priority="high").enqueue(day="2026-11-15")`.
+
+        Inside of another dag, where there is no run of its own, only `name` makes sense, which its steps begin with.
+        """
+        step, rest = split_step(options)
+        return self._with(self.defaults.updated(rest), self.step.updated(step))
+
+    def _with(self, options: Options, step: StepOptions) -> Dag[Arguments, Result]:
+        other = copy(self)
+        Enqueues.__init__(other, self._registry, self.name, self._signature, options, self._flow, step)
+        return other
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Inside of another dag: add its steps, and give what it returns."""
+        trace = current_trace()
+        if trace is None:
+            raise InvalidDag(
+                f"dag {self.name!r} is not called but run: {self.name}.enqueue(...). Inside of another dag a call adds "
+                f"its steps."
+            )
+        if self.defaults != self._whole.defaults or self.step != StepOptions(name=self.step.name):
+            raise trace.origin.refusal(f"dag {self.name!r} is no run of its own here, so only name= can be said of it")
+        self._parameters()
+        encode_known(trace, self.signature, self.signature.bind(args, kwargs, self.name), self.name)
+        with trace.nested(self.name, self.step.name) as drafts:
+            returned: Any = self.function(*args, **kwargs)
+        if isinstance(returned, Reference):
+            return StepRef(trace.origin, returned._value, drafts)
+        whole = returned._whole if isinstance(returned, DagRef) else returned
+        return DagRef(trace.origin, self.name, drafts, whole)
+
+    def map(self, /, *over: Any, **arguments: Any) -> NoReturn:
+        """Refused: a map goes over a task."""
+        raise InvalidDag(f"dag {self.name!r} cannot be mapped yet. Map its tasks one after another: b.map(a.map(xs)).")
+
+    product = map
+
+    def until(self, *, every: Any, timeout: Any = None) -> NoReturn:
+        """Refused: a sensor is a task."""
+        raise InvalidDag(f"dag {self.name!r} is no sensor. Use until(...) on a task, or loop({self.name}, ...).")
+
+
+class DagRegistry(TaskRegistry):
+    """The tasks and the dags of an app, by name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dags: dict[str, Dag[Any, Any]] = {}
+
+    @overload
+    def dag(self, function: Callable[Arguments, Result], /) -> Dag[Arguments, Result]: ...
+
+    @overload
+    def dag(
+        self,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        on: Any = None,
+        produce: Any = None,
+        **options: Any,
+    ) -> Callable[[Callable[Arguments, Result]], Dag[Arguments, Result]]: ...
+
+    def dag(
+        self,
+        function: Callable[..., Any] | None = None,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        on: Any = None,
+        produce: Any = None,
+        **options: Any,
+    ) -> Any:
+        """Make a function a dag: `@app.dag` or `@app.dag(name="nightly", priority="low")`.
+
+        The function says which steps there are, and in which order: inside of it, calling a task adds a step. It is
+        called when the dag is first used, not here. Options and limits are those of its runs, as those of a task are
+        of its jobs; a run is not retried unless `retries=` says so. `description` is its docstring's first line unless
+        it is given. `on="asset"` starts a run when the asset was made anew, `on=["a", "b"]` for any of several,
+        `on=[("a", "b")]` when both were; `produce="asset"` is what a run makes anew.
+        """
+
+        def register(function: Callable[..., Any]) -> Dag[Any, Any]:
+            said, rest = split_flow(options)
+            called = task_name(function.__name__ if name is None else name)
+            given = Options().updated({"retries": 0, **rest})
+            flow = NO_FLOW
+            if said:
+                flow = read_task_flow(called, parameter_names(function), said)
+                given.refuse_beside(called, flow.habit)
+                self._own_limits(f"dag {called!r}", flow.limits)
+            made: Dag[Any, Any] = Dag(
+                self,
+                function,
+                called,
+                given,
+                flow,
+                description=_first_line(function) if description is None else description,
+                on=_on(on),
+                produce=NO_STEP.updated({"produce": produce}).produce,
+            )
+            return self._add_dag(made)
+
+        return register if function is None else register(function)
+
+    def _add_dag(self, dag: Dag[Any, Any]) -> Dag[Any, Any]:
+        self._refuse_twin(dag.name, dag.function, {**self.tasks, **self.dags})
+        self.dags[dag.name] = dag
+        return dag
+
+    def _add(self, task: Task[Any, Any]) -> Task[Any, Any]:
+        self._refuse_twin(task.name, task.function, self.dags)
+        return super()._add(task)
+
+    @staticmethod
+    def _refuse_twin(name: str, function: Callable[..., Any], others: Mapping[str, Any]) -> None:
+        other = others.get(name)
+        if other is not None and origin_of(other.function) != origin_of(function):
+            raise InvalidOption(
+                f"two tasks or dags are named {name!r}: {origin_of(other.function)} and {origin_of(function)}. "
+                f'Give one of them another: @app.dag(name="...").'
+            )
+
+
+def _first_line(function: Callable[..., Any]) -> str:
+    return (inspect.getdoc(function) or "").partition("\n")[0]
+
+
+def _on(value: Any) -> tuple[tuple[str, ...], ...]:
+    if value is None:
+        return ()
+    if isinstance(value, str):
+        return (asset_names("on", value),)
+    if not isinstance(value, list):
+        raise InvalidOption('on is an asset, a list of any of which one starts a run, or of ("all", "of") them.')
+    return tuple(asset_names("on", one) for one in value)

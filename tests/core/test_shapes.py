@@ -1,0 +1,74 @@
+"""What one task gives is told apart from what another takes only where no value could be both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from enum import Enum
+from typing import Any, Literal
+
+import pydantic
+import pytest
+
+from tickwork.core.hints import Hint
+from tickwork.core.shapes import Shape
+
+
+class Model(pydantic.BaseModel):
+    x: int
+
+
+@dataclass
+class Point:
+    x: int
+
+
+class Color(Enum):
+    RED = "red"
+
+
+def shape(hint: Any) -> Shape:
+    return Shape.of(Hint.of(hint, globals()))
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        (int, int),
+        (int, float),
+        (int, int | None),
+        (int | None, int),
+        (date, str),
+        (Color, Literal["red", "blue"]),
+        (Point, dict[str, int]),
+        (Point, Model),
+        (list[int], tuple[int, ...]),
+        (list[int], list[float]),
+        (list[Any], list[int]),
+        (list[int], Any),
+        (Any, int),
+        (list, list[int]),
+        (int | list[str], list[int] | int),
+        ("Unknown", int),
+    ],
+)
+def test_doubt_is_a_fit(given: Any, wanted: Any) -> None:
+    assert shape(given).fits(shape(wanted))
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        (int, str),
+        (float, int),
+        (None, int),
+        (list[int], int),
+        (Point, list[Point]),
+        (Color, int),
+        (list[str], list[int]),
+        (list[list[int]], list[int]),
+        (str | None, int | list[int]),
+    ],
+)
+def test_what_can_never_be_is_none(given: Any, wanted: Any) -> None:
+    assert not shape(given).fits(shape(wanted))
