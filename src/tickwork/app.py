@@ -31,9 +31,11 @@ from tickwork.dag import DagRegistry
 from tickwork.errors import InvalidInput
 from tickwork.flow import FlowCalls
 from tickwork.rules import Calendar, Rule, read_rule
+from tickwork.runs import Run
 from tickwork.schedules import Schedule, Schedules
 from tickwork.store.base import LEASE, Store
 from tickwork.task import Enqueues, Task
+from tickwork.tracing.options import NO_STEP
 from tickwork.twins import twin
 from tickwork.version import VERSION
 from tickwork.worker.base import WorkerOptions
@@ -129,7 +131,7 @@ class Tickwork(FlowCalls, DagRegistry):
     def named(self, task: str | Task[Any, Any]) -> Enqueues[Any, Any]:
         """A task by name, ready for `.options(...)` and `.enqueue(...)`, imported here or not."""
         name = task_name(_name(task))
-        known = self.tasks.get(name)
+        known = self.tasks.get(name) or self.dags.get(name)
         return known if known is not None else _by_name(self, name, self.store.task_definition(name))
 
     def broadcast(self, task: str | Task[Any, Any], /, *args: Any, **kwargs: Any) -> list[Job]:
@@ -143,6 +145,11 @@ class Tickwork(FlowCalls, DagRegistry):
     def job(self, id: str | Job | None = None, *, key: str | None = None) -> Job | None:
         """The job with this id, or the one that holds (else last held) this key; None when there is none."""
         return self.client.job(None if id is None else _job_id(id), key=key)
+
+    def run(self, id: str) -> Run | None:
+        """The run of a dag with this id; None when there is none."""
+        found = self.client.job(id)
+        return Run(self.client, found.id) if found is not None and found.view.version is not None else None
 
     def jobs(self, /, *, limit: int = 100, cursor: str | None = None, **which: Any) -> Page:
         """One page of jobs, the newest first: state=, task=, queue=, key=, collection=, label=, parent=.
@@ -169,6 +176,7 @@ class Tickwork(FlowCalls, DagRegistry):
 
     broadcast_async = twin(broadcast)
     job_async = twin(job)
+    run_async = twin(run)
     jobs_async = twin(jobs)
     cancel_async = twin(cancel)
     redrive_async = twin(redrive)
@@ -306,7 +314,9 @@ def _by_name(app: Tickwork, name: str, definition: TaskDefinition | None) -> Enq
     stored = decode_task_flow(None if definition is None else definition.flow)
     flow = msgspec.structs.replace(stored, queues={**stored.queues, **app.queue_limits}) if app.queue_limits else stored
     signature = StoredSignature(definition)
-    return Enqueues(app, name, lambda: signature, Options.of_task(definition), lambda: flow)
+    version = None if definition is None or definition.version is None else definition.version
+    about = (lambda: signature, Options.of_task(definition), lambda: flow, NO_STEP)
+    return Enqueues(app, name, *about, None if version is None else lambda: version)
 
 
 def _name(task: str | Task[Any, Any]) -> str:

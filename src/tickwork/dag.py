@@ -23,10 +23,11 @@ from tickwork.core.hints import inspect_signature, parameter_names
 from tickwork.core.options import Options, task_name
 from tickwork.core.signature import Signature
 from tickwork.errors import InvalidDag, InvalidOption
+from tickwork.store.base import Store
 from tickwork.task import Enqueues, Task, TaskRegistry, origin_of, whole_flow
 from tickwork.tracing.calls import encode_known
 from tickwork.tracing.holes import Cutter
-from tickwork.tracing.options import NO_STEP, StepOptions, asset_names, split_step
+from tickwork.tracing.options import NO_STEP, StepOptions, asset_names, run_template, split_step
 from tickwork.tracing.references import Reference
 from tickwork.tracing.steps import DagRef, StepRef
 from tickwork.tracing.trace import Trace, current_trace
@@ -69,7 +70,7 @@ class Dag(Enqueues[Arguments, Result], Generic[Arguments, Result]):
         on: tuple[tuple[str, ...], ...] = (),
         produce: tuple[str, ...] = (),
     ) -> None:
-        super().__init__(registry, name, lambda: self.signature, options, lambda: self.flow)
+        super().__init__(registry, name, lambda: self.signature, options, lambda: self.flow, NO_STEP, self._put)
         update_wrapper(self, function)
         self.function = function
         self.declared = declared
@@ -77,6 +78,7 @@ class Dag(Enqueues[Arguments, Result], Generic[Arguments, Result]):
         self.on = on
         self.produce = produce
         self._whole = self
+        self._stored: tuple[Store | None, int] = (None, 0)
 
     @cached_property
     def signature(self) -> RunSignature:
@@ -113,12 +115,20 @@ class Dag(Enqueues[Arguments, Result], Generic[Arguments, Result]):
         return Graph(
             name=self.name,
             steps=trace.steps(),
+            run=run_template(self.name, self.defaults, self.flow),
             params=self.signature.params(),
             result=result,
             description=self.description,
             on=self.on,
             produce=self.produce,
         )
+
+    def _put(self) -> int:
+        """Have its definition in the store, and return its version there. Raises InvalidDag."""
+        store = self._registry.store
+        if self._stored[0] is not store:
+            self._stored = (store, store.put_dag(self.graph))
+        return self._stored[1]
 
     def _parameters(self) -> dict[str, Any]:
         """Its parameters with their kinds. Raises InvalidDag for a function that cannot be traced."""
@@ -137,7 +147,9 @@ class Dag(Enqueues[Arguments, Result], Generic[Arguments, Result]):
             return Filled(msgspec.Raw(self.signature.encode_result(left, self.name)))
         what, value = f"the result of dag {self.name!r}", cutter.holes[0].value
         if not cutter.holes[0].where and not trace.shape(value).fits(self.signature.gives):
-            raise InvalidDag(f"{what} is {self.signature.gives.text} by its hint, and {trace.shape(value).text} in fact.")
+            raise InvalidDag(
+                f"{what} is {self.signature.gives.text} by its hint, and {trace.shape(value).text} in fact."
+            )
         data = payload.encode(left, what=what, limit_bytes=payload.RESULT_LIMIT)
         return Filled(msgspec.Raw(data), tuple(cutter.holes))
 
@@ -153,7 +165,7 @@ class Dag(Enqueues[Arguments, Result], Generic[Arguments, Result]):
 
     def _with(self, options: Options, step: StepOptions) -> Dag[Arguments, Result]:
         other = copy(self)
-        Enqueues.__init__(other, self._registry, self.name, self._signature, options, self._flow, step)
+        Enqueues.__init__(other, self._registry, self.name, self._signature, options, self._flow, step, self._version)
         return other
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

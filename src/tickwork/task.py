@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -31,6 +32,7 @@ from tickwork.core.schedule.spec import Spec, new_spec, split_policies
 from tickwork.core.signature import Signature
 from tickwork.errors import InvalidArguments, InvalidOption
 from tickwork.rules import Rule, read_rule
+from tickwork.runs import Run
 from tickwork.store.base import Store
 from tickwork.tracing.calls import Called, Encodes, Traceable, add_call, again_every, refuse_call
 from tickwork.tracing.options import NO_STEP, StepOptions, split_step, step_template
@@ -54,6 +56,7 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
         options: Options,
         flow: Callable[[], TaskFlow],
         step: StepOptions = NO_STEP,
+        version: Callable[[], int | None] | None = None,
     ) -> None:
         self._registry = registry
         self.name = name
@@ -61,6 +64,7 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
         self.defaults = options
         self._flow = flow
         self.step = step
+        self._version = version
         self._stamped: tuple[TaskFlow | None, Stamp | None] = (None, None)
         self._called: tuple[TaskFlow | None, Called | None] = (None, None)
 
@@ -86,7 +90,7 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
         return self._with(defaults, replace(self.step, again_every=wait))
 
     def _with(self, options: Options, step: StepOptions) -> Enqueues[Arguments, Result]:
-        return Enqueues(self._registry, self.name, self._signature, options, self._flow, step)
+        return Enqueues(self._registry, self.name, self._signature, options, self._flow, step, self._version)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Inside of a dag: add a step, and give a reference to its result."""
@@ -109,19 +113,21 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
 
     def enqueue(self, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Job:
         """Store a job; return when it is durable (or, with tx=, part of that transaction)."""
-        return self._registry.client.enqueue([self._job(args, kwargs)], self.defaults.tx)[0]
+        return self._held(self._registry.client.enqueue([self._job(args, kwargs)], self.defaults.tx))[0]
 
     async def enqueue_async(self, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Job:
         """The asyncio twin of `enqueue`."""
-        return (await self._registry.client.enqueue_async([self._job(args, kwargs)], self.defaults.tx))[0]
+        job = await asyncio.to_thread(self._job, args, kwargs) if self._version else self._job(args, kwargs)
+        return self._held(await self._registry.client.enqueue_async([job], self.defaults.tx))[0]
 
     def enqueue_many(self, rows: Iterable[Sequence[Any] | Mapping[str, Any]]) -> list[Job]:
         """Store many jobs in one transaction. A row is a tuple of positional or a dict of named arguments."""
-        return self._registry.client.enqueue(self._jobs(rows), self.defaults.tx)
+        return self._held(self._registry.client.enqueue(self._jobs(rows), self.defaults.tx))
 
     async def enqueue_many_async(self, rows: Iterable[Sequence[Any] | Mapping[str, Any]]) -> list[Job]:
         """The asyncio twin of `enqueue_many`."""
-        return await self._registry.client.enqueue_async(self._jobs(rows), self.defaults.tx)
+        jobs = await asyncio.to_thread(self._jobs, rows) if self._version else self._jobs(rows)
+        return self._held(await self._registry.client.enqueue_async(jobs, self.defaults.tx))
 
     def broadcast(self, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> list[Job]:
         """Store a job for each worker that lives and could run it, which that worker alone runs; return them.
@@ -140,14 +146,23 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
 
     def _job(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> NewJob:
         encoded = self.encode(args, kwargs)
-        return self._registry.new_jobs(self.name, [encoded], self.defaults, self._stamp())[0]
+        return self._new_jobs([encoded])[0]
 
     def _jobs(self, rows: Iterable[Sequence[Any] | Mapping[str, Any]]) -> list[NewJob]:
         if self.defaults.key is not None:
             raise InvalidOption(
                 "many jobs cannot share one key: there is one live job per key. Enqueue them one by one."
             )
-        return self._registry.new_jobs(self.name, [self._row(row) for row in rows], self.defaults, self._stamp())
+        return self._new_jobs([self._row(row) for row in rows])
+
+    def _new_jobs(self, encoded: Sequence[bytes]) -> list[NewJob]:
+        jobs = self._registry.new_jobs(self.name, encoded, self.defaults, self._stamp())
+        version = None if self._version is None else self._version()
+        return jobs if version is None else [msgspec.structs.replace(job, version=version) for job in jobs]
+
+    def _held(self, jobs: list[Job]) -> list[Job]:
+        """What callers are given for jobs: of a dag they are runs."""
+        return jobs if self._version is None else [Run(self._registry.client, job.id) for job in jobs]
 
     def _stamp(self) -> Stamp | None:
         """What stamps its jobs for flow control; made anew when what the app declares has changed."""

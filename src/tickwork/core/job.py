@@ -235,7 +235,8 @@ class QueueView:
 class TaskDefinition:
     """What workers tell the store of a task, so that callers who do not import it can use it.
 
-    `flow` is what its jobs are stamped with (see core/flow/stamp.py), as JSON.
+    `flow` is what its jobs are stamped with (see core/flow/stamp.py), as JSON. `version`: it is a dag, and this the
+    newest version of it.
     """
 
     name: str
@@ -244,6 +245,7 @@ class TaskDefinition:
     policy: Policy
     schema: bytes
     flow: str | None = None
+    version: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

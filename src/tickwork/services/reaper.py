@@ -43,7 +43,7 @@ class Reaper:
 
 
 class Expirer:
-    """Ends queued jobs whose deadline has passed; no claim takes them meanwhile.
+    """Ends queued jobs whose deadline has passed, which no claim takes meanwhile, and approvals whose time is up.
 
     While somebody holds a snapshot open on PostgreSQL, a look walks over all that was claimed since: then it looks less
     often, so that this takes no more than a fiftieth of the time.
@@ -54,6 +54,6 @@ class Expirer:
         self._clock = clock
 
     def tick(self, now: float) -> float:
-        if self._store.expire_jobs(BATCH) == BATCH:
+        if BATCH in (self._store.expire_jobs(BATCH), self._store.answer_overdue(BATCH)):
             return 0.0
         return max(INTERVAL_S, min((self._clock.monotonic() - now) * SHARE, LONGEST_S))

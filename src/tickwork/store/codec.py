@@ -64,8 +64,8 @@ def decode_policy(text: str) -> Policy:
 
 def task_definition(row: Sequence[Any]) -> TaskDefinition:
     """What workers last said of a task, from its row."""
-    name, queue, priority, policy, schema, flow = row
-    return TaskDefinition(name, queue, priority, decode_policy(policy), schema.encode(), flow)
+    name, queue, priority, policy, schema, flow, version = row
+    return TaskDefinition(name, queue, priority, decode_policy(policy), schema.encode(), flow, version)
 
 
 @lru_cache(maxsize=256)

@@ -18,6 +18,8 @@ from msgspec import Raw
 from tickwork.core.dag.advance import OPEN, SKIPPED, Advance, Run, Some, Standing, StepJob, failed_steps
 from tickwork.core.dag.graph import Graph, Step, decode_graph
 from tickwork.core.dag.inputs import NULL, Unfillable, decode_holes, fill, value_of, wanted_by
+from tickwork.core.flow.flow import Flow
+from tickwork.core.flow.limits import Concurrency, Slot
 from tickwork.core.flow.stamp import Stamp, decode_task_flow, stamp_of
 from tickwork.core.ids import IdMaker, JobId
 from tickwork.core.job import RUN, Claimed, JobState, NewJob, Part, Policy
@@ -271,15 +273,31 @@ def _new_job(ground: Ground, going: Going, one: StepJob, id: JobId) -> NewJob:
         parent=run.id,
         part=Part(run.id, one.step.name, one.idx, one.inputs),
     )
-    stamp = _stamp(
-        template.task, template.flow, template.queue, template.tenant or going.tenant, job.labels, template.needs
-    )
-    if stamp is None:
-        return job
-    if not stamp.reads_arguments or one.inputs is None:
-        return stamp.on(job)
-    filled = msgspec.structs.replace(job, args=_filled(ground, run.id, one))
-    return msgspec.structs.replace(stamp.on(filled), args=one.args)
+    where = (template.task, template.flow, template.queue, template.tenant or going.tenant)
+    stamp = _stamp(*where, job.labels, template.needs)
+    stamped = job
+    if stamp is not None:
+        known = one.args if one.inputs is None or not stamp.reads_arguments else _filled(ground, run.id, one)
+        stamped = msgspec.structs.replace(stamp.on(msgspec.structs.replace(job, args=known)), args=one.args)
+    if one.step.map is None or one.step.map.max_parallel is None:
+        return stamped
+    flow = stamped.flow or Flow()
+    slot = Slot(_parallel(run.dag, run.version, one.step.name), run.id, 1)
+    return msgspec.structs.replace(stamped, flow=msgspec.structs.replace(flow, slots=(*flow.slots, slot)))
+
+
+def limits_of(graph: Graph, version: int) -> dict[str, Concurrency]:
+    """The limits that a version of a dag brings: how many instances of a step may run at once, for each run."""
+    mapped = [(step.name, step.map) for step in graph.steps if step.map is not None]
+    return {
+        _parallel(graph.name, version, name): Concurrency(capacity=map.max_parallel)
+        for name, map in mapped
+        if map.max_parallel is not None
+    }
+
+
+def _parallel(dag: str, version: int, step: str) -> str:
+    return f"dag:{dag}@{version}/{step}"
 
 
 @lru_cache(maxsize=1024)

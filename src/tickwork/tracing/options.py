@@ -60,12 +60,17 @@ def split_step(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]
 def step_template(task: str, options: Options, flow: TaskFlow, said: StepOptions) -> Template:
     """What the jobs of a step are like. Raises InvalidOption for options that a step cannot have."""
     _refuse_for_steps(task, options, flow)
-    policy = msgspec.structs.replace(options.policy(), again_every=said.again_every)
+    made = run_template(task, options, flow)
+    return msgspec.structs.replace(made, policy=msgspec.structs.replace(made.policy, again_every=said.again_every))
+
+
+def run_template(name: str, options: Options, flow: TaskFlow) -> Template:
+    """What jobs are like that have these options by default."""
     return Template(
-        task=task,
+        task=name,
         queue=options.queue or DEFAULT_QUEUE,
         priority=options.priority,
-        policy=policy,
+        policy=options.policy(),
         labels=options.labels or (),
         tenant=options.tenant,
         needs=options.needs or "",

@@ -21,8 +21,8 @@ from dataclasses import asdict
 from typing import Any
 
 from tickwork.clock import SystemClock
+from tickwork.dag import DagRegistry
 from tickwork.errors import InvalidInput, WorkerError
-from tickwork.task import TaskRegistry
 from tickwork.worker import messages
 from tickwork.worker.capture import captured
 from tickwork.worker.executor import Executor
@@ -146,12 +146,18 @@ def _obey(executor: Executor, outbox: Outbox, message: messages.ToExecutor) -> b
     return True
 
 
-def hello(app: TaskRegistry) -> Hello:
-    """What a worker needs to know of an app."""
+def hello(app: DagRegistry) -> Hello:
+    """What a worker needs to know of an app. A dag that is not valid is told of, and stops nobody."""
+    graphs, flaws = [], []
+    for dag in app.dags.values():
+        try:
+            graphs.append(dag.graph)
+        except Exception as error:
+            flaws.append(f"dag {dag.name!r} cannot be run: {error}")
     pools = {name: task.pool for name, task in app.tasks.items()}
     batches = {name: task.batch for name, task in app.tasks.items() if task.batch is not None}
     definitions = [task.definition() for task in app.tasks.values()]
-    return Hello(asdict(app.settings), definitions, pools, app.declared_schedules(), batches)
+    return Hello(asdict(app.settings), definitions, pools, app.declared_schedules(), batches, graphs, flaws)
 
 
 def _die_with_parent() -> None:

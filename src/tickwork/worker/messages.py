@@ -14,6 +14,7 @@ from typing import Literal
 
 import msgspec
 
+from tickwork.core.dag.graph import Graph
 from tickwork.core.flow.batch import Batch
 from tickwork.core.flow.flow import Broadcast
 from tickwork.core.job import TaskDefinition
@@ -112,7 +113,8 @@ class End(msgspec.Struct, frozen=True, array_like=True):
 class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
     """A child has loaded the user's code: which tasks and schedules it found, and which store they are meant for.
 
-    `batches`: how those tasks take their jobs that take many in one call.
+    `batches`: how those tasks take their jobs that take many in one call. `graphs` are its dags, `flaws` what is wrong
+    with others.
     """
 
     settings: dict[str, str | None]
@@ -120,6 +122,8 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
     pools: dict[str, str]
     schedules: list[Spec] = []
     batches: dict[str, Batch] = {}
+    graphs: list[Graph] = []
+    flaws: list[str] = []
 
 
 class Trouble(msgspec.Struct, frozen=True, array_like=True, tag="trouble"):

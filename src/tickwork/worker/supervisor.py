@@ -163,7 +163,10 @@ class WorkerParts:
             nudge,
             hello.batches,
             elasticity,
+            hello.graphs,
         )
+        for flaw in hello.flaws:
+            _log.error("%s", flaw)
         loop = WorkerLoop(worker, waiter, pools.filenos, self.clock, self.rng, grace.total_seconds(), pools.unsent)
         runner.start(Heartbeat(self.store, self.lease))
         runner.start(Reaper(self.store, self.rng, lambda: self.lease.worker))

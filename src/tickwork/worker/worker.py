@@ -13,6 +13,7 @@ from math import inf
 from random import Random
 
 from tickwork.clock import Clock
+from tickwork.core.dag.graph import Graph
 from tickwork.core.flow.batch import Batch
 from tickwork.core.flow.stamp import declared_rules
 from tickwork.core.ids import WorkerId
@@ -59,6 +60,7 @@ class Worker:
         nudge_scheduler: Callable[[], None] = lambda: None,
         batches: Mapping[str, Batch] = NO_BATCHES,
         elasticity: Elasticity | None = None,
+        graphs: Sequence[Graph] = (),
     ) -> None:
         self._store = store
         self._pools = pools
@@ -69,6 +71,7 @@ class Worker:
         self._clock = clock
         self._poll_s = poll_s
         self._schedules = schedules
+        self._graphs = graphs
         self._nudge_scheduler = nudge_scheduler
         self._pace = pace = Pace(options.slots)
         retries = Retries(rng)
@@ -196,6 +199,8 @@ class Worker:
         """Store what the code says of limits and schedules. Should that not be possible, tasks are run all the same."""
         if rules := declared_rules(self._definitions):
             self._store.declare_limits(rules)
+        for graph in self._graphs:
+            self._store.put_dag(graph)
         if not self._schedules:
             return
         try:

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 from msgspec import Raw
 
-from tickwork.core.dag.graph import Graph, Step, steps_in
+from tickwork.core.dag.graph import Condition, Graph, Step, steps_in
 from tickwork.core.dag.inputs import (
     Unfillable,
     Values,
@@ -256,7 +256,7 @@ class Advance:
 
     def _open(self, one: Standing, step: Step, results: Values) -> bool:
         """Begin a step; False when it has ended by that."""
-        if not all(holds(condition, self.run.params, results) for condition in step.when):
+        if not all(self._holds(condition, results) for condition in step.when):
             one.state, one.reason = SKIPPED, "a condition did not hold"
             return False
         one.state = OPEN
@@ -277,6 +277,12 @@ class Advance:
             return False
         self.jobs.extend(needed)
         return True
+
+    def _holds(self, condition: Condition, results: Values) -> bool:
+        if condition.is_ != "succeeded":
+            return holds(condition, self.run.params, results)
+        steps = self._standings(list(steps_in(condition.value)))
+        return all(one.state == JobState.SUCCEEDED for one in steps)
 
     def _jobs_of(self, step: Step, results: Values) -> list[StepJob]:
         params = self.run.params

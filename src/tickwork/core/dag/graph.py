@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from tickwork.core.job import Policy
+from tickwork.core.job import PRIORITIES, Policy, TaskDefinition
 
 Path = tuple[str | int, ...]  # keys and positions on the way into a value
 RunIf = Literal["all_succeeded", "all_done", "any_failed", "any_succeeded", "none_failed", "always"]
@@ -145,13 +145,14 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Graph(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, dict=True):
-    """A whole dag. `params` is the JSON Schema of its parameters, `result` what a run gives back.
+    """A whole dag. `run` is what its runs are like, `params` the JSON Schema of its parameters, `result` what they give.
 
     `on` are assets, any of which starts a run; those that stand together all have to be there.
     """
 
     name: str
     steps: tuple[Step, ...] = ()
+    run: Template = Template("")
     params: dict[str, Any] = {}
     result: Filled = Filled(msgspec.Raw(b"null"))
     description: str = ""
@@ -184,6 +185,14 @@ class Graph(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, dict=
 
 
 _GRAPHS = msgspec.json.Decoder(Graph)
+
+
+def definition_of(graph: Graph, version: int) -> TaskDefinition:
+    """What is stored of a dag so that it can be started by its name, as a task can."""
+    run = graph.run
+    priority = PRIORITIES["normal"] if run.priority is None else run.priority
+    schema = msgspec.json.encode(graph.params)
+    return TaskDefinition(graph.name, run.queue, priority, run.policy, schema, run.flow, version)
 
 
 def encode_graph(graph: Graph) -> bytes:

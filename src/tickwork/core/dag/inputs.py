@@ -93,7 +93,7 @@ def is_null(value: Raw) -> bool:
 
 
 def holds(condition: Condition, params: Values, results: Values) -> bool:
-    """Whether a condition holds. What cannot be compared is not less, equal, or contained."""
+    """Whether a condition on a value holds. What cannot be compared is not less, equal, or contained."""
     try:
         value = _decode(value_of(condition.value, params, {}, results))
     except Unfillable:
@@ -121,6 +121,8 @@ def holds(condition: Condition, params: Values, results: Values) -> bool:
                 return value in other
             case "not in":
                 return value not in other
+            case _:
+                raise ValueError(f"{condition.is_} is about a step, not about a value")
     except TypeError:
         return condition.is_ == "not in"
 

@@ -140,7 +140,7 @@ def _template(target: str, args: str, said: JobOptions, definition: TaskDefiniti
     flow = decode_task_flow(None if definition is None else definition.flow)
     stamp = options.stamp(target, msgspec.structs.replace(flow, habit=None))  # a habit is a key, too
     (job,) = options.new_jobs(target, [(JobId(""), args.encode())], stamp)
-    return job
+    return job if definition is None else msgspec.structs.replace(job, version=definition.version)
 
 
 # -- as it is stored

@@ -173,6 +173,7 @@ def task_definitions(definitions: Sequence[TaskDefinition]) -> str:
             "policy": encode_policy(task.policy),
             "schema": task.schema.decode(),
             "flow": task.flow,
+            "version": task.version,
         }
         for task in latest.values()
     )

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Raw
 
 from tickwork.core.dag.advance import Run, Standing
-from tickwork.core.dag.graph import Graph, Step, decode_graph, digest, encode_graph
+from tickwork.core.dag.graph import Graph, Step, decode_graph, definition_of, digest, encode_graph
 from tickwork.core.flow.flow import home_lane
 from tickwork.core.ids import JobId, WorkerId, is_id
 from tickwork.core.job import Claimed, JobState, JobView, NewJob
@@ -283,6 +283,10 @@ class PostgresDags:
             version = newest[0][0] + 1 if newest else 1
             text = encode_graph(graph).decode()
             session.run("insert_dag", name=graph.name, version=version, digest=found, graph=text)
+            session.run("define_tasks", tasks=documents.task_definitions([definition_of(graph, version)]))
+            limits = runs.limits_of(graph, version).items()
+            rules = documents.document({"name": name, "rule": codec.encode_rule(rule)} for name, rule in limits)
+            session.run("declare_limits", limits=rules)
             return int(version)
 
         return self._perform(put, single=False)

@@ -16,7 +16,7 @@ import msgspec
 from tickwork.core.flow.ageing import Ageing, aged_before_us
 from tickwork.core.flow.flow import Flow, home_lane, row_priority
 from tickwork.core.ids import JobId, WorkerId
-from tickwork.core.job import LOWEST_PRIORITY, RUN, AttemptState, Claimed, JobState, NewJob, Part
+from tickwork.core.job import LOWEST_PRIORITY, RUN, AttemptState, Claimed, JobState, NewJob, Part, TaskDefinition
 from tickwork.core.outcome import Transition
 from tickwork.errors import check
 from tickwork.store import codec
@@ -49,6 +49,11 @@ class Transaction:
 
 def as_json(value: Any) -> str:
     return msgspec.json.encode(value).decode()
+
+
+def task_row(task: TaskDefinition) -> tuple[Any, ...]:
+    rules = (codec.encode_policy(task.policy), task.schema.decode(), task.flow)
+    return (task.name, task.queue, task.priority, *rules, task.version)
 
 
 # -- into the queue

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Raw
 
 from tickwork.core.dag.advance import Run, Standing
-from tickwork.core.dag.graph import Graph, Step, decode_graph, digest, encode_graph
+from tickwork.core.dag.graph import Graph, Step, decode_graph, definition_of, digest, encode_graph
 from tickwork.core.ids import JobId
 from tickwork.core.job import Claimed, JobState, JobView, NewJob
 from tickwork.errors import check
@@ -171,6 +171,9 @@ class SqliteDags:
             version = newest[0][0] + 1 if newest else 1
             text = encode_graph(graph).decode()
             transaction.run("insert_dag", (graph.name, version, found, text, transaction.now))
+            transaction.run("define_task", moves.task_row(definition_of(graph, version)))
+            for name, rule in runs.limits_of(graph, version).items():
+                transaction.run("declare_limit", {"name": name, "rule": codec.encode_rule(rule)})
         return version
 
     def dags(self, name: str | None = None) -> list[DagView]:

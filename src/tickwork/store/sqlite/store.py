@@ -238,8 +238,7 @@ class SqliteStore(SqliteSchedules, SqliteFlow, SqliteDags):
             if not transaction.run("register_worker", (*identity, *names, *serves, transaction.now, until)):
                 raise LeaseLost(f"worker {worker.id} was lost or has ended; it must register under a new id.")
             for task in definitions:
-                rules = (codec.encode_policy(task.policy), task.schema.decode(), task.flow)
-                transaction.run("define_task", (task.name, task.queue, task.priority, *rules))
+                transaction.run("define_task", moves.task_row(task))
 
     def renew_lease(self, worker: WorkerId, lease: timedelta) -> bool:
         with self._write() as transaction:

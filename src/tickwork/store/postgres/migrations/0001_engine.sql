@@ -157,7 +157,8 @@ CREATE TABLE tickwork.tasks (
     priority  smallint NOT NULL,
     policy    text NOT NULL,
     schema    text NOT NULL,
-    flow      text
+    flow      text,
+    version   integer
 );
 
 -- A schedule: what it is (spec, and declared, as code last said it), and how it stands. `timing` is the part of the spec

@@ -113,7 +113,7 @@ FROM   tickwork.workers w LEFT JOIN (SELECT worker, count(*) FROM tickwork.runni
 WHERE  w.state <> 'ended' ORDER BY w.started_at, w.id
 
 -- :task_definition
-SELECT name, queue, priority, policy, schema, flow FROM tickwork.tasks WHERE name = %(name)s
+SELECT name, queue, priority, policy, schema, flow, version FROM tickwork.tasks WHERE name = %(name)s
 
 -- :now
 SELECT coalesce(%(now)s::timestamptz, clock_timestamp())

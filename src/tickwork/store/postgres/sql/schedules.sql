@@ -100,7 +100,7 @@ SELECT name, value FROM tickwork.calendars ORDER BY name
 SELECT name, value FROM tickwork.calendars WHERE name IN (SELECT value FROM json_array_elements_text(%(names)s::json))
 
 -- :definitions_of
-SELECT name, queue, priority, policy, schema, flow FROM tickwork.tasks
+SELECT name, queue, priority, policy, schema, flow, version FROM tickwork.tasks
 WHERE  name IN (SELECT value FROM json_array_elements_text(%(names)s::json))
 
 -- :look_at_schedules

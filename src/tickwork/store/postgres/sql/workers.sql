@@ -14,14 +14,14 @@ WHERE  w.state IN ('running', 'draining')
 RETURNING w.id
 
 -- :define_tasks
-INSERT INTO tickwork.tasks AS t (name, queue, priority, policy, schema, flow)
-SELECT d.name, d.queue, d.priority, d.policy, d.schema, d.flow
+INSERT INTO tickwork.tasks AS t (name, queue, priority, policy, schema, flow, version)
+SELECT d.name, d.queue, d.priority, d.policy, d.schema, d.flow, d.version
 FROM   json_to_recordset(%(tasks)s::json)
-       AS d (name text, queue text, priority smallint, policy text, schema text, flow text)
+       AS d (name text, queue text, priority smallint, policy text, schema text, flow text, version integer)
 ORDER  BY d.name
 ON CONFLICT (name) DO UPDATE SET
     queue = excluded.queue, priority = excluded.priority, policy = excluded.policy, schema = excluded.schema,
-    flow = excluded.flow
+    flow = excluded.flow, version = excluded.version
 WHERE  (t.queue, t.priority, t.policy, t.schema, t.flow) IS DISTINCT FROM
        (excluded.queue, excluded.priority, excluded.policy, excluded.schema, excluded.flow)
 

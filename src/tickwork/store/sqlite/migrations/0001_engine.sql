@@ -154,7 +154,8 @@ CREATE TABLE tickwork_tasks (
     priority  INTEGER NOT NULL,
     policy    TEXT NOT NULL,
     schema    TEXT NOT NULL,
-    flow      TEXT
+    flow      TEXT,
+    version   INTEGER
 ) STRICT, WITHOUT ROWID;
 
 -- The store's clock: `wall` was the time when the steady clock of `boot` stood at `steady`.

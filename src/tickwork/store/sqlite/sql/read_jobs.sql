@@ -106,4 +106,4 @@ LEFT   JOIN (SELECT worker, count(*) AS count FROM tickwork_running GROUP BY wor
 WHERE  w.state <> 'ended' ORDER BY w.started_at, w.id
 
 -- :task_definition
-SELECT name, queue, priority, policy, schema, flow FROM tickwork_tasks WHERE name = ?
+SELECT name, queue, priority, policy, schema, flow, version FROM tickwork_tasks WHERE name = ?
