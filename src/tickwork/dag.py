@@ -137,7 +137,9 @@ class Dag(Enqueues[Arguments, Result], Generic[Arguments, Result]):
             return Filled(msgspec.Raw(self.signature.encode_result(left, self.name)))
         what, value = f"the result of dag {self.name!r}", cutter.holes[0].value
         if not cutter.holes[0].where and not trace.shape(value).fits(self.signature.gives):
-            raise InvalidDag(f"{what} is {self.signature.gives.text} by its hint, and {trace.shape(value).text} in fact.")
+            raise InvalidDag(
+                f"{what} is {self.signature.gives.text} by its hint, and {trace.shape(value).text} in fact."
+            )
         data = payload.encode(left, what=what, limit_bytes=payload.RESULT_LIMIT)
         return Filled(msgspec.Raw(data), tuple(cutter.holes))
 
@@ -227,6 +229,8 @@ class DagRegistry(TaskRegistry):
         """
 
         def register(function: Callable[..., Any]) -> Dag[Any, Any]:
+            if isinstance(function, Enqueues):
+                raise InvalidOption(f"{function.name!r} is a task or a dag already. A dag is made of a plain function.")
             said, rest = split_flow(options)
             called = task_name(function.__name__ if name is None else name)
             given = Options().updated({"retries": 0, **rest})
