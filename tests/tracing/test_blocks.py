@@ -21,7 +21,7 @@ from tests.tracing.writing import (
     tell,
     transform,
 )
-from tickwork import InvalidDag, Tickwork, approve, group, teardown
+from tickwork import InvalidDag, Tickwork, approve, group, loop, teardown
 from tickwork.core.dag.graph import Approval, Condition, Map, Param, Result, Text
 from tickwork.errors import InvalidArguments, InvalidOption
 
@@ -172,7 +172,17 @@ def test_a_teardown_is_one_step(made: Made) -> None:
         with teardown(day):
             tell("x")
 
+    def after_a_loop() -> None:
+        with teardown(tell(loop(look, 1, until=lambda x: x))):
+            tell("x")
+
+    def of_a_dag() -> None:
+        with teardown(nested_dags()[0]("x")):
+            tell("x")
+
     assert "teardown(...) takes one step, not <the parameter 'day'>" in refusal(made(etl))
+    assert "teardown(...) takes one step" in refusal(made(of_a_dag))
+    assert "step 'tell' tears down after a loop or a group" in refusal(made(after_a_loop))
 
 
 def test_an_approval_is_a_step_without_a_job(made: Made) -> None:

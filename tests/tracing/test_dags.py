@@ -39,6 +39,22 @@ def test_a_function_is_traced_once_at_first_use() -> None:
     assert calls == ["traced", "traced"]
 
 
+def test_limits_of_queues_reach_steps_that_were_traced_before() -> None:
+    other = Tickwork()
+
+    @other.task(queue="mail")
+    def send(to: str) -> None: ...
+
+    @other.dag
+    def letters() -> None:
+        send("ada")
+
+    before = letters.graph
+    other.queue("mail", limits=[concurrency(2)])
+    assert before.steps[0].job != letters.graph.steps[0].job
+    assert "mail" in letters.flow.queues
+
+
 def test_parameters_are_checked_and_defaults_filled_in_as_a_run_is_made(made: Made) -> None:
     def etl(day: date, factor: int = 3, *, note: str | None = None) -> None:
         look(day, more=[factor, note])
