@@ -7,7 +7,7 @@ step. A run of the dag is a job of its own, whose arguments are the parameters. 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from functools import cached_property, update_wrapper
 from typing import Any, Generic, NoReturn, ParamSpec, TypeVar, overload
@@ -18,6 +18,7 @@ from tickwork.core import payload
 from tickwork.core.dag.check import checked
 from tickwork.core.dag.graph import Filled, Graph, Param
 from tickwork.core.flow.declare import read_task_flow, split_flow
+from tickwork.core.flow.limits import Bound
 from tickwork.core.flow.stamp import NO_FLOW, TaskFlow
 from tickwork.core.hints import inspect_signature, parameter_names
 from tickwork.core.options import Options, task_name
@@ -98,6 +99,11 @@ class Dag(Enqueues[Arguments, Result], Generic[Arguments, Result]):
     @cached_property
     def _checked(self) -> Graph:
         return checked(self.trace())
+
+    def forget(self) -> None:
+        """Have it traced anew: limits of queues were declared, which its steps are stamped with."""
+        self.__dict__.pop("flow", None)
+        self.__dict__.pop("_checked", None)
 
     def validate(self) -> None:
         """Raise InvalidDag, which is a ValueError, if it could not run: a cycle, a rule that cannot hold, ..."""
@@ -183,7 +189,7 @@ class Dag(Enqueues[Arguments, Result], Generic[Arguments, Result]):
         with trace.nested(self.name, self.step.name) as drafts:
             returned: Any = self.function(*args, **kwargs)
         if isinstance(returned, Reference):
-            return StepRef(trace.origin, returned._value, drafts)
+            return StepRef(trace.origin, returned._value, drafts, tolerant=True)
         whole = returned._whole if isinstance(returned, DagRef) else returned
         return DagRef(trace.origin, self.name, drafts, whole)
 
@@ -239,6 +245,8 @@ class DagRegistry(TaskRegistry):
         """
 
         def register(function: Callable[..., Any]) -> Dag[Any, Any]:
+            if isinstance(function, Enqueues):
+                raise InvalidOption(f"{function.name!r} is a task or a dag already. A dag is made of a plain function.")
             said, rest = split_flow(options)
             called = task_name(function.__name__ if name is None else name)
             given = Options().updated({"retries": 0, **rest})
@@ -260,6 +268,16 @@ class DagRegistry(TaskRegistry):
             return self._add_dag(made)
 
         return register if function is None else register(function)
+
+    def queue(self, name: str, *, limits: Sequence[Bound | str]) -> None:
+        """Declare limits that all jobs pass which this app enqueues into a queue: `app.queue("mail",
+        limits=[concurrency(5)])`.
+
+        Jobs of its tasks pass them whoever makes them, as soon as a worker has told the store. Raises InvalidOption.
+        """
+        super().queue(name, limits=limits)
+        for dag in self.dags.values():
+            dag.forget()
 
     def _add_dag(self, dag: Dag[Any, Any]) -> Dag[Any, Any]:
         self._refuse_twin(dag.name, dag.function, {**self.tasks, **self.dags})

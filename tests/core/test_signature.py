@@ -712,3 +712,34 @@ def test_a_batch_handler_that_does_not_take_or_return_lists_is_refused() -> None
     for function in (counts, either):
         with pytest.raises(InvalidOption, match="returns None or a list with a result for each of its jobs"):
             of_batch(function)
+
+
+# -- arguments of which a part is known
+
+
+def test_known_arguments_are_checked_and_those_with_holes_only_written() -> None:
+    def book(day: date, days: dict[str, date], rest: list[Any], n: int = 0) -> None: ...
+
+    signature = Signature.of(book)
+    bound = signature.bind((date(2026, 1, 2), {"a": None, "b": date(2026, 1, 3)}, [None, date(2026, 1, 4)]), {}, "book")
+    data = signature.encode_some(bound, "book", {"days", "rest"})
+    assert msgspec.json.decode(data) == {
+        "day": "2026-01-02",
+        "days": {"a": None, "b": "2026-01-03"},
+        "rest": [None, {"$date": "2026-01-04"}],
+    }
+    with pytest.raises(InvalidArguments, match="argument 'days' of task 'book'"):
+        signature.encode_some(bound, "book")
+    with pytest.raises(InvalidArguments, match="argument 'day' of task 'book': expected date, was given int 5"):
+        signature.encode_some({**bound, "day": 5}, "book", {"days", "rest"})
+    with pytest.raises(InvalidPayload, match="argument 'rest' of task 'book' cannot be stored"):
+        signature.encode_some({"rest": [math.nan]}, "book", {"rest"})
+
+
+def test_arguments_may_be_written_one_by_one() -> None:
+    def book(day: date, n: int) -> None: ...
+
+    signature = Signature.of(book, kind="dag")
+    assert signature.encode_some({"n": 3}, "book") == b'{"n":3}'
+    with pytest.raises(InvalidArguments, match="argument 'n' of dag 'book': expected int, was given str 'x'"):
+        signature.encode_some({"n": "x"}, "book")

@@ -2,6 +2,7 @@
 
 import threading
 import time
+import uuid
 from datetime import timedelta
 
 import pytest
@@ -19,6 +20,8 @@ from tickwork import (
     Tickwork,
     current_job,
 )
+from tickwork.core.ids import JobId
+from tickwork.core.job import NewJob, Policy
 from tickwork.errors import NoCurrentJob, StoreUnreachable
 
 # -- what it knows
@@ -235,6 +238,23 @@ def test_fatal_ends_the_job_at_once(app: Tickwork) -> None:
         work.enqueue().result(timeout=10)
     (job,) = app.jobs(state="failed")
     assert (job.attempt, job.view.failures) == (1, 1)
+
+
+def test_a_job_that_waits_for_a_true_result_runs_again_and_is_not_charged(app: Tickwork) -> None:
+    calls: list[int] = []
+
+    @app.task(retries=0)
+    def ready() -> bool:
+        calls.append(current_job().attempt)
+        return len(calls) == 3
+
+    policy = Policy(again_every=timedelta(milliseconds=5))
+    wanted = NewJob(JobId(str(uuid.uuid4())), "ready", b"{}", policy=policy)
+    with app.worker():
+        (job,) = app.client.enqueue([wanted], None)
+        assert job.result(timeout=10) is True
+    assert calls == [1, 2, 3]
+    assert job.view.failures == 0
 
 
 def test_snooze_comes_back_later_and_is_not_charged(app: Tickwork) -> None:

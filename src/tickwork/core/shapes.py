@@ -14,6 +14,8 @@ from tickwork.core.hints import Hint, describe
 
 _KINDS = {bool: "boolean", int: "integer", float: "number", str: "string", type(None): "null"}
 
+_NUMBERS = frozenset({"integer", "number"})
+
 
 class Shape(NamedTuple):
     """The JSON types of a hint, and the shape of its elements if it is a list. None: they can be anything."""
@@ -37,8 +39,8 @@ class Shape(NamedTuple):
         if self.kinds is None or wanted.kinds is None:
             return True
         both = self.kinds & wanted.kinds
-        if not both:
-            return "integer" in self.kinds and "number" in wanted.kinds
+        if not both:  # a whole number is a float, too, and a float may be a whole number
+            return bool(self.kinds & _NUMBERS and wanted.kinds & _NUMBERS)
         if both == {"array"} and self.items is not None and wanted.items is not None:
             return self.items.fits(wanted.items)
         return True

@@ -112,9 +112,11 @@ def teardown(step: Any) -> Iterator[Any]:
     succeeded. It waits for everything inside.
     """
     trace = needed_trace("teardown(...)")
-    if not isinstance(step, StepRef) or len(step._drafts) != 1:
+    if not isinstance(step, StepRef) or step._tolerant:
         raise trace.origin.refusal(f"teardown(...) takes one step, not {brief(step)}")
     (last,) = owned(trace.origin, step)._drafts
+    if last.tolerant:
+        raise trace.origin.refusal(f"step {last.name!r} tears down after a loop or a group. Have one step set up")
     setup = list(last.parents)
     last.run_if = last.run_if or "always"
     with trace.collecting() as drafts:

@@ -79,6 +79,10 @@ class Traceable:
 
     def _mapped(self, over: tuple[Any, ...], arguments: dict[str, Any], *, product: bool) -> Any:
         trace = needed_trace(f"{self.name}.map(...)")
+        if not over and not any(isinstance(value, Each) for value in arguments.values()):
+            raise trace.origin.refusal(
+                f"{self.name}.map(...) is given nothing to map over. Positional arguments are mapped, and each(xs)"
+            )
         args = tuple(each(one) for one in over)
         return add_call(trace, self.called(), args, arguments, is_map=True, product=product)
 
@@ -104,7 +108,8 @@ def add_call(
     signature, template, said = called
     bound = signature.bind(args, kwargs, template.task)
     over = {name: value.over for name, value in bound.items() if isinstance(value, Each)}
-    _refuse_unlike(trace.origin, called, is_map=is_map, maps=bool(over))
+    if not is_map:
+        _refuse_of_maps(trace.origin, called, maps=bool(over))
     data, cut = encode_known(trace, signature, {**bound, **dict.fromkeys(over)}, template.task, over)
     if not over:
         step = trace.add(template.task, said, Filled(msgspec.Raw(data), cut), job=template)
@@ -140,13 +145,12 @@ def _refuse_unfit(trace: Trace, value: Expression, given: Shape, signature: Enco
         )
 
 
-def _refuse_unlike(origin: Origin, called: Called, *, is_map: bool, maps: bool) -> None:
+def _refuse_of_maps(origin: Origin, called: Called, *, maps: bool) -> None:
+    """Refuse in a plain call what is for maps."""
     task = called.template.task
-    if is_map and not maps:
-        raise origin.refusal(f"{task}.map(...) is given nothing to map over. Positional arguments are, and each(xs)")
-    if maps and not is_map:
+    if maps:
         raise origin.refusal(f"each(...) is for {task}.map(...), and stands in a plain call")
-    if called.said.max_parallel is not None and not is_map:
+    if called.said.max_parallel is not None:
         raise origin.refusal(f"max_parallel bounds the instances of {task}.map(...), and {task}(...) is one job")
 
 

@@ -20,9 +20,6 @@ class Each:
     def __init__(self, over: Any) -> None:
         self.over = over
 
-    def __repr__(self) -> str:
-        return "<each(...)>"
-
 
 class Cutter:
     """Cuts references out of values and remembers where they were."""
@@ -45,7 +42,9 @@ class Cutter:
             return None
         if isinstance(value, DagRef):
             return self.cut(owned(self._origin, value)._whole, where)
-        if isinstance(value, GroupRef | Compared | Each):
+        if isinstance(value, Each):
+            raise self._origin.refusal("what is mapped goes to a parameter of its own, not to *args or into a value")
+        if isinstance(value, GroupRef | Compared):
             raise self._origin.refusal(f"{value!r} is no value that a task could be given")
         if isinstance(value, list | tuple):
             return self._list(value, where)

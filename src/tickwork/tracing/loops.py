@@ -36,7 +36,7 @@ def loop(body: Callable[[Any], Any], start: Any, *, until: Callable[[Any], Any],
     if len({result.path for result in results}) > 1:
         raise trace.origin.refusal("the rounds of a loop return different parts of their results")
     last = Last(tuple(result.step for result in results), results[0].path)
-    return StepRef(trace.origin, last, drafts)
+    return StepRef(trace.origin, last, drafts, tolerant=True)
 
 
 def _goes_on(trace: Trace, until: Any) -> Condition:

@@ -6,7 +6,19 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from tickwork.core.dag.graph import Approval, Condition, Expression, Filled, Last, Map, RunIf, Step, Template, steps_in
+from tickwork.core.dag.graph import (
+    Approval,
+    Condition,
+    Expression,
+    Filled,
+    Last,
+    Map,
+    RunIf,
+    Step,
+    Template,
+    Text,
+    steps_in,
+)
 from tickwork.core.flaws import brief
 from tickwork.tracing.references import Origin, Reference, owned
 
@@ -39,7 +51,8 @@ class Draft:
 
     def wait_for_value(self, value: Expression) -> None:
         """Have it wait for the steps whose results an expression wants."""
-        self.wait_for(steps_in(value), tolerant=isinstance(value, Last))
+        parts = value.parts if isinstance(value, Text) else (value,)
+        self.wait_for(steps_in(value), tolerant=any(isinstance(part, Last) for part in parts))
 
     def demand(self, condition: Condition) -> None:
         """Have it run only where this holds."""
@@ -69,6 +82,7 @@ class Ordered:
     __slots__ = ()
     _origin: Origin
     _drafts: list[Draft]
+    _tolerant: bool
 
     def after(self, *others: Any) -> Any:
         """Have it wait for other steps, although it may not use their results. Returns itself.
@@ -99,21 +113,23 @@ class StepRef(Ordered, Reference):
     `ref["after"]`.
     """
 
-    __slots__ = ("_drafts",)
+    __slots__ = ("_drafts", "_tolerant")
 
-    def __init__(self, origin: Origin, value: Expression, drafts: list[Draft]) -> None:
+    def __init__(self, origin: Origin, value: Expression, drafts: list[Draft], *, tolerant: bool = False) -> None:
         super().__init__(origin, value)
         self._drafts = drafts
+        self._tolerant = tolerant
 
 
 class GroupRef(Ordered):
     """The steps of a group: a place in the order of steps, but no value."""
 
-    __slots__ = ("_drafts", "_origin", "name")
+    __slots__ = ("_drafts", "_origin", "_tolerant", "name")
 
     def __init__(self, origin: Origin, name: str, drafts: list[Draft]) -> None:
         self._origin = origin
         self._drafts = drafts
+        self._tolerant = True
         self.name = name
 
     def __repr__(self) -> str:
@@ -183,7 +199,7 @@ def _each_of(origin: Origin, values: Iterable[Any], what: str) -> Iterator[Order
 
 def _wait(draft: Draft, other: Ordered | Reference) -> None:
     if isinstance(other, Ordered):
-        draft.wait_for((one.name for one in other._drafts), tolerant=len(other._drafts) > 1)
+        draft.wait_for((one.name for one in other._drafts), tolerant=other._tolerant)
         return
     before = len(draft.parents)
     draft.wait_for_value(other._value)

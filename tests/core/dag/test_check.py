@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -231,4 +232,4 @@ def test_a_cycle_is_found_where_there_is_one_and_every_arrow_of_it_was_drawn(par
         cycle = problem.removeprefix("a cycle: ").split(" -> ")
         assert cycle[0] == cycle[-1]
         assert len(set(cycle)) == len(cycle) - 1
-        assert all(before in graph.by_name[after].parents for before, after in zip(cycle, cycle[1:], strict=False))
+        assert all(before in graph.by_name[after].parents for before, after in pairwise(cycle))
