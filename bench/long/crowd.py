@@ -116,7 +116,7 @@ class Span(NamedTuple):
 
     def at(self, first: int, count: int) -> str:
         """When the job numbered `g` has its turn, in microseconds."""
-        return f"({self.from_us} + (g - {first}) * {self.over_us} / {count})"
+        return f"({self.from_us} + (g - {first}) * {self.over_us // max(count, 1)})"
 
 
 @dataclass(frozen=True, slots=True)

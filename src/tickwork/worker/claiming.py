@@ -55,7 +55,7 @@ class Claiming:
         self._pools = pools
         self._known = frozenset((RUN, *(task.name for task in tasks)))
         apart = {*solo_tasks, *(task.name for task in tasks if task.name in held.batches)}
-        self._shared = (RUN, *(task.name for task in tasks if task.name not in apart))
+        self._shared = (*(task.name for task in tasks if task.name not in apart), RUN)
         self._solo = tuple(task.name for task in tasks if task.name in solo_tasks)
         self._options = options
         self._lease = lease

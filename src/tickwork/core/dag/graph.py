@@ -145,7 +145,7 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Graph(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, dict=True):
-    """A whole dag. `run` is what its runs are like, `params` the JSON Schema of its parameters, `result` what they give.
+    """A dag. `run` is what its runs are like, `params` the JSON Schema of its parameters, `result` what one gives.
 
     `on` are assets, any of which starts a run; those that stand together all have to be there.
     """

@@ -7,6 +7,7 @@ nothing is changed on its way from one step to the next.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Mapping
 from itertools import product as all_pairs
 from typing import Any
@@ -98,33 +99,24 @@ def holds(condition: Condition, params: Values, results: Values) -> bool:
         value = _decode(value_of(condition.value, params, {}, results))
     except Unfillable:
         value = None
-    other = condition.other
     try:
-        match condition.is_:
-            case "true":
-                return bool(value)
-            case "false":
-                return not value
-            case "==":
-                return bool(value == other)
-            case "!=":
-                return bool(value != other)
-            case "<":
-                return bool(value < other)
-            case "<=":
-                return bool(value <= other)
-            case ">":
-                return bool(value > other)
-            case ">=":
-                return bool(value >= other)
-            case "in":
-                return value in other
-            case "not in":
-                return value not in other
-            case _:
-                raise ValueError(f"{condition.is_} is about a step, not about a value")
+        return bool(_COMPARISONS[condition.is_](value, condition.other))
     except TypeError:
         return condition.is_ == "not in"
+
+
+_COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    "true": lambda value, _: value,
+    "false": lambda value, _: not value,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "in": lambda value, other: value in other,
+    "not in": lambda value, other: value not in other,
+}
 
 
 def elements(map: Map, params: Values, results: Values) -> list[dict[str, Raw]]:
