@@ -62,7 +62,7 @@ Schedules:
               tickwork check pipeline.yaml tasks.py
   cron      What a cron expression means, and when it is due next.
               tickwork cron explain "30 2 * * MON-FRI" --tz Europe/Berlin
-  import    Take over crontabs and CronJobs of Kubernetes.
+  import    Take over crontabs, CronJobs of Kubernetes, traces of workflows.
               tickwork import crontab /etc/crontab --system --dry-run
 
 Look after the store:

@@ -84,7 +84,7 @@ class _StepReader:
     def _parents(self, names: Iterable[str]) -> tuple[str, ...]:
         """Each once; without any, a rule that asks for one can never hold."""
         parents = tuple(dict.fromkeys(names))
-        if not parents and self._said.run_if in _ASKS_FOR_PARENTS and not self._place["needs"].is_there:
+        if not parents and self._said.run_if in _ASKS_FOR_PARENTS and not self._place.has("needs"):
             rule = self._said.run_if
             self._problems.add(self._place["run_if"], f"it waits for nobody, so {rule} can never hold; say needs.")
         return parents
@@ -112,6 +112,8 @@ class _StepReader:
 
     def _texts(self, name: str) -> Iterator[tuple[Field, str]]:
         """A field that is a text or a list of texts."""
+        if not self._place.has(name):
+            return
         place = self._place[name]
         for one in place.items() if isinstance(place.value, list) else [place]:
             if isinstance(one.value, str):
@@ -119,16 +121,16 @@ class _StepReader:
 
     def _items(self) -> list[str]:
         """What elements are called, also where what they are of cannot be read."""
-        place = self._place["map"]
-        if not place.is_there:
+        if not self._place.has("map"):
             return []
+        place = self._place["map"]
         return place.names() if isinstance(place.value, dict) else [ONE_ITEM]
 
     def _map(self) -> Map | None:
         place, said = self._place["map"], self._said
         if not place.is_there:
             for name in _WITH_MAP:
-                if self._place[name].is_there:
+                if self._place.has(name):
                     self._problems.add(self._place[name], "it goes with map, which this step does not have.")
             return None
         if said.max_parallel is not UNSET and said.max_parallel < 1:

@@ -6,6 +6,7 @@ What a step does not say of its jobs they have from the task, as far as a worker
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -13,6 +14,7 @@ from msgspec import UNSET
 
 from tickwork.core.dag.graph import Approval, Filled, Template
 from tickwork.core.duration import parse_duration
+from tickwork.core.job import TaskDefinition
 from tickwork.core.options import DEFAULT_QUEUE, Options, read_option, task_name
 from tickwork.importers.dag_fields import ApproveFields, StepFields
 from tickwork.importers.expressions import Filler, Scope, has_expression, plain
@@ -31,7 +33,7 @@ _OF_JOBS = (*OPTIONS, "map", "product", "max_parallel")
 
 def kind_of(place: Field) -> str:
     """Which of the four it is. Raises Misfit."""
-    said = [kind for kind in KINDS if place[kind].is_there]
+    said = [kind for kind in KINDS if place.has(kind)]
     if len(said) != 1:
         raise Misfit(place, f"say what it runs: one of {', '.join(KINDS)}{', not several' if said else ''}.")
     return said[0]
@@ -40,11 +42,11 @@ def kind_of(place: Field) -> str:
 def check_company(place: Field, kind: str, reading: Reading) -> None:
     """Note fields that go with another kind of step."""
     for name, other in _GOES_WITH.items():
-        if place[name].is_there and kind != other:
+        if place.has(name) and kind != other:
             reading.problems.add(place[name], f"it goes with {other}, and this step has {kind}.")
     if kind == "approve":
         for name in _OF_JOBS:
-            if place[name].is_there:
+            if place.has(name):
                 reading.problems.add(place[name], "it is for jobs, and an approval is none.")
 
 
@@ -54,7 +56,7 @@ def read_arguments(place: Field, kind: str, scope: Scope, reading: Reading) -> t
     match kind:
         case "task":
             task = made(place["task"], lambda: task_name(place["task"].value))
-            filled = filler.fill(place["args"]) if place["args"].is_there else {}
+            filled = filler.fill(place["args"]) if place.has("args") else {}
         case "shell":
             task, filled = SHELL, _of_shell(place, filler)
         case _:
@@ -78,14 +80,14 @@ def _of_shell(place: Field, filler: Filler) -> dict[str, Any]:
     command = place[SHELL].value
     filled: dict[str, Any] = {"command": plain(command) if isinstance(command, str) else list(map(plain, command))}
     for name in SHELL_ARGUMENTS:
-        if place[name].is_there:
+        if place.has(name):
             filled[name] = filler.fill(place[name], name, as_text=True, secret=name == "env")
     return filled
 
 
 def _of_http(place: Field, filler: Filler) -> dict[str, Any]:
     problems, url, auth = filler.reading.problems, place["url"], place["auth"]
-    if place["json"].is_there and place["body"].is_there:
+    if place.has("json") and place.has("body"):
         problems.add(place["body"], "json is the body already: say one of them.")
     if auth.is_there and len(auth.names()) != 1:
         problems.add(auth, "say one of basic and bearer.")
@@ -94,7 +96,7 @@ def _of_http(place: Field, filler: Filler) -> dict[str, Any]:
     return {
         name: filler.fill(place[name], name, as_text=name != "json", secret=name in _MAY_BE_SECRET)
         for name in _OF_HTTP
-        if place[name].is_there
+        if place.has(name)
     }
 
 
@@ -106,11 +108,16 @@ def read_template(place: Field, said: StepFields, task: str, reading: Reading) -
         if getattr(said, name) is not UNSET:
             with reading.problems.gathered():
                 given["needs" if name == "resources" else name] = _option(place[name], name)
-    options = replace(Options.of_task(definition), **given)
+    return _template(task, definition, tuple(given.items()))
+
+
+@lru_cache(maxsize=1024)
+def _template(task: str, definition: TaskDefinition | None, given: tuple[tuple[str, Any], ...]) -> Template:
+    options = replace(Options.of_task(definition), **dict(given))
     return Template(
         task,
         queue=options.queue or DEFAULT_QUEUE,
-        priority=given.get("priority"),
+        priority=dict(given).get("priority"),
         policy=options.policy(),
         labels=options.labels or (),
         tenant=options.tenant,
@@ -127,9 +134,9 @@ def read_approval(place: Field, said: str | ApproveFields) -> Approval:
     """A step that a person ends. Raises Misfit."""
     if isinstance(said, str):
         return Approval(_asked(place))
-    text = _asked(place["text"]) if place["text"].is_there else ""
+    text = _asked(place["text"]) if place.has("text") else ""
     timeout = None
-    if place["timeout"].is_there:
+    if place.has("timeout"):
         timeout = made(place["timeout"], lambda: parse_duration(place["timeout"].value, what="timeout"))
     return Approval(text, tuple(said.who or ()), timeout, said.default)
 

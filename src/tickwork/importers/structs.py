@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import cache
 from types import UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -18,82 +18,61 @@ from tickwork.importers.problems import Problems, meant
 
 Made = TypeVar("Made", bound=msgspec.Struct)
 
-_WORDS = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
+_WORDS = {str: "a text", int: "a whole number", float: "a number", bool: "true or false", list: "a list"}
+
+
+class _Shape(NamedTuple):
+    """A type that a value may have: what it is called, its types in a document, and what is inside of it."""
+
+    words: str
+    types: tuple[type, ...]
+    values: tuple[str, ...] = ()
+    struct: type[msgspec.Struct] | None = None
+    inner: Any = None
+
+    def fits(self, value: Any) -> bool:
+        return not self.types or (type(value) in self.types and (not self.values or value in self.values))
 
 
 def read_struct(place: Field, kind: type[Made], problems: Problems) -> Made:
     """Read the fields of a place; what is missing or does not fit is UNSET. Raises Misfit where it has no fields."""
-    types = _types_of(kind)
-    given: dict[str, Any] = {}
-    for name in _fields_of(place).names():
-        part = place[name]
-        if name not in types:
-            problems.add(part, f"there is no such field here{meant(name, types) or _there_are(types)}.")
-        elif part.is_there:
-            with problems.gathered():
-                given[name] = _read(part, types[name], problems)
-    for field in msgspec.structs.fields(kind):
-        if field.required and field.name not in given:
-            given[field.name] = UNSET
-            if not place[field.name].is_there:
-                problems.add(place[field.name], "it is missing.")
-    return kind(**given)
-
-
-def _fields_of(place: Field) -> Field:
     if not isinstance(place.value, dict):
         raise place.misfit("must have fields")
-    return place
+    types = _types_of(kind)
+    given: dict[str, Any] = {}
+    for name in place.value:
+        if name not in types:
+            known = meant(name, types) or f"; there are {', '.join(types)}"
+            problems.add(place[name], f"there is no such field here{known}.")
+        elif place.has(name):
+            with problems.gathered():
+                given[name] = _read(place[name], types[name], problems)
+    for name in _required(kind):
+        if name not in given:
+            given[name] = UNSET
+            if not place.has(name):
+                problems.add(place[name], "it is missing.")
+    return kind(**given)
 
 
 def _read(place: Field, kind: Any, problems: Problems) -> Any:
     """Read a value as the first of the types in a union that it has the shape of."""
-    for one in _members(kind):
-        bare = get_args(one)[0] if get_origin(one) is Annotated else one
-        if _has_shape(place.value, bare):
-            return _shaped(place, bare, problems)
-    raise place.misfit(f"must be {' or '.join(_in_words(one) for one in _members(kind))}")
-
-
-def _shaped(place: Field, kind: Any, problems: Problems) -> Any:
-    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-        return read_struct(place, kind, problems)
-    items: dict[Any, Any] = {}
-    if get_origin(kind) is dict:
-        parts = [(name, place[name]) for name in place.names()]
-    elif get_origin(kind) is list:
-        parts = list(enumerate(place.items()))  # type: ignore[arg-type]
+    shapes = _shapes(kind)
+    for shape in shapes:
+        if shape.fits(place.value):
+            break
     else:
+        raise place.misfit(f"must be {' or '.join(shape.words for shape in shapes)}")
+    if shape.struct is not None:
+        return read_struct(place, shape.struct, problems)
+    if shape.inner is None:
         return place.value
+    read: dict[Any, Any] = {}
+    parts = enumerate(place.items()) if isinstance(place.value, list) else ((key, place[key]) for key in place.value)
     for key, part in parts:
         with problems.gathered():
-            items[key] = _read(part, get_args(kind)[-1], problems)
-    return items if get_origin(kind) is dict else list(items.values())
-
-
-def _has_shape(value: Any, kind: Any) -> bool:
-    if kind is Any:
-        return True
-    origin = get_origin(kind)
-    if origin is Literal:
-        return isinstance(value, str) and value in get_args(kind)
-    if origin is not None:
-        return isinstance(value, origin)
-    if issubclass(kind, msgspec.Struct):
-        return isinstance(value, dict)
-    return type(value) is kind or (kind is float and type(value) is int)
-
-
-def _in_words(kind: Any) -> str:
-    origin = get_origin(kind)
-    if origin is Annotated:
-        given, meta = get_args(kind)
-        return f"{_in_words(given)} such as {meta.examples[0]}" if meta.examples else _in_words(given)
-    if origin is Literal:
-        return f"one of {', '.join(get_args(kind))}"
-    if origin is list:
-        return "a list"
-    return _WORDS.get(kind, "fields")
+            read[key] = _read(part, shape.inner, problems)
+    return list(read.values()) if isinstance(place.value, list) else read
 
 
 @cache
@@ -102,14 +81,26 @@ def _types_of(kind: type[msgspec.Struct]) -> dict[str, Any]:
 
 
 @cache
-def _members(kind: Any) -> tuple[Any, ...]:
-    """The types of a union, each with what is said of it."""
-    if get_origin(kind) is Annotated and get_origin(get_args(kind)[0]) in (Union, UnionType):
-        return _members(get_args(kind)[0])
-    if get_origin(kind) not in (Union, UnionType):
-        return (kind,)
-    return tuple(member for one in get_args(kind) if one is not UnsetType for member in _members(one))
+def _required(kind: type[msgspec.Struct]) -> list[str]:
+    return [field.name for field in msgspec.structs.fields(kind) if field.required]
 
 
-def _there_are(types: dict[str, Any]) -> str:
-    return f"; there are {', '.join(types)}"
+@cache
+def _shapes(kind: Any) -> tuple[_Shape, ...]:
+    """What a hint lets a value be, one for each type of a union."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        return tuple(shape for one in arguments if one is not UnsetType for shape in _shapes(one))
+    if origin is Annotated:
+        example = "".join(f" such as {one}" for one in (arguments[1].examples or ())[:1])
+        return tuple(shape._replace(words=shape.words + example) for shape in _shapes(arguments[0]))
+    if origin is Literal:
+        return (_Shape(f"one of {', '.join(arguments)}", (str,), values=arguments),)
+    if origin in (list, dict):
+        inner = None if arguments[-1] is Any else arguments[-1]
+        return (_Shape(_WORDS.get(origin, "fields"), (origin,), inner=inner),)
+    if kind is Any:
+        return (_Shape("anything", ()),)
+    if issubclass(kind, msgspec.Struct):
+        return (_Shape("fields", (dict,), struct=kind),)
+    return (_Shape(_WORDS[kind], (int, float) if kind is float else (kind,)),)
