@@ -32,15 +32,20 @@ def read_steps(
 ) -> dict[str, Step]:
     """The steps by name. What cannot be read of them is noted, and left out."""
     for name in place.names():
-        if not _NAME.fullmatch(name) or name in RESERVED:
+        if not is_step_name(name):
             reading.problems.add(place[name], _misnamed(name))
     scope = Scope(params=set(params), steps=set(place.names()))
     return {name: _StepReader(place[name], fields, scope, reading).read() for name, fields in said.items()}
 
 
+def is_step_name(name: str) -> bool:
+    """Whether a step may be called so, and expressions that name it can be told apart from all others."""
+    return _NAME.fullmatch(name) is not None and name not in RESERVED and ".result" not in name
+
+
 def _misnamed(name: str) -> str:
-    if name in RESERVED:
-        return f"a step cannot be called {name!r}, which expressions begin with."
+    if name in RESERVED or ".result" in name:
+        return f"a step cannot be called {name!r}, since expressions could not name it."
     return f"{name!r} is not a name for a step: use letters, digits and _ . - (up to 200)."
 
 

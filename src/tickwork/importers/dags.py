@@ -50,9 +50,9 @@ def read_dag(place: Field, reading: Reading) -> DeclaredDag | None:
     if place["steps"].is_there and not place["steps"].names():
         reading.problems.add(place["steps"], "it has no steps.")
     params = _params(place["params"], said, reading.problems)
-    steps = read_steps(place["steps"], said.steps or {}, params.get("properties", {}), reading)
-    schedule = _schedule(name, place["schedule"], said, params, reading.problems)
-    result = _result(place["result"], params, steps, reading)
+    steps = read_steps(place["steps"], said.steps or {}, place["params"].names(), reading)
+    schedule = _schedule(place, params.get("required", ()), reading.problems)
+    result = _result(place, reading)
     _check_cycles(place["steps"], steps, reading.problems)
     if len(reading.problems) > before:
         return None
@@ -67,9 +67,9 @@ def read_dag(place: Field, reading: Reading) -> DeclaredDag | None:
     return DeclaredDag(graph, schedule)
 
 
-def _result(place: Field, params: Mapping[str, Any], steps: Iterable[str], reading: Reading) -> Filled:
-    filler = Filler(Scope(params.get("properties", {}), set(steps)), reading)
-    value = filler.fill(place) if place.is_there else None
+def _result(place: Field, reading: Reading) -> Filled:
+    filler = Filler(Scope(place["params"].names(), set(place["steps"].names())), reading)
+    value = filler.fill(place["result"]) if place.has("result") else None
     return Filled(msgspec.Raw(msgspec.json.encode(value)), tuple(filler.holes))
 
 
@@ -86,18 +86,19 @@ def _on(said: DagFields) -> tuple[tuple[str, ...], ...]:
             return ()
 
 
-def _schedule(name: str, place: Field, said: DagFields, params: Mapping[str, Any], problems: Problems) -> Spec | None:
-    if said.schedule is UNSET:
+def _schedule(dag: Field, required: Iterable[str], problems: Problems) -> Spec | None:
+    place = dag["schedule"]
+    if not isinstance(place.value, dict):
         return None
-    given, known = place["args"], params.get("properties", {})
-    for one in given.names():
-        if one not in known:
-            problems.add(given[one], f"there is no parameter {one!r}{meant(one, known)}.")
-    for one in params.get("required", ()):
-        if one not in given.names():
-            problems.add(place, f"the parameter {one!r} has no default, and args does not say what it is.")
+    given, known = place["args"], dag["params"].names()
+    for name in given.names():
+        if name not in known:
+            problems.add(given[name], f"there is no parameter {name!r}{meant(name, known)}.")
+    for name in required:
+        if name not in given.names():
+            problems.add(place, f"the parameter {name!r} has no default, and args does not say what it is.")
     with problems.gathered():
-        return read_dag_schedule(name, place)
+        return read_dag_schedule(str(dag.path[-1]), place)
     return None
 
 

@@ -91,7 +91,7 @@ class _Reader:
             return
         if dag.schedule is not None and dag.schedule.name in self._found.schedules:
             raise Misfit(
-                place["schedule"], f"it has the dag's name, and schedules has a {dag.schedule.name!r} as well."
+                place["schedule"], f"it has the dag's name, and schedules has {dag.schedule.name!r} as well."
             )
         self._found.dags[dag.graph.name] = dag
 

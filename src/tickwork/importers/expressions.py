@@ -25,7 +25,7 @@ RESERVED = ("params", "item", "secret")  # what an expression may begin with bes
 ONE_ITEM = "item"  # the element where a step maps over one thing without naming it
 
 _EXPRESSION = re.compile(r"\$\$\{|\$\{([^}]*)(\}?)")
-_RESULT = re.compile(r"\.result(?=[.\[]|$)")
+_RESULT = re.compile(r"\.result(?![\w-])")
 _PART = re.compile(r"""\.([\w-]+)|\[(-?[0-9]{1,9})\]|\["([^"]*)"\]|\['([^']*)'\]""")
 _SECRET = re.compile(r"secret\.[A-Za-z_][A-Za-z0-9_]*")
 _SECRET_ARGUMENT = "secrets"

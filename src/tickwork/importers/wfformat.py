@@ -1,8 +1,8 @@
 """WfFormat: traces of real workflows, as wfcommons publishes them, taken over as dags of steps that sleep.
 
 Files are read by their shape, whatever version they name. Up to 1.4 a task is in one list with its run time, and others
-refer to it by name; from 1.5 on there are two lists, what was specified and what was executed, and ids. Who waits for whom
-is said by parents, by children, or by both. Files that say neither are read by who writes what others read.
+refer to it by name; from 1.5 on there are two lists, what was specified and what was executed, and ids. Who waits for
+whom is said by parents, by children, or by both. Files that say neither are read by who writes what others read.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class _Reader:
         names: list[str] = []
         taken = set(RESERVED)
         for one in wanted:
-            base = name = _UNFIT.sub("_", one)[:_NAME_LIMIT].lstrip(".-") or "task"
+            base = name = _UNFIT.sub("_", one).replace(".result", "_result")[:_NAME_LIMIT].lstrip(".-") or "task"
             number = 1
             while name in taken:
                 number += 1
