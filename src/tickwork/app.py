@@ -26,14 +26,15 @@ from tickwork.core.ids import JobId
 from tickwork.core.job import JobFilter, JobState, TaskDefinition
 from tickwork.core.options import Options, calendar_name, read_option, task_name
 from tickwork.core.schedule.spec import Spec, new_spec
-from tickwork.core.stored_signature import StoredSignature
-from tickwork.dag import DagRegistry
+from tickwork.core.stored_signature import StoredRunSignature, StoredSignature
+from tickwork.dag import Dag, DagRegistry
 from tickwork.errors import InvalidInput
 from tickwork.flow import FlowCalls
 from tickwork.rules import Calendar, Rule, read_rule
 from tickwork.runs import Run
 from tickwork.schedules import Schedule, Schedules
 from tickwork.store.base import LEASE, Store
+from tickwork.store.dags import DagView
 from tickwork.task import Enqueues, Task
 from tickwork.tracing.options import NO_STEP
 from tickwork.twins import twin
@@ -119,16 +120,16 @@ class Tickwork(FlowCalls, DagRegistry):
 
     # -- jobs
 
-    def enqueue(self, task: str | Task[Any, Any], /, *args: Any, **kwargs: Any) -> Job:
+    def enqueue(self, task: str | Task[Any, Any] | Dag[Any, Any], /, *args: Any, **kwargs: Any) -> Job:
         """Enqueue a task by name, for code that does not import it. Its stored definition gives the defaults."""
         return self.named(task).enqueue(*args, **kwargs)
 
-    async def enqueue_async(self, task: str | Task[Any, Any], /, *args: Any, **kwargs: Any) -> Job:
+    async def enqueue_async(self, task: str | Task[Any, Any] | Dag[Any, Any], /, *args: Any, **kwargs: Any) -> Job:
         """The asyncio twin of `enqueue`."""
         named = await asyncio.to_thread(self.named, task)  # it may have to read the task's definition
         return await named.enqueue_async(*args, **kwargs)
 
-    def named(self, task: str | Task[Any, Any]) -> Enqueues[Any, Any]:
+    def named(self, task: str | Task[Any, Any] | Dag[Any, Any]) -> Enqueues[Any, Any]:
         """A task by name, ready for `.options(...)` and `.enqueue(...)`, imported here or not."""
         name = task_name(_name(task))
         known = self.tasks.get(name) or self.dags.get(name)
@@ -151,7 +152,22 @@ class Tickwork(FlowCalls, DagRegistry):
         found = self.client.job(id)
         return Run(self.client, found.id) if found is not None and found.view.version is not None else None
 
-    def jobs(self, /, *, limit: int = 100, cursor: str | None = None, **which: Any) -> Page:
+    def runs(
+        self, /, dag: str | Dag[Any, Any] | None = None, *, limit: int = 100, cursor: str | None = None, **which: Any
+    ) -> Page[Run]:
+        """One page of runs of a dag, or of all, the newest first. `state=`, `key=` and the like are those of jobs.
+
+        `next_cursor` of the page leads to the next one.
+        """
+        named = which if dag is None else {**which, "task": dag}
+        page = self.client.jobs(replace(_filter(named), runs=True), limit, cursor)
+        return Page([Run(self.client, job.id, job.seen) for job in page], page.next_cursor)
+
+    def dag_versions(self, name: str | None = None) -> list[DagView]:
+        """The newest version of every dag that the store knows, by name; or all versions of one, the newest first."""
+        return self.store.dags(name)
+
+    def jobs(self, /, *, limit: int = 100, cursor: str | None = None, **which: Any) -> Page[Job]:
         """One page of jobs, the newest first: state=, task=, queue=, key=, collection=, label=, parent=.
 
         `next_cursor` of the page leads to the next one.
@@ -177,6 +193,8 @@ class Tickwork(FlowCalls, DagRegistry):
     broadcast_async = twin(broadcast)
     job_async = twin(job)
     run_async = twin(run)
+    runs_async = twin(runs)
+    dag_versions_async = twin(dag_versions)
     jobs_async = twin(jobs)
     cancel_async = twin(cancel)
     redrive_async = twin(redrive)
@@ -193,7 +211,7 @@ class Tickwork(FlowCalls, DagRegistry):
         self,
         /,
         name: str,
-        target: str | Task[Any, Any],
+        target: str | Task[Any, Any] | Dag[Any, Any],
         rule: Rule | str,
         *,
         args: Sequence[Any] = (),
@@ -206,6 +224,7 @@ class Tickwork(FlowCalls, DagRegistry):
         schedule of that name that is there is edited; that holds from now on, and fires nothing of the time before.
         """
         task = self.named(target)
+        task.declare()
         spec = new_spec(name, task.name, read_rule(rule), task.encode(tuple(args), kwargs or {}), **given)
         return self.schedules.put([spec])[0]
 
@@ -313,13 +332,15 @@ class Tickwork(FlowCalls, DagRegistry):
 def _by_name(app: Tickwork, name: str, definition: TaskDefinition | None) -> Enqueues[Any, Any]:
     stored = decode_task_flow(None if definition is None else definition.flow)
     flow = msgspec.structs.replace(stored, queues={**stored.queues, **app.queue_limits}) if app.queue_limits else stored
-    signature = StoredSignature(definition)
-    version = None if definition is None or definition.version is None else definition.version
-    about = (lambda: signature, Options.of_task(definition), lambda: flow, NO_STEP)
-    return Enqueues(app, name, *about, None if version is None else lambda: version)
+    about = (Options.of_task(definition), lambda: flow, NO_STEP)
+    if definition is None or definition.version is None:
+        plain = StoredSignature(definition)
+        return Enqueues(app, name, lambda: plain, *about)
+    signature, version = StoredRunSignature(definition), definition.version
+    return Enqueues(app, name, lambda: signature, *about, lambda: version)
 
 
-def _name(task: str | Task[Any, Any]) -> str:
+def _name(task: str | Enqueues[Any, Any]) -> str:
     return task if isinstance(task, str) else task.name
 
 

@@ -107,6 +107,11 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
             self._called = (flow, called)
         return called
 
+    def declare(self) -> None:
+        """Have the store know it, if it is a dag, so that it can be started by its name. Raises InvalidDag."""
+        if self._version is not None:
+            self._version()
+
     def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:
         """The arguments of a call as its job carries them. Raises InvalidArguments and InvalidPayload."""
         return self._signature().encode(args, kwargs, self.name)

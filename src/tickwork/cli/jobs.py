@@ -67,7 +67,7 @@ def list_jobs(session: Session, /, limit: int, cursor: str | None, as_json: bool
     """List jobs, the newest first."""
     app = session.app()
     page = app.client.jobs(job_filter(which), limit, None if cursor is None else _cursor(cursor))
-    views = [job.view for job in page]
+    views = [job.seen for job in page]
     if as_json:
         print_json({"items": [job_json(view) for view in views], "next_cursor": page.next_cursor})
     elif not views:

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from tickwork.core import payload
+from tickwork.core.dag.params import completed
 from tickwork.core.flaws import Flaw, find_flaw
 from tickwork.core.job import TaskDefinition
 from tickwork.core.shapes import ANYTHING, Shape
@@ -76,6 +77,19 @@ class StoredSignature:
     def _wire(self, name: str, value: Any) -> Any:
         untyped = self._parameters is not None and self._parameters.get(name, {}).get("description") == "anything"
         return payload.tagged(value) if untyped else value
+
+
+class StoredRunSignature(StoredSignature):
+    """The parameters of a dag, which its stored definition is exact about, with its defaults filled in."""
+
+    def __init__(self, definition: TaskDefinition) -> None:
+        super().__init__(definition)
+        self._schema = msgspec.json.decode(definition.schema)
+
+    def encode_some(self, given: dict[str, Any], task: str, unchecked: Collection[str] = ()) -> bytes:
+        """Like that of a task. Raises InvalidArguments where a parameter is unknown, missing, or of another type."""
+        encoded = msgspec.json.decode(super().encode_some(given, task, unchecked))
+        return payload.seal(completed(task, self._schema, encoded))
 
 
 def _properties(schema: Mapping[str, Any]) -> dict[str, Any]:

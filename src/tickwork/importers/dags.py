@@ -13,8 +13,10 @@ import msgspec
 from msgspec import UNSET
 
 from tickwork.core.dag.cycles import find_cycles
-from tickwork.core.dag.graph import Filled, Graph, Step
+from tickwork.core.dag.graph import Filled, Graph, Step, Template
+from tickwork.core.job import Policy
 from tickwork.core.options import task_name
+from tickwork.core.retry import RetryPolicy
 from tickwork.core.schedule.spec import Spec
 from tickwork.importers.dag_fields import AllOf, DagFields, ParamFields
 from tickwork.importers.dag_steps import read_steps
@@ -59,6 +61,7 @@ def read_dag(place: Field, reading: Reading) -> DeclaredDag | None:
     graph = Graph(
         name=name,
         steps=tuple(steps.values()),
+        run=Template(name, policy=Policy(retry=RetryPolicy(retries=0))),
         params=params,
         result=result,
         description=said.description or "",

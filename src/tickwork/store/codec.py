@@ -238,6 +238,8 @@ def page(which: JobFilter) -> Page:
         if value is not None:
             found.append(sql)
             values[name] = value
+    if which.runs:
+        found.append("j.version IS NOT NULL")
     state = JobState.FAILED if which.dead else which.state
     if which.dead:
         found.append("f.discarded_at IS NULL")
@@ -258,6 +260,8 @@ def page(which: JobFilter) -> Page:
             if state is not JobState.SUCCEEDED:
                 found.append("f.state <> 'succeeded'")  # as the index says; SQLite does not see that it follows
     if which.key or which.collection or which.parent or which.ids is not None:  # those are few, wherever they stand
+        begins, id = "from_jobs", "j.id"
+    if which.runs and state in (None, JobState.QUEUED, JobState.SUCCEEDED):  # fewer than the jobs of their steps
         begins, id = "from_jobs", "j.id"
     return Page(begins, id, found, values)
 

@@ -195,7 +195,10 @@ def cancel_approvals(ground: Ground, run: str) -> bool:
 
 def _move(ground: Ground, going: Going) -> Advance:
     run = going.run
-    return Advance(ground.graph(run.dag, run.version), run, Rows(ground, run.id))
+    graph = ground.graph(run.dag, run.version)
+    if graph.defaults:
+        run.params = {**graph.defaults, **run.params}
+    return Advance(graph, run, Rows(ground, run.id))
 
 
 def _store(ground: Ground, going: Going, move: Advance, *, new: bool = False) -> bool:
@@ -252,8 +255,11 @@ def _count(number: int, thing: str) -> str:
 
 def _new_jobs(ground: Ground, going: Going, wanted: Sequence[StepJob]) -> list[NewJob]:
     """Jobs for instances, in their order. Nothing is left to chance, so that a simulation repeats itself."""
-    bits = Random(f"{going.run.id} {ground.now_us}").getrandbits if wanted else None
-    ids = [] if bits is None else IdMaker(lambda: ground.now_us // 1000, bits).new_ids(len(wanted))
+    if not wanted:
+        return []
+    first = wanted[0]  # which no other move of the run releases, should one come at the same instant
+    bits = Random(f"{going.run.id} {ground.now_us} {first.step.name} {first.idx}").getrandbits
+    ids = IdMaker(lambda: ground.now_us // 1000, bits).new_ids(len(wanted))
     return [_new_job(ground, going, one, JobId(id)) for one, id in zip(wanted, ids, strict=True)]
 
 
