@@ -45,45 +45,47 @@ class TurnKeeper:
     """What a worker remembers of turns: where each tenant stands, and whether what has waited long goes first now.
 
     `early` is how many jobs with a flow are picked beyond the free slots: as many as could lately be taken ahead.
+    `is_guarded`: its last look found something that plain claims stand back for, so the next will, too.
     """
 
     positions: dict[str, int] = field(default_factory=dict)
     clock: int = 0
     by_age: bool = False
     early: int = _EARLY
+    is_guarded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
     """What came of a round. `dropped` are to be ended; `wants_more`: another one may find something.
 
-    `next_us` is when something is due, or opens, that was not there for this one. `put_aside`: most of what was picked
-    is held, so there may be much more of that.
+    `next_us` is when something is due, or opens, that was not there for this one at `now_us`. `put_aside`: most of what
+    was picked is held, so there may be much more of that.
     """
 
     started: Sequence[Applicant] = ()
     dropped: Sequence[JobId] = ()
     wants_more: bool = False
     next_us: int | None = None
+    now_us: int = 0
     full: Mapping[Passage, int] = field(default_factory=dict)
     put_aside: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """What came of all rounds of a claim. `is_cut_short`: there may be more to take right away."""
+    """What came of all rounds of a claim: in how many seconds another may find something; None: nothing is known of."""
 
-    next_us: int | None
-    is_cut_short: bool
+    again_s: float | None
 
-    def again_s(self, now_us: int) -> float | None:
-        """In how many seconds another claim may find something; None: nothing is known of."""
-        if self.is_cut_short:
-            return 0.0
-        return None if self.next_us is None else max(0.0, (self.next_us - now_us) / 1e6)
+    @classmethod
+    def to_its_end(cls, last: Round) -> Played:
+        """After this round there is nothing more to take for now."""
+        return cls(None if last.next_us is None else max(0.0, (last.next_us - last.now_us) / 1e6))
 
 
-NOTHING_MORE = Played(None, False)
+NOTHING_MORE = Played(None)
+CUT_SHORT = Played(0.0)
 
 
 def play_rounds(play_one: Callable[[Asked, bool], Round], asked: Asked) -> Played:
@@ -96,13 +98,14 @@ def play_rounds(play_one: Callable[[Asked, bool], Round], asked: Asked) -> Playe
         if asked.room <= 0:
             return NOTHING_MORE
         if not played.wants_more:
-            return Played(played.next_us, False)
-    return Played(None, True)
+            return Played.to_its_end(played)
+    return CUT_SHORT
 
 
 def play(ground: Ground, asked: Asked, turns: TurnKeeper, *, hurry: bool) -> Round:
     """Play one round. `hurry`: the last one had to put much aside, so pick more."""
     look = ground.look()
+    turns.is_guarded = look.is_guarded
     heads = [head for head in look.heads if _is_servable(head, asked)]
     due = [head for head in heads if head.run_at_us <= look.now_us]
     next_us = _earliest([head.run_at_us for head in heads if head.run_at_us > look.now_us], look.opens_at_us)
@@ -110,7 +113,7 @@ def play(ground: Ground, asked: Asked, turns: TurnKeeper, *, hurry: bool) -> Rou
     flows = room if hurry else min(room, max(0, asked.reach.slots) + turns.early)
     applicants = ground.pick(_wishes(due, look, asked, turns, room, flows)) if due else []
     if not applicants and not look.empty:
-        return Round(next_us=next_us)
+        return Round(next_us=next_us, now_us=look.now_us)
     verdict, dropped = judge(ground, look, asked, applicants)
     ground.apply(verdict)
     started = [applicant for applicant, _ in verdict.starts]
@@ -119,7 +122,8 @@ def play(ground: Ground, asked: Asked, turns: TurnKeeper, *, hurry: bool) -> Rou
     did = bool(started or aside or verdict.opens or verdict.emptied)
     is_full = len(applicants) > len(started) + aside and asked.after(started).reach.slots <= 0
     _learn(turns, asked, started, is_full=is_full)
-    return Round(started, dropped, did and not is_full, next_us, verdict.full, 2 * aside > len(applicants))
+    puts_aside = 2 * aside > len(applicants)
+    return Round(started, dropped, did and not is_full, next_us, look.now_us, verdict.full, puts_aside)
 
 
 def _learn(turns: TurnKeeper, asked: Asked, started: Sequence[Applicant], *, is_full: bool) -> None:

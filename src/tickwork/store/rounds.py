@@ -39,6 +39,11 @@ class Look:
     empty: Sequence[Passage]
     opens_at_us: int | None
 
+    @property
+    def is_guarded(self) -> bool:
+        """Whether plain claims would have stood back."""
+        return bool(self.gates or self.empty or any(":" in head.lane for head in self.heads))
+
 
 class Wish(NamedTuple):
     """Up to `most` jobs of a place are wanted, and up to `of_group` of all places of its group."""

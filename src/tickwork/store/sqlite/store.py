@@ -285,7 +285,7 @@ class SqliteStore(SqliteSchedules, SqliteFlow):
             return played
 
         played = guarded.play_rounds(play, Asked(queues, limit, reach or Reach(limit)))
-        return Claims(ground.claimed, None, played.again_s(transaction.now))
+        return Claims(ground.claimed, None, played.again_s)
 
     def exchange(
         self,

@@ -9,9 +9,21 @@ OR EXISTS (SELECT FROM tickwork.turnstiles t WHERE t.open_at <= clock.now)
 OR EXISTS (SELECT FROM unnest(%(queues)s::text[]) AS n (name) CROSS JOIN LATERAL (
     SELECT FROM tickwork.queue q WHERE q.queue >= n.name || ':' AND q.queue < n.name || ';' LIMIT 1) AS lane)
 
--- :hold_worker
--- The lock keeps the reaper away until the claim is stored.
+-- :be_brief
+-- A worker that is stopped in the middle of a round must not keep what it has locked from others for long.
+SET LOCAL idle_in_transaction_session_timeout = '2s'
+
+-- :leased
 SELECT (extract(epoch FROM clock.now) * 1000000)::bigint
+FROM   (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now) clock
+CROSS  JOIN LATERAL (
+    SELECT FROM tickwork.workers w WHERE w.id = %(worker)s AND w.state IN ('running', 'draining') AND w.lease_until > clock.now
+) held
+
+-- :hold_worker
+-- The lock keeps the reaper away until the claim is stored. It is taken with the first job: a look that finds nothing writes
+-- nothing, and waits for no disk.
+SELECT 1
 FROM   (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now) clock
 CROSS  JOIN LATERAL (
     SELECT FROM tickwork.workers w WHERE w.id = %(worker)s AND w.state IN ('running', 'draining') AND w.lease_until > clock.now
@@ -48,17 +60,22 @@ CROSS  JOIN LATERAL (
 ) head
 
 -- :lane_heads
--- The first job of each priority of each lane of these queues, and of all lanes that open turnstiles hold; from one to the
--- next, however many jobs stand in between.
+-- The first job of each priority of each lane of these queues, and of all lanes that turnstiles hold which are open or of
+-- which this round has `freed` something; from one to the next, however many jobs stand in between.
 WITH RECURSIVE clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
 open AS MATERIALIZED (
     SELECT t.name, (SELECT coalesce(l.override, l.declared) FROM tickwork.limits l WHERE l.name = t.bound) AS rule
     FROM   tickwork.turnstiles t WHERE t.open_at <= (SELECT now FROM clock) ORDER BY t.open_at LIMIT %(limit)s::bigint
 ),
+freed AS MATERIALIZED (
+    SELECT t.name, (SELECT coalesce(l.override, l.declared) FROM tickwork.limits l WHERE l.name = t.bound) AS rule
+    FROM   tickwork.turnstiles t WHERE t.name = ANY (%(freed)s::text[]) AND t.waits
+    AND    (t.open_at IS NULL OR t.open_at > (SELECT now FROM clock))
+),
 span AS MATERIALIZED (
     SELECT n.name || ':' AS first, n.name || ';' AS until, NULL::text AS rule FROM unnest(%(queues)s::text[]) AS n (name)
     UNION ALL
-    SELECT ':' || o.name || chr(31), ':' || o.name || ' ', o.rule FROM open o
+    SELECT ':' || o.name || chr(31), ':' || o.name || ' ', o.rule FROM (SELECT * FROM open UNION ALL SELECT * FROM freed) o
 ),
 head AS (
     SELECT s.until, s.rule, q.queue, q.priority, q.run_at
