@@ -52,21 +52,14 @@ class PostgresGround:
         self.freed: list[str] = []  # turnstiles of which they freed something, unless they were judged since
         self.claimed: list[Claimed] = []
 
-    def _statements(self, wanted: Iterable[Wanted]) -> list[Statement]:
+    def _statements(self, *wanted: Wanted) -> list[Statement]:
         return [(self._sql[name], {"now": self._session.now, **values}) for name, values in wanted]
 
     def _together(self, *wanted: Wanted) -> list[Rows]:
         """Run named statements in one round trip."""
-        return self._session.run_together(self._statements(wanted))
-
-    def _finish(self) -> None:
-        """Store endings. What they free counts as open for this round."""
-        if self._finishing:
-            *_, self.finished = self._session.run_together(self._finishing)
-            self.freed = [turnstile for job_id, turnstile in self.finished if job_id is None]
+        return self._session.run_together(self._statements(*wanted))
 
     def look(self) -> Look:
-        self._finish()
         queues = {"queues": text_array(self._queues)}
         places = [(queue, priority) for queue in self._queues for priority in range(LOWEST_PRIORITY + 1)]
         plain = {
@@ -74,16 +67,21 @@ class PostgresGround:
             "priorities": array([priority for _, priority in places]),
         }
         most = {"limit": guarded.OPEN_LIMIT}
-        _, leased, gates, weights, lanes, heads, empty, ((opens_at_us,),) = self._together(
+        looking = self._statements(
             ("be_brief", {}),
             ("leased", {"worker": self._worker}),
             ("gates_in_force", queues),
             ("weights", {}),
-            ("lane_heads", {**queues, **most, "freed": text_array(self.freed)}),
+            ("lane_heads", {**queues, **most}),
             ("plain_heads", plain),
             ("empty_turnstiles", most),
             ("next_opening", {}),
         )
+        found = self._session.run_together([*self._finishing, *looking])
+        _, leased, gates, weights, lanes, heads, empty, ((opens_at_us,),) = found[len(self._finishing) :]
+        if self._finishing:
+            self.finished = found[len(self._finishing) - 1]
+            lanes += self._freed_heads()
         self._check_lease(leased)
         self.now_us = leased[0][0]
         standing = [Head(*head) for head in heads]
@@ -97,6 +95,14 @@ class PostgresGround:
             [passage_of(name) for (name,) in empty],
             opens_at_us,
         )
+
+    def _freed_heads(self) -> Rows:
+        """What turnstiles hold of which the endings have freed something: they count as open for this round."""
+        self.freed = [turnstile for job_id, turnstile in self.finished if job_id is None]
+        if not self.freed:
+            return []
+        (heads,) = self._together(("freed_heads", {"names": text_array(self.freed)}))
+        return heads
 
     def _check_lease(self, found: Rows) -> None:
         if not found:
@@ -179,7 +185,7 @@ class PostgresGround:
             wanted.append(("park_picked", {**_places(one for one, _ in parks), **_moves(parks)}))
         wanted += _turnstiles(verdict)
         wanted += [("pass_on", {"name": name, "count": count}) for name, count in verdict.passed_on.items()]
-        self._session.run_last(self._statements(wanted))
+        self._session.run_last(self._statements(*wanted))
         judged = {turnstile_name(passage) for passage in (*verdict.opens, *verdict.emptied)}
         self.freed = [name for name in self.freed if name not in judged]
         self.claimed += [_claimed(one, self.now_us, one.job_id in verdict.probes) for one, _ in verdict.starts]

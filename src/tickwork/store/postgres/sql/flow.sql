@@ -60,23 +60,21 @@ CROSS  JOIN LATERAL (
 ) head
 
 -- :lane_heads
--- The first job of each priority of each lane of these queues, and of all lanes that turnstiles hold which are open or of
--- which this round has `freed` something; from one to the next, however many jobs stand in between.
+-- The first job of each priority of each lane of these queues, and of all lanes that open turnstiles hold; from one to the
+-- next, however many jobs stand in between.
 WITH RECURSIVE clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
 open AS MATERIALIZED (
     SELECT t.name, (SELECT coalesce(l.override, l.declared) FROM tickwork.limits l WHERE l.name = t.bound) AS rule
     FROM   tickwork.turnstiles t WHERE t.open_at <= (SELECT now FROM clock) ORDER BY t.open_at LIMIT %(limit)s::bigint
 ),
-freed AS MATERIALIZED (
-    SELECT t.name, (SELECT coalesce(l.override, l.declared) FROM tickwork.limits l WHERE l.name = t.bound) AS rule
-    FROM   tickwork.turnstiles t WHERE t.name = ANY (%(freed)s::text[]) AND t.waits
-    AND    (t.open_at IS NULL OR t.open_at > (SELECT now FROM clock))
-),
 span AS MATERIALIZED (
     SELECT n.name || ':' AS first, n.name || ';' AS until, NULL::text AS rule FROM unnest(%(queues)s::text[]) AS n (name)
     UNION ALL
-    SELECT ':' || o.name || chr(31), ':' || o.name || ' ', o.rule FROM (SELECT * FROM open UNION ALL SELECT * FROM freed) o
+    SELECT ':' || o.name || chr(31), ':' || o.name || ' ', o.rule FROM open o
 ),
+-- include heads_of_spans
+
+-- :heads_of_spans
 head AS (
     SELECT s.until, s.rule, q.queue, q.priority, q.run_at
     FROM   span s
@@ -94,6 +92,16 @@ head AS (
     ) q
 )
 SELECT queue, priority, (extract(epoch FROM run_at) * 1000000)::bigint, rule FROM head
+
+-- :freed_heads
+-- As lane_heads, for turnstiles that hold jobs and are not open.
+WITH RECURSIVE span AS MATERIALIZED (
+    SELECT ':' || t.name || chr(31) AS first, ':' || t.name || ' ' AS until,
+           (SELECT coalesce(l.override, l.declared) FROM tickwork.limits l WHERE l.name = t.bound) AS rule
+    FROM   tickwork.turnstiles t WHERE t.name = ANY (%(names)s::text[]) AND t.waits
+    AND    (t.open_at IS NULL OR t.open_at > coalesce(%(now)s::timestamptz, clock_timestamp()))
+),
+-- include heads_of_spans
 
 -- :empty_turnstiles
 SELECT t.name FROM tickwork.turnstiles t
