@@ -52,6 +52,9 @@ class PostgresFlow:
     def _now(self) -> datetime | None:
         raise NotImplementedError
 
+    def _monotonic(self) -> float:
+        raise NotImplementedError
+
     def _perform(self, work: Callable[[Session], T], *, pool: Pool | None = None, single: bool = True) -> T:
         raise NotImplementedError
 
@@ -62,7 +65,7 @@ class PostgresFlow:
     ) -> GuardedClaim:
         """Claim in rounds, each a transaction; the first one stores endings before it looks. Raises LeaseLost."""
         claim = GuardedClaim(self, worker, tasks, finishing)
-        claim.played = guarded.play_rounds(claim.play, asked)
+        claim.played = guarded.play_rounds(claim.play, asked, self._monotonic)
         return claim
 
     def _play_inside(self, session: Session, claim: GuardedClaim, asked: Asked, hurry: bool) -> PlayedOn:

@@ -21,7 +21,7 @@ from tickwork.store import codec, guarded
 from tickwork.store.postgres.adapters import Rows, Statement
 from tickwork.store.postgres.documents import array, text_array
 from tickwork.store.postgres.session import Session
-from tickwork.store.rounds import Applicant, Head, Look, Stile, Verdict, Wish
+from tickwork.store.rounds import MASS, Applicant, Head, Look, Stile, Verdict, Wish
 
 Wanted = tuple[str, dict[str, Any]]
 """A named statement with its values."""
@@ -170,8 +170,8 @@ class PostgresGround:
                 stiles[passage] = stiles[passage]._replace(marker=None)
         return stiles
 
-    def apply(self, verdict: Verdict) -> None:
-        wanted: list[Wanted] = []
+    def apply(self, verdict: Verdict) -> int:
+        wanted: list[Wanted] = [("park_alike", _alike(one, lane)) for one, lane in verdict.masses]
         if verdict.starts:
             places = _places(one for one, _ in verdict.starts)
             wanted.append(("start_picked", {**places, "worker": self._worker, "now_us": str(self.now_us)}))
@@ -185,16 +185,17 @@ class PostgresGround:
             wanted.append(("park_picked", {**_places(one for one, _ in parks), **_moves(parks)}))
         wanted += _turnstiles(verdict)
         wanted += [("pass_on", {"name": name, "count": count}) for name, count in verdict.passed_on.items()]
-        self._session.run_last(self._statements(*wanted))
+        found = self._session.run_last(self._statements(*wanted))
         judged = {turnstile_name(passage) for passage in (*verdict.opens, *verdict.emptied)}
         self.freed = [name for name in self.freed if name not in judged]
         self.claimed += [_claimed(one, self.now_us, one.job_id in verdict.probes) for one, _ in verdict.starts]
+        return sum(count for ((count,),) in found[: len(verdict.masses)])
 
 
 def _applicant(row: Any) -> Applicant:
-    job_id, _, task, lane, _, _, _, run_us, _, _, _, _, _, _, queue, collection, labels, flow, _ = row
+    job_id, _, task, lane, priority, _, _, run_us, _, _, _, _, _, _, queue, collection, labels, flow, _ = row
     about = (collection, codec.decode_labels(labels), codec.decode_flow(flow))
-    return Applicant(JobId(job_id), lane, run_us, task, queue, *about, row)
+    return Applicant(JobId(job_id), lane, priority, run_us, task, queue, *about, row)
 
 
 def _claimed(one: Applicant, now_us: int, is_probe: bool) -> Claimed:
@@ -222,6 +223,24 @@ def _moves(moved: Sequence[tuple[Applicant, str]]) -> dict[str, str]:
         "alone": array([row[10] for row in rows]),
         "keyed": array([row[12] for row in rows]),
         "expires_us": array([row[13] for row in rows]),
+    }
+
+
+def _alike(one: Applicant, lane: str) -> dict[str, Any]:
+    """A job with the lane that it goes to, as park_alike takes them."""
+    row = one.row
+    return {
+        "place": one.lane,
+        "priority": one.priority,
+        "run_us": one.run_at_us,
+        "job_id": one.job_id,
+        "task": one.task,
+        "queue": row[14],
+        "collection": row[15],
+        "labels": row[16],
+        "flow": row[17],
+        "lane": lane,
+        "most": MASS,
     }
 
 

@@ -284,7 +284,8 @@ class SqliteStore(SqliteSchedules, SqliteFlow):
                 moves.drop(transaction, job_id)
             return played
 
-        played = guarded.play_rounds(play, Asked(queues, limit, reach or Reach(limit)))
+        asked = Asked(queues, limit, reach or Reach(limit))
+        played = guarded.play_rounds(play, asked, self._clock.monotonic)
         return Claims(ground.claimed, None, played.again_s)
 
     def exchange(

@@ -229,6 +229,38 @@ FROM   unnest(%(ids)s::text::uuid[], %(attempts)s::text::integer[], %(lanes)s::t
        AS p (job_id, attempt, lane, priority, task, run_at_us, failures, crashes, alone, keyed, expires_us)
 WHERE  (SELECT count(*) FROM gone) >= 0
 
+-- :park_alike
+-- Of the due jobs that stand behind one in its lane, those that are like it go where it goes. So many are looked at; what
+-- another claim has locked stays.
+WITH behind AS MATERIALIZED (
+    SELECT q.ctid AS place, q.job_id, q.task FROM tickwork.queue q
+    WHERE  q.queue = %(place)s AND q.priority = %(priority)s::smallint
+    AND    (q.run_at, q.job_id) > ('epoch'::timestamptz + %(run_us)s::bigint * interval '1 microsecond', %(job_id)s::uuid)
+    AND    q.run_at <= coalesce(%(now)s::timestamptz, clock_timestamp())
+    ORDER  BY q.run_at, q.job_id LIMIT %(most)s::bigint
+),
+alike AS MATERIALIZED (
+    SELECT q.* FROM behind b
+    CROSS  JOIN LATERAL (
+        SELECT FROM tickwork.jobs j
+        WHERE  j.id = b.job_id AND j.queue = %(queue)s AND j.collection IS NOT DISTINCT FROM %(collection)s
+        AND    j.labels = %(labels)s AND j.flow IS NOT DISTINCT FROM %(flow)s OFFSET 0
+    ) j
+    CROSS  JOIN LATERAL (
+        SELECT q.ctid AS place, q.* FROM tickwork.queue q WHERE q.ctid = b.place AND q.job_id = b.job_id
+        AND    (q.expires_at IS NULL OR q.expires_at > coalesce(%(now)s::timestamptz, clock_timestamp()))
+        FOR UPDATE SKIP LOCKED
+    ) q
+    WHERE  b.task = %(task)s
+),
+gone AS (DELETE FROM tickwork.queue q WHERE q.ctid = ANY (ARRAY(SELECT a.place FROM alike a)) RETURNING 1),
+moved AS (
+    INSERT INTO tickwork.queue (job_id, queue, priority, run_at, task, attempt, failures, crashes, alone, keyed, expires_at)
+    SELECT a.job_id, %(lane)s, a.priority, a.run_at, a.task, a.attempt, a.failures, a.crashes, a.alone, a.keyed, a.expires_at
+    FROM   alike a WHERE (SELECT count(*) FROM gone) >= 0 RETURNING 1
+)
+SELECT count(*) FROM moved
+
 -- :take_holds
 INSERT INTO tickwork.holds (turnstile, job_id, attempt, weight)
 SELECT h.* FROM unnest(%(names)s::text[], %(ids)s::uuid[], %(attempts)s::integer[], %(weights)s::integer[])
