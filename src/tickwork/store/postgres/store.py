@@ -14,6 +14,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from random import Random
 from typing import Any, TypeVar
 
@@ -54,9 +55,9 @@ from tickwork.store.base import (
     Waiter,
     Worker,
 )
-from tickwork.store.codec import duration_us, from_us, to_us
+from tickwork.store.codec import duration_us, from_us
 from tickwork.store.flow import Reach
-from tickwork.store.guarded import NOTHING_MORE, TurnKeeper
+from tickwork.store.guarded import TurnKeeper
 from tickwork.store.migrate import Migration
 from tickwork.store.postgres import documents
 from tickwork.store.postgres.adapters import Rows, drive, inside, run_inside, run_inside_async
@@ -152,13 +153,11 @@ class PostgresStore(PostgresSchedules, PostgresFlow):
             threading.Event().wait(self._random.random() * _NAP_S * tries)
 
     def _once(self, connection: Connection, work: Callable[[Session], T], again: bool, *, single: bool) -> T:
-        session = Session(connection, self._sql, self._now(), again)
-        if single:
-            return work(session)
+        begin = BEGIN_WITH_LIMITS if self.server.pooled else BEGIN
+        session = Session(connection, self._sql, self._now(), again, () if single else begin)
         try:
-            connection.execute(BEGIN_WITH_LIMITS if self.server.pooled else BEGIN)
             result = work(session)
-            connection.execute("COMMIT")
+            session.commit()
         except BaseException:
             _roll_back(connection)
             raise
@@ -407,6 +406,8 @@ class PostgresStore(PostgresSchedules, PostgresFlow):
         reach: Reach | None,
     ) -> Exchange:
         queues = list(dict.fromkeys(queues))
+        if worker in self._turns and self._turns[worker].is_guarded:
+            return self._exchange_in_rounds(worker, endings, logs, tasks, Asked(queues, limit, reach or Reach(limit)))
         ageing = self._ageing.setdefault(worker, Ageing())
         aged = ageing.turn(self._monotonic())
         done: set[JobId] = set()
@@ -453,22 +454,35 @@ class PostgresStore(PostgresSchedules, PostgresFlow):
     def _claim_in_rounds(self, worker: WorkerId, tasks: Sequence[str], asked: Asked, before: Claims) -> Claims:
         """Claim what has to be guarded, besides what was claimed."""
         try:
-            jobs, played = self._claim_guarded(worker, tasks, asked)
+            claim = self._claim_guarded(worker, tasks, asked)
         except LeaseLost:  # between the two; what was claimed before is told, and the next claim will say so
             return before
-        again_s = None if played == NOTHING_MORE else played.again_s(to_us(self.now()))
-        return Claims([*before.jobs, *jobs], None, _sooner(before.again_s, again_s))
+        return Claims([*before.jobs, *claim.claimed], None, _sooner(before.again_s, claim.played.again_s))
+
+    def _exchange_in_rounds(
+        self, worker: WorkerId, endings: Sequence[Finish], logs: Sequence[NewLog], tasks: Sequence[str], asked: Asked
+    ) -> Exchange:
+        """As exchange, where the last claim had to be guarded: what has ended is stored with the first round."""
+        self._turns[worker].is_guarded = False  # should this fail, endings do not wait for what made it fail
+        try:
+            claim = self._claim_guarded(worker, tasks, asked, partial(self._steps.finishing, endings, logs))
+        except LeaseLost:
+            return Exchange(self.finish_attempts(endings, logs), None)
+        self._call_for(endings)
+        done = {JobId(job_id) for job_id, _ in claim.finished if job_id is not None}
+        return Exchange(done, Claims(claim.claimed, None, claim.played.again_s))
 
     def _finished(self, endings: Sequence[Finish], rows: Rows) -> tuple[set[JobId], bool]:
-        """Whose attempts were closed, and whether that opened a turnstile for others.
-
-        Workers are woken when something can be claimed now that could not before.
-        """
+        """Whose attempts were closed, and whether that opened a turnstile for others."""
         freed = [turnstile for job_id, turnstile in rows if job_id is None]
         opened = bool(freed) and self._open_freed(freed)
+        self._call_for(endings)
+        return {JobId(job_id) for job_id, _ in rows if job_id is not None}, opened
+
+    def _call_for(self, endings: Sequence[Finish]) -> None:
+        """Wake workers where endings put jobs back into the queue."""
         if any(finish.transition.job is JobState.QUEUED for finish in endings):
             self._notifier.call()
-        return {JobId(job_id) for job_id, _ in rows if job_id is not None}, opened
 
     def _monotonic(self) -> float:
         return (self._clock or self._host_clock).monotonic()

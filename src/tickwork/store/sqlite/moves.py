@@ -215,12 +215,12 @@ def has_lease(transaction: Transaction, worker: WorkerId) -> bool:
 
 def running_row(row: Any, lane: str, worker: WorkerId, now: int) -> tuple[Any, ...]:
     """A picked job as it runs; `lane` is where it goes should it be queued again."""
-    job_id, attempt, task, _, priority, _, _, run_at, failures, crashes, alone, _, _, _, keyed, expires_at, *_ = row
+    job_id, attempt, task, _, priority, _, _, run_at, failures, crashes, alone, _, keyed, expires_at, *_ = row
     return (job_id, attempt, worker, lane, priority, task, run_at, now, failures, crashes, alone, keyed, expires_at)
 
 
 def claimed_row(row: Any, queue: str, now: int, flow: Flow | None = None, is_probe: bool = False) -> Claimed:
-    job_id, attempt, task, _, priority, args, policy, run_at, failures, crashes, alone, tick, run, inputs, *_ = row
+    job_id, attempt, task, _, priority, args, policy, run_at, failures, crashes, alone, tick, *_, run, inputs = row
     what = (job_id, attempt, task, queue, priority, args.encode(), codec.decode_policy(policy))
     return Claimed(*what, run_at, now, failures, crashes, alone == 1, tick, flow, is_probe, run, inputs)
 

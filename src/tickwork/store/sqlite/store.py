@@ -313,8 +313,9 @@ class SqliteStore(SqliteSchedules, SqliteFlow, SqliteDags):
             advance(transaction, self._graphs, played.dropped)
             return played
 
-        played = guarded.play_rounds(play, Asked(queues, limit, reach or Reach(limit)))
-        return Claims(ground.claimed, None, played.again_s(transaction.now))
+        asked = Asked(queues, limit, reach or Reach(limit))
+        played = guarded.play_rounds(play, asked, self._clock.monotonic)
+        return Claims(ground.claimed, None, played.again_s)
 
     def exchange(
         self,
