@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
 from random import Random
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 from msgspec import Raw
@@ -29,6 +29,7 @@ from tickwork.store.base import Finish
 from tickwork.store.codec import duration_us
 
 _INSTANCE = re.compile(r"\[(\d+)\]$")
+_GRAPHS_KEPT, _RUNS_KEPT = 64, 10_000
 _TOLD = 3  # failed steps that the error of a run names
 
 
@@ -361,20 +362,32 @@ def is_run(one: Claimed) -> bool:
 
 
 class Graphs:
-    """The graphs that a store has read, by dag and version; they never change."""
+    """The graphs that a store has read, by dag and version, and which of them runs have; neither ever changes."""
 
-    def __init__(self, most: int = 64) -> None:
+    def __init__(self) -> None:
         self._known: dict[tuple[str, int], Graph] = {}
-        self._most = most
+        self._of_runs: dict[str, tuple[str, int]] = {}
 
     def get(self, dag: str, version: int) -> Graph | None:
         return self._known.get((dag, version))
 
+    def of_run(self, run: str) -> Graph | None:
+        place = self._of_runs.get(run)
+        return None if place is None else self._known.get(place)
+
     def put(self, dag: str, version: int, text: str) -> Graph:
-        while len(self._known) >= self._most:
-            self._known.pop(next(iter(self._known)))
+        _make_room(self._known, _GRAPHS_KEPT)
         graph = self._known[dag, version] = decode_graph(text)
         return graph
+
+    def note(self, run: str, dag: str, version: int) -> None:
+        _make_room(self._of_runs, _RUNS_KEPT)
+        self._of_runs[run] = (dag, version)
+
+
+def _make_room(known: dict[Any, Any], most: int) -> None:
+    while len(known) >= most:
+        known.pop(next(iter(known)))
 
 
 # -- approvals

@@ -233,7 +233,7 @@ class PostgresStore(PostgresSchedules, PostgresFlow):
         if places:
             locks = [one.job_id if one.is_run else str(one.run) for one in places]
             inside = {one.job_id for one in places}
-            moved = self._move_runs(lambda ground: (ground.lock(locks), ground.cancel(inside))[1])
+            moved = self._move_runs(lambda ground: ground.cancel(inside, locks))
             done = {job_id for job_id, what in moved.items() if what == "done"}
             wanted = [job_id for job_id in wanted if job_id not in inside]
         for _ in range(CANCEL_PASSES):
@@ -509,28 +509,18 @@ class PostgresStore(PostgresSchedules, PostgresFlow):
     def finish_attempts(self, endings: Sequence[Finish], logs: Sequence[NewLog] = (), tx: Any = None) -> set[JobId]:
         if tx is not None:
             with inside(tx) as run_all:
-                rows = self._finish_steps(PostgresRuns(run_all, self._sql, self._graphs, self._now()), endings, logs)
+                ground = PostgresRuns(run_all, self._sql, self._graphs, self._now())
+                rows = ground.close("finish_attempts", endings, logs)
+                ground.finish(run_all)
             return {JobId(job_id) for job_id, _ in rows if job_id is not None}
         if any(one.run for one in endings):
-            rows = self._move_runs(lambda ground: self._finish_steps(ground, endings, logs))
+            rows = self._move_runs(lambda ground: ground.close("finish_attempts", endings, logs))
             return self._finished(endings, rows)[0]
         finish = self._steps.finish
         rows = self._perform(
             lambda session: drive(finish(endings, logs, session.now), session.run_sql), single=not logs
         )
         return self._finished(endings, rows)[0]
-
-    def _finish_steps(
-        self, ground: PostgresRuns, endings: Sequence[Finish], logs: Sequence[NewLog], verb: str = "finish_attempts"
-    ) -> Rows:
-        """Close attempts of which some are of steps, and move their runs on; what the statement gave back."""
-        ground.lock(str(one.run) for one in endings if one.run is not None)
-        if logs:
-            ground.together(("append_logs", {"logs": documents.new_logs(logs)}))
-        (rows,) = ground.together((verb, documents.endings(endings)))
-        closed = {job_id for job_id, _ in rows}
-        ground.advance([one.job_id for one in endings if one.run is not None and one.job_id in closed])
-        return rows
 
     def open_attempts(self, worker: WorkerId) -> list[OpenAttempt]:
         rows = self._perform(lambda session: session.run("open_attempts", worker=worker))
@@ -567,8 +557,7 @@ class PostgresStore(PostgresSchedules, PostgresFlow):
     def reclaim_attempts(self, endings: Sequence[Finish]) -> set[JobId]:
         values = documents.endings(endings)
         if any(one.run for one in endings):
-            reclaim = "reclaim_attempts"
-            rows = self._move_runs(lambda ground: self._finish_steps(ground, endings, (), reclaim), self._reserved)
+            rows = self._move_runs(lambda ground: ground.close("reclaim_attempts", endings), self._reserved)
         else:
             rows = self._perform(lambda session: session.run("reclaim_attempts", **values), pool=self._reserved)
         self._notifier.call()

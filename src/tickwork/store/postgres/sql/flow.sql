@@ -145,7 +145,7 @@ picked AS MATERIALIZED (
 )
 SELECT p.job_id::text, p.attempt, p.task, p.lane, p.priority, j.args, j.policy, (extract(epoch FROM p.run_at) * 1000000)::bigint,
        p.failures, p.crashes, p.alone, j.tick, p.keyed, (extract(epoch FROM p.expires_at) * 1000000)::bigint, j.queue,
-       j.collection, j.labels, j.flow, j.task, j.run::text, j.inputs, p.place::text
+       j.collection, j.labels, j.flow, j.task, j.run::text, j.step, j.inputs, p.place::text
 FROM   picked p CROSS JOIN LATERAL (SELECT * FROM tickwork.jobs j WHERE j.id = p.job_id OFFSET 0) j
 ORDER  BY p.rank, p.run_at, p.job_id
 

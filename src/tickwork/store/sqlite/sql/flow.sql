@@ -40,7 +40,7 @@ LIMIT  1
 
 -- :pick_place
 SELECT q.job_id, q.attempt + 1, q.task, q.queue, q.priority, j.args, j.policy, q.run_at, q.failures, q.crashes, q.alone, j.tick,
-       q.keyed, q.expires_at, j.queue, j.collection, j.labels, j.flow, j.task, j.run, j.inputs
+       q.keyed, q.expires_at, j.queue, j.collection, j.labels, j.flow, j.task, j.run, j.step, j.inputs
 FROM   tickwork_queue q CROSS JOIN tickwork_jobs j ON j.id = q.job_id
 WHERE  q.queue = :lane AND q.priority = :priority AND q.run_at <= :now
 AND    q.task IN (SELECT value FROM json_each(:tasks)) AND (q.expires_at IS NULL OR q.expires_at > :now)
