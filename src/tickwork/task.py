@@ -75,7 +75,9 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
         `produce`, as in `tell.options(run_if="any_failed")("it failed")`.
         """
         step, rest = split_step(options)
-        return self._with(self.defaults.updated(rest), self.step.updated(step))
+        return self._with(
+            self.defaults.updated(rest) if rest else self.defaults, self.step.updated(step) if step else self.step
+        )
 
     def until(self, *, every: str | timedelta, timeout: str | timedelta | None = None) -> Enqueues[Arguments, Result]:
         """Inside of a dag: the same task as a sensor, which runs again after `every` while its result is false.
