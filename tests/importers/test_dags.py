@@ -219,6 +219,15 @@ def test_approvals() -> None:
     assert step_of("s: {approve: Sure?}").approval == Approval("Sure?")
 
 
+def test_an_approval_asks_with_values_of_the_run() -> None:
+    for said in ('"Delete ${a.result}, $${x}?"', '{text: "Delete ${a.result}, $${x}?"}'):
+        step = step_of(f"a: {{task: t}}\ns: {{approve: {said}}}")
+        assert step.approval == Approval("Delete ${a.result}, $${x}?")
+        assert json.loads(bytes(step.args.json)) == {"text": None}
+        assert step.args.holes == (Hole(("text",), Text(("Delete ", Result("a"), ", ${x}?"))),)
+        assert step.parents == ("a",)
+
+
 def test_a_schedule_of_the_dag_has_its_name_and_is_for_it() -> None:
     spec = read(EXAMPLE).dags["nightly"].schedule
     assert spec is not None
@@ -284,7 +293,7 @@ dags:
       c3: {task: a, args: {x: "${c2.result}"}}
       self: {task: a, needs: [self]}
       ask: {approve: {who: [ada]}, retries: 3}
-      ask2: {approve: "sure about ${fetch.result}?", env: {A: b}}
+      ask2: {approve: "sure about ${fetc.result}?", env: {A: b}}
       web: {http: {methd: POST, url: "ftp://x", auth: {basic: "${secret.A} ${fetch.result}"}, json: 1, body: x}}
       lone: {task: a, run_if: any_failed}
       values: {task: a, args: {x: "${secret.A}", z: [1, "${item}"], y: "${params}", w: "${fetch.result.a b}"}}
@@ -341,7 +350,7 @@ def test_all_problems_of_a_file_are_told_with_line_and_field() -> None:
         "f.yaml:35: dags.bad.steps.ask.approve.text: it is missing.",
         "f.yaml:35: dags.bad.steps.ask.retries: it is for jobs, and an approval is none.",
         "f.yaml:36: dags.bad.steps.ask2.env: it goes with shell, and this step has approve.",
-        "f.yaml:36: dags.bad.steps.ask2.approve: it is asked as it stands, without expressions.",
+        "f.yaml:36: dags.bad.steps.ask2.approve: there is no step 'fetc' (did you mean 'fetch'?).",
         "f.yaml:37: dags.bad.steps.web.http.methd: there is no such field here (did you mean 'method'?).",
         "f.yaml:37: dags.bad.steps.web.http.body: json is the body already: say one of them.",
         "f.yaml:37: dags.bad.steps.web.http.url: it must begin with http:// or https://, not 'ftp://x'.",
@@ -386,6 +395,15 @@ def test_all_problems_of_a_file_are_told_with_line_and_field() -> None:
             "the parameter 'day' has no default, and args does not say what it is.",
         ),
         ("dags: {d: {steps: {s: {task: t, map: [1, '${params.x}']}}}}", "a list that is written out holds values"),
+        (
+            "dags: {d: {steps: {m: {task: t, map: [1]}, s: {task: t, args: {x: '${m.result.lines}'}}}}}",
+            "dags.d.steps.s.args.x: ${m.result.lines}: m is mapped, so its result is a list, which has no 'lines'.",
+        ),
+        (
+            "dags: {d: {result: '${m.result.lines}', steps: {m: {task: t, map: [1]}}}}",
+            "dags.d.result: ${m.result.lines}: m is mapped",
+        ),
+        ("dags: {d: {steps: {s: {task: t, map: {x: [1], y: [1, 2]}}}}}", "steps.s.map: lists that are mapped side by"),
         ("dags: {d: {steps: {s: {task: t, map: {}}}}}", "dags.d.steps.s.map: it names nothing to map over."),
         ("dags: {d: {steps: {s: {shell: [echo, '${x}']}}}}", "dags.d.steps.s.shell[1]: ${...} is not filled in here"),
         (

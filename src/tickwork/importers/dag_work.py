@@ -130,18 +130,16 @@ def _option(place: Field, name: str) -> Any:
     return made(place, lambda: read_option("needs" if name == "resources" else name, place.value))
 
 
-def read_approval(place: Field, said: str | ApproveFields) -> Approval:
-    """A step that a person ends. Raises Misfit."""
+def read_approval(place: Field, said: str | ApproveFields, scope: Scope, reading: Reading) -> tuple[Approval, Filled]:
+    """A step that a person ends, and the text that is asked where it has expressions. Raises Misfit."""
+    asked = place if isinstance(said, str) else place["text"]
+    text = asked.value if isinstance(asked.value, str) else ""
+    filler = Filler(scope, reading)
+    filled = filler.fill(asked, "text", as_text=True) if text else None
+    args = Filled(msgspec.Raw(b'{"text":null}'), tuple(filler.holes)) if filler.holes else Filled(msgspec.Raw(b"{}"))
     if isinstance(said, str):
-        return Approval(_asked(place))
-    text = _asked(place["text"]) if place.has("text") else ""
+        return Approval(filled or text), args
     timeout = None
-    if place.has("timeout"):
+    if said.timeout is not UNSET:
         timeout = made(place["timeout"], lambda: parse_duration(place["timeout"].value, what="timeout"))
-    return Approval(text, tuple(said.who or ()), timeout, said.default)
-
-
-def _asked(place: Field) -> str:
-    if has_expression(place.text()):
-        raise Misfit(place, "it is asked as it stands, without expressions.")
-    return plain(place.text())
+    return Approval(filled or text, tuple(said.who or ()), timeout, said.default), args

@@ -68,7 +68,9 @@ def read_dag(place: Field, reading: Reading) -> DeclaredDag | None:
 
 
 def _result(place: Field, reading: Reading) -> Filled:
-    filler = Filler(Scope(place["params"].names(), set(place["steps"].names())), reading)
+    steps = place["steps"]
+    mapped = {name for name in steps.names() if steps[name].has("map")}
+    filler = Filler(Scope(place["params"].names(), set(steps.names()), mapped), reading)
     value = filler.fill(place["result"]) if place.has("result") else None
     return Filled(msgspec.Raw(msgspec.json.encode(value)), tuple(filler.holes))
 
