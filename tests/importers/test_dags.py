@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tickwork.core.dag.graph import Approval, Condition, Graph, Hole, Item, Map, Param, Result, Step, Text
+from tickwork.core.flow.debounce import debounce
 from tickwork.core.flow.stamp import TaskFlow, encode_task_flow
 from tickwork.core.job import Policy, TaskDefinition
 from tickwork.core.retry import RetryPolicy
@@ -162,6 +163,13 @@ def test_what_a_step_does_not_say_it_has_from_its_task() -> None:
     assert (first.queue, first.policy, first.tenant, first.needs, first.flow) == ("mail", policy, "acme", "gpu", flow)
     assert first.priority is None  # that of the run
     assert (second.queue, second.policy.retry.retries, second.policy.timeout) == ("other", 0, timedelta(minutes=1))
+
+
+def test_a_task_of_which_several_calls_are_one_job_is_no_step() -> None:
+    flow = encode_task_flow(TaskFlow(habit=debounce("5s")))
+    definition = TaskDefinition("t", "mail", 2, Policy(), b'{"properties":{}}', flow)
+    with pytest.raises(BadFile, match="dags.d.steps.a.task: 't' is debounced or throttled"):
+        read_declared("dags: {d: {steps: {a: {task: t}}}}", {"t": definition}.get, file="f")
 
 
 def test_a_step_waits_for_those_it_names_and_for_those_whose_results_it_wants() -> None:
