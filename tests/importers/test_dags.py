@@ -168,7 +168,7 @@ def test_what_a_step_does_not_say_it_has_from_its_task() -> None:
 def test_a_task_of_which_several_calls_are_one_job_is_no_step() -> None:
     flow = encode_task_flow(TaskFlow(habit=debounce("5s")))
     definition = TaskDefinition("t", "mail", 2, Policy(), b'{"properties":{}}', flow)
-    with pytest.raises(BadFile, match="dags.d.steps.a.task: 't' is debounced or throttled"):
+    with pytest.raises(BadFile, match="'t' is debounced or throttled"):
         read_declared("dags: {d: {steps: {a: {task: t}}}}", {"t": definition}.get, file="f")
 
 
