@@ -94,7 +94,7 @@ _AMONG = "j.id = ANY (ARRAY(SELECT value::uuid FROM json_array_elements_text({id
 _LABELLED = "EXISTS (SELECT FROM json_array_elements_text(j.labels::json) AS l (name) WHERE l.name = {label})"
 
 
-class PostgresStore(PostgresSchedules, PostgresFlow):
+class PostgresStore(PostgresFlow, PostgresSchedules):
     """A store in a PostgreSQL database. Safe to use from many threads, processes and machines.
 
     Nothing is opened before it is needed. Tables of another version are refused, unless `upgrade` brings them up to
