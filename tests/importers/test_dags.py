@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tickwork.core.dag.graph import Approval, Condition, Graph, Hole, Item, Map, Param, Result, Step, Text
+from tickwork.core.flow.debounce import debounce
 from tickwork.core.flow.stamp import TaskFlow, encode_task_flow
 from tickwork.core.job import Policy, TaskDefinition
 from tickwork.core.retry import RetryPolicy
@@ -25,6 +26,7 @@ dags:
       parts: {type: integer, default: 3, description: How many}
     schedule: {cron: "0 2 * * *", tz: Europe/Berlin, overlap: skip, args: {day: today}, calendars: [holidays]}
     on: [orders, prices]
+    produce: report
     result: {total: "${report.result.stdout}", day: "${params.day}"}
     steps:
       fetch:
@@ -88,6 +90,8 @@ def test_a_file_becomes_a_graph() -> None:
     graph = found.dags["nightly"].graph
     assert [step.name for step in graph.steps] == ["fetch", "count", "report", "sure", "alarm"]
     assert graph.on == (("orders",), ("prices",))
+    assert graph.produce == ("report",)
+    assert graph.run.policy.retry.retries == 0
     assert graph.params == {
         "type": "object",
         "properties": {
@@ -137,8 +141,8 @@ def test_secrets_stand_apart_as_they_are_written_and_are_told_with_their_place()
     }
     assert json.loads(bytes(steps["alarm"].args.json))["secrets"] == {"auth.basic": "${secret.ALARM}"}
     assert found.secrets == {
-        "TOKEN": "f.yaml:24: dags.nightly.steps.report.env.TOKEN",
-        "ALARM": "f.yaml:40: dags.nightly.steps.alarm.http.auth.basic",
+        "TOKEN": "f.yaml:25: dags.nightly.steps.report.env.TOKEN",
+        "ALARM": "f.yaml:41: dags.nightly.steps.alarm.http.auth.basic",
     }
 
 
@@ -162,6 +166,13 @@ def test_what_a_step_does_not_say_it_has_from_its_task() -> None:
     assert (first.queue, first.policy, first.tenant, first.needs, first.flow) == ("mail", policy, "acme", "gpu", flow)
     assert first.priority is None  # that of the run
     assert (second.queue, second.policy.retry.retries, second.policy.timeout) == ("other", 0, timedelta(minutes=1))
+
+
+def test_a_task_of_which_several_calls_are_one_job_is_no_step() -> None:
+    flow = encode_task_flow(TaskFlow(habit=debounce("5s")))
+    definition = TaskDefinition("t", "mail", 2, Policy(), b'{"properties":{}}', flow)
+    with pytest.raises(BadFile, match="'t' is debounced or throttled"):
+        read_declared("dags: {d: {steps: {a: {task: t}}}}", {"t": definition}.get, file="f")
 
 
 def test_a_step_waits_for_those_it_names_and_for_those_whose_results_it_wants() -> None:
@@ -219,6 +230,15 @@ def test_approvals() -> None:
     assert step_of("s: {approve: Sure?}").approval == Approval("Sure?")
 
 
+def test_an_approval_asks_with_values_of_the_run() -> None:
+    for said in ('"Delete ${a.result}, $${x}?"', '{text: "Delete ${a.result}, $${x}?"}'):
+        step = step_of(f"a: {{task: t}}\ns: {{approve: {said}}}")
+        assert step.approval == Approval("Delete ${a.result}, $${x}?")
+        assert json.loads(bytes(step.args.json)) == {"text": None}
+        assert step.args.holes == (Hole(("text",), Text(("Delete ", Result("a"), ", ${x}?"))),)
+        assert step.parents == ("a",)
+
+
 def test_a_schedule_of_the_dag_has_its_name_and_is_for_it() -> None:
     spec = read(EXAMPLE).dags["nightly"].schedule
     assert spec is not None
@@ -237,7 +257,7 @@ def test_assets_that_start_it(text: str, on: tuple[Any, ...]) -> None:
 
 def test_http_steps_are_checked_and_it_is_told_that_none_runs_them_yet() -> None:
     (remark,) = read(EXAMPLE).remarks
-    assert str(remark).startswith("f.yaml:40: dags.nightly.steps.alarm.http: no worker of this version runs http steps")
+    assert str(remark).startswith("f.yaml:41: dags.nightly.steps.alarm.http: no worker of this version runs http steps")
 
 
 def test_json_is_read_as_well_with_tabs_and_characters_in_two_halves() -> None:
@@ -284,7 +304,7 @@ dags:
       c3: {task: a, args: {x: "${c2.result}"}}
       self: {task: a, needs: [self]}
       ask: {approve: {who: [ada]}, retries: 3}
-      ask2: {approve: "sure about ${fetch.result}?", env: {A: b}}
+      ask2: {approve: "sure about ${fetc.result}?", env: {A: b}}
       web: {http: {methd: POST, url: "ftp://x", auth: {basic: "${secret.A} ${fetch.result}"}, json: 1, body: x}}
       lone: {task: a, run_if: any_failed}
       values: {task: a, args: {x: "${secret.A}", z: [1, "${item}"], y: "${params}", w: "${fetch.result.a b}"}}
@@ -341,7 +361,7 @@ def test_all_problems_of_a_file_are_told_with_line_and_field() -> None:
         "f.yaml:35: dags.bad.steps.ask.approve.text: it is missing.",
         "f.yaml:35: dags.bad.steps.ask.retries: it is for jobs, and an approval is none.",
         "f.yaml:36: dags.bad.steps.ask2.env: it goes with shell, and this step has approve.",
-        "f.yaml:36: dags.bad.steps.ask2.approve: it is asked as it stands, without expressions.",
+        "f.yaml:36: dags.bad.steps.ask2.approve: there is no step 'fetc' (did you mean 'fetch'?).",
         "f.yaml:37: dags.bad.steps.web.http.methd: there is no such field here (did you mean 'method'?).",
         "f.yaml:37: dags.bad.steps.web.http.body: json is the body already: say one of them.",
         "f.yaml:37: dags.bad.steps.web.http.url: it must begin with http:// or https://, not 'ftp://x'.",
@@ -386,6 +406,15 @@ def test_all_problems_of_a_file_are_told_with_line_and_field() -> None:
             "the parameter 'day' has no default, and args does not say what it is.",
         ),
         ("dags: {d: {steps: {s: {task: t, map: [1, '${params.x}']}}}}", "a list that is written out holds values"),
+        (
+            "dags: {d: {steps: {m: {task: t, map: [1]}, s: {task: t, args: {x: '${m.result.lines}'}}}}}",
+            "dags.d.steps.s.args.x: ${m.result.lines}: m is mapped, so its result is a list, which has no 'lines'.",
+        ),
+        (
+            "dags: {d: {result: '${m.result.lines}', steps: {m: {task: t, map: [1]}}}}",
+            "dags.d.result: ${m.result.lines}: m is mapped",
+        ),
+        ("dags: {d: {steps: {s: {task: t, map: {x: [1], y: [1, 2]}}}}}", "steps.s.map: lists that are mapped side by"),
         ("dags: {d: {steps: {s: {task: t, map: {}}}}}", "dags.d.steps.s.map: it names nothing to map over."),
         ("dags: {d: {steps: {s: {shell: [echo, '${x}']}}}}", "dags.d.steps.s.shell[1]: ${...} is not filled in here"),
         (

@@ -1,5 +1,7 @@
 """Expressions: what is written for a value is read as that value, and nothing else is read as one."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +11,7 @@ from tickwork.core.dag.graph import Expression, Item, Param, Result, Text
 from tickwork.importers.expressions import Inexpressible, Scope, has_expression, secrets_in, value_of
 
 SCOPE = Scope(params=("day", "n"), steps=("a", "a.b", "a-1", "a.b.c", "häuser"), items=("x", "y"))
-ONE = Scope(SCOPE.params, SCOPE.steps, ("item",))
+ONE = replace(SCOPE, items=("item",))
 TEXTS = st.text(alphabet="ab$ {}.'\"\\\n", max_size=8)
 KEYS = st.text(alphabet="ab .[0", max_size=4) | st.text(alphabet="""a"b""", max_size=3)
 PATHS = st.lists(KEYS | st.integers(-99, 99), max_size=3).map(tuple)

@@ -43,6 +43,10 @@ class SteppedStore(PostgresStore):
                 pause(pid)
                 return super().run_together(statements)
 
+            def run_last(self, statements: Any) -> Any:
+                pause(pid)
+                return super().run_last(statements)
+
         session = Stepped(connection, self._sql, self._now(), again)
         if single:
             return work(session)

@@ -113,7 +113,7 @@ class Claimed(msgspec.Struct, frozen=True, gc=False):
     """A job that this worker now holds, with the number of the attempt that it may make.
 
     There are many of these, so their instants are the store's microseconds since the epoch. `is_probe`: a breaker wants
-    to know how it ends. `run` is the run that it is a step of. `flaw`: why it cannot be called with its arguments.
+    to know how it ends. `run` and `step`: it is a step of that run. `flaw`: why it cannot be called with its arguments.
     """
 
     job_id: JobId
@@ -132,6 +132,7 @@ class Claimed(msgspec.Struct, frozen=True, gc=False):
     flow: Flow | None = None
     is_probe: bool = False
     run: str | None = None
+    step: str | None = None
     inputs: str | None = None
     flaw: str | None = None
 

@@ -6,14 +6,14 @@ On the right stands a value, written as in YAML: 10, done, "10", [eu, us], null.
 from __future__ import annotations
 
 import re
-from typing import Any, get_args
+from typing import Any
 
 from tickwork.core.dag.graph import Comparison, Condition
 from tickwork.core.yaml_text import read_yaml
 from tickwork.errors import InvalidInput
 from tickwork.importers.expressions import Inexpressible, Scope, expression, has_expression
 
-_SIGNS = [one for one in get_args(Comparison) if one not in ("true", "false")]
+_SIGNS: tuple[Comparison, ...] = ("==", "!=", "<", "<=", ">", ">=", "in", "not in")
 _CONDITION = re.compile(r"\s*(not\s)?\s*\$\{([^}]*)\}\s*(?:(==|!=|<=|>=|<|>|in\b|not\s+in\b)(.*))?", re.DOTALL)
 
 
@@ -28,8 +28,8 @@ def read_condition(text: str, scope: Scope) -> Condition:
     value = expression(found[2].strip(), scope)
     if found[3] is None:
         return Condition(value, "false" if found[1] else "true")
-    sign = " ".join(found[3].split())
-    return Condition(value, sign, _other(text, sign, found[4]))  # type: ignore[arg-type]
+    sign = next(one for one in _SIGNS if one == " ".join(found[3].split()))
+    return Condition(value, sign, _other(text, sign, found[4]))
 
 
 def _other(text: str, sign: str, right: str) -> Any:

@@ -196,6 +196,9 @@ class DagFields(_Fields):
         Annotated[str | list[str] | AllOf, Meta(description="A run starts when one of these assets is new, or all.")]
         | UnsetType
     ) = UNSET
+    produce: Annotated[str | list[str], Meta(description="Assets that are new when a run succeeds.")] | UnsetType = (
+        UNSET
+    )
 
 
 class FileFields(_Fields):

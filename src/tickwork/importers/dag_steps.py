@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from msgspec import UNSET, Raw, UnsetType
@@ -34,7 +35,8 @@ def read_steps(
     for name in place.names():
         if not is_step_name(name):
             reading.problems.add(place[name], _misnamed(name))
-    scope = Scope(params=set(params), steps=set(place.names()))
+    mapped = {name for name in place.names() if place[name].has("map")}
+    scope = Scope(set(params), set(place.names()), mapped)
     return {name: _StepReader(place[name], fields, scope, reading).read() for name, fields in said.items()}
 
 
@@ -70,7 +72,7 @@ class _StepReader:
             if kind != "approve":
                 template, args = self._job(kind)
             elif said.approve is not UNSET:
-                approval = read_approval(place["approve"], said.approve)
+                approval, args = read_approval(place["approve"], said.approve, self._scope, self._reading)
         wanted = [hole.value for hole in args.holes] + [one.value for one in when]
         wanted += [one for one in map.over.values() if not isinstance(one, list)] if map else []
         return Step(
@@ -83,7 +85,7 @@ class _StepReader:
             run_if=said.run_if,
             when=when,
             group=said.group or "",
-            produce=tuple(_listed(said.produce)),
+            produce=tuple(listed(said.produce)),
         )
 
     def _parents(self, names: Iterable[str]) -> tuple[str, ...]:
@@ -95,7 +97,7 @@ class _StepReader:
         return parents
 
     def _job(self, kind: str) -> tuple[Template, Filled]:
-        inside = Scope(self._scope.params, self._scope.steps, self._items())
+        inside = replace(self._scope, items=self._items())
         task, args = read_arguments(self._place, kind, inside, self._reading)
         return read_template(self._place, self._said, task, self._reading), args
 
@@ -147,6 +149,9 @@ class _StepReader:
         for name, one in named.items():
             with self._problems.gathered():
                 over[name] = self._over(one)
+        lengths = {len(one) for one in over.values() if isinstance(one, list)}
+        if len(lengths) > 1 and not said.product:
+            self._problems.add(place, "lists that are mapped side by side must be of one length; or say product: true.")
         return Map(over, said.product, None if said.max_parallel is UNSET else said.max_parallel)
 
     def _over(self, place: Field) -> Expression | list[Any]:
@@ -168,7 +173,8 @@ def _expressed(place: Field, read: Callable[[], Said]) -> Said:
         raise Misfit(place, str(error)) from None
 
 
-def _listed(said: str | list[str] | UnsetType) -> list[str]:
+def listed(said: str | list[str] | UnsetType) -> list[str]:
+    """What is said as one text, or as several."""
     if said is UNSET:
         return []
     return [said] if isinstance(said, str) else said

@@ -14,6 +14,7 @@ from msgspec import UNSET
 
 from tickwork.core.dag.graph import Approval, Filled, Template
 from tickwork.core.duration import parse_duration
+from tickwork.core.flow.stamp import decode_task_flow
 from tickwork.core.job import TaskDefinition
 from tickwork.core.options import DEFAULT_QUEUE, Options, read_option, task_name
 from tickwork.importers.dag_fields import ApproveFields, StepFields
@@ -103,6 +104,8 @@ def _of_http(place: Field, filler: Filler) -> dict[str, Any]:
 def read_template(place: Field, said: StepFields, task: str, reading: Reading) -> Template:
     """What the jobs of a step are like. What is wrong with an option is noted."""
     definition = reading.known(task)
+    if definition is not None and decode_task_flow(definition.flow).habit is not None:
+        reading.problems.add(place["task"], f"{task!r} is debounced or throttled: several calls are one job of it.")
     given = {}
     for name in OPTIONS:
         if getattr(said, name) is not UNSET:
@@ -113,7 +116,7 @@ def read_template(place: Field, said: StepFields, task: str, reading: Reading) -
 
 @lru_cache(maxsize=1024)
 def _template(task: str, definition: TaskDefinition | None, given: tuple[tuple[str, Any], ...]) -> Template:
-    options = replace(Options.of_task(definition), **dict(given))
+    options = replace(Options.of_task(definition), **dict(given), key_for=None)
     return Template(
         task,
         queue=options.queue or DEFAULT_QUEUE,
@@ -130,18 +133,16 @@ def _option(place: Field, name: str) -> Any:
     return made(place, lambda: read_option("needs" if name == "resources" else name, place.value))
 
 
-def read_approval(place: Field, said: str | ApproveFields) -> Approval:
-    """A step that a person ends. Raises Misfit."""
+def read_approval(place: Field, said: str | ApproveFields, scope: Scope, reading: Reading) -> tuple[Approval, Filled]:
+    """A step that a person ends, and the text that is asked where it has expressions. Raises Misfit."""
+    asked = place if isinstance(said, str) else place["text"]
+    text = asked.value if isinstance(asked.value, str) else ""
+    filler = Filler(scope, reading)
+    filled = filler.fill(asked, "text", as_text=True) if text else None
+    args = Filled(msgspec.Raw(b'{"text":null}'), tuple(filler.holes)) if filler.holes else Filled(msgspec.Raw(b"{}"))
     if isinstance(said, str):
-        return Approval(_asked(place))
-    text = _asked(place["text"]) if place.has("text") else ""
+        return Approval(filled or text), args
     timeout = None
-    if place.has("timeout"):
+    if said.timeout is not UNSET:
         timeout = made(place["timeout"], lambda: parse_duration(place["timeout"].value, what="timeout"))
-    return Approval(text, tuple(said.who or ()), timeout, said.default)
-
-
-def _asked(place: Field) -> str:
-    if has_expression(place.text()):
-        raise Misfit(place, "it is asked as it stands, without expressions.")
-    return plain(place.text())
+    return Approval(filled or text, tuple(said.who or ()), timeout, said.default), args

@@ -12,14 +12,13 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import UNSET
 
+from tickwork.core.dag.check import check
 from tickwork.core.dag.cycles import find_cycles
 from tickwork.core.dag.graph import Filled, Graph, Step, Template
-from tickwork.core.job import Policy
-from tickwork.core.options import task_name
-from tickwork.core.retry import RetryPolicy
+from tickwork.core.options import Options, task_name
 from tickwork.core.schedule.spec import Spec
 from tickwork.importers.dag_fields import AllOf, DagFields, ParamFields
-from tickwork.importers.dag_steps import read_steps
+from tickwork.importers.dag_steps import listed, read_steps
 from tickwork.importers.expressions import Filler, Scope
 from tickwork.importers.field import Field
 from tickwork.importers.problems import Problems, meant
@@ -61,17 +60,22 @@ def read_dag(place: Field, reading: Reading) -> DeclaredDag | None:
     graph = Graph(
         name=name,
         steps=tuple(steps.values()),
-        run=Template(name, policy=Policy(retry=RetryPolicy(retries=0))),
+        run=Template(name, policy=Options(retries=0).policy()),
         params=params,
         result=result,
         description=said.description or "",
         on=_on(said),
+        produce=tuple(listed(said.produce)),
     )
+    for problem in check(graph):
+        reading.problems.add(place["steps"], f"{problem}.")
     return DeclaredDag(graph, schedule)
 
 
 def _result(place: Field, reading: Reading) -> Filled:
-    filler = Filler(Scope(place["params"].names(), set(place["steps"].names())), reading)
+    steps = place["steps"]
+    mapped = {name for name in steps.names() if steps[name].has("map")}
+    filler = Filler(Scope(place["params"].names(), set(steps.names()), mapped), reading)
     value = filler.fill(place["result"]) if place.has("result") else None
     return Filled(msgspec.Raw(msgspec.json.encode(value)), tuple(filler.holes))
 

@@ -90,9 +90,7 @@ class _Reader:
         if dag is None:
             return
         if dag.schedule is not None and dag.schedule.name in self._found.schedules:
-            raise Misfit(
-                place["schedule"], f"it has the dag's name, and schedules has {dag.schedule.name!r} as well."
-            )
+            raise Misfit(place["schedule"], f"it has the dag's name, and schedules has {dag.schedule.name!r} as well.")
         self._found.dags[dag.graph.name] = dag
 
     def _named(self, place: Field, there: Container[str]) -> list[Field]:

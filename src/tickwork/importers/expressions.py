@@ -34,16 +34,12 @@ _KEPT = object()
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What expressions may name: parameters, steps, and elements, by the names under which they are mapped."""
+    """What expressions may name: parameters, steps, those of them that are mapped, and elements by their names."""
 
     params: Collection[str] = ()
     steps: Collection[str] = ()
+    mapped: Collection[str] = ()
     items: Collection[str] = ()
-
-    @property
-    def outside(self) -> Scope:
-        """Without elements: for what is known before there is an instance."""
-        return Scope(self.params, self.steps)
 
 
 class Inexpressible(Exception):
@@ -127,8 +123,13 @@ def _result(inner: str, head: str, scope: Scope) -> Result:
     """A step is what stands before `.result`; its own name may have dots."""
     ends = list(_RESULT.finditer(inner))
     for end in ends:
-        if inner[: end.start()] in scope.steps:
-            return Result(inner[: end.start()], _path(inner, inner[end.end() :]))
+        if (step := inner[: end.start()]) in scope.steps:
+            path = _path(inner, inner[end.end() :])
+            if path and isinstance(path[0], str) and step in scope.mapped:
+                raise Inexpressible(
+                    f"${{{inner}}}: {step} is mapped, so its result is a list, which has no {path[0]!r}."
+                )
+            return Result(step, path)
     if ends:
         name = inner[: ends[0].start()]
         raise Inexpressible(f"there is no step {name!r}{meant(name, scope.steps)}.")

@@ -19,6 +19,7 @@ import msgspec
 
 from tickwork.core.dag.cycles import find_cycles
 from tickwork.core.dag.graph import Filled, Graph, Step, Template
+from tickwork.core.options import Options
 from tickwork.errors import InvalidInput
 from tickwork.importers.expressions import RESERVED
 from tickwork.importers.imported import Remark, check_size
@@ -54,7 +55,8 @@ class Trace:
         steps = (
             Step(name=one.name, parents=one.parents, job=Template(SLEEP), args=_arguments(one)) for one in self.sleepers
         )
-        return Graph(name=self.name, steps=tuple(steps), description=self.description)
+        run = Template(self.name, policy=Options(retries=0).policy())
+        return Graph(name=self.name, steps=tuple(steps), run=run, description=self.description)
 
     def declared(self) -> dict[str, Any]:
         """The same, as a file for `tickwork apply` says it."""

@@ -34,6 +34,7 @@ class Reaper:
                 one.attempt,
                 decide(one.policy, one.failures, one.crashes, one.alone, Abandoned(), self._rng),
                 run=one.run,
+                step=one.step,
             )
             for one in expired
         ]

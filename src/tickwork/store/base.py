@@ -56,7 +56,7 @@ class Worker:
 class Finish(msgspec.Struct, frozen=True, gc=False):
     """One attempt's end, as decided. `waited_us` is the time from its claim to the handler's first line.
 
-    `run` is the run that the job is a step of: its end moves that run on.
+    `run` and `step`: the job is a step of that run, and its end moves the run on.
     """
 
     job_id: JobId
@@ -64,6 +64,7 @@ class Finish(msgspec.Struct, frozen=True, gc=False):
     transition: Transition
     waited_us: int = 0
     run: str | None = None
+    step: str | None = None
 
 
 class OpenAttempt(msgspec.Struct, frozen=True, gc=False):
@@ -77,6 +78,7 @@ class OpenAttempt(msgspec.Struct, frozen=True, gc=False):
     crashes: int
     alone: bool
     run: str | None = None
+    step: str | None = None
 
 
 class NewLog(msgspec.Struct, frozen=True, gc=False):

@@ -30,7 +30,7 @@ from tickwork.core.ids import JobId
 from tickwork.store import codec
 from tickwork.store.flow import Reach
 from tickwork.store.judging import facts_of, judge
-from tickwork.store.rounds import Applicant, Asked, Ground, Head, Look, Wish
+from tickwork.store.rounds import Applicant, Asked, Ground, Head, Look, Verdict, Wish
 
 PAGE = 1000
 OPEN_LIMIT = 256  # so many open turnstiles are looked at in a round
@@ -38,6 +38,9 @@ ROUNDS = 10
 _FORESEEN = 2000
 _EARLY = 8  # so many more than there are slots for are picked of jobs with a flow, until it is known to be of use
 _MOST = 1000  # a round that finds little to start picks up to so many, so that what is held soon leaves the way
+_MANY = 64  # so many of a kind that are held make a mass: those behind them are put aside unseen
+_MASSES = 4  # in a round
+_LONG_S = 0.02  # a claim that took longer hands over what it has, whatever is left to be put aside
 
 
 @dataclass(slots=True)
@@ -45,50 +48,55 @@ class TurnKeeper:
     """What a worker remembers of turns: where each tenant stands, and whether what has waited long goes first now.
 
     `early` is how many jobs with a flow are picked beyond the free slots: as many as could lately be taken ahead.
+    `is_guarded`: its last look found something that plain claims stand back for, so the next will, too. `in_masses`:
+    its last round met masses of jobs that are held.
     """
 
     positions: dict[str, int] = field(default_factory=dict)
     clock: int = 0
     by_age: bool = False
     early: int = _EARLY
+    is_guarded: bool = False
+    in_masses: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
     """What came of a round. `dropped` are to be ended; `wants_more`: another one may find something.
 
-    `next_us` is when something is due, or opens, that was not there for this one. `put_aside`: most of what was picked
-    is held, so there may be much more of that.
+    `next_us` is when something is due, or opens, that was not there for this one at `now_us`. `put_aside`: most of what
+    was picked is held, so there may be much more of that.
     """
 
     started: Sequence[Applicant] = ()
     dropped: Sequence[JobId] = ()
     wants_more: bool = False
     next_us: int | None = None
+    now_us: int = 0
     full: Mapping[Passage, int] = field(default_factory=dict)
     put_aside: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """What came of all rounds of a claim. `is_cut_short`: there may be more to take right away."""
+    """What came of all rounds of a claim: in how many seconds another may find something; None: nothing is known of."""
 
-    next_us: int | None
-    is_cut_short: bool
+    again_s: float | None
 
-    def again_s(self, now_us: int) -> float | None:
-        """In how many seconds another claim may find something; None: nothing is known of."""
-        if self.is_cut_short:
-            return 0.0
-        return None if self.next_us is None else max(0.0, (self.next_us - now_us) / 1e6)
+    @classmethod
+    def to_its_end(cls, last: Round) -> Played:
+        """After this round there is nothing more to take for now."""
+        return cls(None if last.next_us is None else max(0.0, (last.next_us - last.now_us) / 1e6))
 
 
-NOTHING_MORE = Played(None, False)
+NOTHING_MORE = Played(None)
+CUT_SHORT = Played(0.0)
 
 
-def play_rounds(play_one: Callable[[Asked, bool], Round], asked: Asked) -> Played:
-    """Play rounds until the worker has what it asked for, or nothing more can start."""
+def play_rounds(play_one: Callable[[Asked, bool], Round], asked: Asked, monotonic: Callable[[], float]) -> Played:
+    """Play rounds until the worker has what it asked for, nothing more can start, or it took long."""
     hurry = False
+    until = monotonic() + _LONG_S
     for _ in range(ROUNDS):
         played = play_one(asked, hurry)
         hurry = played.put_aside
@@ -96,30 +104,61 @@ def play_rounds(play_one: Callable[[Asked, bool], Round], asked: Asked) -> Playe
         if asked.room <= 0:
             return NOTHING_MORE
         if not played.wants_more:
-            return Played(played.next_us, False)
-    return Played(None, True)
+            return Played.to_its_end(played)
+        if monotonic() > until:
+            break
+    return CUT_SHORT
 
 
 def play(ground: Ground, asked: Asked, turns: TurnKeeper, *, hurry: bool) -> Round:
     """Play one round. `hurry`: the last one had to put much aside, so pick more."""
     look = ground.look()
+    turns.is_guarded = look.is_guarded
     heads = [head for head in look.heads if _is_servable(head, asked)]
     due = [head for head in heads if head.run_at_us <= look.now_us]
     next_us = _earliest([head.run_at_us for head in heads if head.run_at_us > look.now_us], look.opens_at_us)
-    room = max(asked.room, _MOST) if hurry else asked.room
-    flows = room if hurry else min(room, max(0, asked.reach.slots) + turns.early)
-    applicants = ground.pick(_wishes(due, look, asked, turns, room, flows)) if due else []
+    applicants = ground.pick(_wishes(due, look, asked, turns, _scope(asked, turns, hurry=hurry))) if due else []
     if not applicants and not look.empty:
-        return Round(next_us=next_us)
+        return Round(next_us=next_us, now_us=look.now_us)
     verdict, dropped = judge(ground, look, asked, applicants)
-    ground.apply(verdict)
+    verdict.masses = _masses(verdict)
+    turns.in_masses = ground.apply(verdict) >= _MANY
     started = [applicant for applicant, _ in verdict.starts]
     _took_turns(turns, started, look.weights)
     aside = len(verdict.parks) + len(verdict.diverts) + len(dropped)
     did = bool(started or aside or verdict.opens or verdict.emptied)
     is_full = len(applicants) > len(started) + aside and asked.after(started).reach.slots <= 0
     _learn(turns, asked, started, is_full=is_full)
-    return Round(started, dropped, did and not is_full, next_us, verdict.full, 2 * aside > len(applicants))
+    puts_aside = 2 * aside > len(applicants)
+    return Round(started, dropped, did and not is_full, next_us, look.now_us, verdict.full, puts_aside)
+
+
+class _Scope(NamedTuple):
+    """How many to pick, and how many of a lane for jobs with a flow. `evenly`: so that what is picked to be put aside
+    of one lane leaves some for the others."""
+
+    room: int
+    flows: int
+    evenly: bool = False
+
+
+def _scope(asked: Asked, turns: TurnKeeper, *, hurry: bool) -> _Scope:
+    if not hurry and not turns.in_masses:
+        return _Scope(asked.room, min(asked.room, max(0, asked.reach.slots) + turns.early))
+    room = max(asked.room, 4 * _MANY if turns.in_masses else _MOST)
+    return _Scope(room, room, evenly=True)
+
+
+def _masses(verdict: Verdict) -> list[tuple[Applicant, str]]:
+    """The last one of each kind of which many are put aside. In a sequence each job has a place of its own."""
+    last: dict[Any, tuple[Applicant, str]] = {}
+    counts: Counter[Any] = Counter()
+    for applicant, lane in verdict.parks if len(verdict.parks) >= _MANY else ():
+        if read_lane(applicant.lane).held_by is None and not (applicant.flow and applicant.flow.sequence):
+            kind = applicant.kind
+            counts[kind] += 1
+            last[kind] = (applicant, lane)
+    return [last[kind] for kind, count in counts.most_common(_MASSES) if count >= _MANY]
 
 
 def _learn(turns: TurnKeeper, asked: Asked, started: Sequence[Applicant], *, is_full: bool) -> None:
@@ -179,7 +218,7 @@ def foresee(ground: Ground, queues: Sequence[str], job_id: JobId, held_by: Passa
     slows = any(gate.kind == "slow" for gate in look.gates)
     due = [head for head in look.heads if head.run_at_us <= look.now_us and (slows or ":" in head.lane)]
     asked = Asked(queues, _FORESEEN, Reach(_FORESEEN, _all_that_is_needed(due)))
-    wishes = _wishes(due, look, asked, TurnKeeper(), _FORESEEN, _FORESEEN)
+    wishes = _wishes(due, look, asked, TurnKeeper(), _Scope(_FORESEEN, _FORESEEN))
     picked = ground.pick([wish._replace(most=wish.of_group) for wish in wishes])
     sent = [_diverted(applicant, look) for applicant in picked]
     pairs = list(zip(picked, sent, strict=True))  # who is diverted applies again in the next round, after these
@@ -218,11 +257,8 @@ def _is_servable(head: Head, asked: Asked) -> bool:
     return not lane.needs or taken_of(asked.reach.offer, needs_of(lane.needs)) is not None
 
 
-def _wishes(due: Sequence[Head], look: Look, asked: Asked, turns: TurnKeeper, room: int, flows: int) -> list[Wish]:
-    """Give each tenant its turns, and within them the most urgent its place; now and then who has waited longest.
-
-    Of a lane for jobs with a flow up to `flows` are wanted.
-    """
+def _wishes(due: Sequence[Head], look: Look, asked: Asked, turns: TurnKeeper, scope: _Scope) -> list[Wish]:
+    """Give each tenant its turns, and within them the most urgent its place; now and then who has waited longest."""
     ranks = {queue: rank for rank, queue in enumerate(asked.queues)}
     needs = {read_lane(head.lane).needs for head in due}
     fits = {text: fit for fit, text in enumerate(servable(asked.reach.offer, needs))} if needs != {""} else {"": 0}
@@ -234,10 +270,11 @@ def _wishes(due: Sequence[Head], look: Look, asked: Asked, turns: TurnKeeper, ro
         urgency = (ranks[lane.queue], head.priority, fits[lane.needs], head.run_at_us)
         order = (False, head.run_at_us) if is_aged else (True, *urgency)
         places.setdefault(lane.tenant, []).append((order, head))
-    line = [Tenant(name, room, look.weights.get(name, 1), turns.positions.get(name, 0)) for name in places]
-    counts = take_turns(line, room, turns.clock).counts
+    line = [Tenant(name, scope.room, look.weights.get(name, 1), turns.positions.get(name, 0)) for name in places]
+    counts = take_turns(line, scope.room, turns.clock).counts
+    shares = {name: -(-count // len(places[name])) if scope.evenly else count for name, count in counts.items()}
     return [
-        Wish(group, counts[name], head.lane, head.priority, min(counts[name], _most(head, flows)))
+        Wish(group, counts[name], head.lane, head.priority, min(shares[name], _most(head, scope.flows)))
         for group, name in enumerate(counts)
         for _, head in sorted(places[name], key=lambda place: place[0])
     ]

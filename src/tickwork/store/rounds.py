@@ -15,6 +15,8 @@ from tickwork.core.flow.placement import free, needs_of
 from tickwork.core.ids import JobId
 from tickwork.store.flow import Reach, Rule
 
+MASS = 2000
+
 
 class Head(NamedTuple):
     """The first job of a priority in a lane. `rule` is that of the turnstile which held the lane's jobs, if any."""
@@ -39,6 +41,11 @@ class Look:
     empty: Sequence[Passage]
     opens_at_us: int | None
 
+    @property
+    def is_guarded(self) -> bool:
+        """Whether plain claims would have stood back."""
+        return bool(self.gates or self.empty or any(":" in head.lane for head in self.heads))
+
 
 class Wish(NamedTuple):
     """Up to `most` jobs of a place are wanted, and up to `of_group` of all places of its group."""
@@ -55,6 +62,7 @@ class Applicant(NamedTuple):
 
     job_id: JobId
     lane: str
+    priority: int
     run_at_us: int
     task: str
     queue: str
@@ -66,6 +74,11 @@ class Applicant(NamedTuple):
     @property
     def home(self) -> str:
         return home_lane(self.queue, self.flow)
+
+    @property
+    def kind(self) -> tuple[Any, ...]:
+        """Where it stands and all that is judged by: what holds one job of a kind holds those behind it."""
+        return (self.lane, self.priority, self.task, self.queue, self.collection, self.labels, self.flow)
 
 
 Wanting = tuple[Applicant, tuple[Slot, ...]]
@@ -103,12 +116,13 @@ class Verdict:
     """What a round does. Turnstiles: the new state, and when they open (None: when a lease ends).
 
     `full` are those that hold a job until a lease ends, with what is live there: should that have become less at the
-    end, they are to be opened.
+    end, they are to be opened. `masses` are those of `parks` behind which more stand that are alike, and go with them.
     """
 
     starts: list[Wanting] = field(default_factory=list)
     probes: set[JobId] = field(default_factory=set)
     parks: list[tuple[Applicant, str]] = field(default_factory=list)
+    masses: list[tuple[Applicant, str]] = field(default_factory=list)
     diverts: list[tuple[Applicant, str]] = field(default_factory=list)
     states: dict[Passage, State] = field(default_factory=dict)
     opens: dict[Passage, int | None] = field(default_factory=dict)
@@ -140,7 +154,11 @@ class Ground(Protocol):
         of a gate is its pace; one that was lifted meanwhile is left out.
         """
 
-    def apply(self, verdict: Verdict) -> None: ...
+    def apply(self, verdict: Verdict) -> int:
+        """Do as the verdict says; return how many were put aside with its masses.
+
+        Of the due jobs behind each of them MASS are looked at.
+        """
 
 
 @dataclass(frozen=True, slots=True)

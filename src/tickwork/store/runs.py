@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
 from random import Random
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 from msgspec import Raw
@@ -20,7 +20,7 @@ from tickwork.core.dag.graph import Graph, Step, decode_graph
 from tickwork.core.dag.inputs import NULL, Unfillable, decode_holes, fill, value_of, wanted_by
 from tickwork.core.flow.flow import Flow
 from tickwork.core.flow.limits import Concurrency, Slot
-from tickwork.core.flow.stamp import Stamp, decode_task_flow, stamp_of
+from tickwork.core.flow.stamp import Rule, Stamp, decode_task_flow, rules_of, stamp_of
 from tickwork.core.ids import IdMaker, JobId
 from tickwork.core.job import RUN, Claimed, JobState, NewJob, Part, Policy
 from tickwork.core.outcome import Cancelled, Failed, Succeeded, decide
@@ -29,6 +29,7 @@ from tickwork.store.base import Finish
 from tickwork.store.codec import duration_us
 
 _INSTANCE = re.compile(r"\[(\d+)\]$")
+_GRAPHS_KEPT, _RUNS_KEPT = 64, 10_000
 _TOLD = 3  # failed steps that the error of a run names
 
 
@@ -292,14 +293,15 @@ def _new_job(ground: Ground, going: Going, one: StepJob, id: JobId) -> NewJob:
     return msgspec.structs.replace(stamped, flow=msgspec.structs.replace(flow, slots=(*flow.slots, slot)))
 
 
-def limits_of(graph: Graph, version: int) -> dict[str, Concurrency]:
-    """The limits that a version of a dag brings: how many instances of a step may run at once, for each run."""
+def limits_of(graph: Graph, version: int) -> dict[str, Rule]:
+    """The rules that a version of a dag brings: those of its runs, and how many instances of a step run at once."""
     mapped = [(step.name, step.map) for step in graph.steps if step.map is not None]
-    return {
+    parallel = {
         _parallel(graph.name, version, name): Concurrency(capacity=map.max_parallel)
         for name, map in mapped
         if map.max_parallel is not None
     }
+    return {**dict(rules_of(graph.name, decode_task_flow(graph.run.flow))), **parallel}
 
 
 def _parallel(dag: str, version: int, step: str) -> str:
@@ -367,20 +369,32 @@ def is_run(one: Claimed) -> bool:
 
 
 class Graphs:
-    """The graphs that a store has read, by dag and version; they never change."""
+    """The graphs that a store has read, by dag and version, and which of them runs have; neither ever changes."""
 
-    def __init__(self, most: int = 64) -> None:
+    def __init__(self) -> None:
         self._known: dict[tuple[str, int], Graph] = {}
-        self._most = most
+        self._of_runs: dict[str, tuple[str, int]] = {}
 
     def get(self, dag: str, version: int) -> Graph | None:
         return self._known.get((dag, version))
 
+    def of_run(self, run: str) -> Graph | None:
+        place = self._of_runs.get(run)
+        return None if place is None else self._known.get(place)
+
     def put(self, dag: str, version: int, text: str) -> Graph:
-        while len(self._known) >= self._most:
-            self._known.pop(next(iter(self._known)))
+        _make_room(self._known, _GRAPHS_KEPT)
         graph = self._known[dag, version] = decode_graph(text)
         return graph
+
+    def note(self, run: str, dag: str, version: int) -> None:
+        _make_room(self._of_runs, _RUNS_KEPT)
+        self._of_runs[run] = (dag, version)
+
+
+def _make_room(known: dict[Any, Any], most: int) -> None:
+    while len(known) >= most:
+        known.pop(next(iter(known)))
 
 
 # -- approvals

@@ -80,7 +80,7 @@ class Endings:
             later = self._retries.delay(job.queue, transition.delay, self._clock.monotonic())
             transition = msgspec.structs.replace(transition, delay=later)
         self.turnstiles.ended(job, transition.attempt)
-        self._unstored.append(Finish(job.job_id, job.attempt, transition, round(waited * 1e6), job.run))
+        self._unstored.append(Finish(job.job_id, job.attempt, transition, round(waited * 1e6), job.run, job.step))
 
     def ended_elsewhere(self, held: Held) -> None:
         """An attempt has succeeded, and its handler's own transaction has stored that."""
@@ -102,7 +102,7 @@ class Endings:
 
     def _released(self, one: OpenAttempt) -> Finish:
         transition = decide(one.policy, one.failures, one.crashes, one.alone, Released(), self._rng)
-        return Finish(one.job_id, one.attempt, transition, 0, one.run)
+        return Finish(one.job_id, one.attempt, transition, 0, one.run, one.step)
 
     def clear(self) -> None:
         """Forget everything: none of it is ours any more."""

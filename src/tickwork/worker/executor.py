@@ -233,9 +233,8 @@ class Executor:
             set_current(CurrentJob(attempt, transaction))
             result = task.signature.encode_result(task.function(transaction, *args, **kwargs), task.name)
             outcome = decide(Policy(), 0, 0, False, Succeeded(result), _NO_CHANCE)
-            finish = Finish(
-                JobId(attempt.job_id), attempt.number, outcome, round(attempt.waited_s() * 1e6), attempt.given.run
-            )
+            given, waited_us = attempt.given, round(attempt.waited_s() * 1e6)
+            finish = Finish(JobId(attempt.job_id), attempt.number, outcome, waited_us, given.run, given.step)
             attempt.sink.flush()
             if not store.finish_attempts([finish], attempt.written, transaction.begun()):
                 raise errors.LeaseLost("this attempt was superseded; what its transaction wrote was rolled back.")

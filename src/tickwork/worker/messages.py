@@ -47,6 +47,7 @@ class Assignment(msgspec.Struct, frozen=True, array_like=True):
     company: tuple[Assignment, ...] = ()
     broadcast: Broadcast | None = None
     run: str | None = None
+    step: str | None = None
 
 
 class Run(msgspec.Struct, frozen=True, array_like=True, tag="run"):

@@ -11,6 +11,7 @@ import msgspec
 from tickwork.core.dag.graph import Condition, Expression, Graph, Item, Last, Param, Path, Result, Step, Text, steps_in
 
 _PLAIN_KEY = re.compile(r"[\w-]+")
+_COMPARES = {"==", "!=", "<", "<=", ">", ">=", "in", "not in"}
 _ENTITIES = {"#": "#35;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "&": "#amp;", "`": "#96;"}
 _STYLES = {
     "waiting": "fill:#fff,stroke:#999,color:#333",
@@ -126,13 +127,12 @@ def _levels(graph: Graph) -> dict[str, int]:
 def condition_text(condition: Condition) -> str:
     """A condition as a file says it."""
     value = expression_text(condition.value)
-    match condition.is_:
-        case "true":
-            return value
-        case "false":
-            return f"not {value}"
-        case sign:
-            return f"{value} {sign} {msgspec.json.encode(condition.other).decode()}"
+    if condition.is_ == "true":
+        return value
+    if condition.is_ == "false":
+        return f"not {value}"
+    other = "" if condition.is_ not in _COMPARES else f" {msgspec.json.encode(condition.other).decode()}"
+    return f"{value} {condition.is_}{other}"
 
 
 def expression_text(expression: Expression) -> str:

@@ -60,8 +60,8 @@ _PLANS = {
     "max_parallel_workers_per_gather": "0",  # helpers take longer to start than a page takes to read
 }
 
-BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
-BEGIN_WITH_LIMITS = "; ".join([BEGIN, *(f"SET LOCAL {name} = '{value}'" for name, value in _LIMITS.items())])
+BEGIN = ("BEGIN ISOLATION LEVEL READ COMMITTED",)
+BEGIN_WITH_LIMITS = (*BEGIN, *(f"SET LOCAL {name} = '{value}'" for name, value in _LIMITS.items()))
 
 
 class Server:

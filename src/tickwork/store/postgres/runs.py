@@ -21,7 +21,7 @@ from tickwork.core.flow.flow import home_lane
 from tickwork.core.ids import JobId, WorkerId, is_id
 from tickwork.core.job import Claimed, JobState, JobView, NewJob
 from tickwork.store import codec, runs
-from tickwork.store.base import Finish
+from tickwork.store.base import Finish, NewLog
 from tickwork.store.dags import DagView, InstanceView, StepView
 from tickwork.store.postgres import documents
 from tickwork.store.postgres.adapters import Rows, Statement
@@ -50,7 +50,10 @@ class Place(NamedTuple):
 
 
 class PostgresRuns:
-    """The rows of runs inside a transaction. `freed` are turnstiles that the ends of runs have left."""
+    """The rows of runs inside a transaction.
+
+    `freed` are turnstiles that the ends of runs have left. `released`: there are jobs to be claimed that were not.
+    """
 
     def __init__(self, run_all: RunAll, sql: Mapping[str, str], graphs: Graphs, now: datetime | None) -> None:
         self._run_all = run_all
@@ -59,31 +62,57 @@ class PostgresRuns:
         self._now = now
         self._waiting: list[Statement] = []
         self._ending: list[int] = []
+        self._going: dict[str, Going] = {}  # read ahead, as are these steps
+        self._standings: dict[tuple[str, str], Standing] = {}
         self.now_us = 0
         self.freed: list[str] = []
+        self.released = False
 
     def together(self, *wanted: tuple[str, dict[str, Any]]) -> list[Rows]:
         """Run named statements in one round trip, after those that were put off."""
         statements = [(self._sql[name], {"now": self._now, **values}) for name, values in wanted]
-        put_off, self._waiting = self._waiting, []
-        ending, self._ending = self._ending, []
+        put_off = self._take_put_off()
         rows = self._run_all([*put_off, *statements]) if put_off or statements else []
-        self.freed += [name for place in ending for job_id, name in rows[place] if job_id is None]
+        self._note_freed(rows)
         return rows[len(put_off) :]
+
+    def finish(self, run_last: RunAll) -> None:
+        """Run what was put off, as the last statements of the transaction."""
+        put_off = self._take_put_off()
+        if put_off:
+            self._note_freed(run_last(put_off))
+
+    def _take_put_off(self) -> list[Statement]:
+        put_off, self._waiting = self._waiting, []
+        return put_off
+
+    def _note_freed(self, rows: Sequence[Rows]) -> None:
+        ending, self._ending = self._ending, []
+        self.freed += [name for place in ending for job_id, name in rows[place] if job_id is None]
 
     def _put_off(self, name: str, **values: Any) -> None:
         self._waiting.append((self._sql[name], {"now": self._now, **values}))
 
-    def lock(self, run_ids: Iterable[str]) -> dict[str, str | None]:
-        """Lock runs; return those that have begun before, with the steps that they are to start again with."""
+    def lock(self, run_ids: Iterable[str]) -> None:
         ids = sorted(set(run_ids))
-        return dict(self.together(("lock_runs", {"ids": array(ids)}))[0]) if ids else {}
+        if ids:
+            self.together(("lock_runs", {"ids": array(ids)}))
 
     def going(self, run_ids: Sequence[str]) -> list[Going]:
-        ids = {"ids": array(run_ids)}
+        known = [self._going.pop(run) for run in run_ids if run in self._going]
+        unknown = [run for run in run_ids if run not in {one.run.id for one in known}]
+        if not unknown:
+            return known
+        ids = {"ids": array(unknown)}
         _, rows = self.together(("lock_runs", ids), ("going", ids))
+        return [*known, *self._read_going(rows)]
+
+    def _read_going(self, rows: Rows) -> list[Going]:
         self.now_us = max((row[-1] for row in rows), default=self.now_us)
-        return [_going(row) for row in rows]
+        found = [_going(row) for row in rows]
+        for one in found:
+            self._graphs.note(one.run.id, one.run.dag, one.run.version)
+        return found
 
     def graph(self, dag: str, version: int) -> Graph:
         known = self._graphs.get(dag, version)
@@ -93,9 +122,13 @@ class PostgresRuns:
         return self._graphs.put(dag, version, text)
 
     def steps(self, run: str, names: Sequence[str] | None) -> list[Standing]:
-        wanted = None if names is None else text_array(names)
+        known = [self._standings.pop((run, name)) for name in names or () if (run, name) in self._standings]
+        if names is not None and len(known) == len(names):
+            return known
+        read = {one.step for one in known}
+        wanted = None if names is None else text_array([name for name in names if name not in read])
         (rows,) = self.together(("steps", {"run": run, "names": wanted}))
-        return [_standing(row) for row in rows]
+        return [*known, *(_standing(row) for row in rows)]
 
     def result_rows(self, pairs: Collection[tuple[str, str]]) -> list[ResultRow]:
         (rows,) = self.together(("result_rows", _pairs(pairs)))
@@ -134,6 +167,7 @@ class PostgresRuns:
         self._put_off("put_run", open=run.open, failed=run.failed, id=run.id)
 
     def insert(self, jobs: Sequence[NewJob]) -> None:
+        self.released |= bool(jobs)
         for group in codec.alike(jobs) if jobs else ():
             part = group[0].part
             if part is not None:
@@ -142,6 +176,7 @@ class PostgresRuns:
                 self._put_off("insert_step_jobs", **{**shared, "idxs": idxs, "run": part.run, "step": part.step})
 
     def insert_again(self, jobs: Sequence[NewJob]) -> None:
+        self.released |= bool(jobs)
         for group in codec.alike(jobs) if jobs else ():
             self._put_off("renew_step_jobs", **{**documents.new_job(group[0]), **_instances(group)})
 
@@ -151,33 +186,62 @@ class PostgresRuns:
 
     # -- what the verbs do with it
 
-    def advance(self, job_ids: Collection[str]) -> bool:
-        """Move on the runs of those of these jobs that are steps and have ended. True: jobs were released."""
-        endings = [
-            Ended(one.run, one.step or "", JobState(one.state)) for one in self.places(job_ids) if one.run and one.state
-        ]
-        released = runs.advance(self, endings) if endings else False
-        self.together()
-        return released
+    def close(self, verb: str, endings: Sequence[Finish], logs: Sequence[NewLog] = ()) -> Rows:
+        """Close attempts, some of steps, and move their runs on; what the statement gave back.
+
+        The runs are locked first. What else moving them takes is read in the same round trip, as far as it is known
+        which steps wait for those that end.
+        """
+        steps = [one for one in endings if one.run is not None]
+        ids = {"ids": array(sorted({str(one.run) for one in steps}))}
+        writing = [("append_logs", {"logs": documents.new_logs(logs)})] if logs else []
+        _, *_, rows, parts, going, standings = self.together(
+            ("lock_runs", ids),
+            *writing,
+            (verb, documents.endings(endings)),
+            ("parts", {"ids": array([one.job_id for one in steps])}),
+            ("going", ids),
+            ("steps_of", _pairs(self._touched_by(steps))),
+        )
+        self._going = {one.run.id: one for one in self._read_going(going)}
+        self._standings = {(run, row[0]): _standing(row) for run, *row in standings}
+        closed = {job_id for job_id, _ in rows}
+        self._advance([one for one in map(_place, parts) if one.job_id in closed])
+        return rows
+
+    def _touched_by(self, endings: Iterable[Finish]) -> set[tuple[str, str]]:
+        """The steps that ends concern, by run: their own, and those that wait for them."""
+        touched = set()
+        for one in endings:
+            run, step = str(one.run), str(one.step)
+            graph = self._graphs.of_run(run)
+            touched |= {(run, name) for name in (step, *(graph.children[step] if graph else ()))}
+        return touched
+
+    def advance(self, job_ids: Collection[str]) -> None:
+        """Move on the runs of those of these jobs that are steps and have ended."""
+        self._advance(self.places(job_ids))
+
+    def _advance(self, places: Iterable[Place]) -> None:
+        endings = [Ended(one.run, one.step or "", JobState(one.state)) for one in places if one.run and one.state]
+        if endings:
+            runs.advance(self, endings)
 
     def places(self, job_ids: Collection[str]) -> list[Place]:
         (rows,) = self.together(("parts", {"ids": array([one for one in job_ids if is_id(one)])}))
-        return [Place(*row) for row in rows]
+        return [_place(row) for row in rows]
 
-    def begin(self, worker: WorkerId, one: Claimed) -> bool:
-        """Begin a run that a worker has claimed, unless it has lost it again. True: jobs were released."""
-        begun = self.lock([one.job_id])
-        held = {"id": one.job_id, "attempt": one.attempt, "worker": worker}
-        if not self.together(("hold_run", held))[0]:
-            return False
-        if not begun:
-            self._put_off("insert_run", id=one.job_id)
-        again = begun.get(one.job_id)
-        steps = None if again is None else msgspec.json.decode(again, type=list[str])
-        (going,) = self.going([one.job_id])
-        released = runs.begin(self, going, steps, first=not begun)
-        self.together()
-        return released
+    def begin(self, worker: WorkerId, one: Claimed) -> None:
+        """Begin a run that a worker has claimed, unless it has lost it again."""
+        ids, held = {"ids": array([one.job_id])}, {"id": one.job_id, "attempt": one.attempt}
+        begun, taken, _, rows = self.together(
+            ("lock_runs", ids), ("hold_run", {**held, "worker": worker}), ("insert_run", held), ("going", ids)
+        )
+        if taken:
+            again = begun[0][1] if begun else None
+            steps = None if again is None else msgspec.json.decode(again, type=list[str])
+            (going,) = self._read_going(rows)
+            runs.begin(self, going, steps, first=not begun)
 
     def rerun(self, run: str, steps: Sequence[str] | None, first_us: int) -> bool:
         """Queue an ended run again, to start with these steps, or with what failed; False when it is none."""
@@ -185,15 +249,18 @@ class PostgresRuns:
         values = {"ids": id_document([JobId(run)]), "spacing_us": 0, "first_us": first_us, "any_end": True}
         if not any(one.is_run for one in self.places([run])) or not self.together(("retry_jobs", values))[0]:
             return False
-        again = None if steps is None else documents.document(steps)
-        self.together(("set_again", {"id": run, "again": again}))
+        self._put_off("set_again", id=run, again=None if steps is None else documents.document(steps))
+        self.released = True
         return True
 
     def cancel(self, ids: Collection[str]) -> dict[str, str]:
-        """Cancel jobs that are steps or runs, and what those have going; return what became of each."""
-        became = self._cancel(ids)
-        self.advance([job_id for job_id, what in became.items() if what == "done"])
-        for one in self.places(ids):
+        """Cancel jobs; of runs, what they have going, too. What became of each."""
+        places = self.places(ids) if ids else []
+        self.lock(one.job_id if one.is_run else str(one.run) for one in places)
+        became = self._cancel(ids) if ids else {}
+        if places:
+            self.advance([job_id for job_id, what in became.items() if what == "done"])
+        for one in self.places(ids) if places else ():
             if one.is_run and became.get(one.job_id) == "done" and one.state is None:
                 (rows,) = self.together(("live_instances", {"run": one.job_id}))
                 live = [job_id for (job_id,) in rows]
@@ -201,7 +268,6 @@ class PostgresRuns:
                     self._cancel(live)
                     self.advance(live)
                 runs.cancel_approvals(self, one.job_id)
-                self.together()
         return became
 
     def _cancel(self, ids: Collection[str]) -> dict[str, str]:
@@ -230,24 +296,25 @@ class PostgresDags:
         raise NotImplementedError
 
     def _move_runs(self, work: Callable[[PostgresRuns], T], pool: Pool | None = None) -> T:
-        """Run `work` as a transaction that moves runs, and wake the workers: something was released, or is free."""
+        """Run `work` as a transaction that moves runs, and wake the workers where something was released or is free."""
 
-        def inside(session: Session) -> tuple[T, list[str]]:
+        def inside(session: Session) -> tuple[T, PostgresRuns]:
             ground = PostgresRuns(session.run_together, self._sql, self._graphs, session.now)
             result = work(ground)
-            ground.together()
-            return result, ground.freed
+            ground.finish(session.run_last)
+            return result, ground
 
-        result, freed = self._perform(inside, pool=pool, single=False)
-        if freed:
-            self._open_freed(freed)
-        self._notifier.call()
+        result, ground = self._perform(inside, pool=pool, single=False)
+        if ground.freed:
+            self._open_freed(ground.freed)
+        if ground.released:
+            self._notifier.call()
         return result
 
     def _places(self, ids: Collection[str]) -> list[Place]:
         """What jobs have to do with runs; none for plain ones."""
         known = array([one for one in ids if is_id(one)])
-        return [Place(*row) for row in self._perform(lambda session: session.run("parts", ids=known))]
+        return [_place(row) for row in self._perform(lambda session: session.run("parts", ids=known))]
 
     def _end_steps(self, ids: Collection[str], state: str, error: str) -> int:
         """End steps that wait in the queue."""
@@ -400,3 +467,7 @@ def _going(row: Any) -> Going:
 
 def _standing(row: Any) -> Standing:
     return Standing(*row[:13])
+
+
+def _place(row: Any) -> Place:
+    return Place(*row)

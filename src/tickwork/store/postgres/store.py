@@ -14,6 +14,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from random import Random
 from typing import Any, TypeVar
 
@@ -54,9 +55,9 @@ from tickwork.store.base import (
     Waiter,
     Worker,
 )
-from tickwork.store.codec import duration_us, from_us, to_us
+from tickwork.store.codec import duration_us, from_us
 from tickwork.store.flow import Reach
-from tickwork.store.guarded import NOTHING_MORE, TurnKeeper
+from tickwork.store.guarded import TurnKeeper
 from tickwork.store.migrate import Migration
 from tickwork.store.postgres import documents
 from tickwork.store.postgres.adapters import Rows, drive, inside, run_inside, run_inside_async
@@ -87,14 +88,13 @@ RESERVED_SIZE = 2
 USER_POOL_SIZE = 20
 TRIES = 6  # of a transaction that the server wants to be run again
 DUE = 0  # the phase of a claim that takes what is due, before it takes what is due soon
-CANCEL_PASSES = 20  # of cancelling jobs that move between queue and running meanwhile
 _NAP_S = 0.02
 _LOST_WORKERS_KEPT = timedelta(hours=1)
 _AMONG = "j.id = ANY (ARRAY(SELECT value::uuid FROM json_array_elements_text({ids}::json)))"
 _LABELLED = "EXISTS (SELECT FROM json_array_elements_text(j.labels::json) AS l (name) WHERE l.name = {label})"
 
 
-class PostgresStore(PostgresSchedules, PostgresFlow):
+class PostgresStore(PostgresFlow, PostgresSchedules):
     """A store in a PostgreSQL database. Safe to use from many threads, processes and machines.
 
     Nothing is opened before it is needed. Tables of another version are refused, unless `upgrade` brings them up to
@@ -152,13 +152,11 @@ class PostgresStore(PostgresSchedules, PostgresFlow):
             threading.Event().wait(self._random.random() * _NAP_S * tries)
 
     def _once(self, connection: Connection, work: Callable[[Session], T], again: bool, *, single: bool) -> T:
-        session = Session(connection, self._sql, self._now(), again)
-        if single:
-            return work(session)
+        begin = BEGIN_WITH_LIMITS if self.server.pooled else BEGIN
+        session = Session(connection, self._sql, self._now(), again, () if single else begin)
         try:
-            connection.execute(BEGIN_WITH_LIMITS if self.server.pooled else BEGIN)
             result = work(session)
-            connection.execute("COMMIT")
+            session.commit()
         except BaseException:
             _roll_back(connection)
             raise
@@ -228,27 +226,9 @@ class PostgresStore(PostgresSchedules, PostgresFlow):
         return JobId(rows[0][0]) if rows else None
 
     def cancel_jobs(self, ids: Sequence[JobId]) -> list[JobId]:
-        done: set[str] = set()
-        wanted = list(ids)
-        places = self._places(wanted)
-        if places:
-            locks = [one.job_id if one.is_run else str(one.run) for one in places]
-            inside = {one.job_id for one in places}
-            moved = self._move_runs(lambda ground: (ground.lock(locks), ground.cancel(inside))[1])
-            done = {job_id for job_id, what in moved.items() if what == "done"}
-            wanted = [job_id for job_id in wanted if job_id not in inside]
-        for _ in range(CANCEL_PASSES):
-            became = self._cancel_pass(wanted)
-            done.update(job_id for job_id, what in became.items() if what == "done")
-            wanted = [job_id for job_id, what in became.items() if what == "moved"]
-            if not wanted:
-                break
+        became = self._move_runs(lambda ground: ground.cancel(dict.fromkeys(ids)))
         self._notifier.call()
-        return [job_id for job_id in dict.fromkeys(ids) if job_id in done]
-
-    def _cancel_pass(self, ids: Sequence[JobId]) -> dict[JobId, str]:
-        """What became of each. One that moved from queue to running or back meanwhile is to be looked for again."""
-        return dict(self._perform(lambda session: session.run("cancel_jobs", ids=id_document(ids))))
+        return [job_id for job_id in dict.fromkeys(ids) if became.get(job_id) == "done"]
 
     def retry_jobs(
         self, ids: Sequence[JobId], spacing: timedelta = timedelta(0), first: timedelta = timedelta(0)
@@ -407,6 +387,8 @@ class PostgresStore(PostgresSchedules, PostgresFlow):
         reach: Reach | None,
     ) -> Exchange:
         queues = list(dict.fromkeys(queues))
+        if worker in self._turns and self._turns[worker].is_guarded:
+            return self._exchange_in_rounds(worker, endings, logs, tasks, Asked(queues, limit, reach or Reach(limit)))
         ageing = self._ageing.setdefault(worker, Ageing())
         aged = ageing.turn(self._monotonic())
         done: set[JobId] = set()
@@ -453,22 +435,35 @@ class PostgresStore(PostgresSchedules, PostgresFlow):
     def _claim_in_rounds(self, worker: WorkerId, tasks: Sequence[str], asked: Asked, before: Claims) -> Claims:
         """Claim what has to be guarded, besides what was claimed."""
         try:
-            jobs, played = self._claim_guarded(worker, tasks, asked)
+            claim = self._claim_guarded(worker, tasks, asked)
         except LeaseLost:  # between the two; what was claimed before is told, and the next claim will say so
             return before
-        again_s = None if played == NOTHING_MORE else played.again_s(to_us(self.now()))
-        return Claims([*before.jobs, *jobs], None, _sooner(before.again_s, again_s))
+        return Claims([*before.jobs, *claim.claimed], None, _sooner(before.again_s, claim.played.again_s))
+
+    def _exchange_in_rounds(
+        self, worker: WorkerId, endings: Sequence[Finish], logs: Sequence[NewLog], tasks: Sequence[str], asked: Asked
+    ) -> Exchange:
+        """As exchange, where the last claim had to be guarded: what has ended is stored with the first round."""
+        self._turns[worker].is_guarded = False  # should this fail, endings do not wait for what made it fail
+        try:
+            claim = self._claim_guarded(worker, tasks, asked, partial(self._steps.finishing, endings, logs))
+        except LeaseLost:
+            return Exchange(self.finish_attempts(endings, logs), None)
+        self._call_for(endings)
+        done = {JobId(job_id) for job_id, _ in claim.finished if job_id is not None}
+        return Exchange(done, Claims(claim.claimed, None, claim.played.again_s))
 
     def _finished(self, endings: Sequence[Finish], rows: Rows) -> tuple[set[JobId], bool]:
-        """Whose attempts were closed, and whether that opened a turnstile for others.
-
-        Workers are woken when something can be claimed now that could not before.
-        """
+        """Whose attempts were closed, and whether that opened a turnstile for others."""
         freed = [turnstile for job_id, turnstile in rows if job_id is None]
         opened = bool(freed) and self._open_freed(freed)
+        self._call_for(endings)
+        return {JobId(job_id) for job_id, _ in rows if job_id is not None}, opened
+
+    def _call_for(self, endings: Sequence[Finish]) -> None:
+        """Wake workers where endings put jobs back into the queue."""
         if any(finish.transition.job is JobState.QUEUED for finish in endings):
             self._notifier.call()
-        return {JobId(job_id) for job_id, _ in rows if job_id is not None}, opened
 
     def _monotonic(self) -> float:
         return (self._clock or self._host_clock).monotonic()
@@ -495,28 +490,18 @@ class PostgresStore(PostgresSchedules, PostgresFlow):
     def finish_attempts(self, endings: Sequence[Finish], logs: Sequence[NewLog] = (), tx: Any = None) -> set[JobId]:
         if tx is not None:
             with inside(tx) as run_all:
-                rows = self._finish_steps(PostgresRuns(run_all, self._sql, self._graphs, self._now()), endings, logs)
+                ground = PostgresRuns(run_all, self._sql, self._graphs, self._now())
+                rows = ground.close("finish_attempts", endings, logs)
+                ground.finish(run_all)
             return {JobId(job_id) for job_id, _ in rows if job_id is not None}
         if any(one.run for one in endings):
-            rows = self._move_runs(lambda ground: self._finish_steps(ground, endings, logs))
+            rows = self._move_runs(lambda ground: ground.close("finish_attempts", endings, logs))
             return self._finished(endings, rows)[0]
         finish = self._steps.finish
         rows = self._perform(
             lambda session: drive(finish(endings, logs, session.now), session.run_sql), single=not logs
         )
         return self._finished(endings, rows)[0]
-
-    def _finish_steps(
-        self, ground: PostgresRuns, endings: Sequence[Finish], logs: Sequence[NewLog], verb: str = "finish_attempts"
-    ) -> Rows:
-        """Close attempts of which some are of steps, and move their runs on; what the statement gave back."""
-        ground.lock(str(one.run) for one in endings if one.run is not None)
-        if logs:
-            ground.together(("append_logs", {"logs": documents.new_logs(logs)}))
-        (rows,) = ground.together((verb, documents.endings(endings)))
-        closed = {job_id for job_id, _ in rows}
-        ground.advance([one.job_id for one in endings if one.run is not None and one.job_id in closed])
-        return rows
 
     def open_attempts(self, worker: WorkerId) -> list[OpenAttempt]:
         rows = self._perform(lambda session: session.run("open_attempts", worker=worker))
@@ -553,8 +538,7 @@ class PostgresStore(PostgresSchedules, PostgresFlow):
     def reclaim_attempts(self, endings: Sequence[Finish]) -> set[JobId]:
         values = documents.endings(endings)
         if any(one.run for one in endings):
-            reclaim = "reclaim_attempts"
-            rows = self._move_runs(lambda ground: self._finish_steps(ground, endings, (), reclaim), self._reserved)
+            rows = self._move_runs(lambda ground: ground.close("reclaim_attempts", endings), self._reserved)
         else:
             rows = self._perform(lambda session: session.run("reclaim_attempts", **values), pool=self._reserved)
         self._notifier.call()

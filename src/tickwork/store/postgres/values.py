@@ -17,16 +17,15 @@ from tickwork.store.postgres import documents
 
 def as_claimed(row: Any) -> Claimed:
     job_id, attempt, task, queue, priority, args, policy, run_at, now, failures, crashes, alone, tick, *_ = row
-    run, inputs = row[14:16]
     rules = codec.decode_policy(policy)
     what = (job_id, attempt, task, queue, priority, args.encode(), rules)
-    return Claimed(*what, run_at, now, failures, crashes, alone, tick, None, False, run, inputs)
+    return Claimed(*what, run_at, now, failures, crashes, alone, tick, None, False, *row[14:17])
 
 
 def open_attempt(row: Any) -> OpenAttempt:
-    job_id, attempt, worker, policy, failures, crashes, alone, run = row
+    job_id, attempt, worker, policy, failures, crashes, alone, run, step = row
     rules = codec.decode_policy(policy)
-    return OpenAttempt(JobId(job_id), attempt, WorkerId(worker), rules, failures, crashes, alone, run)
+    return OpenAttempt(JobId(job_id), attempt, WorkerId(worker), rules, failures, crashes, alone, run, step)
 
 
 def worker_view(row: Any) -> WorkerView:

@@ -41,6 +41,10 @@ class StoreClock:
             connection.run("REPLACE INTO tickwork_clock VALUES (1, ?, ?, ?)", (now, steady, boot))
         return now
 
+    def monotonic(self) -> float:
+        """Seconds of a clock that never steps, for how long something takes."""
+        return self._clock.monotonic()
+
     def ahead_us(self, connection: Runs) -> int:
         """By how much the store's clock is ahead of the host's."""
         return self.now_us(connection, may_write=False) - self._clock.wall_us()

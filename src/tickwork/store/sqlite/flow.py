@@ -22,7 +22,7 @@ from tickwork.store import codec, guarded
 from tickwork.store.codec import from_us
 from tickwork.store.flow import GateView, Hold, LimitView, Rule
 from tickwork.store.guarded import Fate, HeldPage
-from tickwork.store.rounds import Applicant, Head, Look, Stile, Verdict, Wish, gate_passage
+from tickwork.store.rounds import MASS, Applicant, Head, Look, Stile, Verdict, Wish, gate_passage
 from tickwork.store.runs import Graphs
 from tickwork.store.sqlite import moves
 from tickwork.store.sqlite.moves import Transaction, as_json, claimed_row, running_row
@@ -117,7 +117,7 @@ class SqliteGround:
         ((waiting,),) = self._transaction.run("count_held", {"lane": lane, "until": until, "limit": most})
         return int(waiting)
 
-    def apply(self, verdict: Verdict) -> None:
+    def apply(self, verdict: Verdict) -> int:
         transaction, now = self._transaction, self._transaction.now
         moved = [one for one, _ in [*verdict.starts, *verdict.parks, *verdict.diverts]]
         transaction.run_many("leave_queue", [(row[3], row[4], row[7], row[0]) for row in (one.row for one in moved)])
@@ -145,6 +145,14 @@ class SqliteGround:
         self.claimed += [
             claimed_row(one.row, one.queue, now, one.flow, one.job_id in verdict.probes) for one, _ in verdict.starts
         ]
+        return sum(self._park_alike(one, lane) for one, lane in verdict.masses)
+
+    def _park_alike(self, one: Applicant, lane: str) -> int:
+        """Put aside those that stand behind a job and are like it; return how many."""
+        place = {"place": one.lane, "priority": one.priority, "run_at": one.run_at_us, "job_id": one.job_id}
+        about = dict(zip(("queue", "collection", "labels", "flow"), one.row[14:18], strict=True))
+        values = {**place, **about, "task": one.task, "lane": lane, "most": MASS, "now": self._transaction.now}
+        return len(self._transaction.run("park_alike", values))
 
     def _divert(self, one: Applicant, queue: str) -> None:
         flow = msgspec.structs.replace(one.flow or Flow(), diverted=True)
@@ -365,11 +373,11 @@ def _heads(transaction: Transaction, prefix: str) -> list[Any]:
 
 
 def _applicant(row: Any) -> Applicant:
-    job_id, _, _, lane, _, _, _, run_at, _, _, _, _, _, _, _, _, queue, collection, labels, flow, task = row
+    job_id, _, _, lane, priority, _, _, run_at, _, _, _, _, _, _, queue, collection, labels, flow, task, *_ = row
     about = (collection, codec.decode_labels(labels), codec.decode_flow(flow))
-    return Applicant(JobId(job_id), lane, run_at, task, queue, *about, row)
+    return Applicant(JobId(job_id), lane, priority, run_at, task, queue, *about, row)
 
 
 def _queue_row(row: Any, lane: str) -> tuple[Any, ...]:
-    job_id, attempt, task, _, priority, _, _, run_at, failures, crashes, alone, _, _, _, keyed, expires_at, *_ = row
+    job_id, attempt, task, _, priority, _, _, run_at, failures, crashes, alone, _, keyed, expires_at, *_ = row
     return (lane, priority, run_at, job_id, task, attempt - 1, failures, crashes, alone, keyed, expires_at)

@@ -215,14 +215,14 @@ def has_lease(transaction: Transaction, worker: WorkerId) -> bool:
 
 def running_row(row: Any, lane: str, worker: WorkerId, now: int) -> tuple[Any, ...]:
     """A picked job as it runs; `lane` is where it goes should it be queued again."""
-    job_id, attempt, task, _, priority, _, _, run_at, failures, crashes, alone, _, _, _, keyed, expires_at, *_ = row
+    job_id, attempt, task, _, priority, _, _, run_at, failures, crashes, alone, _, keyed, expires_at, *_ = row
     return (job_id, attempt, worker, lane, priority, task, run_at, now, failures, crashes, alone, keyed, expires_at)
 
 
 def claimed_row(row: Any, queue: str, now: int, flow: Flow | None = None, is_probe: bool = False) -> Claimed:
-    job_id, attempt, task, _, priority, args, policy, run_at, failures, crashes, alone, tick, run, inputs, *_ = row
+    job_id, attempt, task, _, priority, args, policy, run_at, failures, crashes, alone, tick, *_ = row
     what = (job_id, attempt, task, queue, priority, args.encode(), codec.decode_policy(policy))
-    return Claimed(*what, run_at, now, failures, crashes, alone == 1, tick, flow, is_probe, run, inputs)
+    return Claimed(*what, run_at, now, failures, crashes, alone == 1, tick, flow, is_probe, *row[-3:])
 
 
 def _next_s(transaction: Transaction, asked: dict[str, Any], ahead_us: int) -> tuple[float | None, float | None]:
@@ -305,8 +305,8 @@ def append(transaction: Transaction, logs: Iterable[NewLog]) -> None:
 
 
 def open_attempt(row: Any) -> OpenAttempt:
-    job_id, attempt, worker, policy, failures, crashes, alone, run = row
-    return OpenAttempt(job_id, attempt, worker, codec.decode_policy(policy), failures, crashes, alone == 1, run)
+    job_id, attempt, worker, policy, failures, crashes, alone, run, step = row
+    return OpenAttempt(job_id, attempt, worker, codec.decode_policy(policy), failures, crashes, alone == 1, run, step)
 
 
 # -- what callers do to jobs

@@ -9,9 +9,21 @@ OR EXISTS (SELECT FROM tickwork.turnstiles t WHERE t.open_at <= clock.now)
 OR EXISTS (SELECT FROM unnest(%(queues)s::text[]) AS n (name) CROSS JOIN LATERAL (
     SELECT FROM tickwork.queue q WHERE q.queue >= n.name || ':' AND q.queue < n.name || ';' LIMIT 1) AS lane)
 
--- :hold_worker
--- The lock keeps the reaper away until the claim is stored.
+-- :be_brief
+-- A worker that is stopped in the middle of a round must not keep what it has locked from others for long.
+SET LOCAL idle_in_transaction_session_timeout = '2s'
+
+-- :leased
 SELECT (extract(epoch FROM clock.now) * 1000000)::bigint
+FROM   (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now) clock
+CROSS  JOIN LATERAL (
+    SELECT FROM tickwork.workers w WHERE w.id = %(worker)s AND w.state IN ('running', 'draining') AND w.lease_until > clock.now
+) held
+
+-- :hold_worker
+-- The lock keeps the reaper away until the claim is stored. It is taken with the first job: a look that finds nothing writes
+-- nothing, and waits for no disk.
+SELECT 1
 FROM   (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now) clock
 CROSS  JOIN LATERAL (
     SELECT FROM tickwork.workers w WHERE w.id = %(worker)s AND w.state IN ('running', 'draining') AND w.lease_until > clock.now
@@ -60,6 +72,9 @@ span AS MATERIALIZED (
     UNION ALL
     SELECT ':' || o.name || chr(31), ':' || o.name || ' ', o.rule FROM open o
 ),
+-- include heads_of_spans
+
+-- :heads_of_spans
 head AS (
     SELECT s.until, s.rule, q.queue, q.priority, q.run_at
     FROM   span s
@@ -77,6 +92,16 @@ head AS (
     ) q
 )
 SELECT queue, priority, (extract(epoch FROM run_at) * 1000000)::bigint, rule FROM head
+
+-- :freed_heads
+-- As lane_heads, for turnstiles that hold jobs and are not open.
+WITH RECURSIVE span AS MATERIALIZED (
+    SELECT ':' || t.name || chr(31) AS first, ':' || t.name || ' ' AS until,
+           (SELECT coalesce(l.override, l.declared) FROM tickwork.limits l WHERE l.name = t.bound) AS rule
+    FROM   tickwork.turnstiles t WHERE t.name = ANY (%(names)s::text[]) AND t.waits
+    AND    (t.open_at IS NULL OR t.open_at > coalesce(%(now)s::timestamptz, clock_timestamp()))
+),
+-- include heads_of_spans
 
 -- :empty_turnstiles
 SELECT t.name FROM tickwork.turnstiles t
@@ -120,7 +145,7 @@ picked AS MATERIALIZED (
 )
 SELECT p.job_id::text, p.attempt, p.task, p.lane, p.priority, j.args, j.policy, (extract(epoch FROM p.run_at) * 1000000)::bigint,
        p.failures, p.crashes, p.alone, j.tick, p.keyed, (extract(epoch FROM p.expires_at) * 1000000)::bigint, j.queue,
-       j.collection, j.labels, j.flow, j.task, j.run::text, j.inputs, p.place::text
+       j.collection, j.labels, j.flow, j.task, j.run::text, j.step, j.inputs, p.place::text
 FROM   picked p CROSS JOIN LATERAL (SELECT * FROM tickwork.jobs j WHERE j.id = p.job_id OFFSET 0) j
 ORDER  BY p.rank, p.run_at, p.job_id
 
@@ -203,6 +228,38 @@ FROM   unnest(%(ids)s::text::uuid[], %(attempts)s::text::integer[], %(lanes)s::t
               %(expires_us)s::text::bigint[])
        AS p (job_id, attempt, lane, priority, task, run_at_us, failures, crashes, alone, keyed, expires_us)
 WHERE  (SELECT count(*) FROM gone) >= 0
+
+-- :park_alike
+-- Of the due jobs that stand behind one in its lane, those that are like it go where it goes. So many are looked at; what
+-- another claim has locked stays.
+WITH behind AS MATERIALIZED (
+    SELECT q.ctid AS place, q.job_id, q.task FROM tickwork.queue q
+    WHERE  q.queue = %(place)s AND q.priority = %(priority)s::smallint
+    AND    (q.run_at, q.job_id) > ('epoch'::timestamptz + %(run_us)s::bigint * interval '1 microsecond', %(job_id)s::uuid)
+    AND    q.run_at <= coalesce(%(now)s::timestamptz, clock_timestamp())
+    ORDER  BY q.run_at, q.job_id LIMIT %(most)s::bigint
+),
+alike AS MATERIALIZED (
+    SELECT q.* FROM behind b
+    CROSS  JOIN LATERAL (
+        SELECT FROM tickwork.jobs j
+        WHERE  j.id = b.job_id AND j.queue = %(queue)s AND j.collection IS NOT DISTINCT FROM %(collection)s
+        AND    j.labels = %(labels)s AND j.flow IS NOT DISTINCT FROM %(flow)s OFFSET 0
+    ) j
+    CROSS  JOIN LATERAL (
+        SELECT q.ctid AS place, q.* FROM tickwork.queue q WHERE q.ctid = b.place AND q.job_id = b.job_id
+        AND    (q.expires_at IS NULL OR q.expires_at > coalesce(%(now)s::timestamptz, clock_timestamp()))
+        FOR UPDATE SKIP LOCKED
+    ) q
+    WHERE  b.task = %(task)s
+),
+gone AS (DELETE FROM tickwork.queue q WHERE q.ctid = ANY (ARRAY(SELECT a.place FROM alike a)) RETURNING 1),
+moved AS (
+    INSERT INTO tickwork.queue (job_id, queue, priority, run_at, task, attempt, failures, crashes, alone, keyed, expires_at)
+    SELECT a.job_id, %(lane)s, a.priority, a.run_at, a.task, a.attempt, a.failures, a.crashes, a.alone, a.keyed, a.expires_at
+    FROM   alike a WHERE (SELECT count(*) FROM gone) >= 0 RETURNING 1
+)
+SELECT count(*) FROM moved
 
 -- :take_holds
 INSERT INTO tickwork.holds (turnstile, job_id, attempt, weight)

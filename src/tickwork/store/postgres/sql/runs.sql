@@ -32,7 +32,11 @@ WHERE  job_id = %(id)s::uuid AND attempt = %(attempt)s::integer AND worker = %(w
 RETURNING job_id
 
 -- :insert_run
-INSERT INTO tickwork.runs (id, open, failed) VALUES (%(id)s::uuid, 0, 0)
+-- If it is held by now. One that has begun before stays.
+INSERT INTO tickwork.runs (id, open, failed)
+SELECT r.job_id, 0, 0 FROM tickwork.running r
+WHERE  r.job_id = %(id)s::uuid AND r.attempt = %(attempt)s::integer AND r.worker = ''
+ON CONFLICT DO NOTHING
 
 -- :put_run
 UPDATE tickwork.runs SET open = %(open)s::integer, failed = %(failed)s::integer, again = NULL WHERE id = %(id)s::uuid
@@ -58,6 +62,12 @@ ORDER  BY u.id
 SELECT step, state, pending, succeeded, failed, skipped, total, ended, bad, mapped, blocked, reason, result, since, wake_at
 FROM   tickwork.steps
 WHERE  run = %(run)s::uuid AND (%(names)s::text IS NULL OR step = ANY (%(names)s::text::text[]))
+
+-- :steps_of
+SELECT s.run::text, s.step, s.state, s.pending, s.succeeded, s.failed, s.skipped, s.total, s.ended, s.bad, s.mapped, s.blocked,
+       s.reason, s.result
+FROM   unnest(%(runs)s::text::uuid[], %(steps)s::text::text[]) AS n (run, step)
+CROSS  JOIN LATERAL (SELECT * FROM tickwork.steps s WHERE s.run = n.run AND s.step = n.step OFFSET 0) s
 
 -- :put_steps
 INSERT INTO tickwork.steps (run, step, state, pending, succeeded, failed, skipped, total, ended, bad, mapped, blocked, reason,

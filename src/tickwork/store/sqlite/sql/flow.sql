@@ -40,7 +40,7 @@ LIMIT  1
 
 -- :pick_place
 SELECT q.job_id, q.attempt + 1, q.task, q.queue, q.priority, j.args, j.policy, q.run_at, q.failures, q.crashes, q.alone, j.tick,
-       j.run, j.inputs, q.keyed, q.expires_at, j.queue, j.collection, j.labels, j.flow, j.task
+       q.keyed, q.expires_at, j.queue, j.collection, j.labels, j.flow, j.task, j.run, j.step, j.inputs
 FROM   tickwork_queue q CROSS JOIN tickwork_jobs j ON j.id = q.job_id
 WHERE  q.queue = :lane AND q.priority = :priority AND q.run_at <= :now
 AND    q.task IN (SELECT value FROM json_each(:tasks)) AND (q.expires_at IS NULL OR q.expires_at > :now)
@@ -67,6 +67,20 @@ SELECT 1 FROM tickwork_queue WHERE job_id = ?
 
 -- :divert_job
 UPDATE tickwork_jobs SET queue = :queue, lane = :lane, flow = :flow WHERE id = :job_id
+
+-- :park_alike
+-- Of the due jobs that stand behind one in its lane, those that are like it go where it goes. So many are looked at.
+UPDATE tickwork_queue SET queue = :lane
+WHERE  queue = :place AND priority = :priority AND (run_at, job_id) IN (
+    SELECT q.run_at, q.job_id FROM (
+        SELECT q.run_at, q.job_id, q.task, q.expires_at FROM tickwork_queue q
+        WHERE  q.queue = :place AND q.priority = :priority AND (q.run_at, q.job_id) > (:run_at, :job_id) AND q.run_at <= :now
+        ORDER  BY q.run_at, q.job_id LIMIT :most
+    ) q CROSS JOIN tickwork_jobs j ON j.id = q.job_id
+    WHERE  q.task = :task AND (q.expires_at IS NULL OR q.expires_at > :now) AND j.queue = :queue
+    AND    j.collection IS :collection AND j.labels = :labels AND j.flow IS :flow
+)
+RETURNING 1
 
 -- :take_holds
 INSERT INTO tickwork_holds (turnstile, job_id, attempt, weight) VALUES (?, ?, ?, ?)

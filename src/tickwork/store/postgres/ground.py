@@ -1,0 +1,284 @@
+"""A round of a guarded claim on PostgreSQL (see guarded.py): one transaction, in a few round trips.
+
+Rows of the queue are locked first, then limits and gates in the order of their names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from tickwork.core.flow.flow import Flow, home_lane, passage_of, read_lane, turnstile_name
+from tickwork.core.flow.gates import GATES, Gate
+from tickwork.core.flow.limits import Concurrency, Passage, Slot
+from tickwork.core.ids import JobId, WorkerId
+from tickwork.core.job import LOWEST_PRIORITY, Claimed
+from tickwork.errors import LeaseLost
+from tickwork.store import codec, guarded
+from tickwork.store.postgres.adapters import Rows, Statement
+from tickwork.store.postgres.documents import array, text_array
+from tickwork.store.postgres.session import Session
+from tickwork.store.rounds import MASS, Applicant, Head, Look, Stile, Verdict, Wish
+
+Wanted = tuple[str, dict[str, Any]]
+"""A named statement with its values."""
+
+
+class PostgresGround:
+    """A round of a guarded claim, inside a transaction. What is `finishing` is stored first, as part of it."""
+
+    def __init__(
+        self,
+        session: Session,
+        sql: Mapping[str, str],
+        worker: WorkerId,
+        queues: Sequence[str],
+        tasks: Sequence[str],
+        read_now: Callable[[], datetime | None],
+        finishing: Sequence[Statement] = (),
+    ) -> None:
+        self._session = session
+        self._sql = sql
+        self._read_now = read_now
+        self._worker = worker
+        self._queues = list(queues)
+        self._tasks = text_array(tasks)
+        self._finishing = finishing
+        self.now_us = 0
+        self.finished: Rows = []  # what storing the endings gave
+        self.freed: list[str] = []  # turnstiles of which they freed something, unless they were judged since
+        self.claimed: list[Claimed] = []
+
+    def _statements(self, *wanted: Wanted) -> list[Statement]:
+        return [(self._sql[name], {"now": self._session.now, **values}) for name, values in wanted]
+
+    def _together(self, *wanted: Wanted) -> list[Rows]:
+        """Run named statements in one round trip."""
+        return self._session.run_together(self._statements(*wanted))
+
+    def look(self) -> Look:
+        queues = {"queues": text_array(self._queues)}
+        places = [(queue, priority) for queue in self._queues for priority in range(LOWEST_PRIORITY + 1)]
+        plain = {
+            "places": text_array([queue for queue, _ in places]),
+            "priorities": array([priority for _, priority in places]),
+        }
+        most = {"limit": guarded.OPEN_LIMIT}
+        looking = self._statements(
+            ("be_brief", {}),
+            ("leased", {"worker": self._worker}),
+            ("gates_in_force", queues),
+            ("weights", {}),
+            ("lane_heads", {**queues, **most}),
+            ("plain_heads", plain),
+            ("empty_turnstiles", most),
+            ("next_opening", {}),
+        )
+        found = self._session.run_together([*self._finishing, *looking])
+        _, leased, gates, weights, lanes, heads, empty, ((opens_at_us,),) = found[len(self._finishing) :]
+        if self._finishing:
+            self.finished = found[len(self._finishing) - 1]
+            lanes += self._freed_heads()
+        self._check_lease(leased)
+        self.now_us = leased[0][0]
+        standing = [Head(*head) for head in heads]
+        ours = [one for one in lanes if read_lane(one[0]).queue in self._queues]
+        standing += [Head(lane, priority, run_us, codec.decode_rule(rule)) for lane, priority, run_us, rule in ours]
+        return Look(
+            self.now_us,
+            [GATES.decode(value.encode()) for (value,) in gates],
+            dict(weights),
+            standing,
+            [passage_of(name) for (name,) in empty],
+            opens_at_us,
+        )
+
+    def _freed_heads(self) -> Rows:
+        """What turnstiles hold of which the endings have freed something: they count as open for this round."""
+        self.freed = [turnstile for job_id, turnstile in self.finished if job_id is None]
+        if not self.freed:
+            return []
+        (heads,) = self._together(("freed_heads", {"names": text_array(self.freed)}))
+        return heads
+
+    def _check_lease(self, found: Rows) -> None:
+        if not found:
+            raise LeaseLost(f"worker {self._worker} has no lease any more; it must register anew before it claims.")
+
+    def pick(self, wishes: Sequence[Wish]) -> list[Applicant]:
+        lanes = [read_lane(wish.lane) for wish in wishes]
+        asked = {
+            "groups": array([wish.group for wish in wishes]),
+            "of_groups": array([wish.of_group for wish in wishes]),
+            "lanes": text_array([wish.lane for wish in wishes]),
+            "priorities": array([wish.priority for wish in wishes]),
+            "mosts": array([wish.most for wish in wishes]),
+            "in_order": array([lane.in_order and lane.held_by is None for lane in lanes]),
+            "tasks": self._tasks,
+        }
+        held, rows = self._together(("hold_worker", {"worker": self._worker}), ("pick_places", asked))
+        self._check_lease(held)
+        return [_applicant(row) for row in rows]
+
+    def lock(
+        self, passages: Iterable[Passage], picked: Mapping[Passage, int], gates: Mapping[Passage, Gate]
+    ) -> dict[Passage, Stile]:
+        names = {turnstile_name(passage): passage for passage in passages}
+        if not names:
+            return {}
+        limits = text_array(sorted({passage.limit for passage in names.values() if passage not in gates}))
+        given = {"names": text_array(names), "limits": limits}
+        held = {turnstile_name(passage): count + 1 for passage, count in picked.items()}
+        _, live_gates, ((self.now_us,),), rules, states, live, waiting = self._together(
+            ("lock_limits", {"limits": limits}),
+            ("lock_gates", {"gates": text_array([gate.name for gate in gates.values()])}),
+            ("now_us", {"now": self._read_now()}),
+            ("rules", given),
+            ("states", given),
+            ("live_weights", given),
+            ("count_held", {"picked": text_array(held), "mosts": array(held.values())}),
+        )
+        known = {name: codec.decode_rule(rule) for name, rule in rules}
+        lasting = {name for (name,) in live_gates}
+        weight_of, state_of, count_of = dict(live), dict(states), dict(waiting)
+        stiles: dict[Passage, Stile] = {}
+        for name, passage in names.items():
+            gate = gates.get(passage)
+            if gate is None or gate.name in lasting:
+                rule = known.get(passage.limit) if gate is None else gate.pace
+                stile = codec.stile(rule, weight_of.get(name, 0), state_of.get(name))
+                stiles[passage] = stile._replace(waiting=count_of.get(name, 0)) if name in count_of else stile
+        return self._with_firsts(stiles)
+
+    def _with_firsts(self, stiles: dict[Passage, Stile]) -> dict[Passage, Stile]:
+        """What sequences have to know: who is first of those that they hold, and whether the marked one still waits."""
+        lines = [passage for passage, one in stiles.items() if isinstance(one.rule, Concurrency) and one.rule.in_order]
+        if not lines:
+            return stiles
+        marked = [marker[1] for passage in lines if (marker := stiles[passage].marker) is not None]
+        names = text_array(map(turnstile_name, lines))
+        firsts, waiting = self._together(("held_firsts", {"names": names}), ("still_waiting", {"ids": array(marked)}))
+        still = {job_id for (job_id,) in waiting}
+        for name, run_us, job_id in firsts:
+            stiles[passage_of(name)] = stiles[passage_of(name)]._replace(head=(run_us, JobId(job_id)))
+        for passage in lines:
+            marker = stiles[passage].marker
+            if marker is not None and marker[1] not in still:
+                stiles[passage] = stiles[passage]._replace(marker=None)
+        return stiles
+
+    def apply(self, verdict: Verdict) -> int:
+        wanted: list[Wanted] = [("park_alike", _alike(one, lane)) for one, lane in verdict.masses]
+        if verdict.starts:
+            places = _places(one for one, _ in verdict.starts)
+            wanted.append(("start_picked", {**places, "worker": self._worker, "now_us": str(self.now_us)}))
+        holds = [(one, slot) for one, slots in verdict.starts for slot in slots]
+        if holds:
+            wanted.append(("take_holds", _holds(holds)))
+        diverts = [(one, _diverted(one, queue)) for one, queue in verdict.diverts]
+        parks = [*verdict.parks, *((one, values["lane"]) for one, values in diverts)]
+        wanted += [("divert_job", values) for _, values in diverts]
+        if parks:
+            wanted.append(("park_picked", {**_places(one for one, _ in parks), **_moves(parks)}))
+        wanted += _turnstiles(verdict)
+        wanted += [("pass_on", {"name": name, "count": count}) for name, count in verdict.passed_on.items()]
+        found = self._session.run_last(self._statements(*wanted))
+        judged = {turnstile_name(passage) for passage in (*verdict.opens, *verdict.emptied)}
+        self.freed = [name for name in self.freed if name not in judged]
+        self.claimed += [_claimed(one, self.now_us, one.job_id in verdict.probes) for one, _ in verdict.starts]
+        return sum(count for ((count,),) in found[: len(verdict.masses)])
+
+
+def _applicant(row: Any) -> Applicant:
+    job_id, _, _, lane, priority, _, _, run_us, _, _, _, _, _, _, queue, collection, labels, flow, task, *_ = row
+    about = (collection, codec.decode_labels(labels), codec.decode_flow(flow))
+    return Applicant(JobId(job_id), lane, priority, run_us, task, queue, *about, row)
+
+
+def _claimed(one: Applicant, now_us: int, is_probe: bool) -> Claimed:
+    job_id, attempt, task, _, priority, args, policy, run_us, failures, crashes, alone, tick, *_ = one.row
+    what = (JobId(job_id), attempt, task, one.queue, priority, args.encode(), codec.decode_policy(policy))
+    return Claimed(*what, run_us, now_us, failures, crashes, alone, tick, one.flow, is_probe, *one.row[-4:-1])
+
+
+def _places(applicants: Iterable[Applicant]) -> dict[str, str]:
+    return {"places": text_array([one.row[-1] for one in applicants])}
+
+
+def _moves(moved: Sequence[tuple[Applicant, str]]) -> dict[str, str]:
+    """Picked jobs with the lanes that they go to, as park_picked takes them."""
+    rows = [one.row for one, _ in moved]
+    return {
+        "ids": array([row[0] for row in rows]),
+        "attempts": array([row[1] for row in rows]),
+        "lanes": text_array([lane for _, lane in moved]),
+        "priorities": array([row[4] for row in rows]),
+        "tasks": text_array([row[2] for row in rows]),
+        "runs_us": array([row[7] for row in rows]),
+        "failures": array([row[8] for row in rows]),
+        "crashes": array([row[9] for row in rows]),
+        "alone": array([row[10] for row in rows]),
+        "keyed": array([row[12] for row in rows]),
+        "expires_us": array([row[13] for row in rows]),
+    }
+
+
+def _alike(one: Applicant, lane: str) -> dict[str, Any]:
+    """A job with the lane that it goes to, as park_alike takes them."""
+    row = one.row
+    return {
+        "place": one.lane,
+        "priority": one.priority,
+        "run_us": one.run_at_us,
+        "job_id": one.job_id,
+        "task": one.task,
+        "queue": row[14],
+        "collection": row[15],
+        "labels": row[16],
+        "flow": row[17],
+        "lane": lane,
+        "most": MASS,
+    }
+
+
+def _holds(holds: Sequence[tuple[Applicant, Slot]]) -> dict[str, str]:
+    return {
+        "names": text_array([turnstile_name(slot.passage) for _, slot in holds]),
+        "ids": array([one.job_id for one, _ in holds]),
+        "attempts": array([one.row[1] for one, _ in holds]),
+        "weights": array([slot.weight for _, slot in holds]),
+    }
+
+
+def _diverted(one: Applicant, queue: str) -> dict[str, Any]:
+    flow = msgspec.structs.replace(one.flow or Flow(), diverted=True)
+    lane = home_lane(queue, flow)
+    return {"id": one.job_id, "queue": queue, "lane": lane, "flow": codec.encode_flow(flow)}
+
+
+def _turnstiles(verdict: Verdict) -> list[Wanted]:
+    wanted: list[Wanted] = []
+    if verdict.states:
+        states = text_array(map(codec.encode_state, verdict.states.values()))
+        wanted.append(("put_states", {**named(verdict.states), "states": states}))
+    openings = {**verdict.opens, **dict.fromkeys(verdict.emptied)}
+    if openings:
+        values = {
+            **named(openings),
+            "waits": array([passage not in verdict.emptied for passage in openings]),
+            "opens_us": array(openings.values()),
+        }
+        wanted.append(("put_openings", values))
+    return wanted
+
+
+def named(passages: Iterable[Passage]) -> dict[str, str]:
+    """Turnstiles as statements take them, with what they are turnstiles of."""
+    passages = list(passages)
+    return {
+        "names": text_array(map(turnstile_name, passages)),
+        "bounds": text_array([passage.limit for passage in passages]),
+    }
