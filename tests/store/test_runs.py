@@ -36,7 +36,11 @@ def a_run(store: Store, graph: Graph | None = None, args: bytes = b'{"xs": [1, 2
 def work(store: Store, how: Callable[[Claimed], Finish] = succeeded) -> None:
     """Claim all that is due, runs included, and end it."""
     claimed = claim(store, tasks=["t", RUN])
-    store.finish_attempts([msgspec.structs.replace(how(one), run=one.run) for one in claimed])
+    store.finish_attempts([of_step(one, how) for one in claimed])
+
+
+def of_step(claimed: Claimed, how: Callable[[Claimed], Finish] = succeeded) -> Finish:
+    return msgspec.structs.replace(how(claimed), run=claimed.run, step=claimed.step)
 
 
 def work_to_the_end(store: Store, how: Callable[[Claimed], Finish] = succeeded) -> None:
@@ -81,7 +85,7 @@ class TestTimes:
         (claimed,) = claim(store, tasks=["t", RUN])
         assert {one.step: one for one in store.step_times(run)}["first"] == ("first", 0, 1, began, None)
         clock.advance(SECOND)
-        store.finish_attempts([msgspec.structs.replace(succeeded(claimed), run=run)])
+        store.finish_attempts([of_step(claimed)])
         times = {one.step: one for one in store.step_times(run)}
         assert times["first"] == ("first", 0, 0, began, began + SECOND)
         assert times["each"] == ("each", 2, 0, None, None)
