@@ -9,6 +9,7 @@
     ├── UnknownTask                          no task of that name in this app
     ├── JobNotFound                          no such job in this store
     ├── ScheduleNotFound (also KeyError)     no such schedule in this store
+    ├── DagNotFound                          no such dag, or no such version of it, in this store
     ├── JobEnded                             the job ended, and not well
     │   ├── JobFailed                        its last attempt failed, and no retry is left
     │   ├── JobCancelled                     somebody cancelled it
@@ -74,6 +75,10 @@ class ScheduleNotFound(TickworkError, KeyError):
     """No schedule of that name is in this store."""
 
     __str__ = Exception.__str__  # a KeyError would show the message in quotes
+
+
+class DagNotFound(TickworkError):
+    """No dag of that name, or no such version of it, is in this store."""
 
 
 class JobEnded(TickworkError):

@@ -66,6 +66,10 @@ class Run(Job):
             found += page
         return found
 
+    def instance_name(self, one: InstanceView) -> str:
+        """How an instance is called: "load", or "transform[3]" of a mapped step."""
+        return one.step if self.graph.by_name[one.step].map is None else f"{one.step}[{one.idx}]"
+
     def mermaid(self) -> str:
         """Its graph as a Mermaid flowchart, each step coloured by how it stands."""
         return drawing.mermaid(self.graph, {line.name: line.state for line in self.overview()})
@@ -201,7 +205,7 @@ class Step:
         self.run = run
         self.name = name if idx is None else f"{name}[{idx}]"
         self.idx = idx
-        self._base = name
+        self.base = name
         self._known = view
         self._state = state
 
@@ -213,7 +217,7 @@ class Step:
         """How the step stands: what it waits for, how many instances it has."""
         view = self._view
         return (
-            Standing(self._base, pending=len(self.run.graph.by_name[self._base].parents))
+            Standing(self.base, pending=len(self.run.graph.by_name[self.base].parents))
             if view is None
             else view.standing
         )
@@ -222,7 +226,7 @@ class Step:
     def _view(self) -> StepView | None:
         if self._known is not None:
             return self._known
-        views = self._views_of([self._base])
+        views = self._views_of([self.base])
         return views[0] if views else None
 
     def _views_of(self, names: Sequence[str]) -> list[StepView]:
@@ -241,7 +245,7 @@ class Step:
 
     def _jobs(self, first: int, most: int) -> list[Job]:
         client = self.run._client
-        views = client.store.step_jobs(self.run.id, self._base, first, most)
+        views = client.store.step_jobs(self.run.id, self.base, first, most)
         return [Job(client, view.id, view) for view in views]
 
     @property
@@ -254,7 +258,7 @@ class Step:
             return one.state
         if self.idx is None and one.mapped:
             return JobState.RUNNING.value
-        job = None if self.run.graph.by_name[self._base].approval is not None else self.job
+        job = None if self.run.graph.by_name[self.base].approval is not None else self.job
         return WAITING if job is None else job.state
 
     @property
@@ -285,11 +289,11 @@ class Step:
         """One sentence: what it is waiting for, where it runs, or how it ended."""
         one, graph = self.standing, self.run.graph
         if one.state == WAITING:
-            parents = graph.by_name[self._base].parents
+            parents = graph.by_name[self.base].parents
             over = {view.standing.step for view in self._views_of(parents) if view.standing.is_over}
             waits = [name for name in parents if name not in over]
             return f"waits for {_listed(waits)}" if waits else "waits for its run to begin"
-        approval = graph.by_name[self._base].approval
+        approval = graph.by_name[self.base].approval
         if approval is not None and one.state == OPEN:
             return f"waits for approval by {', '.join(approval.who) or 'anybody'}: {one.reason or approval.text}"
         if one.mapped and self.idx is None:

@@ -45,6 +45,11 @@ class StepLine:
     def is_over(self) -> bool:
         return self.state not in (WAITING, JobState.QUEUED, JobState.RUNNING)
 
+    @property
+    def is_asking(self) -> bool:
+        """An approval that waits for its answer, and for nothing else."""
+        return self.is_approval and self.state == WAITING and self.total > 0
+
     def took(self, now: datetime) -> timedelta | None:
         """How long it has run, until now if it has not ended; None: it has not started."""
         if self.started_at is None:
