@@ -21,7 +21,7 @@ from tickwork.core.ids import JobId, WorkerId, is_id
 from tickwork.core.job import Claimed, JobState, JobView, NewJob
 from tickwork.store import codec, runs
 from tickwork.store.base import Finish, NewLog
-from tickwork.store.dags import DagView, StepView
+from tickwork.store.dags import AssetView, DagView, StepView
 from tickwork.store.postgres import documents
 from tickwork.store.postgres.adapters import Rows, Statement
 from tickwork.store.postgres.documents import array, text_array
@@ -183,6 +183,17 @@ class PostgresRuns:
         self._ending.append(len(self._waiting))
         self._put_off("finish_attempts", **documents.endings([finish]))
 
+    def produce(self, assets: Sequence[str], by: str) -> None:
+        for name in assets:
+            made = {"name": name, "by": by}
+            steps = ("lock_assets", "made_anew", "freshen", "use_up_ready")
+            _, ((self.now_us,),), _, dags = self.together(*((step, made) for step in steps))
+            for (dag,) in dags:
+                (rows,) = self.together(("task_definition", {"name": dag}))
+                (values,) = documents.new_jobs([runs.triggered(codec.task_definition(rows[0]), by, self.now_us)])
+                self._put_off("insert_guarded_jobs", **values)
+                self.released = True
+
     # -- what the verbs do with it
 
     def close(self, verb: str, endings: Sequence[Finish], logs: Sequence[NewLog] = ()) -> Rows:
@@ -206,7 +217,15 @@ class PostgresRuns:
         self._standings = {(run, row[0]): _standing(row) for run, *row in standings}
         closed = {job_id for job_id, _ in rows}
         self._advance([one for one in map(_place, parts) if one.job_id in closed])
+        self._produce_all([one for one in endings if one.produce and one.job_id in closed])
         return rows
+
+    def _produce_all(self, endings: Sequence[Finish]) -> None:
+        """Note what ended jobs have made anew, those of them that succeeded."""
+        making = {str(one.job_id): one.produce for one in endings}
+        (rows,) = self.together(("succeeded_of", {"ids": array(making)})) if making else ([],)
+        for (job_id,) in rows:
+            self.produce(making[job_id], job_id)
 
     def _touched_by(self, endings: Iterable[Finish]) -> set[tuple[str, str]]:
         """The steps that ends concern, by run: their own, and those that wait for them."""
@@ -354,6 +373,10 @@ class PostgresDags:
             limits = runs.limits_of(graph, version).items()
             rules = documents.document({"name": name, "rule": codec.encode_rule(rule)} for name, rule in limits)
             session.run("declare_limits", limits=rules)
+            session.run("forget_triggers", dag=graph.name)
+            triggers = runs.triggers_of(graph)
+            assets, groups = text_array([one for one, _ in triggers]), array([number for _, number in triggers])
+            session.run("insert_triggers", dag=graph.name, assets=assets, groups=groups)
             return int(version)
 
         return self._perform(put, single=False)
@@ -406,6 +429,10 @@ class PostgresDags:
             return False
         said = runs.said(approved, by, note)
         return self._move_runs(lambda ground: runs.answer(ground, run_id, step, *said)) is not None
+
+    def assets(self) -> list[AssetView]:
+        rows = self._perform(lambda session: session.run("assets"))
+        return [AssetView(name, utc(made), JobId(by)) for name, made, by in rows]
 
     def answer_overdue(self, limit: int) -> int:
         overdue = self._perform(lambda session: session.run("overdue_steps", limit=limit))
