@@ -7,8 +7,9 @@ and sent in one round trip.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import groupby
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -18,7 +19,7 @@ from tickwork.core.dag.advance import Run, Standing
 from tickwork.core.dag.graph import Graph, Step, decode_graph, definition_of, digest, encode_graph
 from tickwork.core.flow.flow import home_lane
 from tickwork.core.ids import JobId, WorkerId, is_id
-from tickwork.core.job import Claimed, JobState, JobView, NewJob
+from tickwork.core.job import Claimed, JobState, JobView, NewJob, Part
 from tickwork.store import codec, runs
 from tickwork.store.base import Finish, NewLog
 from tickwork.store.dags import AssetView, DagView, StepView
@@ -167,16 +168,14 @@ class PostgresRuns:
 
     def insert(self, jobs: Sequence[NewJob]) -> None:
         self.released |= bool(jobs)
-        for group in codec.alike(jobs) if jobs else ():
-            part = group[0].part
-            if part is not None:
-                idxs = array([one.part.idx for one in group if one.part])
-                shared = {**documents.new_job(group[0]), **_instances(group)}
-                self._put_off("insert_step_jobs", **{**shared, "idxs": idxs, "run": part.run, "step": part.step})
+        for part, group in _by_step(jobs):
+            idxs = array([one.part.idx for one in group if one.part])
+            shared = {**documents.new_job(group[0]), **_instances(group)}
+            self._put_off("insert_step_jobs", **{**shared, "idxs": idxs, "run": part.run, "step": part.step})
 
     def insert_again(self, jobs: Sequence[NewJob]) -> None:
         self.released |= bool(jobs)
-        for group in codec.alike(jobs) if jobs else ():
+        for _, group in _by_step(jobs):
             self._put_off("renew_step_jobs", **{**documents.new_job(group[0]), **_instances(group)})
 
     def end_run(self, finish: Finish) -> None:
@@ -444,6 +443,14 @@ class PostgresDags:
 def _pairs(pairs: Collection[tuple[str, str]]) -> dict[str, str]:
     ordered = sorted(pairs)
     return {"runs": array([run for run, _ in ordered]), "steps": text_array([step for _, step in ordered])}
+
+
+def _by_step(jobs: Sequence[NewJob]) -> Iterator[tuple[Part, Sequence[NewJob]]]:
+    """Jobs of steps, those of one step together that are alike."""
+    for _, of_step in groupby(jobs, lambda one: one.part and one.part.step):
+        for group in codec.alike(list(of_step)):
+            if group[0].part is not None:
+                yield group[0].part, group
 
 
 def _instances(group: Sequence[NewJob]) -> dict[str, str]:
