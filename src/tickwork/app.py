@@ -26,7 +26,7 @@ from tickwork.core.ids import JobId
 from tickwork.core.job import JobFilter, JobState, TaskDefinition
 from tickwork.core.options import Options, calendar_name, read_option, task_name
 from tickwork.core.schedule.spec import Spec, new_spec
-from tickwork.core.stored_signature import StoredRunSignature, StoredSignature
+from tickwork.core.stored_signature import StoredSignature
 from tickwork.dag import Dag, DagRegistry
 from tickwork.errors import InvalidInput
 from tickwork.flow import FlowCalls
@@ -34,7 +34,7 @@ from tickwork.rules import Calendar, Rule, read_rule
 from tickwork.runs import Run
 from tickwork.schedules import Schedule, Schedules
 from tickwork.store.base import LEASE, Store
-from tickwork.store.dags import DagView
+from tickwork.store.dags import AssetView, DagView
 from tickwork.task import Enqueues, Task
 from tickwork.tracing.options import NO_STEP
 from tickwork.twins import twin
@@ -167,6 +167,10 @@ class Tickwork(FlowCalls, DagRegistry):
         """The newest version of every dag that the store knows, by name; or all versions of one, the newest first."""
         return self.store.dags(name)
 
+    def assets(self) -> list[AssetView]:
+        """What tasks and dags with `produce=` have made anew, when, and by which job."""
+        return self.store.assets()
+
     def jobs(self, /, *, limit: int = 100, cursor: str | None = None, **which: Any) -> Page[Job]:
         """One page of jobs, the newest first: state=, task=, queue=, key=, collection=, label=, parent=.
 
@@ -195,6 +199,7 @@ class Tickwork(FlowCalls, DagRegistry):
     run_async = twin(run)
     runs_async = twin(runs)
     dag_versions_async = twin(dag_versions)
+    assets_async = twin(assets)
     jobs_async = twin(jobs)
     cancel_async = twin(cancel)
     redrive_async = twin(redrive)
@@ -333,12 +338,10 @@ class Tickwork(FlowCalls, DagRegistry):
 def _by_name(app: Tickwork, name: str, definition: TaskDefinition | None) -> Enqueues[Any, Any]:
     stored = decode_task_flow(None if definition is None else definition.flow)
     flow = msgspec.structs.replace(stored, queues={**stored.queues, **app.queue_limits}) if app.queue_limits else stored
-    about = (Options.of_task(definition), lambda: flow, NO_STEP)
-    if definition is None or definition.version is None:
-        plain = StoredSignature(definition)
-        return Enqueues(app, name, lambda: plain, *about)
-    signature, version = StoredRunSignature(definition), definition.version
-    return Enqueues(app, name, lambda: signature, *about, lambda: version)
+    signature = StoredSignature(definition)
+    version = None if definition is None or definition.version is None else definition.version
+    about = (lambda: signature, Options.of_task(definition), lambda: flow, NO_STEP)
+    return Enqueues(app, name, *about, None if version is None else lambda: version)
 
 
 def _name(task: str | Enqueues[Any, Any]) -> str:

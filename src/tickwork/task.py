@@ -159,6 +159,9 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
 
     def _new_jobs(self, encoded: Sequence[bytes]) -> list[NewJob]:
         jobs = self._registry.new_jobs(self.name, encoded, self.defaults, self._stamp())
+        if self.step.produce:
+            policy = msgspec.structs.replace(jobs[0].policy, produce=self.step.produce) if jobs else None
+            jobs = [msgspec.structs.replace(job, policy=policy) for job in jobs]
         version = None if self._version is None else self._version()
         return jobs if version is None else [msgspec.structs.replace(job, version=version) for job in jobs]
 
@@ -237,7 +240,8 @@ class Task(Enqueues[Arguments, Result]):
         (job,) = wanted.new_jobs(self.name, [(JobId(""), b"")])
         flow = msgspec.structs.replace(self.flow, tenant=self.defaults.tenant, needs=self.defaults.needs or "")
         schema = msgspec.json.encode(self.signature.schema())
-        return TaskDefinition(self.name, job.queue, job.priority, job.policy, schema, encode_task_flow(flow))
+        policy = msgspec.structs.replace(job.policy, produce=self.step.produce)
+        return TaskDefinition(self.name, job.queue, job.priority, policy, schema, encode_task_flow(flow))
 
 
 class BatchTask(Task[[Item], Result]):

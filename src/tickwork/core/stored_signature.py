@@ -23,11 +23,25 @@ class StoredSignature:
     """Encodes arguments by name, and by position where their names are known."""
 
     def __init__(self, definition: TaskDefinition | None) -> None:
-        self._parameters = None if definition is None else _properties(msgspec.json.decode(definition.schema))
+        schema = {} if definition is None else _flat(msgspec.json.decode(definition.schema))
+        self._parameters = None if definition is None else dict(schema.get("properties", {}))
+        self._is_dag = definition is not None and definition.version is not None
+        self._schema = schema
 
     def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], task: str) -> bytes:
-        """The arguments as JSON. Raises InvalidArguments where they cannot be named, InvalidPayload for bad values."""
-        return self.encode_some(self.bind(args, kwargs, task), task)
+        """The arguments as JSON. Raises InvalidArguments where they cannot be named, InvalidPayload for bad values.
+
+        Those of a dag are checked, and its defaults filled in: a run has no function that would do so later.
+        """
+        given = self.bind(args, kwargs, task)
+        data = self.encode_some(given, task)
+        return self._whole(data, task) if self._is_dag else data
+
+    def _whole(self, data: bytes, dag: str) -> bytes:
+        """The parameters of a run, with the defaults of those that are not given."""
+        given = msgspec.json.decode(data)
+        whole = completed(dag, self._schema, given)
+        return payload.seal(whole) if len(whole) > len(given) else data
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], task: str) -> dict[str, Any]:
         """The arguments of a call by name. Raises InvalidArguments where they cannot be named."""
@@ -79,21 +93,7 @@ class StoredSignature:
         return payload.tagged(value) if untyped else value
 
 
-class StoredRunSignature(StoredSignature):
-    """The parameters of a dag, which its stored definition is exact about, with its defaults filled in."""
-
-    def __init__(self, definition: TaskDefinition) -> None:
-        super().__init__(definition)
-        self._schema = msgspec.json.decode(definition.schema)
-
-    def encode_some(self, given: dict[str, Any], task: str, unchecked: Collection[str] = ()) -> bytes:
-        """Like that of a task. Raises InvalidArguments where a parameter is unknown, missing, or of another type."""
-        encoded = msgspec.json.decode(super().encode_some(given, task, unchecked))
-        return payload.seal(completed(task, self._schema, encoded))
-
-
-def _properties(schema: Mapping[str, Any]) -> dict[str, Any]:
+def _flat(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema of the arguments themselves, which may stand among its own definitions."""
     reference = schema.get("$ref")
-    if reference:
-        schema = schema["$defs"][reference.rpartition("/")[2]]
-    return dict(schema.get("properties", {}))
+    return schema["$defs"][reference.rpartition("/")[2]] if reference else schema

@@ -22,8 +22,9 @@ from tickwork.core.flow.flow import Flow
 from tickwork.core.flow.limits import Concurrency, Slot
 from tickwork.core.flow.stamp import Rule, Stamp, decode_task_flow, rules_of, stamp_of
 from tickwork.core.ids import IdMaker, JobId
-from tickwork.core.job import RUN, Claimed, JobState, NewJob, Part, Policy
+from tickwork.core.job import RUN, Claimed, JobState, NewJob, Part, Policy, TaskDefinition
 from tickwork.core.outcome import Cancelled, Failed, Succeeded, decide
+from tickwork.core.schedule.spec import JobOptions, job_template
 from tickwork.core.why import gist
 from tickwork.store.base import Finish
 from tickwork.store.codec import duration_us
@@ -99,6 +100,9 @@ class Ground(Protocol):
         """Queue ended jobs again, with these arguments."""
 
     def end_run(self, finish: Finish) -> None: ...
+
+    def produce(self, assets: Sequence[str], by: str) -> None:
+        """Note that assets were made anew by a job or a run, and start the dags that wait for that."""
 
 
 class Rows:
@@ -211,8 +215,13 @@ def _store(ground: Ground, going: Going, move: Advance, *, new: bool = False) ->
         jobs = _not_there(ground, run.id, jobs)
     ground.insert(jobs)
     ground.put_run(run)
+    produced = move.produced
     if move.is_over:
-        ground.end_run(_end_of(ground, going, move))
+        finish = _end_of(ground, going, move)
+        ground.end_run(finish)
+        produced = [*produced, *(move.graph.produce if finish.transition.job is JobState.SUCCEEDED else ())]
+    if produced:
+        ground.produce(produced, run.id)
     return bool(move.jobs)
 
 
@@ -421,3 +430,20 @@ def answer_by_default(ground: Ground, run: str, step: str) -> bool:
         approves = approval is not None and approval.default == "approve"
         return bool(answer(ground, run, step, *said(approves, "its time limit", None)))
     return False
+
+
+# -- assets
+
+
+def triggers_of(graph: Graph) -> list[tuple[str, int]]:
+    """The assets that a dag waits for, each with the number of its group: those of a group all have to be made anew."""
+    return [(asset, number) for number, group in enumerate(graph.on) for asset in group]
+
+
+def triggered(definition: TaskDefinition, by: str, now_us: int) -> NewJob:
+    """The run that an asset starts, with the defaults of its parameters."""
+    known = msgspec.json.decode(definition.schema).get("properties", {})
+    args = {name: about["default"] for name, about in known.items() if "default" in about}
+    made = job_template(definition.name, msgspec.json.encode(args).decode(), JobOptions(), definition)
+    (id,) = IdMaker(lambda: now_us // 1000, Random(f"{by} {definition.name} {now_us}").getrandbits).new_ids(1)
+    return msgspec.structs.replace(made, id=JobId(id), parent=by)

@@ -109,7 +109,7 @@ class Run(msgspec.Struct):
 
 
 class Advance:
-    """One move of a run. What it touches is in `touched`; what must be released, in `jobs`."""
+    """One move of a run: what it touches, `jobs` that must be released, and assets that its steps have `produced`."""
 
     def __init__(self, graph: Graph, run: Run, look: Look) -> None:
         self.graph = graph
@@ -117,6 +117,7 @@ class Advance:
         self.touched: dict[str, Standing] = {}
         self.jobs: list[StepJob] = []
         self.approvals: list[Step] = []
+        self.produced: list[str] = []
         self._look = look
         self._ready: deque[Standing] = deque()
         self._only: Mapping[str, Some] = {}
@@ -207,6 +208,8 @@ class Advance:
             for one in over:
                 self.run.open -= 1
                 self.run.failed += one.ending is Ending.FAILED and one.state != SKIPPED
+                if one.state == JobState.SUCCEEDED:
+                    self.produced += self.graph.by_name[one.step].produce
                 for child in self.graph.children[one.step]:
                     told.setdefault(child, []).append(one.ending)
             over = self._judge(self._told(told))

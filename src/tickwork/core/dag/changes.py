@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import fields
 from datetime import timedelta
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ from tickwork.core.dag.graph import Filled, Graph, Hole, Map, Path, Step, Templa
 from tickwork.core.duration import format_duration
 from tickwork.core.flow.limits import Shared
 from tickwork.core.flow.stamp import decode_task_flow
+from tickwork.core.retry import RetryPolicy
 
 Facts = dict[str, Any]  # JSON's own types
 
@@ -122,6 +124,8 @@ def _plain(value: Any) -> Any:
             return format_duration(value)
         case tuple() | list():
             return [_plain(one) for one in value]
+        case RetryPolicy():
+            return {name.name: _plain(getattr(value, name.name)) for name in fields(value)}
         case msgspec.Struct():
             return {name: _plain(getattr(value, name)) for name in value.__struct_fields__}
         case _:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from typing import Any
 
+from tickwork.core.flaws import brief
 from tickwork.errors import InvalidArguments
 
 Schema = Mapping[str, Any]
@@ -30,16 +31,14 @@ def completed(dag: str, schema: Schema, given: Mapping[str, Any]) -> dict[str, A
     for name, value in given.items():
         if name not in known:
             near = get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known) or 'none'}."
-            raise InvalidArguments(f"dag {dag!r} has no parameter {name!r}; {hint} Nothing was stored.")
+            guess = f" (did you mean {near[0]!r}?)" if near else ""
+            takes = ", ".join(map(repr, known)) or "none"
+            raise InvalidArguments(f"dag {dag!r} has no parameter {name!r}{guess}. It takes {takes}.")
         if not fits(value, known[name], schema):
-            raise InvalidArguments(
-                f"parameter {name!r} of dag {dag!r} must be {told(known[name], schema)}, not {value!r}. "
-                f"Nothing was stored."
-            )
-    missing = [name for name in schema.get("required", ()) if name not in given]
-    if missing:
-        raise InvalidArguments(f"dag {dag!r} needs the parameter {missing[0]!r}. Nothing was stored.")
+            kind = told(known[name], schema)
+            raise InvalidArguments(f"parameter {name!r} of dag {dag!r} is of type {kind}, not {brief(value)}.")
+    if missing := [name for name in schema.get("required", ()) if name not in given]:
+        raise InvalidArguments(f"dag {dag!r} needs {', '.join(map(repr, missing))}. Nothing was stored.")
     return {**defaults_of(schema), **given}
 
 
@@ -67,12 +66,12 @@ def fits(value: Any, schema: Schema, root: Schema) -> bool:
 
 
 def told(schema: Schema, root: Schema) -> str:
-    """What a schema takes, in words: "string", "integer or null", "one of "a", "b"", "array of integer"."""
+    """What a schema takes, in words: "string", "integer or null", "array of integer"."""
     schema = _followed(schema, root)
     if "anyOf" in schema:
         return " or ".join(told(one, root) for one in schema["anyOf"])
     if "enum" in schema:
-        return f"one of {', '.join(map(repr, schema['enum']))}"
+        return " or ".join(map(repr, schema["enum"]))
     if "type" not in schema:
         return "anything"
     text = " or ".join(_types(schema))

@@ -7,8 +7,9 @@ and sent in one round trip.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import groupby
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -19,10 +20,10 @@ from tickwork.core.dag.graph import Graph, Step, decode_graph, definition_of, di
 from tickwork.core.dag.overview import StepTimes
 from tickwork.core.flow.flow import home_lane
 from tickwork.core.ids import JobId, WorkerId, is_id
-from tickwork.core.job import Claimed, JobState, JobView, NewJob
+from tickwork.core.job import Claimed, JobState, JobView, NewJob, Part
 from tickwork.store import codec, runs
 from tickwork.store.base import Finish, NewLog
-from tickwork.store.dags import DagView, InstanceView, StepView
+from tickwork.store.dags import AssetView, DagView, InstanceView, StepView
 from tickwork.store.postgres import documents
 from tickwork.store.postgres.adapters import Rows, Statement
 from tickwork.store.postgres.documents import array, text_array
@@ -168,21 +169,30 @@ class PostgresRuns:
 
     def insert(self, jobs: Sequence[NewJob]) -> None:
         self.released |= bool(jobs)
-        for group in codec.alike(jobs) if jobs else ():
-            part = group[0].part
-            if part is not None:
-                idxs = array([one.part.idx for one in group if one.part])
-                shared = {**documents.new_job(group[0]), **_instances(group)}
-                self._put_off("insert_step_jobs", **{**shared, "idxs": idxs, "run": part.run, "step": part.step})
+        for part, group in _by_step(jobs):
+            idxs = array([one.part.idx for one in group if one.part])
+            shared = {**documents.new_job(group[0]), **_instances(group)}
+            self._put_off("insert_step_jobs", **{**shared, "idxs": idxs, "run": part.run, "step": part.step})
 
     def insert_again(self, jobs: Sequence[NewJob]) -> None:
         self.released |= bool(jobs)
-        for group in codec.alike(jobs) if jobs else ():
+        for _, group in _by_step(jobs):
             self._put_off("renew_step_jobs", **{**documents.new_job(group[0]), **_instances(group)})
 
     def end_run(self, finish: Finish) -> None:
         self._ending.append(len(self._waiting))
         self._put_off("finish_attempts", **documents.endings([finish]))
+
+    def produce(self, assets: Sequence[str], by: str) -> None:
+        for name in assets:
+            made = {"name": name, "by": by}
+            steps = ("lock_assets", "made_anew", "freshen", "use_up_ready")
+            _, ((self.now_us,),), _, dags = self.together(*((step, made) for step in steps))
+            for (dag,) in dags:
+                (rows,) = self.together(("task_definition", {"name": dag}))
+                (values,) = documents.new_jobs([runs.triggered(codec.task_definition(rows[0]), by, self.now_us)])
+                self._put_off("insert_guarded_jobs", **values)
+                self.released = True
 
     # -- what the verbs do with it
 
@@ -207,7 +217,15 @@ class PostgresRuns:
         self._standings = {(run, row[0]): _standing(row) for run, *row in standings}
         closed = {job_id for job_id, _ in rows}
         self._advance([one for one in map(_place, parts) if one.job_id in closed])
+        self._produce_all([one for one in endings if one.produce and one.job_id in closed])
         return rows
+
+    def _produce_all(self, endings: Sequence[Finish]) -> None:
+        """Note what ended jobs have made anew, those of them that succeeded."""
+        making = {str(one.job_id): one.produce for one in endings}
+        (rows,) = self.together(("succeeded_of", {"ids": array(making)})) if making else ([],)
+        for (job_id,) in rows:
+            self.produce(making[job_id], job_id)
 
     def _touched_by(self, endings: Iterable[Finish]) -> set[tuple[str, str]]:
         """The steps that ends concern, by run: their own, and those that wait for them."""
@@ -355,6 +373,10 @@ class PostgresDags:
             limits = runs.limits_of(graph, version).items()
             rules = documents.document({"name": name, "rule": codec.encode_rule(rule)} for name, rule in limits)
             session.run("declare_limits", limits=rules)
+            session.run("forget_triggers", dag=graph.name)
+            triggers = runs.triggers_of(graph)
+            assets, groups = text_array([one for one, _ in triggers]), array([number for _, number in triggers])
+            session.run("insert_triggers", dag=graph.name, assets=assets, groups=groups)
             return int(version)
 
         return self._perform(put, single=False)
@@ -431,6 +453,10 @@ class PostgresDags:
         said = runs.said(approved, by, note)
         return self._move_runs(lambda ground: runs.answer(ground, run_id, step, *said)) is not None
 
+    def assets(self) -> list[AssetView]:
+        rows = self._perform(lambda session: session.run("assets"))
+        return [AssetView(name, utc(made), JobId(by)) for name, made, by in rows]
+
     def answer_overdue(self, limit: int) -> int:
         overdue = self._perform(lambda session: session.run("overdue_steps", limit=limit))
         for run, step in overdue:
@@ -441,6 +467,14 @@ class PostgresDags:
 def _pairs(pairs: Collection[tuple[str, str]]) -> dict[str, str]:
     ordered = sorted(pairs)
     return {"runs": array([run for run, _ in ordered]), "steps": text_array([step for _, step in ordered])}
+
+
+def _by_step(jobs: Sequence[NewJob]) -> Iterator[tuple[Part, Sequence[NewJob]]]:
+    """Jobs of steps, those of one step together that are alike."""
+    for _, of_step in groupby(jobs, lambda one: one.part and one.part.step):
+        for group in codec.alike(list(of_step)):
+            if group[0].part is not None:
+                yield group[0].part, group
 
 
 def _instances(group: Sequence[NewJob]) -> dict[str, str]:
