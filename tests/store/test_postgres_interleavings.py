@@ -59,6 +59,7 @@ def every_order(postgres: PostgresStore, clock: VirtualClock) -> Callable[[Make]
 def wipe(store: PostgresStore) -> None:
     tables = ["jobs", "queue", "running", "finished", "attempts", "keys", "logs", "saved", "workers", "tasks"]
     tables += ["limits", "turnstiles", "holds", "gates", "tenants"]
+    tables += ["dags", "runs", "steps"]
     with store.connection() as tx:
         tx.execute("; ".join(f"DELETE FROM {_table(store, table)}" for table in tables).encode())
 

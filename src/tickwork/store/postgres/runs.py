@@ -194,12 +194,13 @@ class PostgresRuns:
         self.advance([job_id for job_id, what in became.items() if what == "done"])
         for one in self.places(ids):
             if one.is_run and became.get(one.job_id) == "done" and one.state is None:
+                approvals = runs.open_approvals(self, one.job_id)
                 (rows,) = self.together(("live_instances", {"run": one.job_id}))
                 live = [job_id for (job_id,) in rows]
                 if live:
                     self._cancel(live)
                     self.advance(live)
-                runs.cancel_approvals(self, one.job_id)
+                runs.cancel_approvals(self, one.job_id, approvals)
                 self.together()
         return became
 
