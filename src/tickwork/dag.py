@@ -137,7 +137,9 @@ class Dag(Enqueues[Arguments, Result], Generic[Arguments, Result]):
             return Filled(msgspec.Raw(self.signature.encode_result(left, self.name)))
         what, value = f"the result of dag {self.name!r}", cutter.holes[0].value
         if not cutter.holes[0].where and not trace.shape(value).fits(self.signature.gives):
-            raise InvalidDag(f"{what} is {self.signature.gives.text} by its hint, and {trace.shape(value).text} in fact.")
+            raise InvalidDag(
+                f"{what} is {self.signature.gives.text} by its hint, and {trace.shape(value).text} in fact."
+            )
         data = payload.encode(left, what=what, limit_bytes=payload.RESULT_LIMIT)
         return Filled(msgspec.Raw(data), tuple(cutter.holes))
 

@@ -197,7 +197,7 @@ class Driver:
     # -- services
 
     def pass_time(self) -> None:
-        self._advance(self.rng.choice((0.1, 1, 6, 31, 70)))
+        self._advance(self.rng.choice((0.1, 1, 6, 31, 70, 70)))
         self.store.expire_jobs(100)
         late = [job.place for job in self.model.jobs.values() if self._is_late(job)]
         self.tell("expired", late)

@@ -72,7 +72,7 @@ def _step(rng: Random, name: str, parents: tuple[str, ...]) -> Step:
 
 
 def _template(rng: Random) -> Template:
-    expires = EXPIRES if rng.random() < 0.3 else None
+    expires = EXPIRES if rng.random() < 0.5 else None
     policy = Policy(retry=with_retries(rng.choice((0, 2))).retry, expires=expires)
     return Template(task=rng.choice(TASKS), policy=policy)
 

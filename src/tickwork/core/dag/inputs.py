@@ -117,8 +117,8 @@ def value_of(expression: Expression, params: Values, items: Values, results: Res
         case Result(step, path):
             return _at(results.values.get(step, NULL), path, f"the result of step {step!r}")
         case Last(steps, path):
-            last = next((step for step in reversed(steps) if step in results.succeeded), steps[0])
-            return _at(results.values.get(last, NULL), path, f"the result of step {last!r}")
+            last = next((step for step in reversed(steps) if step in results.succeeded), None)
+            return NULL if last is None else _at(results.values[last], path, f"the result of step {last!r}")
         case Text(parts):
             texts = [
                 part if isinstance(part, str) else _shown(value_of(part, params, items, results)) for part in parts

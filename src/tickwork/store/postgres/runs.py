@@ -73,10 +73,14 @@ class PostgresRuns:
     def _put_off(self, name: str, **values: Any) -> None:
         self._waiting.append((self._sql[name], {"now": self._now, **values}))
 
-    def lock(self, run_ids: Iterable[str]) -> dict[str, str | None]:
-        """Lock runs; return those that have begun before, with the steps that they are to start again with."""
+    def lock(self, run_ids: Iterable[str], unbegun: Collection[str] = ()) -> dict[str, str | None]:
+        """Lock runs; return those that have begun before, with the steps that they are to start again with.
+
+        One of `unbegun` may have no row yet, and might get one meanwhile: the row of its job is locked first.
+        """
         ids = sorted(set(run_ids))
-        return dict(self.together(("lock_runs", {"ids": array(ids)}))[0]) if ids else {}
+        first = [("lock_jobs", {"ids": array(sorted(unbegun))})] if unbegun else []
+        return dict(self.together(*first, ("lock_runs", {"ids": array(ids)}))[-1]) if ids else {}
 
     def going(self, run_ids: Sequence[str]) -> list[Going]:
         ids = {"ids": array(run_ids)}
@@ -134,11 +138,10 @@ class PostgresRuns:
 
     def insert(self, jobs: Sequence[NewJob]) -> None:
         for group in codec.alike(jobs) if jobs else ():
-            part = group[0].part
-            if part is not None:
-                idxs = array([one.part.idx for one in group if one.part])
-                shared = {**documents.new_job(group[0]), **_instances(group)}
-                self._put_off("insert_step_jobs", **{**shared, "idxs": idxs, "run": part.run, "step": part.step})
+            parts = [one.part for one in group if one.part]
+            where = {"steps": text_array([one.step for one in parts]), "idxs": array([one.idx for one in parts])}
+            shared = {**documents.new_job(group[0]), **_instances(group)}
+            self._put_off("insert_step_jobs", **{**shared, **where, "run": parts[0].run})
 
     def insert_again(self, jobs: Sequence[NewJob]) -> None:
         for group in codec.alike(jobs) if jobs else ():
@@ -165,7 +168,7 @@ class PostgresRuns:
 
     def begin(self, worker: WorkerId, one: Claimed) -> bool:
         """Begin a run that a worker has claimed, unless it has lost it again. True: jobs were released."""
-        begun = self.lock([one.job_id])
+        begun = self.lock([one.job_id], [one.job_id])
         held = {"id": one.job_id, "attempt": one.attempt, "worker": worker}
         if not self.together(("hold_run", held))[0]:
             return False
@@ -180,6 +183,7 @@ class PostgresRuns:
 
     def rerun(self, run: str, steps: Sequence[str] | None, first_us: int) -> bool:
         """Queue an ended run again, to start with these steps, or with what failed; False when it is none."""
+        self.together(("lock_ended", {"id": run}))  # as prune does
         self.lock([run])
         values = {"ids": id_document([JobId(run)]), "spacing_us": 0, "first_us": first_us, "any_end": True}
         if not any(one.is_run for one in self.places([run])) or not self.together(("retry_jobs", values))[0]:
@@ -255,9 +259,10 @@ class PostgresDags:
 
         def end(ground: PostgresRuns) -> int:
             ground.lock(locks)
-            wanted = {"ids": id_document([JobId(one) for one in ids]), "state": state, "error": error}
+            waiting = [one.job_id for one in ground.places(ids) if one.state is None]  # nobody else has ended them
+            wanted = {"ids": id_document([JobId(one) for one in waiting]), "state": state, "error": error}
             (((count,),),) = ground.together(("drop_jobs", wanted))
-            ground.advance(ids)
+            ground.advance(waiting)
             return int(count)
 
         return self._move_runs(end)
@@ -350,7 +355,7 @@ def _pairs(pairs: Collection[tuple[str, str]]) -> dict[str, str]:
 
 
 def _instances(group: Sequence[NewJob]) -> dict[str, str]:
-    """What differs between the jobs of one step."""
+    """What differs between jobs of steps that are alike."""
     inputs = [one.part.inputs if one.part else None for one in group]
     return {
         "ids": array([one.id for one in group]),

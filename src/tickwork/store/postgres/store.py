@@ -234,7 +234,8 @@ class PostgresStore(PostgresSchedules, PostgresFlow):
         if places:
             locks = [one.job_id if one.is_run else str(one.run) for one in places]
             inside = {one.job_id for one in places}
-            moved = self._move_runs(lambda ground: (ground.lock(locks), ground.cancel(inside))[1])
+            unbegun = [one.job_id for one in places if one.is_run]
+            moved = self._move_runs(lambda ground: (ground.lock(locks, unbegun), ground.cancel(inside))[1])
             done = {job_id for job_id, what in moved.items() if what == "done"}
             wanted = [job_id for job_id in wanted if job_id not in inside]
         for _ in range(CANCEL_PASSES):
