@@ -274,8 +274,6 @@ CREATE TABLE tickwork.dags (
     PRIMARY KEY (name, version)
 );
 
-CREATE UNIQUE INDEX dags_digest ON tickwork.dags (name, digest);
-
 -- A run that has begun: how many of its steps have not ended, and how many failed. `again` are the steps that its next
 -- beginning starts anew; NULL: those that failed. Its row is the lock of the run: whoever ends a step takes it first.
 CREATE TABLE tickwork.runs (

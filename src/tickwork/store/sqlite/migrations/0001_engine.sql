@@ -279,8 +279,6 @@ CREATE TABLE tickwork_dags (
     PRIMARY KEY (name, version)
 ) STRICT, WITHOUT ROWID;
 
-CREATE UNIQUE INDEX tickwork_dags_digest ON tickwork_dags (name, digest);
-
 -- A run that has begun: how many of its steps have not ended, and how many failed. `again` are the steps that its next
 -- beginning starts anew; NULL: those that failed.
 CREATE TABLE tickwork_runs (
