@@ -115,7 +115,8 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
 
     def enqueue(self, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Job:
         """Store a job; return when it is durable (or, with tx=, part of that transaction)."""
-        return self._held(self._registry.client.enqueue([self._job(args, kwargs)], self.defaults.tx))[0]
+        job = self._job(args, kwargs)
+        return self._held(self._registry.client.enqueue([job], self.defaults.tx))[0]
 
     async def enqueue_async(self, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Job:
         """The asyncio twin of `enqueue`."""
@@ -124,7 +125,8 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
 
     def enqueue_many(self, rows: Iterable[Sequence[Any] | Mapping[str, Any]]) -> list[Job]:
         """Store many jobs in one transaction. A row is a tuple of positional or a dict of named arguments."""
-        return self._held(self._registry.client.enqueue(self._jobs(rows), self.defaults.tx))
+        jobs = self._jobs(rows)
+        return self._held(self._registry.client.enqueue(jobs, self.defaults.tx))
 
     async def enqueue_many_async(self, rows: Iterable[Sequence[Any] | Mapping[str, Any]]) -> list[Job]:
         """The asyncio twin of `enqueue_many`."""

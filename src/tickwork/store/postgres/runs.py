@@ -7,9 +7,8 @@ and sent in one round trip.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from itertools import groupby
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -20,7 +19,7 @@ from tickwork.core.dag.graph import Graph, Step, decode_graph, definition_of, di
 from tickwork.core.dag.overview import StepTimes
 from tickwork.core.flow.flow import home_lane
 from tickwork.core.ids import JobId, WorkerId, is_id
-from tickwork.core.job import Claimed, JobState, JobView, NewJob, Part
+from tickwork.core.job import Claimed, JobState, JobView, NewJob
 from tickwork.store import codec, runs
 from tickwork.store.base import Finish, NewLog
 from tickwork.store.dags import AssetView, DagView, InstanceView, StepView
@@ -94,10 +93,12 @@ class PostgresRuns:
     def _put_off(self, name: str, **values: Any) -> None:
         self._waiting.append((self._sql[name], {"now": self._now, **values}))
 
-    def lock(self, run_ids: Iterable[str]) -> None:
+    def lock(self, run_ids: Iterable[str], unbegun: Collection[str] = ()) -> None:
+        """Lock runs. One of `unbegun` may have no row yet, and might get one meanwhile: its job is locked first."""
         ids = sorted(set(run_ids))
+        first = [("lock_jobs", {"ids": array(sorted(unbegun))})] if unbegun else []
         if ids:
-            self.together(("lock_runs", {"ids": array(ids)}))
+            self.together(*first, ("lock_runs", {"ids": array(ids)}))
 
     def going(self, run_ids: Sequence[str]) -> list[Going]:
         known = [self._going.pop(run) for run in run_ids if run in self._going]
@@ -169,14 +170,15 @@ class PostgresRuns:
 
     def insert(self, jobs: Sequence[NewJob]) -> None:
         self.released |= bool(jobs)
-        for part, group in _by_step(jobs):
-            idxs = array([one.part.idx for one in group if one.part])
+        for group in codec.alike(jobs) if jobs else ():
+            parts = [one.part for one in group if one.part]
+            where = {"steps": text_array([one.step for one in parts]), "idxs": array([one.idx for one in parts])}
             shared = {**documents.new_job(group[0]), **_instances(group)}
-            self._put_off("insert_step_jobs", **{**shared, "idxs": idxs, "run": part.run, "step": part.step})
+            self._put_off("insert_step_jobs", **{**shared, **where, "run": parts[0].run})
 
     def insert_again(self, jobs: Sequence[NewJob]) -> None:
         self.released |= bool(jobs)
-        for _, group in _by_step(jobs):
+        for group in codec.alike(jobs) if jobs else ():
             self._put_off("renew_step_jobs", **{**documents.new_job(group[0]), **_instances(group)})
 
     def end_run(self, finish: Finish) -> None:
@@ -252,8 +254,12 @@ class PostgresRuns:
     def begin(self, worker: WorkerId, one: Claimed) -> None:
         """Begin a run that a worker has claimed, unless it has lost it again."""
         ids, held = {"ids": array([one.job_id])}, {"id": one.job_id, "attempt": one.attempt}
-        begun, taken, _, rows = self.together(
-            ("lock_runs", ids), ("hold_run", {**held, "worker": worker}), ("insert_run", held), ("going", ids)
+        _, begun, taken, _, rows = self.together(
+            ("lock_jobs", ids),
+            ("lock_runs", ids),
+            ("hold_run", {**held, "worker": worker}),
+            ("insert_run", held),
+            ("going", ids),
         )
         if taken:
             again = begun[0][1] if begun else None
@@ -263,6 +269,7 @@ class PostgresRuns:
 
     def rerun(self, run: str, steps: Sequence[str] | None, first_us: int) -> bool:
         """Queue an ended run again, to start with these steps, or with what failed; False when it is none."""
+        self.together(("lock_ended", {"id": run}))  # as prune does
         self.lock([run])
         values = {"ids": id_document([JobId(run)]), "spacing_us": 0, "first_us": first_us, "any_end": True}
         if not any(one.is_run for one in self.places([run])) or not self.together(("retry_jobs", values))[0]:
@@ -274,18 +281,20 @@ class PostgresRuns:
     def cancel(self, ids: Collection[str]) -> dict[str, str]:
         """Cancel jobs; of runs, what they have going, too. What became of each."""
         places = self.places(ids) if ids else []
-        self.lock(one.job_id if one.is_run else str(one.run) for one in places)
+        begins = [one.job_id for one in places if one.is_run]
+        self.lock([one.job_id if one.is_run else str(one.run) for one in places], begins)
         became = self._cancel(ids) if ids else {}
         if places:
             self.advance([job_id for job_id, what in became.items() if what == "done"])
         for one in self.places(ids) if places else ():
             if one.is_run and became.get(one.job_id) == "done" and one.state is None:
+                approvals = runs.open_approvals(self, one.job_id)
                 (rows,) = self.together(("live_instances", {"run": one.job_id}))
                 live = [job_id for (job_id,) in rows]
                 if live:
                     self._cancel(live)
                     self.advance(live)
-                runs.cancel_approvals(self, one.job_id)
+                runs.cancel_approvals(self, one.job_id, approvals)
         return became
 
     def _cancel(self, ids: Collection[str]) -> dict[str, str]:
@@ -340,9 +349,10 @@ class PostgresDags:
 
         def end(ground: PostgresRuns) -> int:
             ground.lock(locks)
-            wanted = {"ids": id_document([JobId(one) for one in ids]), "state": state, "error": error}
+            waiting = [one.job_id for one in ground.places(ids) if one.state is None]  # nobody else has ended them
+            wanted = {"ids": id_document([JobId(one) for one in waiting]), "state": state, "error": error}
             (((count,),),) = ground.together(("drop_jobs", wanted))
-            ground.advance(ids)
+            ground.advance(waiting)
             return int(count)
 
         return self._move_runs(end)
@@ -469,16 +479,8 @@ def _pairs(pairs: Collection[tuple[str, str]]) -> dict[str, str]:
     return {"runs": array([run for run, _ in ordered]), "steps": text_array([step for _, step in ordered])}
 
 
-def _by_step(jobs: Sequence[NewJob]) -> Iterator[tuple[Part, Sequence[NewJob]]]:
-    """Jobs of steps, those of one step together that are alike."""
-    for _, of_step in groupby(jobs, lambda one: one.part and one.part.step):
-        for group in codec.alike(list(of_step)):
-            if group[0].part is not None:
-                yield group[0].part, group
-
-
 def _instances(group: Sequence[NewJob]) -> dict[str, str]:
-    """What differs between the jobs of one step."""
+    """What differs between jobs of steps that are alike."""
     inputs = [one.part.inputs if one.part else None for one in group]
     return {
         "ids": array([one.id for one in group]),

@@ -152,11 +152,13 @@ def cancel(transaction: Transaction, graphs: Graphs, job_ids: Iterable[JobId]) -
 
 def _cancel_run(transaction: Transaction, graphs: Graphs, run: JobId) -> None:
     """Cancel everything that a run has going; what is to run even then follows."""
+    ground = SqliteRuns(transaction, graphs)
+    approvals = runs.open_approvals(ground, run)
     live = [JobId(job_id) for (job_id,) in transaction.run("live_instances", (run,))]
     for job_id in live:
         moves.cancel(transaction, job_id)
     advance(transaction, graphs, live)
-    if runs.cancel_approvals(SqliteRuns(transaction, graphs), run):
+    if runs.cancel_approvals(ground, run, approvals):
         transaction.opened = True
 
 

@@ -305,9 +305,8 @@ class SqliteStore(SqliteSchedules, SqliteFlow, SqliteDags):
 
         def play(asked: Asked, hurry: bool) -> Round:
             played = guarded.play(ground, asked, turns, hurry=hurry)
-            for job_id in played.dropped:
-                moves.drop(transaction, job_id)
-            advance(transaction, self._graphs, played.dropped)
+            dropped = [job_id for job_id in played.dropped if moves.drop(transaction, job_id)]
+            advance(transaction, self._graphs, dropped)
             return played
 
         asked = Asked(queues, limit, reach or Reach(limit))

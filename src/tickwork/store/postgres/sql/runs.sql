@@ -25,6 +25,12 @@ SELECT name, version, graph, created_at FROM tickwork.dags WHERE name = %(name)s
 -- :lock_runs
 SELECT id::text, again FROM tickwork.runs WHERE id = ANY (%(ids)s::text::uuid[]) ORDER BY id FOR UPDATE
 
+-- :lock_jobs
+SELECT id FROM tickwork.jobs WHERE id = ANY (%(ids)s::text::uuid[]) ORDER BY id FOR UPDATE
+
+-- :lock_ended
+SELECT job_id FROM tickwork.finished WHERE job_id = %(id)s::uuid FOR UPDATE
+
 -- :hold_run
 -- The attempt of a run is the store's own from here on.
 UPDATE tickwork.running SET worker = ''
@@ -133,17 +139,18 @@ CROSS  JOIN LATERAL (SELECT FROM tickwork.finished f WHERE f.job_id = n.id AND f
 CROSS  JOIN LATERAL (SELECT * FROM tickwork.steps s WHERE s.run = j.run AND s.step = j.step OFFSET 0) s
 
 -- :insert_step_jobs
--- Instances of one step, which are alike but for number, arguments and flow.
+-- Instances of steps that are alike but for their places in the run, arguments and flow.
 WITH new AS (
     INSERT INTO tickwork.jobs
            (id, task, queue, priority, args, policy, collection, labels, parent, trace, lane, flow, run, step, idx, inputs,
             created_at, due_at, expires_at)
     SELECT a.id, %(task)s::text, %(queue)s::text, %(priority)s::text::smallint, a.args, %(policy)s::text, %(collection)s::text,
-           %(labels)s::text, %(parent)s::text, %(trace)s::text, a.lane, a.flow, %(run)s::uuid, %(step)s::text, a.idx, a.inputs,
+           %(labels)s::text, %(parent)s::text, %(trace)s::text, a.lane, a.flow, %(run)s::uuid, a.step, a.idx, a.inputs,
            now, due_at,
            -- include expiry
     FROM   unnest(%(ids)s::text::uuid[], %(args)s::text::text[], %(lanes)s::text::text[], %(flows)s::text::text[],
-                  %(idxs)s::text::integer[], %(inputs)s::text::text[]) AS a (id, args, lane, flow, idx, inputs) CROSS JOIN
+                  %(steps)s::text::text[], %(idxs)s::text::integer[], %(inputs)s::text::text[])
+           AS a (id, args, lane, flow, step, idx, inputs) CROSS JOIN
     -- include due
     RETURNING id, task, coalesce(lane, queue) AS queue, CASE WHEN starts_with(lane, queue || ':!') THEN 5 ELSE priority END AS priority,
               key, created_at, due_at, expires_at
