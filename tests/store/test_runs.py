@@ -5,7 +5,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from tests.store.builders import SECOND, a_job, an_id, claim, ended, failed, succeeded
+from tests.store.builders import MINUTE, SECOND, a_job, an_id, claim, ended, failed, succeeded
 from tickwork.core.dag.graph import Graph, Map, Param, Step, Template
 from tickwork.core.ids import JobId
 from tickwork.core.job import RUN, Claimed, JobFilter, JobState, Policy
@@ -107,6 +107,20 @@ class TestTimes:
         assert store.rerun(run, ["first"], b'{"xs": [7]}')
         work_to_the_end(store)
         assert [one.idx for one in store.run_instances(run, 10) if one.step == "each"] == [0]
+
+    def test_a_step_that_is_run_again_in_part_started_when_that_did(self, store: Store, clock: VirtualClock) -> None:
+        run, first = a_run(store), clock.now()
+        work_to_the_end(store)
+        clock.advance(MINUTE)
+        assert store.rerun(run, ["each[1]"])
+        work(store)
+        times = {one.step: one for one in store.step_times(run)}
+        assert times["first"].started_at == first
+        assert times["each"] == ("each", 1, 0, first, first)
+        clock.advance(SECOND)
+        work_to_the_end(store)
+        times = {one.step: one for one in store.step_times(run)}
+        assert times["each"].started_at == times["each"].ended_at == first + MINUTE + SECOND
 
     def test_nothing_is_known_of_a_run_that_is_not_there(self, store: Store) -> None:
         for run in (an_id(), JobId("not an id")):

@@ -98,7 +98,7 @@ def print_run(picture: RunPicture) -> None:
     """Print the page."""
     view, out = picture.view, console()
     out.print(Text.assemble((clean(view.task), "bold"), "  ", state_text(view.state), "  ", (view.id, "dim")))
-    out.print(Text(f"{clean(picture.why[:1].upper() + picture.why[1:])}."), soft_wrap=not out.is_terminal)
+    out.print(Text(f"{clean(picture.why[:1].upper() + picture.why[1:]).rstrip('.')}."), soft_wrap=not out.is_terminal)
     click.echo()
     for name, value in _facts(picture):
         print_fact(out, name, value)

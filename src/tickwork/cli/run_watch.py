@@ -69,7 +69,7 @@ def _screen(picture: RunPicture, out: Console) -> RenderableType:
     parts: list[RenderableType] = [head, _bar(picture), _steps(picture, lines)]
     if rest:
         parts.append(Text(rest, style="dim"))
-    if not view.state.ended:
+    if not view.state.ended and not any(line.state == JobState.RUNNING for line in picture.lines):
         parts.append(Text(clean(picture.why), style="dim", no_wrap=True, overflow="ellipsis"))
     return Group(*parts)
 

@@ -1,8 +1,14 @@
 -- Reading runs: when the jobs of their steps ran. Instances beyond `total` are of an earlier generation, whose list was longer.
 
 -- :step_times
-SELECT s.step, count(q.job_id), count(r.job_id), min(coalesce(r.claimed_at, f.started_at)), max(f.ended_at)
+-- A step of which a rerun has kept some instances started when the others did.
+SELECT s.step, count(q.job_id), count(r.job_id),
+       coalesce(min(coalesce(r.claimed_at, f.started_at))
+                FILTER (WHERE f.started_at IS NULL OR f.started_at >= coalesce(ru.claimed_at, fu.started_at)), min(f.started_at)),
+       max(f.ended_at)
 FROM   tickwork.steps s
+LEFT   JOIN tickwork.running ru ON ru.job_id = s.run
+LEFT   JOIN tickwork.finished fu ON fu.job_id = s.run
 JOIN   tickwork.jobs j ON j.run = s.run AND j.step = s.step AND j.idx < s.total
 LEFT   JOIN tickwork.queue q ON q.job_id = j.id
 LEFT   JOIN tickwork.running r ON r.job_id = j.id
