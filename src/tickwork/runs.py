@@ -15,7 +15,7 @@ from tickwork.core.dag.graph import Graph
 from tickwork.core.dag.overview import StepLine, overview
 from tickwork.core.dag.params import completed
 from tickwork.core.dag.timeline import Ran, timeline
-from tickwork.core.job import JobState
+from tickwork.core.job import JobState, JobView
 from tickwork.core.payload import decode, seal
 from tickwork.errors import InvalidInput
 from tickwork.store.dags import InstanceView, StepView
@@ -30,6 +30,12 @@ class Run(Job):
 
     def __repr__(self) -> str:
         return f"<Run {self.id}>"
+
+    @property
+    def view(self) -> JobView:
+        """Everything about the run, as it stands now. One that succeeded is read again, too: it may be rerun."""
+        self._view = None
+        return super().view
 
     @property
     def dag(self) -> str:

@@ -86,7 +86,8 @@ def _how(step: Step) -> Iterator[str]:
         yield f"if {step.run_if}"
     yield from (f"when {one}" for one in facts.get("when", ()))
     if step.approval is not None:
-        yield f"by {', '.join(step.approval.who) or 'anybody'}: {step.approval.text}"
+        asked = facts.get("args", {}).get("text", step.approval.text)
+        yield f"by {', '.join(step.approval.who) or 'anybody'}: {asked}"
     for name in _STEP_FACTS:
         if name in facts and facts[name] != _USUAL.get(name):
             yield f"{name} {_said(facts[name])}"
