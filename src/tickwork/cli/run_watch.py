@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import click
 from rich.console import Console, Group, RenderableType
@@ -16,11 +16,13 @@ from tickwork.cli.base import FAILURE, OK
 from tickwork.cli.escape import clean
 from tickwork.cli.output import about, console, count_of, rfc3339, state_text
 from tickwork.cli.run_page import STEP_TITLES, RunPicture, choose
+from tickwork.clock import SystemClock
 from tickwork.core.dag.overview import StepLine
 from tickwork.core.job import JobState
 from tickwork.runs import Run
 
 _LOOK_S = 0.25
+_SHARE = 4  # of a long look, so many times as long is waited: one of a run with 10,000 steps takes its time
 _FRAME_LINES = 7  # of the screen, without its steps
 _BAR = 30
 
@@ -35,25 +37,31 @@ def watch_run(run: Run) -> int:
 
 def _watch_on_screen(run: Run, out: Console) -> RunPicture:
     with Live(console=out, auto_refresh=False, vertical_overflow="crop") as live:
-        while True:
-            picture = RunPicture.of(run)
+        for picture in _looks(run):
             live.update(_screen(picture, out), refresh=True)
-            if picture.view.state.ended:
-                return picture
-            threading.Event().wait(_LOOK_S)
+    return picture
 
 
 def _watch_in_lines(run: Run) -> RunPicture:
     known: dict[str, str] = {}
-    while True:
-        picture = RunPicture.of(run)
+    for picture in _looks(run):
         for line in picture.lines:
             if line.state != known.get(line.name, "waiting"):
                 _print_change([rfc3339(picture.now), *(str(cell) for cell in picture.row(line))])
                 known[line.name] = line.state
+    return picture
+
+
+def _looks(run: Run) -> Iterator[RunPicture]:
+    """The run as it stands, again and again, until it has ended."""
+    clock = SystemClock()
+    while True:
+        began_s = clock.monotonic()
+        picture = RunPicture.of(run)
+        yield picture
         if picture.view.state.ended:
-            return picture
-        threading.Event().wait(_LOOK_S)
+            return
+        threading.Event().wait(max(_LOOK_S, _SHARE * (clock.monotonic() - began_s)))
 
 
 def _print_change(cells: list[str]) -> None:
