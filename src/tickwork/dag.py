@@ -7,7 +7,7 @@ step. A run of the dag is a job of its own, whose arguments are the parameters. 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from functools import cached_property, update_wrapper
 from typing import Any, Generic, NoReturn, ParamSpec, TypeVar, overload
@@ -18,15 +18,19 @@ from tickwork.core import payload
 from tickwork.core.dag.check import checked
 from tickwork.core.dag.graph import Filled, Graph, Param
 from tickwork.core.flow.declare import read_task_flow, split_flow
+from tickwork.core.flow.limits import Bound
 from tickwork.core.flow.stamp import NO_FLOW, TaskFlow
 from tickwork.core.hints import inspect_signature, parameter_names
 from tickwork.core.options import Options, task_name
+from tickwork.core.schedule.spec import split_policies
 from tickwork.core.signature import Signature
 from tickwork.errors import InvalidDag, InvalidOption
-from tickwork.task import Enqueues, Task, TaskRegistry, origin_of, whole_flow
+from tickwork.rules import Rule
+from tickwork.store.base import Store
+from tickwork.task import Enqueues, Task, TaskRegistry, declared_spec, origin_of, whole_flow
 from tickwork.tracing.calls import encode_known
 from tickwork.tracing.holes import Cutter
-from tickwork.tracing.options import NO_STEP, StepOptions, asset_names, split_step
+from tickwork.tracing.options import NO_STEP, StepOptions, asset_names, run_template, split_step
 from tickwork.tracing.references import Reference
 from tickwork.tracing.steps import DagRef, StepRef
 from tickwork.tracing.trace import Trace, current_trace
@@ -69,7 +73,7 @@ class Dag(Enqueues[Arguments, Result], Generic[Arguments, Result]):
         on: tuple[tuple[str, ...], ...] = (),
         produce: tuple[str, ...] = (),
     ) -> None:
-        super().__init__(registry, name, lambda: self.signature, options, lambda: self.flow)
+        super().__init__(registry, name, lambda: self.signature, options, lambda: self.flow, NO_STEP, self.put)
         update_wrapper(self, function)
         self.function = function
         self.declared = declared
@@ -77,6 +81,7 @@ class Dag(Enqueues[Arguments, Result], Generic[Arguments, Result]):
         self.on = on
         self.produce = produce
         self._whole = self
+        self._stored: tuple[Store | None, int] = (None, 0)
 
     @cached_property
     def signature(self) -> RunSignature:
@@ -97,6 +102,11 @@ class Dag(Enqueues[Arguments, Result], Generic[Arguments, Result]):
     def _checked(self) -> Graph:
         return checked(self.trace())
 
+    def forget(self) -> None:
+        """Have it traced anew: limits of queues were declared, which its steps are stamped with."""
+        self.__dict__.pop("flow", None)
+        self.__dict__.pop("_checked", None)
+
     def validate(self) -> None:
         """Raise InvalidDag, which is a ValueError, if it could not run: a cycle, a rule that cannot hold, ..."""
         _ = self.graph
@@ -113,12 +123,20 @@ class Dag(Enqueues[Arguments, Result], Generic[Arguments, Result]):
         return Graph(
             name=self.name,
             steps=trace.steps(),
+            run=run_template(self.name, self.defaults, self.flow),
             params=self.signature.params(),
             result=result,
             description=self.description,
             on=self.on,
             produce=self.produce,
         )
+
+    def put(self) -> int:
+        """Have its definition in the store, and return its version there. Raises InvalidDag."""
+        store = self._registry.store
+        if self._stored[0] is not store:
+            self._stored = (store, store.put_dag(self.graph))
+        return self._stored[1]
 
     def _parameters(self) -> dict[str, Any]:
         """Its parameters with their kinds. Raises InvalidDag for a function that cannot be traced."""
@@ -155,7 +173,7 @@ class Dag(Enqueues[Arguments, Result], Generic[Arguments, Result]):
 
     def _with(self, options: Options, step: StepOptions) -> Dag[Arguments, Result]:
         other = copy(self)
-        Enqueues.__init__(other, self._registry, self.name, self._signature, options, self._flow, step)
+        Enqueues.__init__(other, self._registry, self.name, self._signature, options, self._flow, step, self._version)
         return other
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -173,7 +191,7 @@ class Dag(Enqueues[Arguments, Result], Generic[Arguments, Result]):
         with trace.nested(self.name, self.step.name) as drafts:
             returned: Any = self.function(*args, **kwargs)
         if isinstance(returned, Reference):
-            return StepRef(trace.origin, returned._value, drafts)
+            return StepRef(trace.origin, returned._value, drafts, tolerant=True)
         whole = returned._whole if isinstance(returned, DagRef) else returned
         return DagRef(trace.origin, self.name, drafts, whole)
 
@@ -206,6 +224,7 @@ class DagRegistry(TaskRegistry):
         description: str | None = None,
         on: Any = None,
         produce: Any = None,
+        schedule: Rule | str | None = None,
         **options: Any,
     ) -> Callable[[Callable[Arguments, Result]], Dag[Arguments, Result]]: ...
 
@@ -217,6 +236,7 @@ class DagRegistry(TaskRegistry):
         description: str | None = None,
         on: Any = None,
         produce: Any = None,
+        schedule: Rule | str | None = None,
         **options: Any,
     ) -> Any:
         """Make a function a dag: `@app.dag` or `@app.dag(name="nightly", priority="low")`.
@@ -224,12 +244,17 @@ class DagRegistry(TaskRegistry):
         The function says which steps there are, and in which order: inside of it, calling a task adds a step. It is
         called when the dag is first used, not here. Options and limits are those of its runs, as those of a task are
         of its jobs; a run is not retried unless `retries=` says so. `description` is its docstring's first line unless
-        it is given. `on="asset"` starts a run when the asset was made anew, `on=["a", "b"]` for any of several,
-        `on=[("a", "b")]` when both were; `produce="asset"` is what a run makes anew.
+        it is given. `schedule` is a rule by which it is started, with policies beside it as those of a task.
+        `on="asset"` starts a run when the asset was made anew, `on=["a", "b"]` for any of several, `on=[("a", "b")]`
+        when both were; `produce="asset"` is what a run makes anew.
         """
 
         def register(function: Callable[..., Any]) -> Dag[Any, Any]:
-            said, rest = split_flow(options)
+            if isinstance(function, Enqueues):
+                raise InvalidOption(f"{function.name!r} is a task or a dag already. A dag is made of a plain function.")
+            policies, rest = split_policies(options)
+            paused = rest.pop("paused", None)
+            said, rest = split_flow(rest)
             called = task_name(function.__name__ if name is None else name)
             given = Options().updated({"retries": 0, **rest})
             flow = NO_FLOW
@@ -247,14 +272,30 @@ class DagRegistry(TaskRegistry):
                 on=_on(on),
                 produce=NO_STEP.updated({"produce": produce}).produce,
             )
-            return self._add_dag(made)
+            spec = declared_spec(called, schedule, {**policies, "paused": paused})
+            self._add_dag(made)
+            self._declare(called, spec)
+            return made
 
         return register if function is None else register(function)
+
+    def queue(self, name: str, *, limits: Sequence[Bound | str]) -> None:
+        """Declare limits that all jobs pass which this app enqueues into a queue: `app.queue("mail",
+        limits=[concurrency(5)])`.
+
+        Jobs of its tasks pass them whoever makes them, as soon as a worker has told the store. Raises InvalidOption.
+        """
+        super().queue(name, limits=limits)
+        for dag in self.dags.values():
+            dag.forget()
 
     def _add_dag(self, dag: Dag[Any, Any]) -> Dag[Any, Any]:
         self._refuse_twin(dag.name, dag.function, {**self.tasks, **self.dags})
         self.dags[dag.name] = dag
         return dag
+
+    def _scheduled(self, name: str) -> Enqueues[Any, Any]:
+        return self.dags[name] if name in self.dags else super()._scheduled(name)
 
     def _add(self, task: Task[Any, Any]) -> Task[Any, Any]:
         self._refuse_twin(task.name, task.function, self.dags)

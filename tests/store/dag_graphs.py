@@ -22,13 +22,15 @@ from tickwork.core.dag.graph import (
     Map,
     Param,
     Result,
+    RunIf,
     Step,
     Template,
     Text,
 )
 from tickwork.core.job import Policy
 
-RULES = ("all_succeeded", "all_done", "any_failed", "any_succeeded", "none_failed", "always")
+ENDINGS = ("succeeded", "failed", "cancelled", "expired", "dropped")
+RULES: tuple[RunIf, ...] = ("all_succeeded", "all_done", "any_failed", "any_succeeded", "none_failed", "always")
 COMPARISONS = ("true", "false", "==", "!=", "<", "<=", ">", ">=", "in", "not in", "succeeded")
 VALUES: tuple[Any, ...] = (1, 0, "a", None, True, [], [1, 2], [1, 2, 3], ["x", {"k": [3]}], {"k": [1, 2]}, {"k": None})
 PATHS = ((), (), (), (), (0,), ("k",), ("k", 0), (-1,))
@@ -47,6 +49,30 @@ def a_graph(rng: Random, most: int) -> Graph:
     steps = [_step(rng, name, _parents(rng, names[:n])) for n, name in enumerate(names)]
     result = Filled(Raw(b'[null,{"k":null}]'), tuple(_result_holes(rng, names)))
     return Graph(name="dag", steps=tuple(steps), result=result)
+
+
+def a_graph_of_all_endings(rng: Random) -> Graph:
+    """Steps that are to end in each way, by their names, and many that wait for some of them, with every rule.
+
+    What is skipped follows from rules; the rest is up to whoever runs it.
+    """
+    ends = [f"{ending}{n}" for ending in ENDINGS for n in range(2)]
+    first = [Step(name=name, job=_template_to_end(name)) for name in ends]
+    by_rule = [_plain(f"by rule{n}", (f"succeeded{n}",), "any_failed") for n in range(2)]
+    upstream = [_plain(f"upstream{n}", (f"failed{n}",), "all_succeeded") for n in range(2)]
+    before = [step.name for step in (*first, *by_rule, *upstream)]
+    last = [_plain(f"s{n}", tuple(rng.sample(before, rng.randint(1, 6))), RULES[n % len(RULES)]) for n in range(24)]
+    return Graph(name="dag", steps=(*first, *by_rule, *upstream, *last))
+
+
+def _plain(name: str, parents: tuple[str, ...], rule: RunIf) -> Step:
+    return Step(name=name, parents=parents, run_if=rule, job=Template(task="t", policy=with_retries(0)))
+
+
+def _template_to_end(name: str) -> Template:
+    expires = EXPIRES if name.startswith("expired") else None
+    task = "gated" if name.startswith("dropped") else "t"
+    return Template(task=task, policy=Policy(retry=with_retries(0).retry, expires=expires))
 
 
 def _parents(rng: Random, before: list[str]) -> tuple[str, ...]:
