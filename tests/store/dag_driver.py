@@ -39,6 +39,7 @@ class Driver:
         self.held: dict[Place, tuple[WorkerId, Claimed]] = {}
         self.stale: list[Claimed] = []
         self.is_gated = False
+        self.luck = rng.choice((0.5, 0.8, 0.95))
         self.told: list[str] = []
 
     @property
@@ -49,9 +50,10 @@ class Driver:
 
     def play(self, moves: int = MOST_MOVES) -> None:
         """Do anything for a while, then bring it to its end. What is the same each time is compared."""
-        kinds: list[Callable[[], None]] = [self.claim] * 4 + [self.finish] * 4 + [self.exchange] * 3
-        kinds += [self.pass_time] * 2 + [self.answer] * 2 + [self.cancel_job, self.toggle_gate, self.lose_worker]
-        kinds += [self.finish_stale, self.retry_job] + ([self.cancel_run] if self.rng.random() < 0.3 else [])
+        work: list[Callable[[], None]] = [self.claim, self.finish, self.exchange, self.answer]
+        fate: list[Callable[[], None]] = [self.pass_time, self.finish_stale, self.retry_job, self.lose_worker]
+        fate += [self.cancel_job, self.cancel_run, self.toggle_gate]
+        kinds = [*work * 5, *self.rng.sample(fate, 4)]
         for _ in range(moves):
             self._do(self.rerun if self._is_over and self.rng.random() < 0.5 else self.rng.choice(kinds))
         self.drain()
@@ -169,7 +171,8 @@ class Driver:
         return [(place, *self._outcome(one)) for place, (_, one) in held[: self.rng.choice((1, 2, 5))]]
 
     def _outcome(self, one: Claimed) -> tuple[Finish, tuple[str, Any]]:
-        match self.rng.choice(("well", "well", "well", "badly", "again")):
+        how = "well" if self.rng.random() < self.luck else self.rng.choice(("badly", "again"))
+        match how:
             case "well":
                 value = self.rng.choice(VALUES)
                 return succeeded(one, encoded(value)), ("succeeded", value)

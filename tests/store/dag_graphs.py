@@ -32,15 +32,17 @@ from tickwork.core.job import Policy
 ENDINGS = ("succeeded", "failed", "cancelled", "expired", "dropped")
 RULES: tuple[RunIf, ...] = ("all_succeeded", "all_done", "any_failed", "any_succeeded", "none_failed", "always")
 COMPARISONS = ("true", "false", "==", "!=", "<", "<=", ">", ">=", "in", "not in", "succeeded")
-VALUES: tuple[Any, ...] = (1, 0, "a", None, True, [], [1, 2], [1, 2, 3], ["x", {"k": [3]}], {"k": [1, 2]}, {"k": None})
-PATHS = ((), (), (), (), (0,), ("k",), ("k", 0), (-1,))
+LISTS: tuple[Any, ...] = ([], [1, 2], [1, 2, 3], ["x", {"k": [3]}], ["a", None], [0])
+VALUES: tuple[Any, ...] = (1, 0, "a", None, True, {"k": [1, 2]}, {"k": None}, *LISTS)
+Path = tuple[str | int, ...]
+PATHS: tuple[Path, ...] = (*[()] * 12, (0,), ("k",), ("k", 0), (-1,))
 EXPIRES = timedelta(minutes=1)
 DECIDES_AFTER = timedelta(seconds=30)
 TASKS = ("t", "gated")
 
 
 def some_params(rng: Random) -> dict[str, Any]:
-    return {"p": rng.choice(VALUES), "xs": rng.choice(([], [1], [1, 2], ["a", None, {"k": [1]}], None, "no list"))}
+    return {"p": rng.choice(VALUES), "xs": rng.choice((*LISTS, None, "no list"))}
 
 
 def a_graph(rng: Random, most: int) -> Graph:
@@ -88,7 +90,7 @@ def _result_holes(rng: Random, names: list[str]) -> list[Hole]:
 
 def _step(rng: Random, name: str, parents: tuple[str, ...]) -> Step:
     rules = RULES if parents else ("all_succeeded", "all_done", "none_failed", "always")
-    when = (_condition(rng, parents),) if rng.random() < 0.2 else ()
+    when = (_condition(rng, parents),) if rng.random() < 0.12 else ()
     shared: dict[str, Any] = {"name": name, "parents": parents, "run_if": rng.choice(rules), "when": when}
     if rng.random() < 0.1:
         return Step(approval=_approval(rng), **shared)
@@ -123,13 +125,11 @@ def _list(rng: Random, parents: tuple[str, ...]) -> Expression | list[Any]:
 
 
 def _holes(rng: Random, parents: tuple[str, ...], over: dict[str, Any]) -> list[Hole]:
-    places: list[tuple[str | int, ...]] = [("x",), ("y", 0), ("y", 1, "k")]
+    places: list[Path] = [("x",), ("y", 0), ("y", 1, "k")]
     return [Hole(place, _value(rng, list(parents), over)) for place in places if rng.random() < 0.6]
 
 
-def _value(
-    rng: Random, parents: list[str], over: dict[str, Any], paths: tuple[tuple[str | int, ...], ...] = PATHS
-) -> Expression:
+def _value(rng: Random, parents: list[str], over: dict[str, Any], paths: tuple[Path, ...] = PATHS) -> Expression:
     if rng.random() < 0.25:
         parts = [_reference(rng, parents, over, paths) for _ in range(rng.choice((1, 2, 3)))]
         return Text(("on ", *parts, "!"))
@@ -137,7 +137,7 @@ def _value(
 
 
 def _reference(
-    rng: Random, parents: list[str], over: dict[str, Any], paths: tuple[tuple[str | int, ...], ...]
+    rng: Random, parents: list[str], over: dict[str, Any], paths: tuple[Path, ...]
 ) -> Param | Result | Item | Last:
     path = rng.choice(paths)
     kinds = ["param"] + (["result", "result", "last"] if parents else []) + (["item", "item"] if over else [])

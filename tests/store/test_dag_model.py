@@ -1,7 +1,7 @@
 """Runs of dags against a model of their rules: anything may happen, in virtual time, and store and model agree at every
 step.
 
-DAG_EXAMPLES is how many random runs there are, 60 unless the environment says otherwise; 5000 is what we hold ourselves
+DAG_EXAMPLES is how many random runs there are, 40 unless the environment says otherwise; 5000 is what we hold ourselves
 to.
 """
 
@@ -25,7 +25,7 @@ from tickwork.store.postgres import PostgresStore
 from tickwork.store.sqlite import SqliteStore
 from tickwork.testing import VirtualClock
 
-EXAMPLES = int(os.environ.get("DAG_EXAMPLES", "60"))
+EXAMPLES = int(os.environ.get("DAG_EXAMPLES", "40"))
 ENDS = ("succeeded", "failed", "skipped by rule", "skipped upstream", "cancelled", "expired", "dropped")
 ENOUGH = 100
 MOST_RUNS = 80
