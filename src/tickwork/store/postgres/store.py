@@ -516,7 +516,7 @@ class PostgresStore(PostgresSchedules, PostgresFlow):
             ground.together(("append_logs", {"logs": documents.new_logs(logs)}))
         (rows,) = ground.together((verb, documents.endings(endings)))
         closed = {job_id for job_id, _ in rows}
-        ground.advance([one.job_id for one in endings if one.run is not None and one.job_id in closed])
+        ground.advance(dict.fromkeys(one.job_id for one in endings if one.run is not None and one.job_id in closed))
         return rows
 
     def open_attempts(self, worker: WorkerId) -> list[OpenAttempt]:
