@@ -211,7 +211,7 @@ class PostgresRuns:
             ("lock_runs", ids),
             *writing,
             (verb, documents.endings(endings)),
-            ("parts", {"ids": array([one.job_id for one in steps])}),
+            ("parts", {"ids": array(sorted({one.job_id for one in steps}))}),
             ("going", ids),
             ("steps_of", _pairs(self._touched_by(steps))),
         )

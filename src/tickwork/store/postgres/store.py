@@ -361,12 +361,13 @@ class PostgresStore(PostgresFlow, PostgresSchedules):
         ahead: timedelta = timedelta(0),
         reach: Reach | None = None,
     ) -> Exchange:
-        steps = [one for one in endings if one.run is not None or one.produce]
-        if steps:
-            ended = self.finish_attempts(steps, [log for log in logs if any(log.job_id == one.job_id for one in steps)])
-            rest = [one for one in endings if one.run is None and not one.produce]
-            others = [log for log in logs if any(log.job_id == one.job_id for one in rest)]
-            done = self.exchange(worker, rest, others, queues, tasks, limit, ahead, reach)
+        moving = [one for one in endings if one.run is not None or one.produce]
+        if moving:  # what that releases can be claimed here
+            ids = {one.job_id for one in moving}
+            ended = self.finish_attempts(moving, [log for log in logs if log.job_id in ids])
+            rest = [one for one in endings if one.job_id not in ids]
+            words = [log for log in logs if log.job_id not in ids]
+            done = self.exchange(worker, rest, words, queues, tasks, limit, ahead, reach)
             return Exchange(ended | done.finished, done.claims)
         found = self._exchange(worker, endings, logs, queues, tasks, limit, ahead, reach)
         if found.claims is None or not found.claims.jobs:

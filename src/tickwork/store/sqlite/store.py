@@ -334,7 +334,7 @@ class SqliteStore(SqliteSchedules, SqliteFlow, SqliteDags):
     def _finish(self, transaction: Transaction, endings: Sequence[Finish], guard: str) -> dict[JobId, str]:
         """Close attempts, move the runs on whose steps they were, and return whose they were."""
         closed = moves.finish(transaction, endings, guard)
-        steps = [one.job_id for one in endings if one.run is not None and one.job_id in closed]
+        steps = dict.fromkeys(one.job_id for one in endings if one.run is not None and one.job_id in closed)
         if steps:
             advance(transaction, self._graphs, steps)
         if making := [one for one in endings if one.produce and one.job_id in closed]:
