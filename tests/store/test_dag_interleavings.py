@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 from itertools import product
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 from msgspec import Raw
@@ -45,10 +45,14 @@ TWO = a_graph(a_step("a"), a_step("b"), result=Filled(Raw(b"null"), (Hole((), Re
 MAPPED = a_graph(a_mapped_step("m", over=[1, 2]), a_step("c", "m", run_if="all_done"))
 
 
+class Meet(Protocol):
+    def __call__(self, make: Make, *, in_one_go: bool = False) -> None: ...
+
+
 @pytest.fixture
-def meet(every_meeting: Callable[[Make], int]) -> Callable[[Make], None]:
-    def run(make: Make) -> None:
-        assert every_meeting(make) == 0, "some transactions had to be run again: they deadlocked"
+def meet(every_meeting: Callable[..., int]) -> Meet:
+    def run(make: Make, *, in_one_go: bool = False) -> None:
+        assert every_meeting(make, in_one_go=in_one_go) == 0, "some transactions were run again: they deadlocked"
 
     return run
 
@@ -78,9 +82,7 @@ def state(store: PostgresStore, run: JobId) -> str:
 # -- two ends
 
 
-def test_two_parents_that_end_at_once_release_their_child_once(
-    postgres: PostgresStore, meet: Callable[[Make], None]
-) -> None:
+def test_two_parents_that_end_at_once_release_their_child_once(postgres: PostgresStore, meet: Meet) -> None:
     def make() -> Made:
         run = begin_run(postgres, JOIN)
         held = take(postgres)
@@ -97,9 +99,7 @@ def test_two_parents_that_end_at_once_release_their_child_once(
     meet(make)
 
 
-def test_two_parents_that_end_in_exchanges_release_their_child_once(
-    postgres: PostgresStore, meet: Callable[[Make], None]
-) -> None:
+def test_two_parents_that_end_in_exchanges_release_their_child_once(postgres: PostgresStore, meet: Meet) -> None:
     def make() -> Made:
         run = begin_run(postgres, JOIN)
         held = take(postgres)
@@ -112,12 +112,10 @@ def test_two_parents_that_end_in_exchanges_release_their_child_once(
 
         return exchanges(postgres, held["a"]), exchanges(postgres, held["b"]), check
 
-    meet(make)
+    meet(make, in_one_go=True)
 
 
-def test_two_instances_that_end_at_once_end_their_step_once(
-    postgres: PostgresStore, meet: Callable[[Make], None]
-) -> None:
+def test_two_instances_that_end_at_once_end_their_step_once(postgres: PostgresStore, meet: Meet) -> None:
     def make() -> Made:
         run = begin_run(postgres, MAPPED)
         held = take(postgres)
@@ -133,9 +131,7 @@ def test_two_instances_that_end_at_once_end_their_step_once(
     meet(make)
 
 
-def test_two_last_steps_that_end_at_once_end_the_run_once(
-    postgres: PostgresStore, meet: Callable[[Make], None]
-) -> None:
+def test_two_last_steps_that_end_at_once_end_the_run_once(postgres: PostgresStore, meet: Meet) -> None:
     def make() -> Made:
         run = begin_run(postgres, TWO)
         held = take(postgres)
@@ -150,9 +146,7 @@ def test_two_last_steps_that_end_at_once_end_the_run_once(
     meet(make)
 
 
-def test_steps_of_two_runs_that_end_in_two_batches_wait_in_no_circle(
-    postgres: PostgresStore, meet: Callable[[Make], None]
-) -> None:
+def test_steps_of_two_runs_that_end_in_two_batches_wait_in_no_circle(postgres: PostgresStore, meet: Meet) -> None:
     def make() -> Made:
         runs = [enqueue_run(postgres, JOIN), enqueue_run(postgres, JOIN)]
         assert take(postgres) == {}
@@ -170,11 +164,11 @@ def test_steps_of_two_runs_that_end_in_two_batches_wait_in_no_circle(
 
         return ends(*first), ends(*second), check
 
-    meet(make)
+    meet(make, in_one_go=True)
 
 
 def test_an_end_and_the_reclaim_of_the_same_attempt_count_once(
-    postgres: PostgresStore, clock: VirtualClock, meet: Callable[[Make], None]
+    postgres: PostgresStore, clock: VirtualClock, meet: Meet
 ) -> None:
     def make() -> Made:
         run = begin_run(postgres, MAPPED)
@@ -195,7 +189,7 @@ def test_an_end_and_the_reclaim_of_the_same_attempt_count_once(
 
 
 def test_an_attempt_that_fails_for_good_when_it_is_lost_releases_its_child_once(
-    postgres: PostgresStore, clock: VirtualClock, meet: Callable[[Make], None]
+    postgres: PostgresStore, clock: VirtualClock, meet: Meet
 ) -> None:
     graph = a_graph(a_step("a", policy=Policy(on_lost="fail")), a_step("b", "a", run_if="all_done"))
 
@@ -211,13 +205,13 @@ def test_an_attempt_that_fails_for_good_when_it_is_lost_releases_its_child_once(
 
         return ends(lost["a"]), reap, check
 
-    meet(make)
+    meet(make, in_one_go=True)
 
 
 # -- an end, and somebody who wants something else
 
 
-def test_an_end_and_the_cancel_of_its_run(postgres: PostgresStore, meet: Callable[[Make], None]) -> None:
+def test_an_end_and_the_cancel_of_its_run(postgres: PostgresStore, meet: Meet) -> None:
     """Whoever is first: what depends on the step does not run, and what is to run even then does, once."""
 
     def make() -> Made:
@@ -237,7 +231,7 @@ def test_an_end_and_the_cancel_of_its_run(postgres: PostgresStore, meet: Callabl
     meet(make)
 
 
-def test_the_last_end_and_the_cancel_of_its_run(postgres: PostgresStore, meet: Callable[[Make], None]) -> None:
+def test_the_last_end_and_the_cancel_of_its_run(postgres: PostgresStore, meet: Meet) -> None:
     def make() -> Made:
         run = begin_run(postgres, TWO)
         held = take(postgres)
@@ -252,7 +246,7 @@ def test_the_last_end_and_the_cancel_of_its_run(postgres: PostgresStore, meet: C
     meet(make)
 
 
-def test_an_end_and_the_cancel_of_its_job(postgres: PostgresStore, meet: Callable[[Make], None]) -> None:
+def test_an_end_and_the_cancel_of_its_job(postgres: PostgresStore, meet: Meet) -> None:
     def make() -> Made:
         run = begin_run(postgres, MAPPED)
         held = take(postgres)
@@ -266,10 +260,10 @@ def test_an_end_and_the_cancel_of_its_job(postgres: PostgresStore, meet: Callabl
 
         return ends(one), cancels(one.job_id), check
 
-    meet(make)
+    meet(make, in_one_go=True)
 
 
-def test_a_claim_and_the_cancel_of_the_run(postgres: PostgresStore, meet: Callable[[Make], None]) -> None:
+def test_a_claim_and_the_cancel_of_the_run(postgres: PostgresStore, meet: Meet) -> None:
     def make() -> Made:
         run = begin_run(postgres, TWO)
         worker = register(postgres)
@@ -283,10 +277,10 @@ def test_a_claim_and_the_cancel_of_the_run(postgres: PostgresStore, meet: Callab
 
         return lambda store: store.claim_jobs(worker, ["default"], ["t"], 1).jobs, cancels(run), check
 
-    meet(make)
+    meet(make, in_one_go=True)
 
 
-def test_the_last_end_and_a_rerun(postgres: PostgresStore, meet: Callable[[Make], None]) -> None:
+def test_the_last_end_and_a_rerun(postgres: PostgresStore, meet: Meet) -> None:
     """A rerun needs an ended run: it comes before the end, and is refused, or after it."""
 
     def make() -> Made:
@@ -301,10 +295,10 @@ def test_the_last_end_and_a_rerun(postgres: PostgresStore, meet: Callable[[Make]
 
         return ends(held["a"]), lambda store: store.rerun(run), check
 
-    meet(make)
+    meet(make, in_one_go=True)
 
 
-def test_the_last_end_and_a_retry_of_a_step_that_failed(postgres: PostgresStore, meet: Callable[[Make], None]) -> None:
+def test_the_last_end_and_a_retry_of_a_step_that_failed(postgres: PostgresStore, meet: Meet) -> None:
     def make() -> Made:
         run = begin_run(postgres, TWO)
         held = take(postgres)
@@ -318,7 +312,7 @@ def test_the_last_end_and_a_retry_of_a_step_that_failed(postgres: PostgresStore,
 
         return ends(held["a"]), lambda store: store.retry_jobs([held["b"].job_id]), check
 
-    meet(make)
+    meet(make, in_one_go=True)
 
 
 # -- services that two run at once
@@ -326,7 +320,7 @@ def test_the_last_end_and_a_retry_of_a_step_that_failed(postgres: PostgresStore,
 
 @pytest.mark.parametrize("other", ["expire", "cancel the run", "end"])
 def test_a_step_that_expires_is_counted_once(
-    postgres: PostgresStore, clock: VirtualClock, meet: Callable[[Make], None], other: str
+    postgres: PostgresStore, clock: VirtualClock, meet: Meet, other: str
 ) -> None:
     policy = Policy(retry=with_retries(0).retry, expires=MINUTE)
     graph = a_graph(a_mapped_step("m", over=[1, 2], policy=policy), a_step("c", "m", run_if="always"))
@@ -350,10 +344,10 @@ def test_a_step_that_expires_is_counted_once(
 
         return lambda store: store.expire_jobs(10), others[other], check
 
-    meet(make)
+    meet(make, in_one_go=True)
 
 
-def test_two_claims_drop_a_step_once(postgres: PostgresStore, meet: Callable[[Make], None]) -> None:
+def test_two_claims_drop_a_step_once(postgres: PostgresStore, meet: Meet) -> None:
     graph = a_graph(a_mapped_step("m", over=[1, 2], task="gated"), a_step("c", "m", run_if="always"))
 
     def make() -> Made:
@@ -374,13 +368,13 @@ def test_two_claims_drop_a_step_once(postgres: PostgresStore, meet: Callable[[Ma
 
         return claims(0), claims(1), check
 
-    meet(make)
+    meet(make, in_one_go=True)
 
 
 # -- approvals
 
 
-def test_two_answers_count_once(postgres: PostgresStore, meet: Callable[[Make], None]) -> None:
+def test_two_answers_count_once(postgres: PostgresStore, meet: Meet) -> None:
     graph = a_graph(a_step("ask", approval=Approval("Go on?")), a_step("b", "ask", run_if="all_done"))
 
     def make() -> Made:
@@ -401,9 +395,7 @@ def test_two_answers_count_once(postgres: PostgresStore, meet: Callable[[Make], 
     meet(make)
 
 
-def test_an_answer_and_its_time_limit_count_once(
-    postgres: PostgresStore, clock: VirtualClock, meet: Callable[[Make], None]
-) -> None:
+def test_an_answer_and_its_time_limit_count_once(postgres: PostgresStore, clock: VirtualClock, meet: Meet) -> None:
     ask = a_step("ask", approval=Approval("Go on?", timeout=timedelta(minutes=1)))
     graph = a_graph(ask, a_step("b", "ask", run_if="all_done"))
 
@@ -425,7 +417,7 @@ def test_an_answer_and_its_time_limit_count_once(
 # -- the run itself
 
 
-def test_the_begin_of_a_run_and_its_cancel(postgres: PostgresStore, meet: Callable[[Make], None]) -> None:
+def test_the_begin_of_a_run_and_its_cancel(postgres: PostgresStore, meet: Meet) -> None:
     def make() -> Made:
         run = enqueue_run(postgres, CHAIN)
         worker = register(postgres)
@@ -484,7 +476,7 @@ def _end_what_there_is(store: PostgresStore) -> None:
     store.finish_attempts([succeeded(one) for one in claimed])
 
 
-def test_of_two_reruns_at_once_one_begins(postgres: PostgresStore, meet: Callable[[Make], None]) -> None:
+def test_of_two_reruns_at_once_one_begins(postgres: PostgresStore, meet: Meet) -> None:
     def make() -> Made:
         run = begin_run(postgres, TWO)
         held = take(postgres)
@@ -501,7 +493,7 @@ def test_of_two_reruns_at_once_one_begins(postgres: PostgresStore, meet: Callabl
     meet(make)
 
 
-def test_the_begin_of_a_rerun_and_its_cancel(postgres: PostgresStore, meet: Callable[[Make], None]) -> None:
+def test_the_begin_of_a_rerun_and_its_cancel(postgres: PostgresStore, meet: Meet) -> None:
     def make() -> Made:
         run = begin_run(postgres, CHAIN)
         postgres.finish_attempts([failed(take(postgres)["a"])])
@@ -517,10 +509,10 @@ def test_the_begin_of_a_rerun_and_its_cancel(postgres: PostgresStore, meet: Call
 
         return lambda store: store.claim_jobs(worker, ["default"], ["@dag"], 1), cancels(run), check
 
-    meet(make)
+    meet(make, in_one_go=True)
 
 
-def test_a_rerun_and_its_prune(postgres: PostgresStore, clock: VirtualClock, meet: Callable[[Make], None]) -> None:
+def test_a_rerun_and_its_prune(postgres: PostgresStore, clock: VirtualClock, meet: Meet) -> None:
     """Either there is nothing left to run again, or all of it stays."""
 
     def make() -> Made:
