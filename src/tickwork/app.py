@@ -206,6 +206,8 @@ class Tickwork(FlowCalls, DagRegistry):
         schedule of that name that is there is edited; that holds from now on, and fires nothing of the time before.
         """
         task = self.named(target)
+        if task.name in self.dags:
+            self.dags[task.name].put()
         spec = new_spec(name, task.name, read_rule(rule), task.encode(tuple(args), kwargs or {}), **given)
         return self.schedules.put([spec])[0]
 

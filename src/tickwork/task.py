@@ -75,7 +75,9 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
         `produce`, as in `tell.options(run_if="any_failed")("it failed")`.
         """
         step, rest = split_step(options)
-        return self._with(self.defaults.updated(rest), self.step.updated(step))
+        return self._with(
+            self.defaults.updated(rest) if rest else self.defaults, self.step.updated(step) if step else self.step
+        )
 
     def until(self, *, every: str | timedelta, timeout: str | timedelta | None = None) -> Enqueues[Arguments, Result]:
         """Inside of a dag: the same task as a sensor, which runs again after `every` while its result is false.
@@ -321,7 +323,7 @@ class TaskRegistry:
             step = NO_STEP.updated({"produce": rest.pop("produce", None)})
             given = Options().updated(rest)
             called = task_name(function.__name__ if name is None else name)
-            declared = _declared(called, schedule, {**policies, "paused": paused})
+            declared = declared_spec(called, schedule, {**policies, "paused": paused})
             flow = NO_FLOW
             if said:
                 flow = read_task_flow(called, parameter_names(function, skip_first=transactional), said)
@@ -332,9 +334,7 @@ class TaskRegistry:
                 _check_batch(function, batch, where, transactional)
             kind: Any = Task if batch is None else BatchTask
             made = self._add(kind(self, function, called, given, flow, where, transactional, batch, step))
-            self._declared.pop(called, None)
-            if declared is not None:
-                self._declared[called] = declared
+            self._declare(called, declared)
             return made
 
         return register if function is None else register(function)
@@ -376,20 +376,31 @@ class TaskRegistry:
         self.tasks[task.name] = task
         return task
 
+    def _declare(self, name: str, spec: Spec | None) -> None:
+        """Note the schedule that a decorator has just said of a task, or that it said none."""
+        self._declared.pop(name, None)
+        if spec is not None:
+            self._declared[name] = spec
+
     def declared_schedules(self) -> list[Spec]:
         """The schedules that decorators declare. Raises InvalidArguments for a task that cannot do without arguments.
 
         Those are read only here, when everything that their hints may name is defined.
         """
-        for name in self._declared:
-            try:
-                self.tasks[name].encode((), {})
-            except InvalidArguments as error:
-                raise InvalidArguments(
-                    f"task {name!r} has a schedule, which gives it no arguments: {error} Give its parameters defaults, "
-                    f"or make the schedule with app.schedule({name!r}, ..., kwargs={{...}})."
-                ) from None
-        return list(self._declared.values())
+        return [msgspec.structs.replace(spec, args=self._no_arguments(name)) for name, spec in self._declared.items()]
+
+    def _no_arguments(self, name: str) -> str:
+        """What a job carries that a schedule makes."""
+        try:
+            return self._scheduled(name).encode((), {}).decode()
+        except InvalidArguments as error:
+            raise InvalidArguments(
+                f"{name!r} has a schedule, which gives it no arguments: {error} Give its parameters defaults, or make "
+                f"the schedule with app.schedule({name!r}, ..., kwargs={{...}})."
+            ) from None
+
+    def _scheduled(self, name: str) -> Enqueues[Any, Any]:
+        return self.tasks[name]
 
     def new_jobs(
         self, name: str, encoded: Sequence[bytes], options: Options, stamp: Stamp | None = None
@@ -417,7 +428,7 @@ def whole_flow(declared: TaskFlow, queues: dict[str, tuple[AnyLimit, ...]], sign
     return msgspec.structs.replace(flow, defaults=signature.defaults(read)) if read else flow
 
 
-def _declared(name: str, schedule: Rule | str | None, policies: dict[str, Any]) -> Spec | None:
+def declared_spec(name: str, schedule: Rule | str | None, policies: dict[str, Any]) -> Spec | None:
     if schedule is not None:
         return new_spec(name, name, read_rule(schedule), **policies)
     said = [policy for policy, value in policies.items() if value is not None]

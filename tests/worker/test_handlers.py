@@ -2,9 +2,9 @@
 
 import threading
 import time
-import uuid
 from datetime import timedelta
 
+import msgspec
 import pytest
 
 from tests.worker.fixtures import eventually, supersede
@@ -20,8 +20,7 @@ from tickwork import (
     Tickwork,
     current_job,
 )
-from tickwork.core.ids import JobId
-from tickwork.core.job import NewJob, Policy
+from tickwork.core.job import Policy
 from tickwork.errors import NoCurrentJob, StoreUnreachable
 
 # -- what it knows
@@ -248,10 +247,10 @@ def test_a_job_that_waits_for_a_true_result_runs_again_and_is_not_charged(app: T
         calls.append(current_job().attempt)
         return len(calls) == 3
 
-    policy = Policy(again_every=timedelta(milliseconds=5))
-    wanted = NewJob(JobId(str(uuid.uuid4())), "ready", b"{}", policy=policy)
+    (plain,) = app.new_jobs("ready", [b"{}"], ready.defaults)
+    sensor = msgspec.structs.replace(plain, policy=Policy(again_every=timedelta(milliseconds=5)))
     with app.worker():
-        (job,) = app.client.enqueue([wanted], None)
+        (job,) = app.client.enqueue([sensor], None)
         assert job.result(timeout=10) is True
     assert calls == [1, 2, 3]
     assert job.view.failures == 0

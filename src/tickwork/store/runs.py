@@ -20,7 +20,7 @@ from tickwork.core.dag.graph import Graph, Step, decode_graph
 from tickwork.core.dag.inputs import NULL, Unfillable, decode_holes, fill, value_of, wanted_by
 from tickwork.core.flow.flow import Flow
 from tickwork.core.flow.limits import Concurrency, Slot
-from tickwork.core.flow.stamp import Stamp, decode_task_flow, stamp_of
+from tickwork.core.flow.stamp import Rule, Stamp, decode_task_flow, rules_of, stamp_of
 from tickwork.core.ids import IdMaker, JobId
 from tickwork.core.job import RUN, Claimed, JobState, NewJob, Part, Policy
 from tickwork.core.outcome import Cancelled, Failed, Succeeded, decide
@@ -287,14 +287,15 @@ def _new_job(ground: Ground, going: Going, one: StepJob, id: JobId) -> NewJob:
     return msgspec.structs.replace(stamped, flow=msgspec.structs.replace(flow, slots=(*flow.slots, slot)))
 
 
-def limits_of(graph: Graph, version: int) -> dict[str, Concurrency]:
-    """The limits that a version of a dag brings: how many instances of a step may run at once, for each run."""
+def limits_of(graph: Graph, version: int) -> dict[str, Rule]:
+    """The rules that a version of a dag brings: those of its runs, and how many instances of a step run at once."""
     mapped = [(step.name, step.map) for step in graph.steps if step.map is not None]
-    return {
+    parallel = {
         _parallel(graph.name, version, name): Concurrency(capacity=map.max_parallel)
         for name, map in mapped
         if map.max_parallel is not None
     }
+    return {**dict(rules_of(graph.name, decode_task_flow(graph.run.flow))), **parallel}
 
 
 def _parallel(dag: str, version: int, step: str) -> str:

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 from msgspec import Raw
 
-from tickwork.core.dag.graph import Condition, Graph, Step, steps_in
+from tickwork.core.dag.graph import Condition, Graph, Last, Step, steps_in
 from tickwork.core.dag.inputs import (
     Unfillable,
     Values,
@@ -260,11 +260,11 @@ class Advance:
             one.state, one.reason = SKIPPED, "a condition did not hold"
             return False
         one.state = OPEN
-        if step.approval is not None:
-            one.total = 1
-            self.approvals.append(step)
-            return True
         try:
+            if step.approval is not None:
+                one.total, one.reason = 1, self._asked(step, results)
+                self.approvals.append(step)
+                return True
             jobs = self._jobs_of(step, results)
         except Unfillable as error:
             one.state, one.reason = JobState.FAILED, f"{error}."
@@ -279,10 +279,19 @@ class Advance:
         return True
 
     def _holds(self, condition: Condition, results: Values) -> bool:
-        if condition.is_ != "succeeded":
-            return holds(condition, self.run.params, results)
-        steps = self._standings(list(steps_in(condition.value)))
-        return all(one.state == JobState.SUCCEEDED for one in steps)
+        """No condition holds of a step that did not succeed, nor its opposite; of a loop, of none of its rounds."""
+        states = [one.state for one in self._standings(list(steps_in(condition.value)))]
+        known = any if isinstance(condition.value, Last) else all
+        if states and not known(state == JobState.SUCCEEDED for state in states):
+            return False
+        return condition.is_ == "succeeded" or holds(condition, self.run.params, results)
+
+    def _asked(self, step: Step, results: Values) -> str | None:
+        """What a person is asked to approve, where that is not known before. Raises Unfillable."""
+        if not step.args.holes:
+            return None
+        asked = msgspec.json.decode(filled(step.args, self.run.params, results), type=dict[str, str])
+        return asked.get("text")
 
     def _jobs_of(self, step: Step, results: Values) -> list[StepJob]:
         params = self.run.params
@@ -302,6 +311,8 @@ class Advance:
 def _wanted_at_once(step: Step) -> set[str]:
     """The steps whose results decide whether a step runs, and how often."""
     names = {name for condition in step.when for name in steps_in(condition.value)}
+    if step.approval is not None:
+        names |= wanted_by(step.args.holes)
     if step.map is not None:
         for over in step.map.over.values():
             names |= set() if isinstance(over, list) else set(steps_in(over))

@@ -49,14 +49,14 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """What a schedule is.
 
-    `target` is the name of what it starts, which is a task; `args` are the task's arguments as the JSON that jobs
+    `target` is the name of what it starts, which is a task or a dag; `args` are its arguments as the JSON that jobs
     carry. `paused` says how it begins; from then on, pausing and resuming do.
     """
 
     name: str
     target: str
     rule: AnyRule
-    kind: Literal["task"] = "task"
+    kind: Literal["task", "dag"] = "task"
     args: str = "{}"
     policies: Policies = msgspec.field(default_factory=Policies)
     options: JobOptions = msgspec.field(default_factory=JobOptions)

@@ -252,12 +252,14 @@ class PostgresRuns:
         self.released = True
         return True
 
-    def cancel(self, ids: Collection[str], run_ids: Iterable[str]) -> dict[str, str]:
-        """Cancel jobs that are steps of these runs, or are them, and what those have going; what became of each."""
-        self.lock(run_ids)
-        became = self._cancel(ids)
-        self.advance([job_id for job_id, what in became.items() if what == "done"])
-        for one in self.places(ids):
+    def cancel(self, ids: Collection[str]) -> dict[str, str]:
+        """Cancel jobs; of runs, what they have going, too. What became of each."""
+        places = self.places(ids) if ids else []
+        self.lock(one.job_id if one.is_run else str(one.run) for one in places)
+        became = self._cancel(ids) if ids else {}
+        if places:
+            self.advance([job_id for job_id, what in became.items() if what == "done"])
+        for one in self.places(ids) if places else ():
             if one.is_run and became.get(one.job_id) == "done" and one.state is None:
                 (rows,) = self.together(("live_instances", {"run": one.job_id}))
                 live = [job_id for (job_id,) in rows]

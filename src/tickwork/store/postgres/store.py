@@ -88,14 +88,13 @@ RESERVED_SIZE = 2
 USER_POOL_SIZE = 20
 TRIES = 6  # of a transaction that the server wants to be run again
 DUE = 0  # the phase of a claim that takes what is due, before it takes what is due soon
-CANCEL_PASSES = 20  # of cancelling jobs that move between queue and running meanwhile
 _NAP_S = 0.02
 _LOST_WORKERS_KEPT = timedelta(hours=1)
 _AMONG = "j.id = ANY (ARRAY(SELECT value::uuid FROM json_array_elements_text({ids}::json)))"
 _LABELLED = "EXISTS (SELECT FROM json_array_elements_text(j.labels::json) AS l (name) WHERE l.name = {label})"
 
 
-class PostgresStore(PostgresSchedules, PostgresFlow):
+class PostgresStore(PostgresFlow, PostgresSchedules):
     """A store in a PostgreSQL database. Safe to use from many threads, processes and machines.
 
     Nothing is opened before it is needed. Tables of another version are refused, unless `upgrade` brings them up to
@@ -227,27 +226,9 @@ class PostgresStore(PostgresSchedules, PostgresFlow):
         return JobId(rows[0][0]) if rows else None
 
     def cancel_jobs(self, ids: Sequence[JobId]) -> list[JobId]:
-        done: set[str] = set()
-        wanted = list(ids)
-        places = self._places(wanted)
-        if places:
-            locks = [one.job_id if one.is_run else str(one.run) for one in places]
-            inside = {one.job_id for one in places}
-            moved = self._move_runs(lambda ground: ground.cancel(inside, locks))
-            done = {job_id for job_id, what in moved.items() if what == "done"}
-            wanted = [job_id for job_id in wanted if job_id not in inside]
-        for _ in range(CANCEL_PASSES):
-            became = self._cancel_pass(wanted)
-            done.update(job_id for job_id, what in became.items() if what == "done")
-            wanted = [job_id for job_id, what in became.items() if what == "moved"]
-            if not wanted:
-                break
+        became = self._move_runs(lambda ground: ground.cancel(dict.fromkeys(ids)))
         self._notifier.call()
-        return [job_id for job_id in dict.fromkeys(ids) if job_id in done]
-
-    def _cancel_pass(self, ids: Sequence[JobId]) -> dict[JobId, str]:
-        """What became of each. One that moved from queue to running or back meanwhile is to be looked for again."""
-        return dict(self._perform(lambda session: session.run("cancel_jobs", ids=id_document(ids))))
+        return [job_id for job_id in dict.fromkeys(ids) if became.get(job_id) == "done"]
 
     def retry_jobs(
         self, ids: Sequence[JobId], spacing: timedelta = timedelta(0), first: timedelta = timedelta(0)

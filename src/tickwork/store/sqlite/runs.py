@@ -116,7 +116,17 @@ def arranged(transaction: Transaction, graphs: Graphs, claimed: list[Claimed]) -
     return runs.with_inputs(claimed, result_rows(transaction, pairs)) if pairs else claimed
 
 
-def cancel_run(transaction: Transaction, graphs: Graphs, run: JobId) -> None:
+def cancel(transaction: Transaction, graphs: Graphs, job_ids: Iterable[JobId]) -> list[JobId]:
+    """Cancel jobs; of runs, what they have going, too. Return those that had not ended."""
+    cancelled = [job_id for job_id in dict.fromkeys(job_ids) if moves.cancel(transaction, job_id)]
+    if cancelled:
+        advance(transaction, graphs, cancelled)
+        for (run,) in transaction.run("run_ids", (as_json(cancelled),)):
+            _cancel_run(transaction, graphs, run)
+    return cancelled
+
+
+def _cancel_run(transaction: Transaction, graphs: Graphs, run: JobId) -> None:
     """Cancel everything that a run has going; what is to run even then follows."""
     live = [JobId(job_id) for (job_id,) in transaction.run("live_instances", (run,))]
     for job_id in live:

@@ -57,7 +57,7 @@ from tickwork.store.sqlite.connection import is_stored_already
 from tickwork.store.sqlite.file import SqliteFile
 from tickwork.store.sqlite.flow import SqliteFlow, SqliteGround, is_guarded
 from tickwork.store.sqlite.moves import SQL, Transaction
-from tickwork.store.sqlite.runs import SqliteDags, advance, arranged, cancel_run, retry_steps
+from tickwork.store.sqlite.runs import SqliteDags, advance, arranged, cancel, retry_steps
 from tickwork.store.sqlite.schedules import SqliteSchedules
 from tickwork.store.sqlite.wake import PollOnlyWaiter, SocketWaiter, wake_all
 
@@ -143,10 +143,7 @@ class SqliteStore(SqliteSchedules, SqliteFlow, SqliteDags):
 
     def cancel_jobs(self, ids: Sequence[JobId]) -> list[JobId]:
         with self._write() as transaction:
-            cancelled = [job_id for job_id in dict.fromkeys(ids) if moves.cancel(transaction, job_id)]
-            advance(transaction, self._graphs, cancelled)
-            for (run,) in transaction.run("run_ids", (moves.as_json(cancelled),)):
-                cancel_run(transaction, self._graphs, run)
+            cancelled = cancel(transaction, self._graphs, ids)
         self._wake()
         return cancelled
 
