@@ -43,7 +43,10 @@ class Storm:
             self._server.restart(mode)  # type: ignore[arg-type]
             self.did[f"restart {mode}"] += 1
             self._restart_at = time.monotonic() + self._rng.uniform(4, 12)
-        worker = self._rng.choice([one for one in self.alive if one.pid not in self._paused])
+        awake = [one for one in self.alive if one.pid not in self._paused]
+        if not awake:
+            return
+        worker = self._rng.choice(awake)
         how = self._rng.choice([self._kill_everything, self._kill_supervisor, self._kill_child, self._pause])
         if how(worker):
             self.did[how.__name__.strip("_").replace("_", " ")] += 1

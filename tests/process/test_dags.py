@@ -6,13 +6,13 @@ DAG_RUNS runs go through the storm, 200 unless the environment says otherwise; 1
 
 import os
 import random
-import sqlite3
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
+import apsw
 import psycopg
 import pytest
 
@@ -32,6 +32,7 @@ pytestmark = pytest.mark.process
 RUNS = int(os.environ.get("DAG_RUNS", "200"))
 SEED = int(os.environ.get("DAG_SEED", "0")) or random.SystemRandom().randrange(1, 2**32)
 TARGET = "tests.process.dag_tasks"
+HIT_EVERY_S = 2.0  # each worker, on average
 LOOKS_S = 30.0  # how often a store with many runs is looked at, in a storm
 
 
@@ -50,7 +51,7 @@ def rng() -> random.Random:
 
 
 class Weather:
-    """A storm over runs of one dag, and a look at all of them again and again."""
+    """A storm over runs of one dag, and a look at all of them again and again. A worker is hit every few seconds."""
 
     def __init__(self, storm: Storm, ledger: Ledger, parents: Parents, rng: random.Random) -> None:
         self.storm = storm
@@ -65,10 +66,11 @@ class Weather:
         deadline = time.monotonic() + within_s
         while not over():
             assert time.monotonic() < deadline, f"not within {within_s:.0f} s: {what}; {self.storm.did}"
-            time.sleep(self._rng.uniform(0.2, 0.6))
+            time.sleep(self._rng.uniform(0, 2 * HIT_EVERY_S / len(self.storm.alive)))
             self.storm.strike()
             self._look()
         self.storm.resume(time.monotonic() + 60)
+        assert wrong(self._ledger, self._parents) == {}
 
     def _look(self) -> None:
         if RUNS <= 1000 or time.monotonic() > self._look_at:
@@ -169,40 +171,41 @@ def test_many_runs_all_end_while_workers_are_killed_and_the_database_restarts(
 # -- a large map
 
 
+_HESITATE = {
+    "sqlite": """
+        CREATE VIEW long_way (n) AS
+            WITH RECURSIVE c (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 100000000) SELECT n FROM c;
+        CREATE TRIGGER hesitation AFTER INSERT ON tickwork_jobs WHEN NEW.step = 'double' AND NEW.idx = 2500 BEGIN
+            SELECT count(*) FROM long_way;
+        END;
+    """,
+    "postgres": """
+        CREATE FUNCTION hesitate() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN
+            PERFORM pg_sleep(3);
+            RETURN NULL;
+        END $$;
+        CREATE TRIGGER hesitation AFTER INSERT ON tickwork.jobs FOR EACH ROW
+            WHEN (NEW.step = 'double' AND NEW.idx = 2500) EXECUTE FUNCTION hesitate();
+    """,
+}
+_HESITATE_NO_MORE = {"sqlite": "DROP TRIGGER hesitation", "postgres": "DROP TRIGGER hesitation ON tickwork.jobs"}
+
+
 class Hesitation:
     """Has the store hesitate in the middle of storing the instances of a map, long enough for a kill."""
 
-    _MAKE = {
-        "sqlite": """
-            CREATE VIEW long_way (n) AS
-                WITH RECURSIVE c (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 100000000) SELECT n FROM c;
-            CREATE TRIGGER hesitation AFTER INSERT ON tickwork_jobs WHEN NEW.step = 'double' AND NEW.idx = 2500 BEGIN
-                SELECT count(*) FROM long_way;
-            END;
-        """,
-        "postgres": """
-            CREATE FUNCTION hesitate() RETURNS trigger LANGUAGE plpgsql AS $$
-            BEGIN
-                PERFORM pg_sleep(3);
-                RETURN NULL;
-            END $$;
-            CREATE TRIGGER hesitation AFTER INSERT ON tickwork.jobs FOR EACH ROW
-                WHEN (NEW.step = 'double' AND NEW.idx = 2500) EXECUTE FUNCTION hesitate();
-        """,
-    }
-    _END = {"sqlite": "DROP TRIGGER hesitation", "postgres": "DROP TRIGGER hesitation ON tickwork.jobs"}
-
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._run(self._MAKE[ledger.kind])
+        self._run(_HESITATE[ledger.kind])
 
     def end(self) -> None:
-        self._run(self._END[self._ledger.kind])
+        self._run(_HESITATE_NO_MORE[self._ledger.kind])
 
     def _run(self, script: str) -> None:
         if self._ledger.kind == "sqlite":
             with closing(sqlite_connection(self._ledger.url)) as connection:
-                connection.executescript(script)
+                connection.execute(script)
         else:
             with psycopg.connect(self._ledger.url) as postgres:
                 postgres.execute(script.encode())
@@ -211,11 +214,10 @@ class Hesitation:
         """Whether somebody hesitates just now: one who keeps the file for longer than any commit takes, or sleeps."""
         if self._ledger.kind == "postgres":
             return bool(self._ledger.read("SELECT 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep'"))
-        path = self._ledger.url.removeprefix("sqlite:///")
-        with closing(sqlite3.connect(path, timeout=0.5, isolation_level=None)) as connection:
+        with closing(sqlite_connection(self._ledger.url, wait_s=0.5)) as connection:
             try:
                 connection.execute("BEGIN IMMEDIATE")
-            except sqlite3.OperationalError:
+            except apsw.BusyError:
                 return True
             connection.execute("ROLLBACK")
         return False
@@ -270,7 +272,8 @@ def test_cancelled_runs_end_and_release_nothing_more_while_their_workers_are_kil
     begun = sum(number > 0 for number in jobs.values())
     print(f"{ledger.kind}: {dict(states)}, {begun} had begun, {dict(weather.storm.did)}")
     assert states.keys() <= {"cancelled", "succeeded"}
-    assert begun and states["cancelled"]
+    assert begun
+    assert states["cancelled"]
     assert {id: jobs_of_run(ledger, id) for id in jobs} == jobs
     assert wrong(ledger, LATTICE_PARENTS) == {}
     assert claimed_out_of_time(ledger) == []
@@ -312,6 +315,6 @@ def test_the_checks_see_damage(workers: Workers, ledger: Ledger, what: str, dama
     worker.kill_everything()
     assert wrong(ledger, LATTICE_PARENTS) == {}
     with closing(sqlite_connection(ledger.url)) as connection:
-        connection.executescript(damage)
+        connection.execute(damage)
 
     assert any(what in found for found in wrong(ledger, LATTICE_PARENTS))
