@@ -34,6 +34,7 @@ from tickwork.rules import Calendar, Rule, read_rule
 from tickwork.runs import Run
 from tickwork.schedules import Schedule, Schedules
 from tickwork.store.base import LEASE, Store
+from tickwork.store.dags import AssetView
 from tickwork.task import Enqueues, Task
 from tickwork.tracing.options import NO_STEP
 from tickwork.twins import twin
@@ -151,6 +152,10 @@ class Tickwork(FlowCalls, DagRegistry):
         found = self.client.job(id)
         return Run(self.client, found.id) if found is not None and found.view.version is not None else None
 
+    def assets(self) -> list[AssetView]:
+        """What tasks and dags with `produce=` have made anew, when, and by which job."""
+        return self.store.assets()
+
     def jobs(self, /, *, limit: int = 100, cursor: str | None = None, **which: Any) -> Page:
         """One page of jobs, the newest first: state=, task=, queue=, key=, collection=, label=, parent=.
 
@@ -177,6 +182,7 @@ class Tickwork(FlowCalls, DagRegistry):
     broadcast_async = twin(broadcast)
     job_async = twin(job)
     run_async = twin(run)
+    assets_async = twin(assets)
     jobs_async = twin(jobs)
     cancel_async = twin(cancel)
     redrive_async = twin(redrive)

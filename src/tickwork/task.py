@@ -115,7 +115,8 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
 
     def enqueue(self, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Job:
         """Store a job; return when it is durable (or, with tx=, part of that transaction)."""
-        return self._held(self._registry.client.enqueue([self._job(args, kwargs)], self.defaults.tx))[0]
+        job = self._job(args, kwargs)
+        return self._held(self._registry.client.enqueue([job], self.defaults.tx))[0]
 
     async def enqueue_async(self, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Job:
         """The asyncio twin of `enqueue`."""
@@ -124,7 +125,8 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
 
     def enqueue_many(self, rows: Iterable[Sequence[Any] | Mapping[str, Any]]) -> list[Job]:
         """Store many jobs in one transaction. A row is a tuple of positional or a dict of named arguments."""
-        return self._held(self._registry.client.enqueue(self._jobs(rows), self.defaults.tx))
+        jobs = self._jobs(rows)
+        return self._held(self._registry.client.enqueue(jobs, self.defaults.tx))
 
     async def enqueue_many_async(self, rows: Iterable[Sequence[Any] | Mapping[str, Any]]) -> list[Job]:
         """The asyncio twin of `enqueue_many`."""
@@ -159,6 +161,9 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
 
     def _new_jobs(self, encoded: Sequence[bytes]) -> list[NewJob]:
         jobs = self._registry.new_jobs(self.name, encoded, self.defaults, self._stamp())
+        if self.step.produce:
+            policy = msgspec.structs.replace(jobs[0].policy, produce=self.step.produce) if jobs else None
+            jobs = [msgspec.structs.replace(job, policy=policy) for job in jobs]
         version = None if self._version is None else self._version()
         return jobs if version is None else [msgspec.structs.replace(job, version=version) for job in jobs]
 
@@ -237,7 +242,8 @@ class Task(Enqueues[Arguments, Result]):
         (job,) = wanted.new_jobs(self.name, [(JobId(""), b"")])
         flow = msgspec.structs.replace(self.flow, tenant=self.defaults.tenant, needs=self.defaults.needs or "")
         schema = msgspec.json.encode(self.signature.schema())
-        return TaskDefinition(self.name, job.queue, job.priority, job.policy, schema, encode_task_flow(flow))
+        policy = msgspec.structs.replace(job.policy, produce=self.step.produce)
+        return TaskDefinition(self.name, job.queue, job.priority, policy, schema, encode_task_flow(flow))
 
 
 class BatchTask(Task[[Item], Result]):

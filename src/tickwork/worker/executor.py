@@ -234,7 +234,8 @@ class Executor:
             result = task.signature.encode_result(task.function(transaction, *args, **kwargs), task.name)
             outcome = decide(Policy(), 0, 0, False, Succeeded(result), _NO_CHANCE)
             given, waited_us = attempt.given, round(attempt.waited_s() * 1e6)
-            finish = Finish(JobId(attempt.job_id), attempt.number, outcome, waited_us, given.run, given.step)
+            about = (waited_us, given.run, given.step, given.produce)
+            finish = Finish(JobId(attempt.job_id), attempt.number, outcome, *about)
             attempt.sink.flush()
             if not store.finish_attempts([finish], attempt.written, transaction.begun()):
                 raise errors.LeaseLost("this attempt was superseded; what its transaction wrote was rolled back.")

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from itertools import product as all_pairs
-from typing import Any
+from math import prod
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Raw
 
 from tickwork.core.dag.graph import (
+    Comparison,
     Condition,
     Expression,
     Filled,
@@ -31,13 +34,40 @@ from tickwork.core.dag.graph import (
 )
 
 NULL = Raw(b"null")
+MOST_INSTANCES = 100_000
 Values = Mapping[str, Raw]  # JSON by name: of parameters, of elements, of results by step
 
+_COMPARISONS: dict[Comparison, Callable[[Any, Any], Any]] = {
+    "succeeded": lambda value, other: True,
+    "true": lambda value, other: value,
+    "false": lambda value, other: not value,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "in": lambda value, other: value in other,
+    "not in": lambda value, other: value not in other,
+}
 _decode = msgspec.json.decode
 _encode = msgspec.json.encode
 _HOLES = msgspec.json.Decoder(tuple[Hole, ...])
 _OBJECT = msgspec.json.Decoder(dict[str, Raw])
 _ARRAY = msgspec.json.Decoder(list[Raw])
+
+
+class Results(NamedTuple):
+    """What steps came to: their values, where they have one, and who succeeded.
+
+    A mapped step that failed has one, too: a list with null in the place of each instance that did not succeed.
+    """
+
+    values: Values
+    succeeded: AbstractSet[str]
+
+
+NO_RESULTS = Results({}, frozenset())
 
 
 class Unfillable(Exception):
@@ -65,7 +95,19 @@ def fill(json: Raw | bytes, holes: Iterable[Hole], value_of: Callable[[Expressio
     return bytes(filled)
 
 
-def value_of(expression: Expression, params: Values, items: Values, results: Values) -> Raw:
+def partly_filled(hole: Hole, params: Values, items: Values) -> Hole:
+    """A hole that results go into, with all else that its text has in it. Raises Unfillable."""
+    if not isinstance(hole.value, Text):
+        return hole
+    known = (Param, Item)
+    parts = [
+        _shown(value_of(part, params, items, NO_RESULTS)) if isinstance(part, known) else part
+        for part in hole.value.parts
+    ]
+    return Hole(hole.where, Text(tuple(parts)))
+
+
+def value_of(expression: Expression, params: Values, items: Values, results: Results) -> Raw:
     """What an expression comes to. Raises Unfillable."""
     match expression:
         case Param(name, path):
@@ -73,10 +115,10 @@ def value_of(expression: Expression, params: Values, items: Values, results: Val
         case Item(name, path):
             return _at(items[name], path, f"the element for {name!r}")
         case Result(step, path):
-            return _at(results.get(step, NULL), path, f"the result of step {step!r}")
+            return _at(results.values.get(step, NULL), path, f"the result of step {step!r}")
         case Last(steps, path):
-            found = (results[step] for step in reversed(steps) if not is_null(results.get(step, NULL)))
-            return _at(next(found, NULL), path, f"the result of {steps[0]!r}")
+            last = next((step for step in reversed(steps) if step in results.succeeded), None)
+            return NULL if last is None else _at(results.values[last], path, f"the result of step {last!r}")
         case Text(parts):
             texts = [
                 part if isinstance(part, str) else _shown(value_of(part, params, items, results)) for part in parts
@@ -84,7 +126,7 @@ def value_of(expression: Expression, params: Values, items: Values, results: Val
             return Raw(_encode("".join(texts)))
 
 
-def filled(template: Filled, params: Values, results: Values) -> bytes:
+def filled(template: Filled, params: Values, results: Results) -> bytes:
     """A template with all of its holes filled, outside of any map."""
     return fill(template.json, template.holes, lambda one: value_of(one, params, {}, results))
 
@@ -93,8 +135,13 @@ def is_null(value: Raw) -> bool:
     return bytes(value) == b"null"
 
 
-def holds(condition: Condition, params: Values, results: Values) -> bool:
-    """Whether a condition on a value holds. What cannot be compared is not less, equal, or contained."""
+def holds(condition: Condition, params: Values, results: Results) -> bool:
+    """Whether a condition holds. Nothing does of steps that did not succeed, and what cannot be compared is not less,
+    equal, or contained.
+    """
+    steps = () if isinstance(condition.value, Text) else tuple(steps_in(condition.value))
+    if steps and results.succeeded.isdisjoint(steps):
+        return False
     try:
         value = _decode(value_of(condition.value, params, {}, results))
     except Unfillable:
@@ -105,35 +152,24 @@ def holds(condition: Condition, params: Values, results: Values) -> bool:
         return condition.is_ == "not in"
 
 
-_COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
-    "true": lambda value, _: value,
-    "false": lambda value, _: not value,
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "in": lambda value, other: value in other,
-    "not in": lambda value, other: value not in other,
-}
-
-
-def elements(map: Map, params: Values, results: Values) -> list[dict[str, Raw]]:
-    """For each instance its element of each mapped parameter. Raises Unfillable for what is no list, and for lists that
-    are to go side by side and differ in length.
+def elements(map: Map, params: Values, results: Results) -> list[dict[str, Raw]]:
+    """For each instance its element of each mapped parameter. Raises Unfillable for what is no list, for lists that are
+    to go side by side and differ in length, and for too many instances.
     """
     lists = {name: _elements_of(name, over, params, results) for name, over in map.over.items()}
+    lengths = {name: len(values) for name, values in lists.items()}
+    count = prod(lengths.values()) if map.product else max(lengths.values(), default=0)
+    if count > MOST_INSTANCES:
+        raise Unfillable(f"it is mapped over {count:,} elements, and {MOST_INSTANCES:,} are the most")
     if map.product:
         return [dict(zip(lists, row, strict=True)) for row in all_pairs(*lists.values())]
-    lengths = {name: len(values) for name, values in lists.items()}
     if len(set(lengths.values())) > 1:
         told = ", ".join(f"{name!r} has {length:,}" for name, length in lengths.items())
         raise Unfillable(f"lists that are mapped side by side must be of one length, and {told} elements")
     return [dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True)]
 
 
-def _elements_of(name: str, over: Expression | list[Any], params: Values, results: Values) -> list[Raw]:
+def _elements_of(name: str, over: Expression | list[Any], params: Values, results: Results) -> list[Raw]:
     value = Raw(_encode(over)) if isinstance(over, list) else value_of(over, params, {}, results)
     if is_null(value):
         return []

@@ -361,10 +361,10 @@ class PostgresStore(PostgresFlow, PostgresSchedules):
         ahead: timedelta = timedelta(0),
         reach: Reach | None = None,
     ) -> Exchange:
-        steps = [one for one in endings if one.run is not None]
+        steps = [one for one in endings if one.run is not None or one.produce]
         if steps:
             ended = self.finish_attempts(steps, [log for log in logs if any(log.job_id == one.job_id for one in steps)])
-            rest = [one for one in endings if one.run is None]
+            rest = [one for one in endings if one.run is None and not one.produce]
             others = [log for log in logs if any(log.job_id == one.job_id for one in rest)]
             done = self.exchange(worker, rest, others, queues, tasks, limit, ahead, reach)
             return Exchange(ended | done.finished, done.claims)
@@ -494,7 +494,7 @@ class PostgresStore(PostgresFlow, PostgresSchedules):
                 rows = ground.close("finish_attempts", endings, logs)
                 ground.finish(run_all)
             return {JobId(job_id) for job_id, _ in rows if job_id is not None}
-        if any(one.run for one in endings):
+        if any(one.run or one.produce for one in endings):
             rows = self._move_runs(lambda ground: ground.close("finish_attempts", endings, logs))
             return self._finished(endings, rows)[0]
         finish = self._steps.finish

@@ -57,7 +57,7 @@ from tickwork.store.sqlite.connection import is_stored_already
 from tickwork.store.sqlite.file import SqliteFile
 from tickwork.store.sqlite.flow import SqliteFlow, SqliteGround, is_guarded
 from tickwork.store.sqlite.moves import SQL, Transaction
-from tickwork.store.sqlite.runs import SqliteDags, advance, arranged, cancel, retry_steps
+from tickwork.store.sqlite.runs import SqliteDags, advance, arranged, cancel, produce_all, retry_steps
 from tickwork.store.sqlite.schedules import SqliteSchedules
 from tickwork.store.sqlite.wake import PollOnlyWaiter, SocketWaiter, wake_all
 
@@ -305,9 +305,8 @@ class SqliteStore(SqliteSchedules, SqliteFlow, SqliteDags):
 
         def play(asked: Asked, hurry: bool) -> Round:
             played = guarded.play(ground, asked, turns, hurry=hurry)
-            for job_id in played.dropped:
-                moves.drop(transaction, job_id)
-            advance(transaction, self._graphs, played.dropped)
+            dropped = [job_id for job_id in played.dropped if moves.drop(transaction, job_id)]
+            advance(transaction, self._graphs, dropped)
             return played
 
         asked = Asked(queues, limit, reach or Reach(limit))
@@ -338,6 +337,8 @@ class SqliteStore(SqliteSchedules, SqliteFlow, SqliteDags):
         steps = [one.job_id for one in endings if one.run is not None and one.job_id in closed]
         if steps:
             advance(transaction, self._graphs, steps)
+        if making := [one for one in endings if one.produce and one.job_id in closed]:
+            produce_all(transaction, making)
         return closed
 
     def due_tasks(self, queues: Sequence[str]) -> set[str]:
