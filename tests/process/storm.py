@@ -16,12 +16,21 @@ class Storm:
     """Keeps so many workers alive while it kills and pauses their processes, and restarts their database."""
 
     def __init__(
-        self, workers: Workers, server: PostgresServer | None, size: int, rng: random.Random, target: str
+        self,
+        workers: Workers,
+        server: PostgresServer | None,
+        size: int,
+        rng: random.Random,
+        target: str,
+        *,
+        pauses: bool = True,
     ) -> None:
         self._workers = workers
         self._server = server
         self._rng = rng
         self._target = target
+        kills = [self._kill_everything, self._kill_supervisor, self._kill_child]
+        self._ways = [*kills, self._pause] if pauses else kills
         self.alive = [self.start() for _ in range(size)]
         for worker in self.alive:
             workers.wait_for(worker)
@@ -47,7 +56,7 @@ class Storm:
         if not awake:
             return
         worker = self._rng.choice(awake)
-        how = self._rng.choice([self._kill_everything, self._kill_supervisor, self._kill_child, self._pause])
+        how = self._rng.choice(self._ways)
         if how(worker):
             self.did[how.__name__.strip("_").replace("_", " ")] += 1
 

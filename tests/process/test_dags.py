@@ -98,8 +98,8 @@ def jobs_of_steps(ledger: Ledger) -> Counter[str]:
 def test_a_pipeline_ends_right_and_is_rerun_while_its_workers_are_killed(
     workers: Workers, ledger: Ledger, rng: random.Random, tmp_path: Path
 ) -> None:
-    count = 20
-    weather = Weather(Storm(workers, None, 2, rng, TARGET), ledger, ETL_PARENTS, rng)
+    count = 12
+    weather = Weather(Storm(workers, None, 2, rng, TARGET, pauses=False), ledger, ETL_PARENTS, rng)
     runs = [dag_tasks.etl.enqueue(day=f"2026-11-{n:02}") for n in range(1, count + 1)]
     weather.until(lambda: ended(ledger) == count, 60, "all runs failed")
     for run in runs:
@@ -182,7 +182,7 @@ _HESITATE = {
     "postgres": """
         CREATE FUNCTION hesitate() RETURNS trigger LANGUAGE plpgsql AS $$
         BEGIN
-            PERFORM pg_sleep(3);
+            PERFORM pg_sleep(1.5);
             RETURN NULL;
         END $$;
         CREATE TRIGGER hesitation AFTER INSERT ON tickwork.jobs FOR EACH ROW
@@ -224,20 +224,25 @@ class Hesitation:
 
 
 @pytest.mark.timeout(180)
-def test_a_worker_killed_while_it_expands_a_map_leaves_nothing_half_there(workers: Workers, ledger: Ledger) -> None:
-    count, seen = 5_000, []
+def test_a_worker_killed_while_it_expands_a_map_leaves_nothing_half_there(
+    workers: Workers, server: PostgresServer | None, ledger: Ledger
+) -> None:
+    """On PostgreSQL the database falls with the first worker. The second may have sent its commit before it dies."""
+    count, seen = 5_000, list[int]()
     run = dag_tasks.wide.enqueue(count)
     hesitation = Hesitation(ledger)
-    for _ in range(2):
+    while seen in ([], [0]):
         worker = workers.start(lease_s=LEASE_S, target=TARGET, wait=False)
         eventually(hesitation.is_going_on, 30, "the map is being stored")
         worker.kill()
+        if server and not seen:
+            server.restart("immediate")
         eventually(lambda: not hesitation.is_going_on(), 30, "its transaction is over")
         seen.append(jobs_of_steps(ledger)["double"])
         assert wrong(ledger, WIDE_PARENTS) == {}
     hesitation.end()
     print(f"{ledger.kind}: {seen} instances after the kills")
-    assert set(seen) <= {0, count}
+    assert seen in ([0, 0], [0, count] if server else [])
     workers.start(lease_s=LEASE_S, target=TARGET)
 
     assert run.result(timeout=60) == count * (count - 1)
@@ -254,13 +259,13 @@ def test_a_worker_killed_while_it_expands_a_map_leaves_nothing_half_there(worker
 def test_cancelled_runs_end_and_release_nothing_more_while_their_workers_are_killed(
     workers: Workers, ledger: Ledger, rng: random.Random
 ) -> None:
-    count = 60
+    count = 120
     weather = Weather(Storm(workers, None, 3, rng, TARGET), ledger, LATTICE_PARENTS, rng)
     runs = dag_tasks.lattice.enqueue_many([(n,) for n in range(count)])
     left, jobs = list(runs), dict[str, int]()
 
     def cancel_some() -> bool:
-        for run in rng.sample(left, min(6, len(left))):
+        for run in rng.sample(left, min(30, len(left))):
             left.remove(run)
             run.cancel()
             jobs[run.id] = jobs_of_run(ledger, run.id)
@@ -288,33 +293,32 @@ def jobs_of_run(ledger: Ledger, run: str) -> int:
 # -- whether the checks see anything
 
 
+DAMAGE = [
+    ("counts its parents", "UPDATE tickwork_steps SET pending = 1 WHERE step = 'joined'"),
+    ("counts its jobs", "DELETE FROM tickwork_jobs WHERE step = 'mapped' AND idx = 1"),
+    ("counts its jobs", "UPDATE tickwork_steps SET bad = 1 WHERE step = 'first'"),
+    ("state of a step", "UPDATE tickwork_steps SET state = 'open' WHERE step = 'left'"),
+    ("counts its steps", "UPDATE tickwork_runs SET open = 1 WHERE open = 0"),
+    ("counts its steps", "UPDATE tickwork_runs SET failed = 1"),
+    ("state of a run", "UPDATE tickwork_finished SET state = 'failed' WHERE job_id IN (SELECT id FROM tickwork_runs)"),
+    ("state of a run", "DELETE FROM tickwork_running WHERE worker = ''"),
+    ("nothing of it does", "DELETE FROM tickwork_queue"),
+    ("its run or its step", "UPDATE tickwork_steps SET state = 'succeeded' WHERE state = 'open'"),
+]
+
+
 @pytest.mark.parametrize("kind", ["sqlite"])
-@pytest.mark.parametrize(
-    ("what", "damage"),
-    [
-        ("counts its parents", "UPDATE tickwork_steps SET pending = 1 WHERE step = 'joined'"),
-        ("counts its jobs", "DELETE FROM tickwork_jobs WHERE step = 'mapped' AND idx = 1"),
-        ("counts its jobs", "UPDATE tickwork_steps SET bad = 1 WHERE step = 'first'"),
-        ("state of a step", "UPDATE tickwork_steps SET state = 'open' WHERE step = 'left'"),
-        ("counts its steps", "UPDATE tickwork_runs SET open = 1"),
-        (
-            "state of a run",
-            "UPDATE tickwork_finished SET state = 'failed' WHERE job_id IN (SELECT id FROM tickwork_runs)",
-        ),
-        ("nothing of it does", "DELETE FROM tickwork_queue"),
-        ("its run or its step", "UPDATE tickwork_steps SET state = 'succeeded' WHERE state = 'open'"),
-    ],
-)
-def test_the_checks_see_damage(workers: Workers, ledger: Ledger, what: str, damage: str) -> None:
+def test_the_checks_see_damage(workers: Workers, ledger: Ledger, tmp_path: Path) -> None:
     worker = workers.start(target=TARGET)
     assert dag_tasks.lattice.enqueue(1).result(timeout=30) == lattice_result(1)
-    if "queue" in damage or "open'" in damage.rpartition("WHERE")[2]:
-        dag_tasks.app.pause(task="spread")
-        unfinished = dag_tasks.lattice.enqueue(2)
-        eventually(lambda: unfinished.steps["stumble"].state == "succeeded", 30)
+    dag_tasks.app.pause(task="spread")
+    going = dag_tasks.lattice.enqueue(2)
+    assert isinstance(going, Run)
+    eventually(lambda: going.steps["stumble"].state == "succeeded", 30)
     worker.kill_everything()
-    assert wrong(ledger, LATTICE_PARENTS) == {}
-    with closing(sqlite_connection(ledger.url)) as connection:
-        connection.execute(damage)
-
-    assert any(what in found for found in wrong(ledger, LATTICE_PARENTS))
+    for number, (what, damage) in enumerate(DAMAGE):
+        copy = Ledger(f"sqlite:///{tmp_path}/copy{number}.db")
+        ledger.read(f"VACUUM INTO '{tmp_path}/copy{number}.db'")
+        assert wrong(copy, LATTICE_PARENTS) == {}
+        copy.read(damage)
+        assert any(what in found for found in wrong(copy, LATTICE_PARENTS)), damage
