@@ -30,7 +30,7 @@ _FSYNCS = 100
 WIDE = 130  # columns that a terminal needs for everything
 _CAPTION = (
     "ms: p50/p95/p99. MB: PSS of all its processes. Ratio: ours to raw (p50). Spread: of our runs. "
-    "WAL, commits, dead rows: of each job."
+    "WAL, commits, dead rows: of each job. Target: the most, where one is set."
 )
 _COSTS = {"wal_bytes_per_job": "WAL bytes", "commits_per_job": "commits", "dead_tuples_per_job": "dead rows"}
 _FORMS = {
@@ -49,7 +49,7 @@ def table(outcomes: Sequence[Outcome], width: int = WIDE) -> Table:
     """Ours beside raw, a line for each row and store. Where there is little room, what is not a figure goes first."""
     made = Table(title="Medians, beside raw loops on the same store", caption=_CAPTION, box=box.SIMPLE_HEAD)
     made.title_justify = made.caption_justify = "left"
-    shown = ["ours", "raw", "ratio", *(["spread", *_COSTS.values()] if width >= WIDE else [])]
+    shown = ["ours", "target", "raw", "ratio", *(["spread", *_COSTS.values()] if width >= WIDE else [])]
     made.add_column("workload", min_width=10)
     made.add_column("store", no_wrap=True)
     for column in shown:
@@ -65,7 +65,14 @@ def _line(outcome: Outcome) -> list[str]:
     ratio = next((f"{one:.2f}" for one in outcome.ratios().values()), "")
     apart = f"{outcome.spread():.0%}" if len(outcome.ours) > 1 else ""
     costs = [_cost(extra[name]) if name in extra else "" for name in _COSTS]
-    return [row.title, outcome.store, ours, _figures(outcome.raw_figures()), ratio, apart, *costs]
+    return [row.title, outcome.store, ours, _target(outcome), _figures(outcome.raw_figures()), ratio, apart, *costs]
+
+
+def _target(outcome: Outcome) -> str:
+    """What was to be reached, and whether it was not."""
+    targets, figures = outcome.targets(), outcome.figures()
+    missed = any(figures.get(name, most) > most for name, most in targets.items())
+    return _figures(targets) + (" missed" if missed else "")
 
 
 def _cost(value: float) -> str:
@@ -106,6 +113,7 @@ def _document(outcome: Outcome) -> dict[str, Any]:
         "ratio": outcome.ratios(),
         "spread": outcome.spread(),
         "extra": outcome.extra(),
+        "targets": outcome.targets(),
         "error": outcome.error,
         "samples": {"ours": [asdict(one) for one in outcome.ours], "raw": [asdict(one) for one in outcome.raw]},
     }

@@ -34,6 +34,10 @@ class Outcome:
         """Ours: the median of each figure."""
         return medians([sample.figures for sample in self.ours]) if self.ours else {}
 
+    def targets(self) -> dict[str, float]:
+        """The most that figures may come to, where that was set."""
+        return dict(self.row.targets.get(self.store, {}))
+
     def raw_figures(self) -> dict[str, float]:
         return medians([sample.figures for sample in self.raw]) if self.raw else {}
 

@@ -45,6 +45,21 @@ def short(number: int) -> None:
     time.sleep(SHORT_S)
 
 
+def forward(number: int) -> int:
+    """What it was given."""
+    return number
+
+
+def count_up(count: int) -> list[int]:
+    """As many numbers as asked for."""
+    return list(range(count))
+
+
+def gather(numbers: list[int]) -> int:
+    """How many there are."""
+    return len(numbers)
+
+
 async def sleeper(number: int, seconds: float) -> None:
     """Say when it began, and then only wait."""
     stamp(number)
@@ -54,7 +69,7 @@ async def sleeper(number: int, seconds: float) -> None:
 def make_app(url: str | None = None, *, upgrade: bool = False) -> Tickwork:
     """An app with these tasks. Without a URL it is that of TICKWORK_URL."""
     made = Tickwork(url, upgrade=upgrade)
-    for function in (noop, noop_async, stamp, sleeper, short):
+    for function in (noop, noop_async, stamp, sleeper, short, forward, count_up, gather):
         made.task(function)
     made.task(name="noop_few", limits=[concurrency(FEW, key="number")])(noop)
     made.task(name="noop_single", limits=[concurrency(1, key="number")])(noop)

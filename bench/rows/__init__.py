@@ -1,11 +1,16 @@
 """The rows of the table: what is measured, ours and raw. All with one configuration, the shipped defaults."""
 
-from bench.rows import drain, enqueue, held, limited, presence, promptness, schedules, tenants
+from bench.rows import dags, drain, enqueue, held, limited, presence, promptness, schedules, tenants
 from bench.rows.base import FULL, QUICK, Block, Measure, Row, Sample, Sizes, each_time_anew
 
 __all__ = ["FULL", "QUICK", "ROWS", "Block", "Measure", "Row", "Sample", "Sizes"]
 
 _raw_drain = each_time_anew(drain.raw_drain)
+
+
+def _on_both(**figures: float) -> dict[str, dict[str, float]]:
+    return {"sqlite": figures, "postgres": figures}
+
 
 ROWS = (
     Row(
@@ -69,4 +74,33 @@ ROWS = (
     Row("herd", "Many schedules due in the same second", "s", each_time_anew(schedules.herd)),
     Row("ticks", "Lateness of schedules, idle", "ms", each_time_anew(schedules.tick_lateness)),
     Row("idle-schedules", "Idle worker, many schedules", "MB, %", each_time_anew(schedules.idle_schedules)),
+    Row(
+        "dag-chain",
+        "Run of 100 steps one after another",
+        "s",
+        each_time_anew(dags.chain),
+        targets={"sqlite": {"ended_s": 0.4}, "postgres": {"ended_s": 0.6}},
+    ),
+    Row(
+        "dag-fan",
+        "Run of 1, 1,000 and 1 steps",
+        "s",
+        each_time_anew(dags.fan(lambda sizes: sizes.dag_fan)),
+        targets=_on_both(ended_s=0.8),
+    ),
+    Row(
+        "dag-fan-large",
+        "Run of 1, 10,000 and 1 steps",
+        "s",
+        each_time_anew(dags.fan(lambda sizes: sizes.dag_fan_large)),
+        targets=_on_both(ended_s=8.0),
+    ),
+    Row("dag-runs", "Steps of 10,000 runs; memory before, after", "jobs/s", each_time_anew(dags.many_runs)),
+    Row(
+        "dag-trace",
+        "Trace and check 1,000 and 10,000 steps",
+        "ms",
+        each_time_anew(dags.traced),
+        targets=_on_both(small_ms=100, large_ms=1000),
+    ),
 )

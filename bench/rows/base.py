@@ -6,7 +6,7 @@ set up and is not used up by a measurement (a million queued jobs) is set up onc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -54,6 +54,12 @@ class Sizes:
     tenant_jobs: int = 100_000
     tenant_s: float = 10.0
     tenant_per_s: float = 20.0
+    dag_chain: int = 100
+    dag_fan: int = 1_000
+    dag_fan_large: int = 10_000
+    dag_runs: int = 10_000
+    dag_small: int = 1_000
+    dag_large: int = 10_000
 
 
 FULL = Sizes()
@@ -75,6 +81,8 @@ QUICK = Sizes(
     claims=10,
     tenant_jobs=10_000,
     tenant_s=3.0,
+    dag_fan_large=2_000,
+    dag_runs=200,
 )
 
 
@@ -92,7 +100,10 @@ Block = Callable[[Place, Sizes], AbstractContextManager[Measure]]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the table. `raw_once`: its raw side takes long and hardly varies; no `raw`: it has no such side."""
+    """One line of the table. `raw_once`: its raw side takes long and hardly varies; no `raw`: it has no such side.
+
+    `targets`: the most that figures may come to, by store.
+    """
 
     name: str
     title: str
@@ -100,6 +111,7 @@ class Row:
     ours: Block
     raw: Block | None = None
     raw_once: bool = False
+    targets: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 
 def each_time_anew(measure: Callable[[Database, Sizes], Sample]) -> Block:

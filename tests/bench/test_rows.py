@@ -33,6 +33,12 @@ TINY = Sizes(
     claims=2,
     tenant_jobs=4_000,
     tenant_s=0.5,
+    dag_chain=5,
+    dag_fan=20,
+    dag_fan_large=30,
+    dag_runs=5,
+    dag_small=20,
+    dag_large=50,
 )
 
 
@@ -54,6 +60,10 @@ def row_of(name: str) -> Row:
         ("herd", ["last_done_s", "p50", "p95", "p99"]),
         ("ticks", ["p50", "p95", "p99"]),
         ("idle-schedules", ["pss_mb", "cpu_percent"]),
+        ("dag-chain", ["ended_s"]),
+        ("dag-fan", ["ended_s"]),
+        ("dag-runs", ["per_s", "first_mb", "last_mb"]),
+        ("dag-trace", ["small_ms", "large_ms"]),
     ],
 )
 def test_a_row_without_a_raw_side_is_measured(name: str, figures: list[str], tmp_path: Path) -> None:

@@ -3,17 +3,59 @@ from pathlib import Path
 
 import pytest
 
+from tests.postgres_server import PostgresServer
 from tests.process.harness import Workers
+from tests.process.ledger import Ledger
 from tests.worker.fixtures import app, postgres_database, store_url
+from tickwork import Tickwork
 
 __all__ = ["app", "postgres_database", "store_url"]
+
+_LOGS_SHOWN = 20  # of the workers of a test that failed
 
 
 @pytest.fixture
 def workers(store_url: str, tmp_path: Path) -> Iterator[Workers]:
     """Starts workers on this test's store; ends them after it, and shows what they said if it failed."""
-    workers = Workers(store_url, tmp_path)
+    yield from _serving(store_url, tmp_path)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def server(kind: str) -> Iterator[PostgresServer | None]:
+    """A PostgreSQL of the test's own, which it may restart."""
+    if kind == "sqlite":
+        yield None
+        return
+    with PostgresServer(fsync=True) as server:  # else an immediate stop forgets the last commits
+        yield server
+
+
+@pytest.fixture
+def ledger(server: PostgresServer | None, tmp_path: Path) -> Ledger:
+    """A new store, in which each claim and each end is written down."""
+    url = server.create_database("watched") if server else f"sqlite:///{tmp_path}/tickwork.db"
+    app = Tickwork(url, upgrade=True)
+    app.store.now()
+    app.close()
+    ledger = Ledger(url)
+    ledger.keep()
+    return ledger
+
+
+@pytest.fixture
+def watched_workers(ledger: Ledger, tmp_path: Path) -> Iterator[Workers]:
+    """As `workers`, on the store of the ledger."""
+    yield from _serving(ledger.url, tmp_path)
+
+
+def _serving(url: str, folder: Path) -> Iterator[Workers]:
+    workers = Workers(url, folder)
     yield workers
     workers.close()
-    for worker in workers.started:
-        print(f"--- worker {worker.pid}: {worker.said()}")
+    for worker in workers.started[-_LOGS_SHOWN:]:
+        print(f"--- worker {worker.pid}: {worker.said()[-2000:]}")

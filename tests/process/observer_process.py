@@ -5,12 +5,12 @@ A database that is away is looked for until it is back.
 
 import json
 import select
-import sqlite3
 import sys
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+import apsw
 import psycopg
 
 from tests.process.ledger import LEASES, Ledger, sqlite_connection
@@ -36,7 +36,7 @@ def main(url: str, limit: int) -> None:
         try:
             look = look or looker(url)
             leases = [(str(key), count) for key, count in look()]
-        except (psycopg.Error, sqlite3.OperationalError):
+        except (psycopg.Error, apsw.Error):
             look, outages = None, outages + 1
             continue
         samples += 1

@@ -9,17 +9,16 @@ import random
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.postgres_server import PostgresServer
-from tests.process.harness import WorkerProcess, Workers, command_of
+from tests.process.harness import WorkerProcess, Workers
 from tests.process.ledger import Ledger, Observer, Step
+from tests.process.storm import LEASE_S, Storm
 from tests.worker.fixtures import eventually
-from tickwork import Tickwork
 from tickwork.errors import StoreError
 
 pytestmark = pytest.mark.process
@@ -27,124 +26,13 @@ pytestmark = pytest.mark.process
 SECONDS = int(os.environ.get("LIMIT_SECONDS", "5"))
 SEED = int(os.environ.get("LIMIT_SEED", "0")) or random.SystemRandom().randrange(1, 2**32)
 ACCOUNTS, LIMIT = "abcde", 3
-LEASE_S = 2.0
 BACKLOG = 150
 TARGET = "tests.process.limited_tasks"
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def kind(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
 @pytest.fixture
-def server(kind: str) -> Iterator[PostgresServer | None]:
-    """A PostgreSQL of the test's own, which it may restart."""
-    if kind == "sqlite":
-        yield None
-        return
-    with PostgresServer(fsync=True) as server:  # else an immediate stop forgets the last commits
-        yield server
-
-
-@pytest.fixture
-def ledger(server: PostgresServer | None, tmp_path: Path) -> Ledger:
-    """A new store, in which each claim and each end is written down."""
-    url = server.create_database("limits") if server else f"sqlite:///{tmp_path}/tickwork.db"
-    app = Tickwork(url, upgrade=True)
-    app.store.now()
-    app.close()
-    ledger = Ledger(url)
-    ledger.keep()
-    return ledger
-
-
-@pytest.fixture
-def workers(ledger: Ledger, tmp_path: Path) -> Iterator[Workers]:
-    workers = Workers(ledger.url, tmp_path)
-    yield workers
-    workers.close()
-    for worker in workers.started[-20:]:
-        print(f"--- worker {worker.pid}: {worker.said()[-2000:]}")
-
-
-class Storm:
-    """Keeps so many workers alive while it kills and pauses their processes, and restarts their database."""
-
-    def __init__(self, workers: Workers, server: PostgresServer | None, size: int, rng: random.Random) -> None:
-        self._workers = workers
-        self._server = server
-        self._rng = rng
-        self.alive = [self.start() for _ in range(size)]
-        for worker in self.alive:
-            workers.wait_for(worker)
-        self.did: Counter[str] = Counter()
-        self._paused: dict[int, float] = {}  # until when, by pid
-        self._hit: Counter[str] = Counter()
-        self._restart_at = time.monotonic() + rng.uniform(1, 3)
-
-    def start(self) -> WorkerProcess:
-        return self._workers.start(slots=3, processes=1, lease_s=LEASE_S, target=TARGET, wait=False)
-
-    def strike(self) -> None:
-        """Do one of the bad things."""
-        self.resume(time.monotonic())
-        for worker in [one for one in self.alive if not one.is_running()]:  # it could not start, for all of this
-            self._replace(worker)
-        if self._server is not None and time.monotonic() > self._restart_at:
-            mode = self._rng.choice(["fast", "immediate"])
-            self._server.restart(mode)  # type: ignore[arg-type]
-            self.did[f"restart {mode}"] += 1
-            self._restart_at = time.monotonic() + self._rng.uniform(4, 12)
-        worker = self._rng.choice([one for one in self.alive if one.pid not in self._paused])
-        how = self._rng.choice([self._kill_everything, self._kill_supervisor, self._kill_child, self._pause])
-        if how(worker):
-            self.did[how.__name__.strip("_").replace("_", " ")] += 1
-
-    def _kill_everything(self, worker: WorkerProcess) -> bool:
-        worker.kill_everything()
-        self._replace(worker)
-        return True
-
-    def _kill_supervisor(self, worker: WorkerProcess) -> bool:
-        worker.kill()
-        self._replace(worker)
-        return True
-
-    def _kill_child(self, worker: WorkerProcess) -> bool:
-        """No job loses its child a third time: dying so often would be its own fault."""
-        children = worker.children()
-        jobs = {one.job for one in self._workers.witness.running() if one.pid in children}
-        if not children or any(self._hit[job] >= 2 for job in jobs):
-            return False
-        self._hit.update(jobs)
-        for child in children:
-            os.kill(child, signal.SIGKILL)
-        return True
-
-    def _pause(self, worker: WorkerProcess) -> bool:
-        """Stop a worker for less than its lease, or for more."""
-        pids = [worker.pid, *(worker.children() if self._rng.random() < 0.5 else [])]
-        until = time.monotonic() + self._rng.uniform(0.1, 1.5 * LEASE_S)
-        for pid in pids:
-            _send(pid, signal.SIGSTOP)
-            self._paused[pid] = until
-        return True
-
-    def resume(self, now: float) -> None:
-        """Have those go on whose pause is over."""
-        for pid, until in list(self._paused.items()):
-            if until <= now:
-                del self._paused[pid]
-                _send(pid, signal.SIGCONT)
-
-    def _replace(self, worker: WorkerProcess) -> None:
-        self.alive[self.alive.index(worker)] = self.start()
-
-
-def _send(pid: int, number: signal.Signals) -> None:
-    if "tickwork" in command_of(pid) or "in_a_hurry" in command_of(pid):
-        os.kill(pid, number)
+def workers(watched_workers: Workers) -> Workers:
+    return watched_workers
 
 
 def top_up(workers: Workers, task: Any, rng: random.Random, ledger: Ledger) -> None:
@@ -186,7 +74,7 @@ def test_no_limit_is_ever_exceeded_and_no_slot_is_lost_in_a_storm(
 ) -> None:
     print(f"LIMIT_SEED={SEED}")
     rng = random.Random(SEED)
-    storm = Storm(workers, server, 20 if server and SECONDS >= 60 else 6, rng)
+    storm = Storm(workers, server, 20 if server and SECONDS >= 60 else 6, rng, TARGET)
     task = workers.app.named("visit")
     observer = Observer(ledger.url, LIMIT)
     request.addfinalizer(observer.stop)
@@ -276,7 +164,7 @@ def test_a_sequence_is_in_order_and_one_at_a_time_while_workers_are_killed(worke
     rows = [(account, rng.uniform(0, 0.1), rng.random() < 0.2) for account in ACCOUNTS for _ in range(4 * SECONDS)]
     rng.shuffle(rows)
     workers.app.named("post").enqueue_many(rows)
-    storm = Storm(workers, None, 4, rng)
+    storm = Storm(workers, None, 4, rng, TARGET)
     until = time.monotonic() + 90
     while ledger.count("queue") + ledger.count("running"):
         assert time.monotonic() < until, "everything ended"

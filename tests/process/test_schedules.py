@@ -7,7 +7,6 @@ for SCHEDULE_SECONDS, which is 20 unless the environment says otherwise; 180 is 
 import os
 import random
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
@@ -21,6 +20,7 @@ import psycopg
 import pytest
 
 from tests.process.harness import die_with_the_tests
+from tests.process.ledger import sqlite_connection
 from tests.worker.fixtures import eventually
 from tickwork import Tickwork
 from tickwork.core.schedule.cron import cron
@@ -107,7 +107,7 @@ def expected(name: str, seconds: int, start: int, end: int) -> list[int]:
 def recorded(url: str) -> list[tuple[str, float, str, str | None]]:
     """Every fire, and every job that a schedule made, read from the tables themselves."""
     if url.startswith("sqlite"):
-        connection = sqlite3.connect(url.removeprefix("sqlite:///"))
+        connection = sqlite_connection(url)
         rows = connection.execute("SELECT schedule, due_at / 1e6, action, job_id FROM tickwork_fires").fetchall()
         connection.close()
         return rows
@@ -118,7 +118,7 @@ def recorded(url: str) -> list[tuple[str, float, str, str | None]]:
 
 def stored_jobs(url: str) -> list[str]:
     if url.startswith("sqlite"):
-        connection = sqlite3.connect(url.removeprefix("sqlite:///"))
+        connection = sqlite_connection(url)
         rows = connection.execute("SELECT id FROM tickwork_jobs WHERE tick IS NOT NULL").fetchall()
         connection.close()
     else:

@@ -1,0 +1,129 @@
+"""Dags: how long a run of a given shape takes, how many runs pass, and how long it takes to trace a large one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from bench import proc
+from bench.places import Database
+from bench.rows.base import SLOWEST, START_LIMIT_S, WARM_UP, Sample, Sizes, opened, rate, serving
+from bench.stats import per_job
+from bench.worker import BenchFailed, wait_until
+from tickwork import Job, Tickwork
+from tickwork.core.dag.graph import Graph
+
+_LOOK_S = 0.005
+_WIDTH = 10  # steps in a layer of the dag that is traced
+_PARTS = 3  # instances of a mapped step
+_STEPS = 10  # of the dag of which there are many runs
+_BATCH = 100  # runs that are enqueued at once
+
+
+def chain(database: Database, sizes: Sizes) -> Sample:
+    """Steps one after another, each of which is given the result of the one before."""
+
+    def steps(app: Tickwork) -> Any:
+        given: Any = 0
+        for _ in range(sizes.dag_chain):
+            given = app.tasks["forward"](given)
+        return given
+
+    return _timed(database, steps, sizes.dag_chain)
+
+
+def fan(width: Callable[[Sizes], int]) -> Callable[[Database, Sizes], Sample]:
+    """One step, a map over what it gives, and a step that takes all results."""
+
+    def measure(database: Database, sizes: Sizes) -> Sample:
+        def steps(app: Tickwork) -> Any:
+            numbers = app.tasks["count_up"](width(sizes))
+            return app.tasks["gather"](app.tasks["forward"].map(numbers))
+
+        return _timed(database, steps, width(sizes) + 2)
+
+    return measure
+
+
+def _timed(database: Database, steps: Callable[[Tickwork], Any], jobs: int) -> Sample:
+    """From just before `enqueue` is called to the end of the run, as somebody else sees it who reads the store."""
+    with serving(database) as (app, _, worker):
+        dag = app.dag(name="measured")(lambda: steps(app))
+        app.store.put_dag(dag.graph)
+        before, began = database.counters(), time.monotonic()
+        run = dag.enqueue()
+        wait_until(lambda: _has_ended(database, run), "the run ended", START_LIMIT_S + jobs / SLOWEST, worker, _LOOK_S)
+        took = time.monotonic() - began
+        costs = per_job(before, database.counters(), jobs)
+        _check_ends(database, WARM_UP + jobs + 1)
+    return Sample({"ended_s": took}, costs)
+
+
+def _has_ended(database: Database, run: Job) -> bool:
+    return database.one(f"SELECT 1 FROM {database.table('finished')} WHERE job_id = '{run.id}'") is not None
+
+
+def _check_ends(database: Database, jobs: int) -> None:
+    if database.unsuccessful() or database.finished() != jobs:
+        raise BenchFailed(f"{database.finished()} of {jobs} jobs ended, {database.unsuccessful()} without success.")
+
+
+# -- many runs
+
+
+def many_runs(database: Database, sizes: Sizes) -> Sample:
+    """Runs of a dag with a diamond and a map, enqueued at once; what the worker's memory is before and after."""
+    with serving(database) as (app, _, worker):
+        dag = app.dag(name="measured")(lambda: _diamond(app))
+        jobs = sizes.dag_runs * (_STEPS + _PARTS)  # the run itself is one, the mapped step is several
+        first_mb, began = proc.pss_mb(worker.pid), time.monotonic()
+        for start in range(0, sizes.dag_runs, _BATCH):
+            dag.enqueue_many([()] * min(_BATCH, sizes.dag_runs - start))
+        limit_s = START_LIMIT_S + jobs / SLOWEST
+        wait_until(lambda: database.finished() >= WARM_UP + jobs, "all runs ended", limit_s, worker, 0.1)
+        took, last_mb = time.monotonic() - began, proc.pss_mb(worker.pid)
+        _check_ends(database, WARM_UP + jobs)
+    figures = {**rate(jobs - sizes.dag_runs, took), "first_mb": first_mb, "last_mb": last_mb}
+    return Sample(figures, {"runs_per_s": sizes.dag_runs / took})
+
+
+def _diamond(app: Tickwork) -> Any:
+    forward, gather = app.tasks["forward"], app.tasks["gather"]
+    first = forward(1)
+    joined = gather([forward(first), forward(first)])
+    mapped = forward.map(app.tasks["count_up"](_PARTS).after(joined))
+    return forward(gather([gather(mapped), forward(joined)]))
+
+
+# -- tracing
+
+
+def traced(database: Database, sizes: Sizes) -> Sample:
+    """Trace and check dags in layers, each step of which waits for two of the layer before; and store the large one."""
+    with opened(database) as app:
+        _, small_ms = _trace(app, "small", sizes.dag_small)
+        graph, large_ms = _trace(app, "large", sizes.dag_large)
+        began = time.perf_counter()
+        app.store.put_dag(graph)
+        stored_ms = (time.perf_counter() - began) * 1000
+    return Sample({"small_ms": small_ms, "large_ms": large_ms}, {"stored_ms": stored_ms})
+
+
+def _trace(app: Tickwork, name: str, count: int) -> tuple[Graph, float]:
+    dag = app.dag(name=name)(lambda: _layers(app, count))
+    began = time.perf_counter()
+    graph = dag.graph
+    took = time.perf_counter() - began
+    if len(graph.steps) != count:
+        raise BenchFailed(f"{len(graph.steps)} of {count} steps were traced.")
+    return graph, took * 1000
+
+
+def _layers(app: Tickwork, count: int) -> None:
+    forward, before = app.tasks["forward"], list[Any]()
+    for start in range(0, count, _WIDTH):
+        layer = [forward(start) for _ in range(min(_WIDTH, count - start))]
+        for place, step in enumerate(layer if before else ()):
+            step.after(before[place], before[place - 1])
+        before = layer
