@@ -152,7 +152,7 @@ def put_aside_and_go_on(on: Filled) -> None:
 
 def prune(on: Filled) -> None:
     on.clock.advance(SECOND)
-    assert on.store.prune(Retention(ended=timedelta(0), failed=FOR_EVER), PAGE) == PAGE
+    assert on.store.prune(Retention(ended=timedelta(0), failed=FOR_EVER), PAGE).count == PAGE
 
 
 def why(on: Filled) -> None:

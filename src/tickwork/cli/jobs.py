@@ -31,6 +31,7 @@ from tickwork.cli.output import (
     print_table,
     short_error,
     state_text,
+    stored_json,
 )
 from tickwork.core.job import JobState
 from tickwork.errors import InvalidInput, JobNotFound
@@ -125,7 +126,8 @@ def show(session: Session, /, id: str, as_json: bool) -> None:
     job = found_jobs(app, (id,))[0]
     view, attempts, why = job.view, job.attempts(), job.why()
     if as_json:
-        print_json({**job_json(view), "why": why, "attempts": attempts})
+        result = None if view.result is None else stored_json(app.results.whole(view.result))
+        print_json({**job_json(view), "result": result, "why": why, "attempts": attempts})
         return
     from tickwork.cli.job_page import print_job
 

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from random import Random
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
 from msgspec import Raw
 
+from tickwork.blobs import Results
+from tickwork.core.blob import NULL, Load, Unfillable
 from tickwork.core.dag.advance import OPEN, SKIPPED, Advance, Run, Some, Standing, StepJob, failed_steps
 from tickwork.core.dag.graph import Graph, Step, decode_graph
-from tickwork.core.dag.inputs import NULL, Unfillable, decode_holes, fill, value_of, wanted_by
+from tickwork.core.dag.inputs import decode_holes, fill, read, value_of, wanted_by
 from tickwork.core.flow.flow import Flow
 from tickwork.core.flow.limits import Concurrency, Slot
 from tickwork.core.flow.stamp import Stamp, decode_task_flow, stamp_of
@@ -25,11 +27,13 @@ from tickwork.core.ids import IdMaker, JobId
 from tickwork.core.job import RUN, Claimed, JobState, NewJob, Part, Policy
 from tickwork.core.outcome import Cancelled, Failed, Succeeded, decide
 from tickwork.core.why import gist
+from tickwork.errors import BlobError, InvalidPayload
 from tickwork.store.base import Finish
 from tickwork.store.codec import duration_us
 
 _INSTANCE = re.compile(r"\[(\d+)\]$")
 _GRAPHS_KEPT, _RUNS_KEPT = 64, 10_000
+FILLED_LIMIT = 512 * 1024 * 1024  # of arguments with results in them: a frame to a child takes twice as much
 _TOLD = 3  # failed steps that the error of a run names
 
 
@@ -68,9 +72,10 @@ class ResultRow(NamedTuple):
 
 
 class Ground(Protocol):
-    """The rows of runs inside a transaction."""
+    """The rows of runs inside a transaction, and their large results."""
 
     now_us: int
+    results: Results
 
     def going(self, run_ids: Sequence[str]) -> list[Going]:
         """Lock runs, in the order of their ids, and return those that have begun and not ended."""
@@ -107,6 +112,7 @@ class Rows:
     def __init__(self, ground: Ground, run: str) -> None:
         self._ground = ground
         self._run = run
+        self.load: Load = cache(ground.results.load)  # many steps may look at one result
 
     def steps(self, names: Sequence[str]) -> list[Standing]:
         return self._ground.steps(self._run, names)
@@ -236,12 +242,19 @@ def _end_of(ground: Ground, going: Going, move: Advance) -> Finish:
         more = f"\n... and {run.failed - len(told)} more" if run.failed > len(told) else ""
         ending = Failed(f"{_count(run.failed, 'step')} failed.\n" + "\n".join(told) + more)
     else:
-        try:
-            ending = Succeeded(move.result())
-        except Unfillable as error:
-            ending = Failed(f"every step succeeded, but the run has no result: {error}.", fatal=True)
+        ending = _succeeded(ground, going, move)
     transition = decide(going.policy, going.failures, 0, False, ending, Random(run.id))
     return Finish(JobId(run.id), going.attempt, transition)
+
+
+def _succeeded(ground: Ground, going: Going, move: Advance) -> Succeeded | Failed:
+    run = going.run
+    try:
+        what = f"the result of dag {run.dag!r}"
+        return Succeeded(ground.results.keep(move.result(), run.id, going.attempt, what))
+    except (Unfillable, InvalidPayload, BlobError) as error:
+        told = str(error).removesuffix(".")
+        return Failed(f"every step succeeded, but the run has no result: {told}.", fatal=True)
 
 
 def _count(number: int, thing: str) -> str:
@@ -278,7 +291,7 @@ def _new_job(ground: Ground, going: Going, one: StepJob, id: JobId) -> NewJob:
     stamp = _stamp(*where, job.labels, template.needs)
     stamped = job
     if stamp is not None:
-        known = one.args if one.inputs is None or not stamp.reads_arguments else _filled(ground, run.id, one)
+        known = _filled(ground, run.id, one) if stamp.reads_arguments else one.args
         stamped = msgspec.structs.replace(stamp.on(msgspec.structs.replace(job, args=known)), args=one.args)
     if one.step.map is None or one.step.map.max_parallel is None:
         return stamped
@@ -312,24 +325,34 @@ def _stamp(
 
 
 def _filled(ground: Ground, run: str, one: StepJob) -> bytes:
-    holes = decode_holes(one.inputs or b"[]")
-    results = results_of(ground.result_rows({(run, step) for step in wanted_by(holes)}))
+    """Arguments as they will be, for limits that go by them. What cannot be filled fails when it is claimed."""
+    holes, load = decode_holes(one.inputs or b"[]"), ground.results.load
+    wanted = {(run, step) for step in wanted_by(holes)}
+    results = results_of(ground.result_rows(wanted)) if wanted else {}
     known = {step: value for (_, step), value in results.items()}
-    return fill(one.args, holes, partial(value_of, params={}, items={}, results=known))
+    try:
+        args = fill(one.args, holes, partial(value_of, params={}, items={}, results=known, load=load))
+        return bytes(read(Raw(args), load))
+    except Unfillable:
+        return one.args
 
 
-def with_inputs(jobs: Sequence[Claimed], rows: Iterable[ResultRow]) -> list[Claimed]:
-    """Claimed jobs with the results in their arguments that they asked for."""
-    results = results_of(rows)
-    return [one if one.inputs is None else _with_inputs(one, results) for one in jobs]
+def with_inputs(jobs: Sequence[Claimed], rows: Iterable[ResultRow], load: Load) -> list[Claimed]:
+    """Claimed jobs with the results in their arguments that they asked for; those that are in blobs, by reference."""
+    results, load = results_of(rows), cache(load)
+    return [one if one.inputs is None else _with_inputs(one, results, load) for one in jobs]
 
 
-def _with_inputs(one: Claimed, results: Mapping[tuple[str, str], Raw]) -> Claimed:
+def _with_inputs(one: Claimed, results: Mapping[tuple[str, str], Raw], load: Load) -> Claimed:
     known = {step: value for (run, step), value in results.items() if run == one.run}
     try:
-        args = fill(one.args, decode_holes(one.inputs or "[]"), partial(value_of, params={}, items={}, results=known))
+        holes = decode_holes(one.inputs or "[]")
+        args = fill(one.args, holes, partial(value_of, params={}, items={}, results=known, load=load))
     except Unfillable as error:
         return msgspec.structs.replace(one, flaw=f"{error}.")
+    if len(args) > FILLED_LIMIT:
+        flaw = f"its arguments are {len(args):,} bytes with the results in them, and {FILLED_LIMIT:,} are the most."
+        return msgspec.structs.replace(one, flaw=flaw)
     return msgspec.structs.replace(one, args=args)
 
 
@@ -362,9 +385,13 @@ def is_run(one: Claimed) -> bool:
 
 
 class Graphs:
-    """The graphs that a store has read, by dag and version, and which of them runs have; neither ever changes."""
+    """What a store moves runs with, beside their rows: graphs that it has read, and results that are in blobs.
 
-    def __init__(self) -> None:
+    Graphs are known by dag and version, and which of them a run has; neither ever changes.
+    """
+
+    def __init__(self, results: Results) -> None:
+        self.results = results
         self._known: dict[tuple[str, int], Graph] = {}
         self._of_runs: dict[str, tuple[str, int]] = {}
 

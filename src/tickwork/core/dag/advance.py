@@ -14,15 +14,16 @@ from typing import NamedTuple, Protocol
 import msgspec
 from msgspec import Raw
 
+from tickwork.core.blob import Load, Unfillable
 from tickwork.core.dag.graph import Condition, Graph, Last, Step, steps_in
 from tickwork.core.dag.inputs import (
-    Unfillable,
     Values,
     elements,
     encode_holes,
     fill,
     filled,
     holds,
+    read,
     value_of,
     wanted_by,
 )
@@ -84,7 +85,9 @@ class Some(NamedTuple):
 
 
 class Look(Protocol):
-    """How a run stands in the store."""
+    """How a run stands in the store, and what its large results are."""
+
+    load: Load
 
     def steps(self, names: Sequence[str]) -> list[Standing]:
         """The rows of these steps."""
@@ -189,7 +192,8 @@ class Advance:
     def result(self) -> bytes:
         """What the run gives back, once it has succeeded. Raises Unfillable."""
         names = wanted_by(self.graph.result.holes)
-        return filled(self.graph.result, self.run.params, self._look.results(names, self.touched) if names else {})
+        results = self._look.results(names, self.touched) if names else {}
+        return filled(self.graph.result, self.run.params, results, self._look.load)
 
     # -- ends
 
@@ -256,11 +260,11 @@ class Advance:
 
     def _open(self, one: Standing, step: Step, results: Values) -> bool:
         """Begin a step; False when it has ended by that."""
-        if not all(self._holds(condition, results) for condition in step.when):
-            one.state, one.reason = SKIPPED, "a condition did not hold"
-            return False
-        one.state = OPEN
         try:
+            if not all(self._holds(condition, results) for condition in step.when):
+                one.state, one.reason = SKIPPED, "a condition did not hold"
+                return False
+            one.state = OPEN
             if step.approval is not None:
                 one.total, one.reason = 1, self._asked(step, results)
                 self.approvals.append(step)
@@ -279,31 +283,37 @@ class Advance:
         return True
 
     def _holds(self, condition: Condition, results: Values) -> bool:
-        """No condition holds of a step that did not succeed, nor its opposite; of a loop, of none of its rounds."""
+        """No condition holds of a step that did not succeed, nor its opposite; of a loop, of none of its rounds.
+
+        Raises Unfillable for a result that cannot be read: nobody knows then.
+        """
         states = [one.state for one in self._standings(list(steps_in(condition.value)))]
         known = any if isinstance(condition.value, Last) else all
         if states and not known(state == JobState.SUCCEEDED for state in states):
             return False
-        return condition.is_ == "succeeded" or holds(condition, self.run.params, results)
+        return condition.is_ == "succeeded" or holds(condition, self.run.params, results, self._look.load)
 
     def _asked(self, step: Step, results: Values) -> str | None:
         """What a person is asked to approve, where that is not known before. Raises Unfillable."""
         if not step.args.holes:
             return None
-        asked = msgspec.json.decode(filled(step.args, self.run.params, results), type=dict[str, str])
+        load = self._look.load
+        args = read(Raw(filled(step.args, self.run.params, results, load)), load)
+        asked = msgspec.json.decode(args, type=dict[str, str])
         return asked.get("text")
 
     def _jobs_of(self, step: Step, results: Values) -> list[StepJob]:
-        params = self.run.params
+        params, load = self.run.params, self._look.load
         now = [hole for hole in step.args.holes if not any(steps_in(hole.value))]
         later = [hole for hole in step.args.holes if any(steps_in(hole.value))]
-        rows: list[dict[str, Raw]] = [{}] if step.map is None else elements(step.map, params, results)
+        rows: list[dict[str, Raw]] = [{}] if step.map is None else elements(step.map, params, results, load)
         if len(rows) > MOST_INSTANCES:
             raise Unfillable(f"it is mapped over {len(rows):,} elements, and {MOST_INSTANCES:,} are the most")
         inputs = encode_holes(later) if later else None
         jobs = []
         for idx, items in enumerate(rows):
-            args = fill(step.args.json, now, partial(value_of, params=params, items=items, results={}))
+            known = partial(value_of, params=params, items=items, results={}, load=load)
+            args = fill(step.args.json, now, known)
             jobs.append(StepJob(step, idx, args, inputs))
         return jobs
 

@@ -2,19 +2,34 @@
 claimed.
 
 Values stay JSON as it was stored, and are cut out and put in without being read further than a path leads, so that
-nothing is changed on its way from one step to the next.
+nothing is changed on its way from one step to the next. A result that is in a blob stays there: a reference to it, or
+to a part of it, is put in. Only what a text, a condition or a map has to look at is loaded here.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import product as all_pairs
 from typing import Any
 
 import msgspec
 from msgspec import Raw
 
+from tickwork.core.blob import (
+    NULL,
+    BlobRef,
+    Load,
+    Path,
+    Unfillable,
+    Unreadable,
+    brief,
+    is_null,
+    opened,
+    part_of,
+    whole,
+)
 from tickwork.core.dag.graph import (
     Condition,
     Expression,
@@ -24,13 +39,12 @@ from tickwork.core.dag.graph import (
     Last,
     Map,
     Param,
-    Path,
     Result,
     Text,
     steps_in,
 )
+from tickwork.errors import BlobError
 
-NULL = Raw(b"null")
 Values = Mapping[str, Raw]  # JSON by name: of parameters, of elements, of results by step
 
 _decode = msgspec.json.decode
@@ -40,8 +54,9 @@ _OBJECT = msgspec.json.Decoder(dict[str, Raw])
 _ARRAY = msgspec.json.Decoder(list[Raw])
 
 
-class Unfillable(Exception):
-    """A reference leads to nothing: the value is there, and has no such key."""
+def no_blobs(reference: BlobRef) -> bytes:
+    """Stands for `load` where nobody has blobs."""
+    raise BlobError(f"blob {reference.key} cannot be read here: no place for blobs is set.")
 
 
 def encode_holes(holes: Iterable[Hole]) -> bytes:
@@ -65,38 +80,38 @@ def fill(json: Raw | bytes, holes: Iterable[Hole], value_of: Callable[[Expressio
     return bytes(filled)
 
 
-def value_of(expression: Expression, params: Values, items: Values, results: Values) -> Raw:
+def value_of(expression: Expression, params: Values, items: Values, results: Values, load: Load = no_blobs) -> Raw:
     """What an expression comes to. Raises Unfillable."""
     match expression:
         case Param(name, path):
-            return _at(params.get(name, NULL), path, f"parameter {name!r}")
+            return part_of(params.get(name, NULL), path, f"parameter {name!r}")
         case Item(name, path):
-            return _at(items[name], path, f"the element for {name!r}")
+            return part_of(items[name], path, f"the element for {name!r}")
         case Result(step, path):
-            return _at(results.get(step, NULL), path, f"the result of step {step!r}")
+            return part_of(results.get(step, NULL), path, f"the result of step {step!r}")
         case Last(steps, path):
             found = (results[step] for step in reversed(steps) if not is_null(results.get(step, NULL)))
-            return _at(next(found, NULL), path, f"the result of {steps[0]!r}")
+            return part_of(next(found, NULL), path, f"the result of {steps[0]!r}")
         case Text(parts):
-            texts = [
-                part if isinstance(part, str) else _shown(value_of(part, params, items, results)) for part in parts
-            ]
+            known = (params, items, results)
+            texts = [one if isinstance(one, str) else _shown(read(value_of(one, *known), load)) for one in parts]
             return Raw(_encode("".join(texts)))
 
 
-def filled(template: Filled, params: Values, results: Values) -> bytes:
+def filled(template: Filled, params: Values, results: Values, load: Load = no_blobs) -> bytes:
     """A template with all of its holes filled, outside of any map."""
-    return fill(template.json, template.holes, lambda one: value_of(one, params, {}, results))
+    return fill(template.json, template.holes, lambda one: value_of(one, params, {}, results, load))
 
 
-def is_null(value: Raw) -> bool:
-    return bytes(value) == b"null"
+def holds(condition: Condition, params: Values, results: Values, load: Load = no_blobs) -> bool:
+    """Whether a condition on a value holds. What cannot be compared is not less, equal, or contained.
 
-
-def holds(condition: Condition, params: Values, results: Values) -> bool:
-    """Whether a condition on a value holds. What cannot be compared is not less, equal, or contained."""
+    Raises Unreadable where the value is in a blob that cannot be read.
+    """
     try:
-        value = _decode(value_of(condition.value, params, {}, results))
+        value = _decode(read(value_of(condition.value, params, {}, results, load), load))
+    except Unreadable:
+        raise
     except Unfillable:
         value = None
     try:
@@ -119,11 +134,11 @@ _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def elements(map: Map, params: Values, results: Values) -> list[dict[str, Raw]]:
+def elements(map: Map, params: Values, results: Values, load: Load = no_blobs) -> list[dict[str, Raw]]:
     """For each instance its element of each mapped parameter. Raises Unfillable for what is no list, and for lists that
     are to go side by side and differ in length.
     """
-    lists = {name: _elements_of(name, over, params, results) for name, over in map.over.items()}
+    lists = {name: _elements_of(name, over, params, results, load) for name, over in map.over.items()}
     if map.product:
         return [dict(zip(lists, row, strict=True)) for row in all_pairs(*lists.values())]
     lengths = {name: len(values) for name, values in lists.items()}
@@ -133,27 +148,31 @@ def elements(map: Map, params: Values, results: Values) -> list[dict[str, Raw]]:
     return [dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True)]
 
 
-def _elements_of(name: str, over: Expression | list[Any], params: Values, results: Values) -> list[Raw]:
-    value = Raw(_encode(over)) if isinstance(over, list) else value_of(over, params, {}, results)
+def _elements_of(name: str, over: Expression | list[Any], params: Values, results: Values, load: Load) -> list[Raw]:
+    if isinstance(over, list):
+        return [Raw(_encode(one)) for one in over]
+    with _telling_what_is_lost():
+        value = opened(value_of(over, params, {}, results, load), load)
     if is_null(value):
         return []
     try:
         return _ARRAY.decode(value)
     except msgspec.ValidationError:
-        raise Unfillable(f"{name!r} is mapped over {_brief(value)}, which is not a list") from None
+        raise Unfillable(f"{name!r} is mapped over {brief(value)}, which is not a list") from None
 
 
-def _at(value: Raw, path: Path, what: str) -> Raw:
-    """The part of a value to which a path leads. None has parts that are None, as a step that did not succeed has."""
-    for depth, key in enumerate(path):
-        if is_null(value):
-            return NULL
-        try:
-            value = _OBJECT.decode(value)[key] if isinstance(key, str) else _ARRAY.decode(value)[key]
-        except (msgspec.ValidationError, LookupError):
-            way = "".join(f"[{part!r}]" for part in path[:depth])
-            raise Unfillable(f"{what}{way} has no {key!r}: it is {_brief(value)}") from None
-    return value
+def read(value: Raw, load: Load) -> Raw:
+    """A value without any references in it. Raises Unfillable."""
+    with _telling_what_is_lost():
+        return Raw(whole(bytes(value), load))
+
+
+@contextmanager
+def _telling_what_is_lost() -> Iterator[None]:
+    try:
+        yield
+    except BlobError as error:
+        raise Unreadable(str(error).removesuffix(".")) from None
 
 
 def _put(json: Raw, where: Path, value: Raw) -> Raw:
@@ -173,8 +192,3 @@ def _shown(value: Raw) -> str:
     """A value inside a text: a text as it is, anything else as JSON."""
     decoded = _decode(value)
     return decoded if isinstance(decoded, str) else bytes(value).decode()
-
-
-def _brief(value: Raw) -> str:
-    text = bytes(value).decode()
-    return text if len(text) <= 80 else f"{text[:77]}..."
