@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from tickwork.core.flow.limits import concurrency, rate
     from tickwork.dag import Dag
     from tickwork.rules import Rule, after, all_of, any_of, at, calendar, cron, every, except_on, rrule
+    from tickwork.runs import Run
     from tickwork.schedules import Schedule
     from tickwork.tracing.blocks import approve, branch, group, if_, teardown
     from tickwork.tracing.calls import each
@@ -62,6 +63,7 @@ __all__ = [
     "LocalBlobs",
     "Retry",
     "Rule",
+    "Run",
     "Schedule",
     "ScheduleNotFound",
     "Snooze",
@@ -122,6 +124,7 @@ _LAZY = {
     "except_on": "tickwork.rules",
     "rrule": "tickwork.rules",
     "Dag": "tickwork.dag",
+    "Run": "tickwork.runs",
     "approve": "tickwork.tracing.blocks",
     "branch": "tickwork.tracing.blocks",
     "each": "tickwork.tracing.calls",

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from tickwork.blobs import AN_OBJECT, Blobs, Results, open_blobs
+from tickwork.blobs import AN_OBJECT, Blobs, LargeResults, open_blobs
 from tickwork.client import Client, Job, Page
 from tickwork.clock import SystemClock
 from tickwork.config import Settings, load_settings, sqlite_path
@@ -36,6 +36,7 @@ from tickwork.rules import Calendar, Rule, read_rule
 from tickwork.runs import Run
 from tickwork.schedules import Schedule, Schedules
 from tickwork.store.base import LEASE, Store
+from tickwork.store.dags import AssetView
 from tickwork.task import Enqueues, Task
 from tickwork.tracing.options import NO_STEP
 from tickwork.twins import twin
@@ -113,9 +114,9 @@ class Tickwork(FlowCalls, DagRegistry):
         return open_blobs(self.settings) if self._given_blobs is None else self._given_blobs
 
     @cached_property
-    def results(self) -> Results:
+    def large_results(self) -> LargeResults:
         """Turns results into what the store holds, and back."""
-        return Results(self.blobs)
+        return LargeResults(self.blobs)
 
     @property
     def store(self) -> Store:
@@ -139,7 +140,7 @@ class Tickwork(FlowCalls, DagRegistry):
 
     def decode_result(self, name: str, data: bytes) -> Any:
         """A stored result as what it was, wherever it is; of a task that is not known here, as its plain JSON."""
-        return super().decode_result(name, self.results.whole(data))
+        return super().decode_result(name, self.large_results.whole(data))
 
     # -- jobs
 
@@ -175,6 +176,10 @@ class Tickwork(FlowCalls, DagRegistry):
         found = self.client.job(id)
         return Run(self.client, found.id) if found is not None and found.view.version is not None else None
 
+    def assets(self) -> list[AssetView]:
+        """What tasks and dags with `produce=` have made anew, when, and by which job."""
+        return self.store.assets()
+
     def jobs(self, /, *, limit: int = 100, cursor: str | None = None, **which: Any) -> Page:
         """One page of jobs, the newest first: state=, task=, queue=, key=, collection=, label=, parent=.
 
@@ -201,6 +206,7 @@ class Tickwork(FlowCalls, DagRegistry):
     broadcast_async = twin(broadcast)
     job_async = twin(job)
     run_async = twin(run)
+    assets_async = twin(assets)
     jobs_async = twin(jobs)
     cancel_async = twin(cancel)
     redrive_async = twin(redrive)
@@ -230,6 +236,8 @@ class Tickwork(FlowCalls, DagRegistry):
         schedule of that name that is there is edited; that holds from now on, and fires nothing of the time before.
         """
         task = self.named(target)
+        if task.name in self.dags:
+            self.dags[task.name].put()
         spec = new_spec(name, task.name, read_rule(rule), task.encode(tuple(args), kwargs or {}), **given)
         return self.schedules.put([spec])[0]
 
@@ -290,7 +298,7 @@ class Tickwork(FlowCalls, DagRegistry):
         solo = frozenset(name for name, task in self.tasks.items() if task.pool == "process")
         for name in solo:
             self._target_of(name)  # refuses here what no child could import
-        local = LocalPool(self.tasks, lambda: self.store, concurrency, clock, self.results)
+        local = LocalPool(self.tasks, lambda: self.store, concurrency, clock, self.large_results)
         children = Children(
             self._target_of, lambda task: True, [], concurrency, os.cpu_count() or 1, clock, ChildLimits()
         )

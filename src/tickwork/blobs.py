@@ -150,8 +150,8 @@ def open_blobs(settings: Settings) -> Blobs | None:
     return None if path is None else LocalBlobs(f"{path}-blobs")
 
 
-class Results:
-    """Results as rows hold them: as they are, or as references to blobs."""
+class LargeResults:
+    """LargeResults as rows hold them: as they are, or as references to blobs."""
 
     def __init__(self, blobs: Blobs | None) -> None:
         self._blobs = blobs

@@ -22,10 +22,12 @@ from tickwork.core.flow.limits import Bound
 from tickwork.core.flow.stamp import NO_FLOW, TaskFlow
 from tickwork.core.hints import inspect_signature, parameter_names
 from tickwork.core.options import Options, task_name
+from tickwork.core.schedule.spec import split_policies
 from tickwork.core.signature import Signature
 from tickwork.errors import InvalidDag, InvalidOption
+from tickwork.rules import Rule
 from tickwork.store.base import Store
-from tickwork.task import Enqueues, Task, TaskRegistry, origin_of, whole_flow
+from tickwork.task import Enqueues, Task, TaskRegistry, declared_spec, origin_of, whole_flow
 from tickwork.tracing.calls import encode_known
 from tickwork.tracing.holes import Cutter
 from tickwork.tracing.options import NO_STEP, StepOptions, asset_names, run_template, split_step
@@ -71,7 +73,7 @@ class Dag(Enqueues[Arguments, Result], Generic[Arguments, Result]):
         on: tuple[tuple[str, ...], ...] = (),
         produce: tuple[str, ...] = (),
     ) -> None:
-        super().__init__(registry, name, lambda: self.signature, options, lambda: self.flow, NO_STEP, self._put)
+        super().__init__(registry, name, lambda: self.signature, options, lambda: self.flow, NO_STEP, self.put)
         update_wrapper(self, function)
         self.function = function
         self.declared = declared
@@ -129,7 +131,7 @@ class Dag(Enqueues[Arguments, Result], Generic[Arguments, Result]):
             produce=self.produce,
         )
 
-    def _put(self) -> int:
+    def put(self) -> int:
         """Have its definition in the store, and return its version there. Raises InvalidDag."""
         store = self._registry.store
         if self._stored[0] is not store:
@@ -222,6 +224,7 @@ class DagRegistry(TaskRegistry):
         description: str | None = None,
         on: Any = None,
         produce: Any = None,
+        schedule: Rule | str | None = None,
         **options: Any,
     ) -> Callable[[Callable[Arguments, Result]], Dag[Arguments, Result]]: ...
 
@@ -233,6 +236,7 @@ class DagRegistry(TaskRegistry):
         description: str | None = None,
         on: Any = None,
         produce: Any = None,
+        schedule: Rule | str | None = None,
         **options: Any,
     ) -> Any:
         """Make a function a dag: `@app.dag` or `@app.dag(name="nightly", priority="low")`.
@@ -240,14 +244,17 @@ class DagRegistry(TaskRegistry):
         The function says which steps there are, and in which order: inside of it, calling a task adds a step. It is
         called when the dag is first used, not here. Options and limits are those of its runs, as those of a task are
         of its jobs; a run is not retried unless `retries=` says so. `description` is its docstring's first line unless
-        it is given. `on="asset"` starts a run when the asset was made anew, `on=["a", "b"]` for any of several,
-        `on=[("a", "b")]` when both were; `produce="asset"` is what a run makes anew.
+        it is given. `schedule` is a rule by which it is started, with policies beside it as those of a task.
+        `on="asset"` starts a run when the asset was made anew, `on=["a", "b"]` for any of several, `on=[("a", "b")]`
+        when both were; `produce="asset"` is what a run makes anew.
         """
 
         def register(function: Callable[..., Any]) -> Dag[Any, Any]:
             if isinstance(function, Enqueues):
                 raise InvalidOption(f"{function.name!r} is a task or a dag already. A dag is made of a plain function.")
-            said, rest = split_flow(options)
+            policies, rest = split_policies(options)
+            paused = rest.pop("paused", None)
+            said, rest = split_flow(rest)
             called = task_name(function.__name__ if name is None else name)
             given = Options().updated({"retries": 0, **rest})
             flow = NO_FLOW
@@ -265,7 +272,10 @@ class DagRegistry(TaskRegistry):
                 on=_on(on),
                 produce=NO_STEP.updated({"produce": produce}).produce,
             )
-            return self._add_dag(made)
+            spec = declared_spec(called, schedule, {**policies, "paused": paused})
+            self._add_dag(made)
+            self._declare(called, spec)
+            return made
 
         return register if function is None else register(function)
 
@@ -283,6 +293,9 @@ class DagRegistry(TaskRegistry):
         self._refuse_twin(dag.name, dag.function, {**self.tasks, **self.dags})
         self.dags[dag.name] = dag
         return dag
+
+    def _scheduled(self, name: str) -> Enqueues[Any, Any]:
+        return self.dags[name] if name in self.dags else super()._scheduled(name)
 
     def _add(self, task: Task[Any, Any]) -> Task[Any, Any]:
         self._refuse_twin(task.name, task.function, self.dags)

@@ -115,7 +115,8 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
 
     def enqueue(self, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Job:
         """Store a job; return when it is durable (or, with tx=, part of that transaction)."""
-        return self._held(self._registry.client.enqueue([self._job(args, kwargs)], self.defaults.tx))[0]
+        job = self._job(args, kwargs)
+        return self._held(self._registry.client.enqueue([job], self.defaults.tx))[0]
 
     async def enqueue_async(self, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Job:
         """The asyncio twin of `enqueue`."""
@@ -124,7 +125,8 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
 
     def enqueue_many(self, rows: Iterable[Sequence[Any] | Mapping[str, Any]]) -> list[Job]:
         """Store many jobs in one transaction. A row is a tuple of positional or a dict of named arguments."""
-        return self._held(self._registry.client.enqueue(self._jobs(rows), self.defaults.tx))
+        jobs = self._jobs(rows)
+        return self._held(self._registry.client.enqueue(jobs, self.defaults.tx))
 
     async def enqueue_many_async(self, rows: Iterable[Sequence[Any] | Mapping[str, Any]]) -> list[Job]:
         """The asyncio twin of `enqueue_many`."""
@@ -159,6 +161,9 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
 
     def _new_jobs(self, encoded: Sequence[bytes]) -> list[NewJob]:
         jobs = self._registry.new_jobs(self.name, encoded, self.defaults, self._stamp())
+        if self.step.produce:
+            policy = msgspec.structs.replace(jobs[0].policy, produce=self.step.produce) if jobs else None
+            jobs = [msgspec.structs.replace(job, policy=policy) for job in jobs]
         version = None if self._version is None else self._version()
         return jobs if version is None else [msgspec.structs.replace(job, version=version) for job in jobs]
 
@@ -237,7 +242,8 @@ class Task(Enqueues[Arguments, Result]):
         (job,) = wanted.new_jobs(self.name, [(JobId(""), b"")])
         flow = msgspec.structs.replace(self.flow, tenant=self.defaults.tenant, needs=self.defaults.needs or "")
         schema = msgspec.json.encode(self.signature.schema())
-        return TaskDefinition(self.name, job.queue, job.priority, job.policy, schema, encode_task_flow(flow))
+        policy = msgspec.structs.replace(job.policy, produce=self.step.produce)
+        return TaskDefinition(self.name, job.queue, job.priority, policy, schema, encode_task_flow(flow))
 
 
 class BatchTask(Task[[Item], Result]):
@@ -323,7 +329,7 @@ class TaskRegistry:
             step = NO_STEP.updated({"produce": rest.pop("produce", None)})
             given = Options().updated(rest)
             called = task_name(function.__name__ if name is None else name)
-            declared = _declared(called, schedule, {**policies, "paused": paused})
+            declared = declared_spec(called, schedule, {**policies, "paused": paused})
             flow = NO_FLOW
             if said:
                 flow = read_task_flow(called, parameter_names(function, skip_first=transactional), said)
@@ -334,9 +340,7 @@ class TaskRegistry:
                 _check_batch(function, batch, where, transactional)
             kind: Any = Task if batch is None else BatchTask
             made = self._add(kind(self, function, called, given, flow, where, transactional, batch, step))
-            self._declared.pop(called, None)
-            if declared is not None:
-                self._declared[called] = declared
+            self._declare(called, declared)
             return made
 
         return register if function is None else register(function)
@@ -378,20 +382,31 @@ class TaskRegistry:
         self.tasks[task.name] = task
         return task
 
+    def _declare(self, name: str, spec: Spec | None) -> None:
+        """Note the schedule that a decorator has just said of a task, or that it said none."""
+        self._declared.pop(name, None)
+        if spec is not None:
+            self._declared[name] = spec
+
     def declared_schedules(self) -> list[Spec]:
         """The schedules that decorators declare. Raises InvalidArguments for a task that cannot do without arguments.
 
         Those are read only here, when everything that their hints may name is defined.
         """
-        for name in self._declared:
-            try:
-                self.tasks[name].encode((), {})
-            except InvalidArguments as error:
-                raise InvalidArguments(
-                    f"task {name!r} has a schedule, which gives it no arguments: {error} Give its parameters defaults, "
-                    f"or make the schedule with app.schedule({name!r}, ..., kwargs={{...}})."
-                ) from None
-        return list(self._declared.values())
+        return [msgspec.structs.replace(spec, args=self._no_arguments(name)) for name, spec in self._declared.items()]
+
+    def _no_arguments(self, name: str) -> str:
+        """What a job carries that a schedule makes."""
+        try:
+            return self._scheduled(name).encode((), {}).decode()
+        except InvalidArguments as error:
+            raise InvalidArguments(
+                f"{name!r} has a schedule, which gives it no arguments: {error} Give its parameters defaults, or make "
+                f"the schedule with app.schedule({name!r}, ..., kwargs={{...}})."
+            ) from None
+
+    def _scheduled(self, name: str) -> Enqueues[Any, Any]:
+        return self.tasks[name]
 
     def new_jobs(
         self, name: str, encoded: Sequence[bytes], options: Options, stamp: Stamp | None = None
@@ -419,7 +434,7 @@ def whole_flow(declared: TaskFlow, queues: dict[str, tuple[AnyLimit, ...]], sign
     return msgspec.structs.replace(flow, defaults=signature.defaults(read)) if read else flow
 
 
-def _declared(name: str, schedule: Rule | str | None, policies: dict[str, Any]) -> Spec | None:
+def declared_spec(name: str, schedule: Rule | str | None, policies: dict[str, Any]) -> Spec | None:
     if schedule is not None:
         return new_spec(name, name, read_rule(schedule), **policies)
     said = [policy for policy, value in policies.items() if value is not None]

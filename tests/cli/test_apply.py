@@ -81,7 +81,13 @@ schedules:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("dags:\n  x: {}", "bad.yaml:2: dags: it is not read by this version"),
+        ("works:\n  x: {}", "bad.yaml:1: works: it is not read by this version"),
+        ("dags:\n  x: {}", "bad.yaml:2: dags.x.steps: it is missing."),
+        ("schedules:\n  a: {task: t}\n  b: {every: 1m}", "bad.yaml:3: schedules.b: say what it starts"),
+        (
+            "schedules:\n  a: {task: t, every: 1m}\n  a: {task: t, every: 1m}",
+            "bad.yaml:3: schedules.a: 'a' is given twice",
+        ),
         ("schedules:\n  a:\n    task: t\n    cron: 0 0 31 2 *", "bad.yaml:4: schedules.a.cron:"),
         (
             "schedules:\n  a:\n    task: t\n    evry: 1m",
@@ -141,3 +147,12 @@ def test_one_that_is_said_to_be_paused_is_paused_also_where_it_was_there(cli: Cl
 
 def test_a_file_that_is_not_there(cli: Cli, file_url: str) -> None:
     assert "cannot be read" in cli("apply", "nowhere.yaml").stderr
+
+
+def test_dags_are_checked_and_not_stored_yet(cli: Cli, file_url: str) -> None:
+    text = 'dags: {d: {steps: {s: {http: {url: "https://example.org", auth: {bearer: "${secret.NOWHERE_SET}"}}}}}}'
+    result = cli("apply", "-", input=text)
+    assert result.exit_code == 2
+    assert "warning: <stdin>:1: dags.d.steps.s.http: no worker of this version runs http steps" in result.stderr
+    assert "the secret NOWHERE_SET is not set in this environment" in result.stderr
+    assert "declares dags, which this version checks and does not store yet" in result.stderr

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tests.cli.conftest import Cli
 from tests.cli.programs import program
+from tests.importers.traces import montage_trace
 from tests.worker.fixtures import eventually
 from tickwork import Tickwork, every
 from tickwork.core.yaml_text import read_yaml
@@ -181,3 +182,20 @@ def test_any_command_survives_yaml(command: str) -> None:
     arguments = json.loads(spec.args)
     assert document.value["schedules"][spec.name]["shell"] == arguments["command"]
     assert document.value["schedules"][spec.name].get("stdin", "") == arguments.get("stdin", "")
+
+
+def test_a_traced_workflow_is_printed_as_a_dag_that_can_be_checked(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "trace.json").write_bytes(montage_trace(40, "1.4"))
+    for arguments, file in ((["--scale", "0.01"], "dag.yaml"), (["--name", "trial", "--json"], "dag.json")):
+        printed = cli.ok("import", "wfformat", str(tmp_path / "trace.json"), *arguments)
+        (tmp_path / file).write_text(printed)
+    assert cli.ok("check", str(tmp_path / "dag.yaml")) == "montage-40: 40 steps, ok\n"
+    assert cli.ok("check", str(tmp_path / "dag.json")) == "trial: 40 steps, ok\n"
+    assert not (tmp_path / "tickwork.db").exists()
+
+
+def test_what_had_to_be_guessed_of_a_trace_is_told_beside_it(cli: Cli) -> None:
+    result = cli("import", "wfformat", "-", input='{"workflow": {"tasks": [{"name": "a"}]}}')
+    assert result.exit_code == 0
+    assert "stdin: 1 of 1 have no run time" in result.stderr
+    assert cli("import", "wfformat", "-", input="{}").exit_code == 2

@@ -39,9 +39,9 @@ def test_words_and_numbers_are_those_of_yaml_1_2() -> None:
     assert value_of("on: x\n1: y\n") == {"on": "x", "1": "y"}
 
 
-def test_each_value_knows_its_line() -> None:
+def test_each_value_knows_its_line_and_a_field_that_of_its_key() -> None:
     (first, second, third) = read_yaml("a:\n  b: [1,\n    2]\n---\n---\n- x\n- y: z\n", file="f.yaml")
-    assert first.lines == {(): 1, ("a",): 2, ("a", "b"): 2, ("a", "b", 0): 2, ("a", "b", 1): 3}
+    assert first.lines == {(): 1, ("a",): 1, ("a", "b"): 2, ("a", "b", 0): 2, ("a", "b", 1): 3}
     assert second.value is None
     assert third.lines == {(): 6, (0,): 6, (1,): 7, (1, "y"): 7}
 

@@ -12,6 +12,8 @@ import pytest
 
 from tickwork import errors
 from tickwork.core.options import Options
+from tickwork.importers.dag_fields import DagFields, StepFields
+from tickwork.importers.declared import read_declared
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -32,6 +34,19 @@ def test_the_code_of_a_page_runs_as_it_stands(name: str, code: str, tmp_path: Pa
     command = [sys.executable, program]
     ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=50, check=False)
     assert ran.returncode == 0, ran.stderr
+
+
+def test_the_dags_of_the_guide_can_be_read() -> None:
+    files = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs/dags-yaml.md").read_text(), re.DOTALL)
+    assert files
+    for text in files:
+        assert read_declared(text, lambda task: None, file="guide").dags
+
+
+def test_the_guide_names_every_field_of_a_step() -> None:
+    guide = (ROOT / "docs/dags-yaml.md").read_text()
+    for name in (*StepFields.__struct_fields__, *DagFields.__struct_fields__):
+        assert f"`{name}`" in guide, name
 
 
 def test_links_between_pages_lead_somewhere() -> None:

@@ -12,7 +12,9 @@ import psycopg
 import pytest
 
 from tests.postgres_server import GivenPostgres, Postgres
+from tests.store.interleaving import wipe
 from tests.store.pooler import Pooler
+from tests.store.stepping import Make, SteppedStore, Stepper, meet
 from tickwork.store.base import Store
 from tickwork.store.postgres import PostgresStore
 from tickwork.store.sqlite import SqliteStore
@@ -86,6 +88,7 @@ def schema(shared_schema: str, postgres_database: str) -> str:
     """The name of a schema with our tables, all of them empty."""
     tables = ["jobs", "queue", "running", "finished", "attempts", "keys", "logs", "saved", "workers", "tasks"]
     tables += ["schedules", "schedule_jobs", "fires", "calendars", "limits", "turnstiles", "holds", "gates", "tenants"]
+    tables += ["dags", "runs", "steps"]
     with psycopg.connect(postgres_database) as connection:
         connection.execute("; ".join(f"DELETE FROM {shared_schema}.{table}" for table in tables).encode())
     return shared_schema
@@ -125,3 +128,56 @@ def pooled_url(postgres_database: str, pooler: Pooler) -> str:
 def open_pooled_postgres(pooled_url: str, schema: str, pooler: Pooler) -> Iterator[Callable[..., PostgresStore]]:
     yield lambda **options: PostgresStore(pooled_url, **{"schema": schema, "upgrade": True, **options})
     assert pooler.leftovers() == set(), "the store left session state behind, which a pooler gives to somebody else"
+
+
+@pytest.fixture
+def opens(postgres: PostgresStore, clock: VirtualClock) -> Iterator[Callable[[], SteppedStore]]:
+    opened: list[SteppedStore] = []
+
+    def open_one() -> SteppedStore:
+        store = SteppedStore(postgres.url, schema=postgres.schema.name, clock=clock)
+        store.now()
+        opened.append(store)
+        return store
+
+    yield open_one
+    for store in opened:
+        store.close()
+
+
+@pytest.fixture
+def every_meeting(postgres: PostgresStore, opens: Callable[[], SteppedStore]) -> Callable[[Make], int]:
+    """Run what `make` makes in every way in which the two can meet, each time on an empty store.
+
+    It returns how many transactions had to be run again, after a deadlock or a conflict.
+    """
+
+    stores = opens(), opens()
+
+    def meet_once(make: Make, first: int, second: int, *, in_turn: bool) -> tuple[bool, bool]:
+        wipe(postgres)
+        one, other, check = make()
+        steppers = Stepper(stores[0], one), Stepper(stores[1], other)
+        more = meet(*(steppers if in_turn else steppers[::-1]), first, second)
+        answers = [stepper.answer for stepper in steppers]
+        try:
+            assert not any(isinstance(answer, Exception) for answer in answers)
+            check(*answers)
+        except AssertionError as error:
+            order = ["one", "other"] if in_turn else ["other", "one"]
+            raise AssertionError(f"{first} steps of {order[0]}, {second} of {order[1]}: {answers}") from error
+        return more
+
+    def run(make: Make) -> int:
+        for in_turn in (True, False):
+            first, more = 0, True
+            while more:
+                second, rest = 0, True
+                while rest:
+                    more, rest = meet_once(make, first, second, in_turn=in_turn)
+                    second += 1
+                first += 1
+            assert first > 1, "they met at more than one point"
+        return sum(store.repeats for store in stores)
+
+    return run

@@ -50,6 +50,18 @@ class HeldStore(PostgresStore):
 Step = Callable[[HeldStore], Any]
 
 
+def wipe(store: PostgresStore) -> None:
+    """Empty the tables of jobs, flow control and runs."""
+    tables = ["jobs", "queue", "running", "finished", "attempts", "keys", "logs", "saved", "workers", "tasks"]
+    tables += ["limits", "turnstiles", "holds", "gates", "tenants", "dags", "runs", "steps"]
+    with store.connection() as tx:
+        tx.execute("; ".join(f"DELETE FROM {table(store, name)}" for name in tables).encode())
+
+
+def table(store: PostgresStore, name: str) -> str:
+    return f'"{store.schema.name}".{name}'
+
+
 @dataclass
 class Actor:
     """A session and what it does before it ends its transaction; `answers` is what its verbs gave."""

@@ -16,11 +16,18 @@ from tickwork.store.postgres.session import Session
 
 _LOOK_S = 0.001
 
+Verb = Callable[[PostgresStore], Any]
+Make = Callable[[], tuple[Verb, Verb, Callable[[Any, Any], None]]]  # two verbs, and a check of what they answered
+
 
 class SteppedStore(PostgresStore):
-    """A store that asks before each round trip. Its own pause is set while a verb is stepped."""
+    """A store that asks before each round trip. Its own pause is set while a verb is stepped.
+
+    `repeats` counts the transactions that had to be run again: after a deadlock, or a conflict.
+    """
 
     pause: Callable[[int], None] = staticmethod(lambda pid: None)
+    repeats = 0
 
     @cached_property
     def observer(self) -> psycopg.Connection[Any]:
@@ -33,6 +40,7 @@ class SteppedStore(PostgresStore):
 
     def _once(self, connection: Any, work: Callable[[Session], Any], again: bool, *, single: bool) -> Any:
         pause, pid = self.pause, connection.info.backend_pid
+        self.repeats += again
 
         class Stepped(Session):
             def run_sql(self, sql: str, values: Any) -> Any:
@@ -71,7 +79,7 @@ class Stepper:
         store.pause = self._pause  # type: ignore[method-assign]
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
-        self._settle()
+        self.settle()
 
     def _run(self) -> None:
         try:
@@ -99,10 +107,10 @@ class Stepper:
             self._permits += 1
             self._is_waiting = False
             self._changed.notify_all()
-        self._settle()
+        self.settle()
         return True
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """Wait until it asks again, is done, or waits for a lock."""
         while True:
             with self._changed:

@@ -7,16 +7,16 @@ to open what was forgotten: what may start can be claimed right after.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from tests.store.builders import HOUR, MINUTE, a_job, again, insert_one, reap, register, succeeded
-from tests.store.stepping import SteppedStore, Stepper, meet
+from tests.store.interleaving import wipe
+from tests.store.stepping import SteppedStore, Stepper, Verb, meet
 from tests.store.test_flow import gate, ids, in_order, limited, take
-from tests.store.test_postgres_interleavings import wipe
 from tickwork.core.flow.flow import Flow
 from tickwork.core.flow.limits import Passage, Slot, concurrency, rate, sequence
 from tickwork.core.ids import JobId
@@ -26,57 +26,6 @@ from tickwork.store.postgres import PostgresStore
 from tickwork.testing import VirtualClock
 
 MOST_STEPS = 8
-Verb = Callable[[PostgresStore], Any]
-Make = Callable[[], tuple[Verb, Verb, Callable[[Any, Any], None]]]
-
-
-@pytest.fixture
-def opens(postgres: PostgresStore, clock: VirtualClock) -> Iterator[Callable[[], SteppedStore]]:
-    opened: list[SteppedStore] = []
-
-    def open_one() -> SteppedStore:
-        store = SteppedStore(postgres.url, schema=postgres.schema.name, clock=clock)
-        store.now()
-        opened.append(store)
-        return store
-
-    yield open_one
-    for store in opened:
-        store.close()
-
-
-@pytest.fixture
-def every_meeting(postgres: PostgresStore, opens: Callable[[], SteppedStore]) -> Callable[[Make], None]:
-    """Run what `make` makes in every way in which the two can meet, each time on an empty store."""
-
-    stores = opens(), opens()
-
-    def meet_once(make: Make, first: int, second: int, *, in_turn: bool) -> tuple[bool, bool]:
-        wipe(postgres)
-        one, other, check = make()
-        steppers = Stepper(stores[0], one), Stepper(stores[1], other)
-        more = meet(*(steppers if in_turn else steppers[::-1]), first, second)
-        answers = [stepper.answer for stepper in steppers]
-        try:
-            assert not any(isinstance(answer, Exception) for answer in answers)
-            check(*answers)
-        except AssertionError as error:
-            order = ["one", "other"] if in_turn else ["other", "one"]
-            raise AssertionError(f"{first} steps of {order[0]}, {second} of {order[1]}: {answers}") from error
-        return more
-
-    def run(make: Make) -> None:
-        for in_turn in (True, False):
-            first, more = 0, True
-            while more:
-                second, rest = 0, True
-                while rest:
-                    more, rest = meet_once(make, first, second, in_turn=in_turn)
-                    second += 1
-                first += 1
-            assert first > 1, "they met at more than one point"
-
-    return run
 
 
 def starts_now(store: PostgresStore, job_id: JobId, claimed: list[Claimed]) -> None:

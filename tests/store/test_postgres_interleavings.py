@@ -23,7 +23,7 @@ from tests.store.builders import (
     state_of,
     succeeded,
 )
-from tests.store.interleaving import Actor, HeldStore, orders, play
+from tests.store.interleaving import Actor, HeldStore, orders, play, table, wipe
 from tickwork.core.ids import JobId
 from tickwork.core.job import JobFilter, JobState, Policy
 from tickwork.errors import LeaseLost
@@ -56,23 +56,12 @@ def every_order(postgres: PostgresStore, clock: VirtualClock) -> Callable[[Make]
     return run
 
 
-def wipe(store: PostgresStore) -> None:
-    tables = ["jobs", "queue", "running", "finished", "attempts", "keys", "logs", "saved", "workers", "tasks"]
-    tables += ["limits", "turnstiles", "holds", "gates", "tenants"]
-    with store.connection() as tx:
-        tx.execute("; ".join(f"DELETE FROM {_table(store, table)}" for table in tables).encode())
-
-
-def _table(store: PostgresStore, name: str) -> str:
-    return f'"{store.schema.name}".{name}'
-
-
 def one_place(store: PostgresStore, job_id: JobId) -> None:
     """A job stands in exactly one of queue, running and finished."""
     with store.connection() as tx:
         places = [
-            tx.execute(f"SELECT count(*) FROM {_table(store, table)} WHERE job_id = %s", (job_id,)).fetchone()[0]
-            for table in ("queue", "running", "finished")
+            tx.execute(f"SELECT count(*) FROM {table(store, name)} WHERE job_id = %s", (job_id,)).fetchone()[0]
+            for name in ("queue", "running", "finished")
         ]
     assert sum(places) == 1, places
 

@@ -234,3 +234,22 @@ def test_a_command_that_is_ended_before_it_starts_never_starts(tmp_path: Path) -
     assert command.done.wait(10)
     assert command.exit_code is None
     assert not (tmp_path / "begun").exists()
+
+
+def test_secrets_come_from_the_environment_of_the_worker(app: Tickwork, tmp_path: Path) -> None:
+    secrets = {"env.HEADER": "Bearer ${secret.OUR_TOKEN} $${secret.OUR_TOKEN}"}
+    shell = ("worker", "--shell", "-c", "1", "--processes", "1")
+    with program(tmp_path, *shell, TICKWORK_URL=app.url, OUR_TOKEN="t0p") as worker:
+        worker.says("shell      on: whoever can write to the store")
+        job = run(app, 'echo "$HEADER, $OTHER"', secrets=secrets, env={"OTHER": "${secret.OUR_TOKEN}"})
+        assert job.result(timeout=20)["stdout"] == "Bearer t0p ${secret.OUR_TOKEN}, ${secret.OUR_TOKEN}\n"
+        missing = run(app, "true", secrets={"env.X": "${secret.NOWHERE_SET}"})
+        assert "the secret NOWHERE_SET is not set in this worker's environment" in error_of(missing)
+
+
+def test_the_task_that_sleeps_takes_its_time(app: Tickwork, worker: Program) -> None:
+    job = app.named("@sleep").enqueue(seconds=0.3)
+    assert job.result(timeout=20) is None
+    (attempt,) = job.attempts()
+    assert attempt.ended_at is not None
+    assert (attempt.ended_at - attempt.started_at).total_seconds() >= 0.3

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tickwork.cli.base import Command, Session, json_option, pass_session, url_option
+from tickwork.cli.declared import print_remarks, read_file, remarks_on, shown_file
 from tickwork.cli.output import count_of, print_json, print_table
 from tickwork.errors import InvalidInput
 
@@ -28,11 +28,11 @@ def apply(session: Session, file: str, dry_run: bool, as_json: bool) -> None:
 
     FILE may be - for standard input. Nothing is stored when a part of it cannot be read.
     """
-    from tickwork.importers.declared import read_declared
-
-    app = session.app(create=True)
-    shown = "<stdin>" if file == "-" else file
-    found = read_declared(_read(file), lambda task, arguments: app.named(task).encode((), arguments), file=shown)
+    app, shown = session.app(create=True), shown_file(file)
+    found = read_file(file, cache(app.store.task_definition))
+    print_remarks(remarks_on(found))
+    if found.dags:
+        raise InvalidInput(f"{shown} declares dags, which this version checks and does not store yet.")
     changes = _changes(app, found)
     app.schedules.check_calendars(found.specs, found.calendars)
     if not dry_run:
@@ -49,19 +49,6 @@ def apply(session: Session, file: str, dry_run: bool, as_json: bool) -> None:
     print_table(["KIND", "NAME", "CHANGE"], [[one["kind"], one["name"], one["change"]] for one in changes])
     changed = sum(one["change"] != "unchanged" for one in changes)
     click.echo(f"\n{count_of(changed, 'change')}{', not made: this was a dry run' if dry_run else ''}.")
-
-
-def _read(file: str) -> str:
-    from tickwork.importers.imported import check_size
-
-    try:
-        data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-        check_size(data, file)
-        return data.decode()
-    except OSError as error:
-        raise InvalidInput(f"{file} cannot be read: {error.strerror}.") from None
-    except UnicodeDecodeError:
-        raise InvalidInput(f"{file} is not a text in UTF-8.") from None
 
 
 def _changes(app: Tickwork, found: Declared) -> list[dict[str, Any]]:

@@ -147,7 +147,7 @@ def _wait(app: Tickwork, job: Job, longest: timedelta | None) -> None:
     job.wait(left)
     if job.view.result is None:
         job.result()  # raises
-    print_json(stored_json(app.results.whole(job.view.result or b"null")))
+    print_json(stored_json(app.large_results.whole(job.view.result or b"null")))
 
 
 def _hint(app: Tickwork, job: Job) -> None:

@@ -1,4 +1,4 @@
-"""`tickwork import`: schedules of other programs, taken over; what could not be is said.
+"""`tickwork import`: schedules and workflows of other programs, taken over; what could not be is said.
 
 A line or an object that cannot be read is told as an error and the others are taken over; the exit code is then 1.
 """
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     example="tickwork import crontab /etc/crontab --system --dry-run\ntickwork import k8s-cronjob cronjobs.yaml --yaml",
 )
 def imports() -> None:
-    """Take over schedules from crontabs and from CronJobs of Kubernetes.
+    """Take over schedules from crontabs and from CronJobs of Kubernetes, and traces of workflows.
 
-    They run commands, which only workers do that were started with --shell.
+    They run commands or sleep, which only workers do that were started with --shell.
     """
 
 
@@ -99,6 +99,34 @@ def k8s_cronjob(
     for file in files:
         read_cronjobs(_read(file), file=_shown(file), imported=imported)
     _finish(ctx, session, imported, **how)
+
+
+@imports.command(
+    "wfformat",
+    example="tickwork import wfformat montage.json --scale 0.01 > montage.yaml\n"
+    "tickwork import wfformat montage.json --name trial --json",
+)
+@click.argument("file")
+@click.option(
+    "--scale", metavar="FACTOR", type=float, default=1.0, show_default=True, help="Sleep so many times the run time."
+)
+@click.option("--name", metavar="NAME", help="What the dag is called. Default: as the file says.")
+@json_option
+def wfformat(file: str, scale: float, name: str | None, as_json: bool) -> None:
+    """Print a dag that plays back a traced workflow (WfFormat 1.3 to 1.5), as a file for tickwork apply.
+
+    Each task becomes a step that sleeps. FILE may be - for stdin. Nothing is stored.
+    """
+    from tickwork.core.yaml_text import write_yaml
+    from tickwork.importers.wfformat import FILE_LIMIT, read_wfformat
+
+    trace = read_wfformat(_read(file, FILE_LIMIT), file=_shown(file), scale=scale, name=name)
+    if as_json:
+        print_json(trace.declared())
+    else:
+        click.echo(write_yaml(trace.declared()), nl=False)
+    for note in trace.notes:
+        click.echo(clean(str(note)), err=True)
 
 
 def _finish(
@@ -177,15 +205,16 @@ def _remark(imported: Imported) -> None:
             click.secho(f"  {clean(str(error))}", err=True, fg="red")
 
 
-def _read(file: str) -> bytes:
+def _read(file: str, limit: int | None = None) -> bytes:
     """What is in a file, up to a little more than what importers take."""
     from tickwork.importers.imported import FILE_LIMIT
 
+    limit = FILE_LIMIT if limit is None else limit
     try:
         if file == "-":
-            return sys.stdin.buffer.read(FILE_LIMIT + 1)
+            return sys.stdin.buffer.read(limit + 1)
         with Path(file).open("rb") as opened:
-            return opened.read(FILE_LIMIT + 1)
+            return opened.read(limit + 1)
     except OSError as error:
         raise InvalidInput(f"{file} cannot be read: {error.strerror}.") from None
 

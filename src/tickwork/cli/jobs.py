@@ -126,7 +126,7 @@ def show(session: Session, /, id: str, as_json: bool) -> None:
     job = found_jobs(app, (id,))[0]
     view, attempts, why = job.view, job.attempts(), job.why()
     if as_json:
-        result = None if view.result is None else stored_json(app.results.whole(view.result))
+        result = None if view.result is None else stored_json(app.large_results.whole(view.result))
         print_json({**job_json(view), "result": result, "why": why, "attempts": attempts})
         return
     from tickwork.cli.job_page import print_job

@@ -58,9 +58,11 @@ Schedules:
               tickwork schedules pause report --reason "until Monday"
   apply     Store the schedules and calendars of a YAML file.
               tickwork apply schedules.yaml --dry-run
+  check     Find what is wrong with dags and schedules; opens no store.
+              tickwork check pipeline.yaml tasks.py
   cron      What a cron expression means, and when it is due next.
               tickwork cron explain "30 2 * * MON-FRI" --tz Europe/Berlin
-  import    Take over crontabs and CronJobs of Kubernetes.
+  import    Take over crontabs, CronJobs of Kubernetes, traces of workflows.
               tickwork import crontab /etc/crontab --system --dry-run
 
 Look after the store:
@@ -80,6 +82,7 @@ Commands that print data take --json. Exit codes: 0 it worked, 1 it failed,
 
 _COMMANDS = {
     "apply": "apply",
+    "check": "check",
     "cron": "cron",
     "db": "db",
     "dead": "dead",

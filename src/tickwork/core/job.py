@@ -57,7 +57,8 @@ class AttemptState(StrEnum):
 class Policy(msgspec.Struct, frozen=True, cache_hash=True, omit_defaults=True):
     """The rules that a job carries with it: they hold even if the task's defaults change later.
 
-    `again_every`: it runs again after so long, until its result is true.
+    `again_every`: it runs again after so long, until its result is true. `produce`: the assets that its success makes
+    anew.
     """
 
     retry: RetryPolicy = RetryPolicy()
@@ -68,6 +69,7 @@ class Policy(msgspec.Struct, frozen=True, cache_hash=True, omit_defaults=True):
     give_up_on: tuple[str, ...] = ()
     on_lost: str = "retry"
     again_every: timedelta | None = None
+    produce: tuple[str, ...] = ()
 
 
 class Part(msgspec.Struct, frozen=True, gc=False):

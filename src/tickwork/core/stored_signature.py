@@ -7,12 +7,13 @@ worker said that a parameter has no hint are they tagged. Whether they fit is fo
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from difflib import get_close_matches
 from typing import Any
 
 import msgspec
 
 from tickwork.core import payload
-from tickwork.core.flaws import Flaw, find_flaw
+from tickwork.core.flaws import Flaw, brief, find_flaw
 from tickwork.core.job import TaskDefinition
 from tickwork.core.shapes import ANYTHING, Shape
 from tickwork.errors import InvalidArguments
@@ -22,11 +23,37 @@ class StoredSignature:
     """Encodes arguments by name, and by position where their names are known."""
 
     def __init__(self, definition: TaskDefinition | None) -> None:
-        self._parameters = None if definition is None else _properties(msgspec.json.decode(definition.schema))
+        schema = {} if definition is None else _flat(msgspec.json.decode(definition.schema))
+        self._parameters = None if definition is None else dict(schema.get("properties", {}))
+        self._is_dag = definition is not None and definition.version is not None
+        self._required = frozenset(schema.get("required", ()))
 
     def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], task: str) -> bytes:
-        """The arguments as JSON. Raises InvalidArguments where they cannot be named, InvalidPayload for bad values."""
-        return self.encode_some(self.bind(args, kwargs, task), task)
+        """The arguments as JSON. Raises InvalidArguments where they cannot be named, InvalidPayload for bad values.
+
+        Those of a dag are checked, and its defaults filled in: a run has no function that would do so later.
+        """
+        given = self.bind(args, kwargs, task)
+        data = self.encode_some(given, task)
+        return self._whole(data, task) if self._is_dag else data
+
+    def _whole(self, data: bytes, dag: str) -> bytes:
+        """The parameters of a run, with the defaults of those that are not given."""
+        known = self._parameters or {}
+        given = msgspec.json.decode(data)
+        for name, value in given.items():
+            if name not in known:
+                near = get_close_matches(name, known, n=1)
+                guess = f" (did you mean {near[0]!r}?)" if near else ""
+                takes = ", ".join(map(repr, known)) or "none"
+                raise InvalidArguments(f"dag {dag!r} has no parameter {name!r}{guess}. It takes {takes}.")
+            kind = known[name].get("type")
+            if isinstance(kind, str) and not isinstance(value, _TYPES.get(kind, object)):
+                raise InvalidArguments(f"parameter {name!r} of dag {dag!r} is of type {kind}, not {brief(value)}.")
+        if missing := [name for name in known if name in self._required - given.keys()]:
+            raise InvalidArguments(f"dag {dag!r} needs {', '.join(map(repr, missing))}. Nothing was stored.")
+        defaults = {name: known[name]["default"] for name in known if "default" in known[name] and name not in given}
+        return payload.seal({**given, **defaults}) if defaults else data
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], task: str) -> dict[str, Any]:
         """The arguments of a call by name. Raises InvalidArguments where they cannot be named."""
@@ -78,8 +105,18 @@ class StoredSignature:
         return payload.tagged(value) if untyped else value
 
 
-def _properties(schema: Mapping[str, Any]) -> dict[str, Any]:
+_TYPES: dict[str, type | tuple[type, ...]] = {
+    "integer": int,
+    "number": (int, float),
+    "string": str,
+    "boolean": bool,
+    "array": list,
+    "object": dict,
+    "null": type(None),
+}
+
+
+def _flat(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema of the arguments themselves, which may stand among its own definitions."""
     reference = schema.get("$ref")
-    if reference:
-        schema = schema["$defs"][reference.rpartition("/")[2]]
-    return dict(schema.get("properties", {}))
+    return schema["$defs"][reference.rpartition("/")[2]] if reference else schema

@@ -32,16 +32,29 @@ _TAGS = (None, "!", "tag:yaml.org,2002:str")  # the latter two say that somethin
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One document of a file. `lines` says where each part of the value begins, by its path."""
+    """One document of a file. `lines` says where each part of the value begins, by its path; a field does with its key.
+
+    `repeated` are the keys that are given again, with their lines. Of their values the first is kept.
+    """
 
     value: Any
     lines: dict[Path, int]
+    repeated: list[tuple[Path, int]]
 
 
 def read_yaml(text: str, *, file: str) -> list[Document]:
     """Return the documents in a text; an empty one is None. Raises InvalidInput, which names the file and the line."""
+    documents = read_documents(text, file=file)
+    for document in documents:
+        for path, line in document.repeated:
+            raise InvalidInput(f"{file}:{line}: the key {path[-1]!r} is given twice.")
+    return documents
+
+
+def read_documents(text: str, *, file: str) -> list[Document]:
+    """Like `read_yaml`, for a reader that tells of repeated keys itself, together with whatever else is wrong."""
     try:
-        return list(_Reader(file, yaml.parse(text, Loader=_LOADER)).documents())
+        return list(_Reader(file, yaml.parse(_as_yaml(text, file), Loader=_LOADER)).documents())
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = 1 if mark is None else mark.line + 1
@@ -51,6 +64,19 @@ def read_yaml(text: str, *, file: str) -> list[Document]:
 
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_PAIR = re.compile(r"((?<!\\)(?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
+
+
+def _as_yaml(text: str, file: str) -> str:
+    """JSON as the YAML that parsers take it for but for two things: tabs between values, characters in two halves."""
+    if not file.endswith(".json"):
+        return text
+    return _PAIR.sub(_joined, text.replace("\t", " "))
+
+
+def _joined(pair: re.Match[str]) -> str:
+    halves = bytes.fromhex(pair[2] + pair[3])
+    return pair[1] + halves.decode("utf-16-be")
 
 
 def write_yaml(value: Any) -> str:
@@ -80,15 +106,16 @@ class _Reader:
         self._file = file
         self._events = events
         self._lines: dict[Path, int] = {}
+        self._repeated: list[tuple[Path, int]] = []
 
     def documents(self) -> Iterator[Document]:
         for event in self._events:
             if isinstance(event, yaml.DocumentStartEvent):
-                self._lines = {}
-                yield Document(self._value(next(self._events), ()), self._lines)
+                self._lines, self._repeated = {}, []
+                yield Document(self._value(next(self._events), ()), self._lines, self._repeated)
 
     def _value(self, event: Any, path: Path) -> Any:
-        self._lines[path] = event.start_mark.line + 1
+        self._lines.setdefault(path, _line(event))
         if len(path) > DEPTH_LIMIT:
             raise self._refusal(event, f"values are nested more than {DEPTH_LIMIT} levels deep")
         if getattr(event, "tag", None) not in _TAGS:
@@ -108,9 +135,11 @@ class _Reader:
         for key in self._until(yaml.MappingEndEvent):
             if not isinstance(key, yaml.ScalarEvent):
                 raise self._refusal(key, "a key must be a text")
+            where, line = (*path, key.value), _line(key)
             if key.value in found:
-                raise self._refusal(key, f"the key {key.value!r} is given twice")
-            found[key.value] = self._value(next(self._events), (*path, key.value))
+                self._repeated.append((where, line))
+            self._lines.setdefault(where, line)
+            found.setdefault(key.value, self._value(next(self._events), where))
         return found
 
     def _until(self, end: type[Any]) -> Iterator[Any]:
@@ -118,7 +147,11 @@ class _Reader:
             yield event
 
     def _refusal(self, event: Any, reason: str) -> InvalidInput:
-        return InvalidInput(f"{self._file}:{event.start_mark.line + 1}: {reason}.")
+        return InvalidInput(f"{self._file}:{_line(event)}: {reason}.")
+
+
+def _line(event: Any) -> int:
+    return int(event.start_mark.line) + 1
 
 
 def _plain(text: str) -> Any:

@@ -71,7 +71,7 @@ class Imported:
         return name
 
 
-def check_size(data: bytes, file: str) -> None:
+def check_size(data: bytes, file: str, *, limit: int = FILE_LIMIT) -> None:
     """Raise InvalidInput for a file that is too large to be what it should be."""
-    if len(data) > FILE_LIMIT:
-        raise InvalidInput(f"{file} has {len(data):,} bytes; {FILE_LIMIT:,} is the most. Is it the right file?")
+    if len(data) > limit:
+        raise InvalidInput(f"{file} has {len(data):,} bytes; {limit:,} is the most. Is it the right file?")

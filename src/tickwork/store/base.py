@@ -57,7 +57,8 @@ class Worker:
 class Finish(msgspec.Struct, frozen=True, gc=False):
     """One attempt's end, as decided. `waited_us` is the time from its claim to the handler's first line.
 
-    `run` and `step`: the job is a step of that run, and its end moves the run on.
+    `run` and `step`: the job is a step of that run, and its end moves the run on. `produce`: the assets that it makes
+    anew if that was a success.
     """
 
     job_id: JobId
@@ -66,6 +67,7 @@ class Finish(msgspec.Struct, frozen=True, gc=False):
     waited_us: int = 0
     run: str | None = None
     step: str | None = None
+    produce: tuple[str, ...] = ()
 
 
 class OpenAttempt(msgspec.Struct, frozen=True, gc=False):

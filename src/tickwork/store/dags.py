@@ -32,6 +32,15 @@ class StepView:
     answered_at: datetime | None
 
 
+@dataclass(frozen=True, slots=True)
+class AssetView:
+    """What jobs and runs make anew: when that was last, and by which of them."""
+
+    name: str
+    made_at: datetime
+    made_by: JobId
+
+
 class DagVerbs(Protocol):
     """The verbs."""
 
@@ -55,6 +64,9 @@ class DagVerbs(Protocol):
 
     def answer(self, run_id: JobId, step: str, approved: bool, by: str, note: str | None = None) -> bool:
         """Answer an approval; False when it does not wait for an answer."""
+
+    def assets(self) -> list[AssetView]:
+        """Return what was ever made anew, by name."""
 
     def answer_overdue(self, limit: int) -> int:
         """Answer approvals whose time is up by their defaults; return how many."""

@@ -7,7 +7,7 @@ Whoever ends a job that is a step calls `advance` in the transaction that ends i
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache, lru_cache, partial
 from random import Random
 from typing import Any, NamedTuple, Protocol
@@ -15,19 +15,28 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 from msgspec import Raw
 
-from tickwork.blobs import Results
+from tickwork.blobs import LargeResults
 from tickwork.core.blob import NULL, Load, Unfillable
-from tickwork.core.dag.advance import OPEN, SKIPPED, Advance, Run, Some, Standing, StepJob, failed_steps
+from tickwork.core.dag.advance import OPEN, Advance, Run, Standing, StepJob, failed_steps
 from tickwork.core.dag.graph import Graph, Step, decode_graph
-from tickwork.core.dag.inputs import decode_holes, fill, read, value_of, wanted_by
+from tickwork.core.dag.inputs import (
+    NO_RESULTS,
+    Results,
+    decode_holes,
+    fill,
+    read,
+    value_of,
+    wanted_by,
+)
 from tickwork.core.flow.flow import Flow
 from tickwork.core.flow.limits import Concurrency, Slot
-from tickwork.core.flow.stamp import Stamp, decode_task_flow, stamp_of
+from tickwork.core.flow.stamp import Rule, Stamp, decode_task_flow, rules_of, stamp_of
 from tickwork.core.ids import IdMaker, JobId
-from tickwork.core.job import RUN, Claimed, JobState, NewJob, Part, Policy
+from tickwork.core.job import RUN, Claimed, JobState, NewJob, Part, Policy, TaskDefinition
 from tickwork.core.outcome import Cancelled, Failed, Succeeded, decide
+from tickwork.core.schedule.spec import JobOptions, job_template
 from tickwork.core.why import gist
-from tickwork.errors import BlobError, InvalidPayload
+from tickwork.errors import BlobError, InvalidArguments, InvalidPayload
 from tickwork.store.base import Finish
 from tickwork.store.codec import duration_us
 
@@ -72,10 +81,10 @@ class ResultRow(NamedTuple):
 
 
 class Ground(Protocol):
-    """The rows of runs inside a transaction, and their large results."""
+    """The rows of runs inside a transaction, and what is in blobs of them."""
 
     now_us: int
-    results: Results
+    large_results: LargeResults
 
     def going(self, run_ids: Sequence[str]) -> list[Going]:
         """Lock runs, in the order of their ids, and return those that have begun and not ended."""
@@ -105,26 +114,59 @@ class Ground(Protocol):
 
     def end_run(self, finish: Finish) -> None: ...
 
+    def produce(self, assets: Sequence[str], by: str) -> None:
+        """Note that assets were made anew by a job or a run, and start the dags that wait for that."""
+
 
 class Rows:
-    """How one run stands, for `Advance`."""
+    """How one run stands, for `Advance`. Ids of jobs follow from the run, so that a simulation repeats itself."""
 
-    def __init__(self, ground: Ground, run: str) -> None:
+    def __init__(self, ground: Ground, going: Going) -> None:
         self._ground = ground
-        self._run = run
-        self.load: Load = cache(ground.results.load)  # many steps may look at one result
+        self._going = going
+        self._run = going.run.id
+        self._ids: IdMaker | None = None
+        self._known: dict[str, Results] = {}
+        self.load: Load = cache(ground.large_results.load)  # many steps may look at one result
 
     def steps(self, names: Sequence[str]) -> list[Standing]:
         return self._ground.steps(self._run, names)
 
-    def results(self, names: Iterable[str], touched: Mapping[str, Standing]) -> dict[str, Raw]:
-        found = self._ground.result_rows({(self._run, name) for name in names})
-        rows = [_as_touched(row, touched[row.step]) if row.step in touched else row for row in found]
-        return {step: value for (_, step), value in results_of(rows).items()}
+    def results(self, names: Iterable[str], touched: Mapping[str, Standing]) -> Results:
+        wanted = set(names)
+        found = self._ground.result_rows({(self._run, name) for name in wanted})
+        rows = [row for row in found if row.step not in touched]
+        for name in wanted & touched.keys():
+            rows += _as_touched(self._run, touched[name], [row for row in found if row.step == name])
+        return results_of(rows, self.load).get(self._run, NO_RESULTS)
+
+    def job(self, one: StepJob, touched: Mapping[str, Standing]) -> NewJob:
+        try:
+            return _new_job(self._going, one, self._new_id(one), lambda: self._filled(one, touched))
+        except InvalidArguments as error:
+            raise Unfillable(str(error).rstrip(".")) from None
+
+    def _new_id(self, first: StepJob) -> JobId:
+        if self._ids is None:
+            now_us = self._ground.now_us
+            chance = Random(f"{self._run} {self._going.attempt} {first.step.name} {first.idx} {now_us}")
+            self._ids = IdMaker(lambda: now_us // 1000, chance.getrandbits)
+        return JobId(self._ids.new_id())
+
+    def _filled(self, one: StepJob, touched: Mapping[str, Standing]) -> bytes:
+        """Its arguments, as they are now: what its limits read."""
+        holes = decode_holes(one.inputs or b"[]")
+        if holes and one.step.name not in self._known:
+            self._known[one.step.name] = self.results(wanted_by(holes), touched)
+        results = self._known.get(one.step.name, NO_RESULTS)
+        args = fill(one.args, holes, partial(value_of, params={}, items={}, results=results))
+        return bytes(read(Raw(args), self.load))
 
 
-def _as_touched(row: ResultRow, one: Standing) -> ResultRow:
-    return row._replace(state=one.state, answer=one.result)
+def _as_touched(run: str, one: Standing, rows: Iterable[ResultRow]) -> list[ResultRow]:
+    """The rows of a step as they will be. Instances beyond `total` are of an earlier generation."""
+    current = [row._replace(state=one.state, answer=one.result) for row in rows if (row.idx or 0) < one.total]
+    return current or [ResultRow(run, one.step, one.state, one.mapped, one.result, None, None, None)]
 
 
 # -- moves
@@ -151,8 +193,9 @@ def begin(ground: Ground, going: Going, again: Sequence[str] | None, *, first: b
     else:
         standings = ground.steps(going.run.id, None)
         named = failed_steps(standings) if again is None else again
-        names = {step_of(name, move.graph) for name in named}
-        move.begin_again(standings, names, _instances_anew(ground, going.run.id, move.graph, again, names))
+        names = {step_of(name, move.graph) for name in named} & move.graph.by_name.keys()
+        some = [one for one in standings if one.mapped and one.step in names and one.step not in (again or ())]
+        move.begin_again(standings, names, _kept(ground, going.run.id, some, again))
     return _store(ground, going, move, new=first)
 
 
@@ -161,25 +204,20 @@ def step_of(name: str, graph: Graph) -> str:
     return name if name in graph.by_name else _INSTANCE.sub("", name)
 
 
-def _instances_anew(
-    ground: Ground, run: str, graph: Graph, again: Sequence[str] | None, names: set[str]
-) -> dict[str, Some]:
-    """Which instances of mapped steps start anew, where that is not all of them: those named, or those that failed."""
-    if again is None:
-        some = {name for name in names if graph.by_name[name].map is not None}
-    else:
-        some = names - {name for name in again if name in graph.by_name}
-    if not some:
-        return {}
-    bad: dict[str, set[int]] = {name: set() for name in some}
-    for (step, idx), (_, state) in ground.instances(run, some).items():
-        if state != JobState.SUCCEEDED:
-            bad[step].add(idx)
-    anew = bad
-    if again is not None:
-        named = [(step_of(name, graph), found) for name in again if (found := _INSTANCE.search(name))]
-        anew = {name: {int(found[1]) for step, found in named if step == name} for name in some}
-    return {name: Some(anew[name], len(bad[name] - anew[name])) for name in some}
+def _kept(
+    ground: Ground, run: str, mapped: Sequence[Standing], again: Sequence[str] | None
+) -> dict[str, dict[int, bool]]:
+    """The instances of mapped steps that stay as they ended, and whether they succeeded: those that did, or those that
+    are not named. What an earlier generation has left beyond `total` is none of them.
+    """
+    kept: dict[str, dict[int, bool]] = {one.step: {} for one in mapped}
+    totals = {one.step: one.total for one in mapped}
+    for (step, idx), (_, state) in ground.instances(run, totals.keys()).items() if totals else ():
+        succeeded = state == JobState.SUCCEEDED
+        stays = succeeded if again is None else f"{step}[{idx}]" not in again
+        if stays and idx < totals[step]:
+            kept[step][idx] = succeeded
+    return kept
 
 
 def answer(ground: Ground, run: str, step: str, state: JobState, result: str | None, reason: str | None) -> bool | None:
@@ -191,31 +229,42 @@ def answer(ground: Ground, run: str, step: str, state: JobState, result: str | N
     return None
 
 
-def cancel_approvals(ground: Ground, run: str) -> bool:
-    """End the approvals for which a cancelled run waits. True: jobs were released."""
-    released = False
-    for one in ground.steps(run, None):
-        if one.state == OPEN:
-            released |= bool(answer(ground, run, one.step, JobState.CANCELLED, None, "the run was cancelled"))
-    return released
+def open_approvals(ground: Ground, run: str) -> list[str]:
+    """The approvals for which a run waits."""
+    open_steps = [one.step for one in ground.steps(run, None) if one.state == OPEN]
+    by_name = {name: step for going in ground.going([run]) for name, step in _graph(ground, going).by_name.items()}
+    return [name for name in open_steps if name in by_name and by_name[name].approval is not None]
+
+
+def cancel_approvals(ground: Ground, run: str, names: Iterable[str]) -> bool:
+    """End approvals of a run that was cancelled. True: jobs were released."""
+    cancelled = (JobState.CANCELLED, None, "the run was cancelled")
+    released = [answer(ground, run, name, *cancelled) for name in names]
+    return any(released)
+
+
+def _graph(ground: Ground, going: Going) -> Graph:
+    return ground.graph(going.run.dag, going.run.version)
 
 
 def _move(ground: Ground, going: Going) -> Advance:
-    run = going.run
-    return Advance(ground.graph(run.dag, run.version), run, Rows(ground, run.id))
+    return Advance(_graph(ground, going), going.run, Rows(ground, going))
 
 
 def _store(ground: Ground, going: Going, move: Advance, *, new: bool = False) -> bool:
     run = going.run
     approvals = {step.name: step for step in move.approvals}
     ground.put_steps(run.id, list(move.touched.values()), approvals, new)
-    jobs = _new_jobs(ground, going, move.jobs)
-    if going.attempt > 1 and jobs:
-        jobs = _not_there(ground, run.id, jobs)
+    jobs = _not_there(ground, run.id, move.jobs) if going.attempt > 1 and move.jobs else move.jobs
     ground.insert(jobs)
     ground.put_run(run)
+    produced = move.produced
     if move.is_over:
-        ground.end_run(_end_of(ground, going, move))
+        finish = _end_of(ground, going, move)
+        ground.end_run(finish)
+        produced = [*produced, *(move.graph.produce if finish.transition.job is JobState.SUCCEEDED else ())]
+    if produced:
+        ground.produce(produced, run.id)
     return bool(move.jobs)
 
 
@@ -251,7 +300,7 @@ def _succeeded(ground: Ground, going: Going, move: Advance) -> Succeeded | Faile
     run = going.run
     try:
         what = f"the result of dag {run.dag!r}"
-        return Succeeded(ground.results.keep(move.result(), run.id, going.attempt, what))
+        return Succeeded(ground.large_results.keep(move.result(), run.id, going.attempt, what))
     except (Unfillable, InvalidPayload, BlobError) as error:
         told = str(error).removesuffix(".")
         return Failed(f"every step succeeded, but the run has no result: {told}.", fatal=True)
@@ -264,14 +313,8 @@ def _count(number: int, thing: str) -> str:
 # -- jobs of steps
 
 
-def _new_jobs(ground: Ground, going: Going, wanted: Sequence[StepJob]) -> list[NewJob]:
-    """Jobs for instances, in their order. Nothing is left to chance, so that a simulation repeats itself."""
-    bits = Random(f"{going.run.id} {ground.now_us}").getrandbits if wanted else None
-    ids = [] if bits is None else IdMaker(lambda: ground.now_us // 1000, bits).new_ids(len(wanted))
-    return [_new_job(ground, going, one, JobId(id)) for one, id in zip(wanted, ids, strict=True)]
-
-
-def _new_job(ground: Ground, going: Going, one: StepJob, id: JobId) -> NewJob:
+def _new_job(going: Going, one: StepJob, id: JobId, filled: Callable[[], bytes]) -> NewJob:
+    """The job of an instance. `filled` gives its arguments, for limits that read them. Raises InvalidArguments."""
     template, run = one.step.job, going.run
     if template is None:
         raise TypeError(f"step {one.step.name!r} has no job")
@@ -291,7 +334,7 @@ def _new_job(ground: Ground, going: Going, one: StepJob, id: JobId) -> NewJob:
     stamp = _stamp(*where, job.labels, template.needs)
     stamped = job
     if stamp is not None:
-        known = _filled(ground, run.id, one) if stamp.reads_arguments else one.args
+        known = filled() if stamp.reads_arguments else one.args
         stamped = msgspec.structs.replace(stamp.on(msgspec.structs.replace(job, args=known)), args=one.args)
     if one.step.map is None or one.step.map.max_parallel is None:
         return stamped
@@ -300,14 +343,15 @@ def _new_job(ground: Ground, going: Going, one: StepJob, id: JobId) -> NewJob:
     return msgspec.structs.replace(stamped, flow=msgspec.structs.replace(flow, slots=(*flow.slots, slot)))
 
 
-def limits_of(graph: Graph, version: int) -> dict[str, Concurrency]:
-    """The limits that a version of a dag brings: how many instances of a step may run at once, for each run."""
+def limits_of(graph: Graph, version: int) -> dict[str, Rule]:
+    """The rules that a version of a dag brings: those of its runs, and how many instances of a step run at once."""
     mapped = [(step.name, step.map) for step in graph.steps if step.map is not None]
-    return {
+    parallel = {
         _parallel(graph.name, version, name): Concurrency(capacity=map.max_parallel)
         for name, map in mapped
         if map.max_parallel is not None
     }
+    return {**dict(rules_of(graph.name, decode_task_flow(graph.run.flow))), **parallel}
 
 
 def _parallel(dag: str, version: int, step: str) -> str:
@@ -324,30 +368,15 @@ def _stamp(
 # -- arguments of claimed steps
 
 
-def _filled(ground: Ground, run: str, one: StepJob) -> bytes:
-    """Arguments as they will be, for limits that go by them. What cannot be filled fails when it is claimed."""
-    holes, load = decode_holes(one.inputs or b"[]"), ground.results.load
-    wanted = {(run, step) for step in wanted_by(holes)}
-    results = results_of(ground.result_rows(wanted)) if wanted else {}
-    known = {step: value for (_, step), value in results.items()}
-    try:
-        args = fill(one.args, holes, partial(value_of, params={}, items={}, results=known, load=load))
-        return bytes(read(Raw(args), load))
-    except Unfillable:
-        return one.args
-
-
 def with_inputs(jobs: Sequence[Claimed], rows: Iterable[ResultRow], load: Load) -> list[Claimed]:
     """Claimed jobs with the results in their arguments that they asked for; those that are in blobs, by reference."""
-    results, load = results_of(rows), cache(load)
-    return [one if one.inputs is None else _with_inputs(one, results, load) for one in jobs]
+    results = results_of(rows, cache(load))
+    return [one if one.inputs is None else _with_inputs(one, results.get(str(one.run), NO_RESULTS)) for one in jobs]
 
 
-def _with_inputs(one: Claimed, results: Mapping[tuple[str, str], Raw], load: Load) -> Claimed:
-    known = {step: value for (run, step), value in results.items() if run == one.run}
+def _with_inputs(one: Claimed, results: Results) -> Claimed:
     try:
-        holes = decode_holes(one.inputs or "[]")
-        args = fill(one.args, holes, partial(value_of, params={}, items={}, results=known, load=load))
+        args = fill(one.args, decode_holes(one.inputs or "[]"), partial(value_of, params={}, items={}, results=results))
     except Unfillable as error:
         return msgspec.structs.replace(one, flaw=f"{error}.")
     if len(args) > FILLED_LIMIT:
@@ -361,23 +390,27 @@ def wanted_results(jobs: Iterable[Claimed]) -> set[tuple[str, str]]:
     return {(one.run, step) for one in jobs if one.run and one.inputs for step in wanted_by(decode_holes(one.inputs))}
 
 
-def results_of(rows: Iterable[ResultRow]) -> dict[tuple[str, str], Raw]:
-    """Results by run and step. Null where a step did not succeed, and in lists in the place of what did not."""
-    found: dict[tuple[str, str], Raw] = {}
+def results_of(rows: Iterable[ResultRow], load: Load) -> dict[str, Results]:
+    """What the steps of runs came to. In lists there is null in the place of what did not succeed."""
+    values: dict[str, dict[str, Raw]] = {}
+    succeeded: dict[str, set[str]] = {}
     lists: dict[tuple[str, str], list[Raw]] = {}
     for row in rows:
-        place = (row.run, row.step)
-        succeeded = row.job_state == JobState.SUCCEEDED and row.result is not None
-        value = Raw((row.result or "null").encode()) if succeeded else NULL
-        if not row.mapped:
-            answered = None if row.answer is None else Raw(row.answer.encode())
-            found[place] = (answered or value) if row.state == JobState.SUCCEEDED else NULL
-        elif row.state == SKIPPED:
-            found[place] = NULL
-        else:
-            lists.setdefault(place, []).extend([] if row.idx is None else [value])
-    encode = msgspec.json.encode
-    return {**found, **{place: Raw(encode(values)) for place, values in lists.items()}}
+        is_well = row.state == JobState.SUCCEEDED
+        known = values.setdefault(row.run, {})
+        succeeded.setdefault(row.run, set()).update([row.step] if is_well else [])
+        value = _value(row.result if row.job_state == JobState.SUCCEEDED else None)
+        if not row.mapped and is_well:
+            known[row.step] = value if row.answer is None else _value(row.answer)
+        elif row.mapped and (is_well or row.idx is not None):
+            lists.setdefault((row.run, row.step), []).extend([] if row.idx is None else [value])
+    for (run, step), all_of in lists.items():
+        values[run][step] = Raw(msgspec.json.encode(all_of))
+    return {run: Results(known, succeeded[run], load) for run, known in values.items()}
+
+
+def _value(text: str | None) -> Raw:
+    return NULL if text is None else Raw(text.encode())
 
 
 def is_run(one: Claimed) -> bool:
@@ -390,8 +423,8 @@ class Graphs:
     Graphs are known by dag and version, and which of them a run has; neither ever changes.
     """
 
-    def __init__(self, results: Results) -> None:
-        self.results = results
+    def __init__(self, large_results: LargeResults) -> None:
+        self.large_results = large_results
         self._known: dict[tuple[str, int], Graph] = {}
         self._of_runs: dict[str, tuple[str, int]] = {}
 
@@ -441,3 +474,20 @@ def answer_by_default(ground: Ground, run: str, step: str) -> bool:
         approves = approval is not None and approval.default == "approve"
         return bool(answer(ground, run, step, *said(approves, "its time limit", None)))
     return False
+
+
+# -- assets
+
+
+def triggers_of(graph: Graph) -> list[tuple[str, int]]:
+    """The assets that a dag waits for, each with the number of its group: those of a group all have to be made anew."""
+    return [(asset, number) for number, group in enumerate(graph.on) for asset in group]
+
+
+def triggered(definition: TaskDefinition, by: str, now_us: int) -> NewJob:
+    """The run that an asset starts, with the defaults of its parameters."""
+    known = msgspec.json.decode(definition.schema).get("properties", {})
+    args = {name: about["default"] for name, about in known.items() if "default" in about}
+    made = job_template(definition.name, msgspec.json.encode(args).decode(), JobOptions(), definition)
+    (id,) = IdMaker(lambda: now_us // 1000, Random(f"{by} {definition.name} {now_us}").getrandbits).new_ids(1)
+    return msgspec.structs.replace(made, id=JobId(id), parent=by)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tickwork.blobs import Results
+from tickwork.blobs import LargeResults
 from tickwork.context import CurrentJob, set_current_batch
 from tickwork.errors import InvalidPayload
 from tickwork.task import Task
@@ -16,7 +16,7 @@ from tickwork.worker.messages import End
 class BatchCall:
     """What a handler is called with, and for whom. A job whose argument cannot be read fails, and is left out."""
 
-    def __init__(self, attempt: Attempt, task: Task[Any, Any], results: Results) -> None:
+    def __init__(self, attempt: Attempt, task: Task[Any, Any], results: LargeResults) -> None:
         self._attempt = attempt
         self._task = task
         self._ends: dict[str, End] = {}

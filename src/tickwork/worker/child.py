@@ -1,8 +1,8 @@
 """A child process of a worker: loads the user's code, runs attempts, and says how they end.
 
 `main` is given FD TARGET SLOTS MEMORY_MB SHELL, with a socket to its supervisor as file descriptor FD, and 1 as SHELL
-to have the task `shell` too. It leads a process group of its own, so that it can be killed together with whatever its
-handlers start.
+to have the tasks `shell` and `@sleep` too. It leads a process group of its own, so that it can be killed together with
+whatever its handlers start.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from tickwork.worker.executor import Executor
 from tickwork.worker.load import load_app
 from tickwork.worker.messages import End, Ended, Frames, FromExecutor, Hello, Returned, Trouble, encode, to_executor
 from tickwork.worker.shell import add_shell
+from tickwork.worker.sleep import add_sleep
 
 BATCH = 64  # so many ends travel in one frame at most
 MOMENT_S = 0.001  # an end waits so long for others while more work is at hand
@@ -106,6 +107,7 @@ def main(arguments: list[str]) -> None:
         app = load_app(target)
         if shell:
             add_shell(app)
+            add_sleep(app)
         greeting = hello(app)
     except (WorkerError, InvalidInput) as error:
         outbox.send(Trouble(str(error)))
@@ -125,7 +127,7 @@ def _serve(app: Any, greeting: Hello, connection: socket.socket, outbox: Outbox,
         clock,
         outbox.stir,
         replaces_threads=False,
-        results=app.results,
+        large_results=app.large_results,
     )
     threading.Thread(target=outbox.keep_flushing, args=(executor,), name="tickwork-outbox", daemon=True).start()
     outbox.send(greeting)

@@ -80,7 +80,8 @@ class Endings:
             later = self._retries.delay(job.queue, transition.delay, self._clock.monotonic())
             transition = msgspec.structs.replace(transition, delay=later)
         self.turnstiles.ended(job, transition.attempt)
-        self._unstored.append(Finish(job.job_id, job.attempt, transition, round(waited * 1e6), job.run, job.step))
+        about = (round(waited * 1e6), job.run, job.step, job.policy.produce)
+        self._unstored.append(Finish(job.job_id, job.attempt, transition, *about))
 
     def ended_elsewhere(self, held: Held) -> None:
         """An attempt has succeeded, and its handler's own transaction has stored that."""

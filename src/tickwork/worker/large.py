@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import msgspec
 
-from tickwork.blobs import Results
+from tickwork.blobs import LargeResults
 from tickwork.core.blob import MARK
 from tickwork.core.payload import RESULT_LIMIT
 from tickwork.errors import TickworkError
@@ -21,7 +21,7 @@ def has_blobs(attempt: Attempt) -> bool:
     return any(MARK in one.args for one in attempt.everyone())
 
 
-def fetch(attempt: Attempt, results: Results) -> None:
+def fetch(attempt: Attempt, results: LargeResults) -> None:
     """Read it ahead, away from the event loop. What cannot be read now is told of when it is needed."""
     for one in attempt.everyone():
         with suppress(TickworkError):
@@ -33,13 +33,13 @@ def is_large(ends: Sequence[End]) -> bool:
     return any(end.result is not None and len(end.result) > RESULT_LIMIT for end in ends)
 
 
-def kept(attempt: Attempt, ends: Sequence[End], results: Results) -> list[End]:
+def kept(attempt: Attempt, ends: Sequence[End], results: LargeResults) -> list[End]:
     """Ends as the store takes them: large results are in blobs before anybody hears of them, or have failed."""
     by_job = {one.job_id: one for one in attempt.everyone()}
     return [_kept(by_job[end.job_id], end, results) for end in ends]
 
 
-def _kept(attempt: Attempt, end: End, results: Results) -> End:
+def _kept(attempt: Attempt, end: End, results: LargeResults) -> End:
     if end.result is None:
         return end
     try:
@@ -48,6 +48,6 @@ def _kept(attempt: Attempt, end: End, results: Results) -> End:
         return failure(attempt, error)
 
 
-def keep(attempt: Attempt, result: bytes, results: Results) -> bytes:
+def keep(attempt: Attempt, result: bytes, results: LargeResults) -> bytes:
     """What to store for a result. Raises InvalidPayload and BlobError."""
     return results.keep(result, attempt.job_id, attempt.number, f"the result of task {attempt.task_name!r}")

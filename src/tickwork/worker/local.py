@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from tickwork.blobs import Results
+from tickwork.blobs import LargeResults
 from tickwork.clock import Clock
 from tickwork.store.base import Store
 from tickwork.task import Task
@@ -26,7 +26,7 @@ class LocalPool:
         store: Callable[[], Store],
         slots: int,
         clock: Clock,
-        results: Results,
+        large_results: LargeResults,
     ) -> None:
         self._news: deque[FromExecutor] = deque()
         self._lock = threading.Lock()
@@ -43,7 +43,7 @@ class LocalPool:
             clock,
             lambda sink: None,  # the worker looks around at least every second, and more often would make crumbs
             replaces_threads=True,
-            results=results,
+            large_results=large_results,
         )
 
     def _emit(self, message: FromExecutor) -> None:

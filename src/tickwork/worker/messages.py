@@ -49,6 +49,7 @@ class Assignment(msgspec.Struct, frozen=True, array_like=True):
     broadcast: Broadcast | None = None
     run: str | None = None
     step: str | None = None
+    produce: tuple[str, ...] = ()
 
 
 class Run(msgspec.Struct, frozen=True, array_like=True, tag="run"):

@@ -20,6 +20,7 @@ from tickwork.errors import CommandFailed, Interrupted, InvalidArguments, Invali
 from tickwork.task import TaskRegistry
 from tickwork.worker.capture import LOG_LIMIT
 from tickwork.worker.command import Command, Stream
+from tickwork.worker.secrets import revealed
 
 NAME = "shell"
 STDOUT_LIMIT = 64 * 1024  # bytes of the result; written twice and escaped they are still below the cap of results
@@ -52,17 +53,20 @@ def shell(
     cwd: str | None = None,
     stdin: str | None = None,
     interpreter: str = "/bin/sh",
+    secrets: dict[str, str] | None = None,
 ) -> Ran:
     """Run a command: a text by the interpreter, a list of words as it is.
 
     `env` is put over the worker's own environment, which also says TICKWORK_JOB_ID, TICKWORK_ATTEMPT and
-    TICKWORK_SCHEDULED_FOR. Raises CommandFailed for an exit code other than 0.
+    TICKWORK_SCHEDULED_FOR. `secrets` is put over both: {"env.TOKEN": "${secret.TOKEN}"}. Raises CommandFailed for an
+    exit code other than 0.
     """
     job, output = current_job(), _Output()
     arguments = [interpreter, "-c", command] if isinstance(command, str) else command
     if not any(arguments) or not command:
         raise InvalidArguments("there is no command to run.")
-    running = Command(arguments, _environment(job, env or {}), cwd, (stdin or "").encode(), output.feed)
+    environment = _environment(job, {**(env or {}), **_revealed(secrets or {})})
+    running = Command(arguments, environment, cwd, (stdin or "").encode(), output.feed)
     try:
         _await(running, job)
     finally:
@@ -77,6 +81,10 @@ def _environment(job: CurrentJob, env: dict[str, str]) -> dict[str, str]:
         "TICKWORK_SCHEDULED_FOR": job.scheduled_for.astimezone(UTC).isoformat(),
     }
     return {**os.environ, **own, **env}
+
+
+def _revealed(secrets: dict[str, str]) -> dict[str, str]:
+    return {name.removeprefix("env."): revealed(text, os.environ) for name, text in secrets.items()}
 
 
 def _await(running: Command, job: CurrentJob) -> None:

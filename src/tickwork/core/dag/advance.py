@@ -7,7 +7,7 @@ that the cost follows the out-degree. Whoever calls has locked the run, and stor
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, Protocol
 
@@ -15,23 +15,24 @@ import msgspec
 from msgspec import Raw
 
 from tickwork.core.blob import Load, Unfillable
-from tickwork.core.dag.graph import Condition, Graph, Last, Step, steps_in
+from tickwork.core.dag.graph import Graph, Step, steps_in
 from tickwork.core.dag.inputs import (
-    Values,
+    NO_RESULTS,
+    Results,
     elements,
     encode_holes,
     fill,
     filled,
     holds,
+    partly_filled,
     read,
     value_of,
     wanted_by,
 )
 from tickwork.core.dag.rules import Ending, judge
-from tickwork.core.job import JobState
+from tickwork.core.job import JobState, NewJob
 
 WAITING, OPEN, SKIPPED = "waiting", "open", "skipped"
-MOST_INSTANCES = 100_000
 
 
 class Standing(msgspec.Struct):
@@ -77,26 +78,19 @@ class StepJob(NamedTuple):
     inputs: bytes | None
 
 
-class Some(NamedTuple):
-    """Those instances of a mapped step that start anew, and how many of the others did not succeed."""
-
-    anew: Collection[int]
-    bad: int
-
-
 class Look(Protocol):
-    """How a run stands in the store, and what its large results are."""
+    """How a run stands in the store, and what is in blobs of it."""
 
     load: Load
 
     def steps(self, names: Sequence[str]) -> list[Standing]:
         """The rows of these steps."""
 
-    def results(self, names: Iterable[str], touched: Mapping[str, Standing]) -> dict[str, Raw]:
-        """Results of steps as JSON; null where one did not succeed, a list for a mapped one.
+    def results(self, names: Iterable[str], touched: Mapping[str, Standing]) -> Results:
+        """What steps came to; a list for a mapped one. What is `touched` counts, and is not stored yet."""
 
-        What is `touched` counts, and is not stored yet.
-        """
+    def job(self, one: StepJob, touched: Mapping[str, Standing]) -> NewJob:
+        """The job to store for an instance. Raises Unfillable when its limits cannot read its arguments."""
 
 
 class Run(msgspec.Struct):
@@ -112,17 +106,18 @@ class Run(msgspec.Struct):
 
 
 class Advance:
-    """One move of a run. What it touches is in `touched`; what must be released, in `jobs`."""
+    """One move of a run: what it touches, `jobs` that must be released, and assets that its steps have `produced`."""
 
     def __init__(self, graph: Graph, run: Run, look: Look) -> None:
         self.graph = graph
         self.run = run
         self.touched: dict[str, Standing] = {}
-        self.jobs: list[StepJob] = []
+        self.jobs: list[NewJob] = []
         self.approvals: list[Step] = []
+        self.produced: list[str] = []
         self._look = look
         self._ready: deque[Standing] = deque()
-        self._only: Mapping[str, Some] = {}
+        self._kept: Mapping[str, Mapping[int, bool]] = {}
 
     @property
     def is_over(self) -> bool:
@@ -133,17 +128,19 @@ class Advance:
         self.run.open, self.run.failed = len(self.graph.steps), 0
         for step in self.graph.steps:
             self.touched[step.name] = self._fresh(step.name, len(step.parents))
-        self._judge([one for one in self.touched.values() if not one.pending])
+        self._settle(self._judge([one for one in self.touched.values() if not one.pending]))
         self._release()
 
     def _fresh(self, name: str, pending: int, ends: Sequence[Ending] = ()) -> Standing:
         counts = (ends.count(Ending.SUCCEEDED), ends.count(Ending.FAILED), ends.count(Ending.SKIPPED))
         return Standing(name, WAITING, pending, *counts, mapped=self.graph.by_name[name].map is not None)
 
-    def begin_again(self, standings: Iterable[Standing], names: Iterable[str], only: Mapping[str, Some]) -> None:
+    def begin_again(
+        self, standings: Iterable[Standing], names: Iterable[str], kept: Mapping[str, Mapping[int, bool]]
+    ) -> None:
         """Start anew with these steps and what depends on them; what else there is stays as it ended.
 
-        `only`: of the instances of a mapped step, these; the others stay as well.
+        `kept`: instances of mapped steps that stay as well, and whether each has succeeded.
         """
         known = {one.step: one for one in standings}
         anew = self.graph.below(names)
@@ -156,8 +153,8 @@ class Advance:
             pending = len(self.graph.by_name[name].parents) - len(ends)
             self.touched[name] = self._fresh(name, pending, ends)
         first = [self.touched[step.name] for step in self.graph.steps if self._is_first(step.name)]
-        self._only = {one.step: only[one.step] for one in first if one.step in only}
-        self._judge(first)
+        self._kept = {one.step: kept[one.step] for one in first if one.step in kept}
+        self._settle(self._judge(first))
         self._release()
 
     def _is_first(self, name: str) -> bool:
@@ -192,8 +189,8 @@ class Advance:
     def result(self) -> bytes:
         """What the run gives back, once it has succeeded. Raises Unfillable."""
         names = wanted_by(self.graph.result.holes)
-        results = self._look.results(names, self.touched) if names else {}
-        return filled(self.graph.result, self.run.params, results, self._look.load)
+        results = self._look.results(names, self.touched) if names else NO_RESULTS
+        return filled(self.graph.result, self.run.params, results)
 
     # -- ends
 
@@ -211,6 +208,8 @@ class Advance:
             for one in over:
                 self.run.open -= 1
                 self.run.failed += one.ending is Ending.FAILED and one.state != SKIPPED
+                if one.state == JobState.SUCCEEDED:
+                    self.produced += self.graph.by_name[one.step].produce
                 for child in self.graph.children[one.step]:
                     told.setdefault(child, []).append(one.ending)
             over = self._judge(self._told(told))
@@ -255,13 +254,14 @@ class Advance:
         while self._ready:
             ready = [self._ready.popleft() for _ in range(len(self._ready))]
             wanted = {name for one in ready for name in _wanted_at_once(self.graph.by_name[one.step])}
-            results = self._look.results(wanted, self.touched) if wanted else {}
+            results = self._look.results(wanted, self.touched) if wanted else NO_RESULTS
             self._settle([one for one in ready if not self._open(one, self.graph.by_name[one.step], results)])
 
-    def _open(self, one: Standing, step: Step, results: Values) -> bool:
+    def _open(self, one: Standing, step: Step, results: Results) -> bool:
         """Begin a step; False when it has ended by that."""
+        kept = self._kept.get(step.name, {})
         try:
-            if not all(self._holds(condition, results) for condition in step.when):
+            if not all(holds(condition, self.run.params, results) for condition in step.when):
                 one.state, one.reason = SKIPPED, "a condition did not hold"
                 return False
             one.state = OPEN
@@ -269,51 +269,37 @@ class Advance:
                 one.total, one.reason = 1, self._asked(step, results)
                 self.approvals.append(step)
                 return True
-            jobs = self._jobs_of(step, results)
+            instances = self._instances_of(step, results)
+            jobs = [self._look.job(job, self.touched) for job in instances if job.idx not in kept]
         except Unfillable as error:
             one.state, one.reason = JobState.FAILED, f"{error}."
             return False
-        some = self._only.get(step.name)
-        needed = jobs if some is None else [job for job in jobs if job.idx in some.anew]
-        one.total, one.ended, one.bad = len(jobs), len(jobs) - len(needed), 0 if some is None else some.bad
-        if not needed:
+        one.total, one.ended = len(instances), len(instances) - len(jobs)
+        one.bad = sum(not kept.get(job.idx, True) for job in instances)
+        if not jobs:
             one.state = JobState.FAILED if one.bad else JobState.SUCCEEDED
             return False
-        self.jobs.extend(needed)
+        self.jobs.extend(jobs)
         return True
 
-    def _holds(self, condition: Condition, results: Values) -> bool:
-        """No condition holds of a step that did not succeed, nor its opposite; of a loop, of none of its rounds.
-
-        Raises Unfillable for a result that cannot be read: nobody knows then.
-        """
-        states = [one.state for one in self._standings(list(steps_in(condition.value)))]
-        known = any if isinstance(condition.value, Last) else all
-        if states and not known(state == JobState.SUCCEEDED for state in states):
-            return False
-        return condition.is_ == "succeeded" or holds(condition, self.run.params, results, self._look.load)
-
-    def _asked(self, step: Step, results: Values) -> str | None:
+    def _asked(self, step: Step, results: Results) -> str | None:
         """What a person is asked to approve, where that is not known before. Raises Unfillable."""
         if not step.args.holes:
             return None
-        load = self._look.load
-        args = read(Raw(filled(step.args, self.run.params, results, load)), load)
+        args = read(Raw(filled(step.args, self.run.params, results)), self._look.load)
         asked = msgspec.json.decode(args, type=dict[str, str])
         return asked.get("text")
 
-    def _jobs_of(self, step: Step, results: Values) -> list[StepJob]:
+    def _instances_of(self, step: Step, results: Results) -> list[StepJob]:
         params, load = self.run.params, self._look.load
+        nothing = NO_RESULTS._replace(load=load)
         now = [hole for hole in step.args.holes if not any(steps_in(hole.value))]
         later = [hole for hole in step.args.holes if any(steps_in(hole.value))]
-        rows: list[dict[str, Raw]] = [{}] if step.map is None else elements(step.map, params, results, load)
-        if len(rows) > MOST_INSTANCES:
-            raise Unfillable(f"it is mapped over {len(rows):,} elements, and {MOST_INSTANCES:,} are the most")
-        inputs = encode_holes(later) if later else None
+        rows: list[dict[str, Raw]] = [{}] if step.map is None else elements(step.map, params, results)
         jobs = []
         for idx, items in enumerate(rows):
-            known = partial(value_of, params=params, items=items, results={}, load=load)
-            args = fill(step.args.json, now, known)
+            args = fill(step.args.json, now, partial(value_of, params=params, items=items, results=nothing))
+            inputs = encode_holes(partly_filled(hole, params, items, load) for hole in later) if later else None
             jobs.append(StepJob(step, idx, args, inputs))
         return jobs
 

@@ -60,6 +60,8 @@ def _problems(graph: Graph) -> Iterator[str]:
     known = _Known(graph.by_name, graph.params.get("properties", {} if not graph.params else None))
     twice = (name for name, count in Counter(step.name for step in graph.steps).items() if count > 1)
     yield from (f"two steps are named {name!r}" for name in twice)
+    if graph.on and (needed := graph.params.get("required")):
+        yield f"an asset starts it without parameters, and {needed[0]!r} has no default"
     for step in graph.steps:
         yield from _wrong_in(step, known)
     for hole in graph.result.holes:

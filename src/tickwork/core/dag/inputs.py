@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from itertools import product as all_pairs
-from typing import Any
+from math import prod
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Raw
@@ -31,6 +33,7 @@ from tickwork.core.blob import (
     whole,
 )
 from tickwork.core.dag.graph import (
+    Comparison,
     Condition,
     Expression,
     Filled,
@@ -45,8 +48,22 @@ from tickwork.core.dag.graph import (
 )
 from tickwork.errors import BlobError
 
+MOST_INSTANCES = 100_000
 Values = Mapping[str, Raw]  # JSON by name: of parameters, of elements, of results by step
 
+_COMPARISONS: dict[Comparison, Callable[[Any, Any], Any]] = {
+    "succeeded": lambda value, other: True,
+    "true": lambda value, other: value,
+    "false": lambda value, other: not value,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "in": lambda value, other: value in other,
+    "not in": lambda value, other: value not in other,
+}
 _decode = msgspec.json.decode
 _encode = msgspec.json.encode
 _HOLES = msgspec.json.Decoder(tuple[Hole, ...])
@@ -55,8 +72,22 @@ _ARRAY = msgspec.json.Decoder(list[Raw])
 
 
 def no_blobs(reference: BlobRef) -> bytes:
-    """Stands for `load` where nobody has blobs."""
-    raise BlobError(f"blob {reference.key} cannot be read here: no place for blobs is set.")
+    """Stands where nothing is in blobs."""
+    raise BlobError(f"blob {reference.key} cannot be read here.")
+
+
+class Results(NamedTuple):
+    """What steps came to: their values, where they have one, who succeeded, and a way to load what is in blobs.
+
+    A mapped step that failed has one, too: a list with null in the place of each instance that did not succeed.
+    """
+
+    values: Values
+    succeeded: AbstractSet[str]
+    load: Load = no_blobs
+
+
+NO_RESULTS = Results({}, frozenset())
 
 
 def encode_holes(holes: Iterable[Hole]) -> bytes:
@@ -80,7 +111,19 @@ def fill(json: Raw | bytes, holes: Iterable[Hole], value_of: Callable[[Expressio
     return bytes(filled)
 
 
-def value_of(expression: Expression, params: Values, items: Values, results: Values, load: Load = no_blobs) -> Raw:
+def partly_filled(hole: Hole, params: Values, items: Values, load: Load) -> Hole:
+    """A hole that results go into, with all else that its text has in it. Raises Unfillable."""
+    if not isinstance(hole.value, Text):
+        return hole
+    known = (Param, Item)
+    parts = [
+        _shown(value_of(part, params, items, NO_RESULTS), load) if isinstance(part, known) else part
+        for part in hole.value.parts
+    ]
+    return Hole(hole.where, Text(tuple(parts)))
+
+
+def value_of(expression: Expression, params: Values, items: Values, results: Results) -> Raw:
     """What an expression comes to. Raises Unfillable."""
     match expression:
         case Param(name, path):
@@ -88,28 +131,29 @@ def value_of(expression: Expression, params: Values, items: Values, results: Val
         case Item(name, path):
             return part_of(items[name], path, f"the element for {name!r}")
         case Result(step, path):
-            return part_of(results.get(step, NULL), path, f"the result of step {step!r}")
+            return part_of(results.values.get(step, NULL), path, f"the result of step {step!r}")
         case Last(steps, path):
-            found = (results[step] for step in reversed(steps) if not is_null(results.get(step, NULL)))
-            return part_of(next(found, NULL), path, f"the result of {steps[0]!r}")
+            last = next((step for step in reversed(steps) if step in results.succeeded), None)
+            return NULL if last is None else part_of(results.values[last], path, f"the result of step {last!r}")
         case Text(parts):
-            known = (params, items, results)
-            texts = [one if isinstance(one, str) else _shown(read(value_of(one, *known), load)) for one in parts]
-            return Raw(_encode("".join(texts)))
+            values = (one if isinstance(one, str) else value_of(one, params, items, results) for one in parts)
+            return Raw(_encode("".join(one if isinstance(one, str) else _shown(one, results.load) for one in values)))
 
 
-def filled(template: Filled, params: Values, results: Values, load: Load = no_blobs) -> bytes:
+def filled(template: Filled, params: Values, results: Results) -> bytes:
     """A template with all of its holes filled, outside of any map."""
-    return fill(template.json, template.holes, lambda one: value_of(one, params, {}, results, load))
+    return fill(template.json, template.holes, lambda one: value_of(one, params, {}, results))
 
 
-def holds(condition: Condition, params: Values, results: Values, load: Load = no_blobs) -> bool:
-    """Whether a condition on a value holds. What cannot be compared is not less, equal, or contained.
-
-    Raises Unreadable where the value is in a blob that cannot be read.
+def holds(condition: Condition, params: Values, results: Results) -> bool:
+    """Whether a condition holds. Nothing does of steps that did not succeed, and what cannot be compared is not less,
+    equal, or contained. Raises Unreadable for what is in a blob that cannot be read: nobody knows then.
     """
+    steps = () if isinstance(condition.value, Text) else tuple(steps_in(condition.value))
+    if steps and results.succeeded.isdisjoint(steps):
+        return False
     try:
-        value = _decode(read(value_of(condition.value, params, {}, results, load), load))
+        value = _decode(read(value_of(condition.value, params, {}, results), results.load))
     except Unreadable:
         raise
     except Unfillable:
@@ -120,39 +164,27 @@ def holds(condition: Condition, params: Values, results: Values, load: Load = no
         return condition.is_ == "not in"
 
 
-_COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
-    "true": lambda value, _: value,
-    "false": lambda value, _: not value,
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "in": lambda value, other: value in other,
-    "not in": lambda value, other: value not in other,
-}
-
-
-def elements(map: Map, params: Values, results: Values, load: Load = no_blobs) -> list[dict[str, Raw]]:
-    """For each instance its element of each mapped parameter. Raises Unfillable for what is no list, and for lists that
-    are to go side by side and differ in length.
+def elements(map: Map, params: Values, results: Results) -> list[dict[str, Raw]]:
+    """For each instance its element of each mapped parameter. Raises Unfillable for what is no list, for lists that are
+    to go side by side and differ in length, and for too many instances.
     """
-    lists = {name: _elements_of(name, over, params, results, load) for name, over in map.over.items()}
+    lists = {name: _elements_of(name, over, params, results) for name, over in map.over.items()}
+    lengths = {name: len(values) for name, values in lists.items()}
+    count = prod(lengths.values()) if map.product else max(lengths.values(), default=0)
+    if count > MOST_INSTANCES:
+        raise Unfillable(f"it is mapped over {count:,} elements, and {MOST_INSTANCES:,} are the most")
     if map.product:
         return [dict(zip(lists, row, strict=True)) for row in all_pairs(*lists.values())]
-    lengths = {name: len(values) for name, values in lists.items()}
     if len(set(lengths.values())) > 1:
         told = ", ".join(f"{name!r} has {length:,}" for name, length in lengths.items())
         raise Unfillable(f"lists that are mapped side by side must be of one length, and {told} elements")
     return [dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True)]
 
 
-def _elements_of(name: str, over: Expression | list[Any], params: Values, results: Values, load: Load) -> list[Raw]:
-    if isinstance(over, list):
-        return [Raw(_encode(one)) for one in over]
+def _elements_of(name: str, over: Expression | list[Any], params: Values, results: Results) -> list[Raw]:
+    value = Raw(_encode(over)) if isinstance(over, list) else value_of(over, params, {}, results)
     with _telling_what_is_lost():
-        value = opened(value_of(over, params, {}, results, load), load)
+        value = opened(value, results.load)  # its elements may be references, and stay so
     if is_null(value):
         return []
     try:
@@ -188,7 +220,8 @@ def _put(json: Raw, where: Path, value: Raw) -> Raw:
     return Raw(_encode(items))
 
 
-def _shown(value: Raw) -> str:
+def _shown(value: Raw, load: Load) -> str:
     """A value inside a text: a text as it is, anything else as JSON."""
-    decoded = _decode(value)
-    return decoded if isinstance(decoded, str) else bytes(value).decode()
+    found = read(value, load)
+    decoded = _decode(found)
+    return decoded if isinstance(decoded, str) else bytes(found).decode()

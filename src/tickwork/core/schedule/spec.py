@@ -49,14 +49,14 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """What a schedule is.
 
-    `target` is the name of what it starts, which is a task; `args` are the task's arguments as the JSON that jobs
+    `target` is the name of what it starts, which is a task or a dag; `args` are its arguments as the JSON that jobs
     carry. `paused` says how it begins; from then on, pausing and resuming do.
     """
 
     name: str
     target: str
     rule: AnyRule
-    kind: Literal["task"] = "task"
+    kind: Literal["task", "dag"] = "task"
     args: str = "{}"
     policies: Policies = msgspec.field(default_factory=Policies)
     options: JobOptions = msgspec.field(default_factory=JobOptions)
@@ -129,18 +129,22 @@ def read_paused(value: Any) -> bool:
 
 def template(spec: Spec, definition: TaskDefinition | None) -> NewJob:
     """Return what all jobs of a schedule have in common; each gets its id, its times and its tick."""
-    return _template(spec.target, spec.args, spec.options, definition)
+    return job_template(spec.target, spec.args, spec.options, definition)
 
 
 @lru_cache(maxsize=16_384)
-def _template(target: str, args: str, said: JobOptions, definition: TaskDefinition | None) -> NewJob:
+def job_template(target: str, args: str, said: JobOptions, definition: TaskDefinition | None) -> NewJob:
+    """Return a job of a task or a dag with the options that differ from its own; it has no id yet."""
     over = {name: value for name, value in msgspec.structs.asdict(said).items() if value is not None}
     over["key_for"] = None  # the overlap policy says how many may live; these jobs have no key
     options = replace(Options.of_task(definition), **over)
     flow = decode_task_flow(None if definition is None else definition.flow)
     stamp = options.stamp(target, msgspec.structs.replace(flow, habit=None))  # a habit is a key, too
     (job,) = options.new_jobs(target, [(JobId(""), args.encode())], stamp)
-    return job if definition is None else msgspec.structs.replace(job, version=definition.version)
+    if definition is None:
+        return job
+    policy = msgspec.structs.replace(job.policy, produce=definition.policy.produce)
+    return msgspec.structs.replace(job, policy=policy, version=definition.version)
 
 
 # -- as it is stored

@@ -21,7 +21,7 @@ from tickwork.core.ids import JobId, WorkerId, is_id
 from tickwork.core.job import Claimed, JobState, JobView, NewJob
 from tickwork.store import codec, runs
 from tickwork.store.base import Finish, NewLog
-from tickwork.store.dags import DagView, StepView
+from tickwork.store.dags import AssetView, DagView, StepView
 from tickwork.store.postgres import documents
 from tickwork.store.postgres.adapters import Rows, Statement
 from tickwork.store.postgres.documents import array, text_array
@@ -64,7 +64,7 @@ class PostgresRuns:
         self._going: dict[str, Going] = {}  # read ahead, as are these steps
         self._standings: dict[tuple[str, str], Standing] = {}
         self.now_us = 0
-        self.results = graphs.results
+        self.large_results = graphs.large_results
         self.freed: list[str] = []
         self.released = False
 
@@ -93,10 +93,12 @@ class PostgresRuns:
     def _put_off(self, name: str, **values: Any) -> None:
         self._waiting.append((self._sql[name], {"now": self._now, **values}))
 
-    def lock(self, run_ids: Iterable[str]) -> None:
+    def lock(self, run_ids: Iterable[str], unbegun: Collection[str] = ()) -> None:
+        """Lock runs. One of `unbegun` may have no row yet, and might get one meanwhile: its job is locked first."""
         ids = sorted(set(run_ids))
+        first = [("lock_jobs", {"ids": array(sorted(unbegun))})] if unbegun else []
         if ids:
-            self.together(("lock_runs", {"ids": array(ids)}))
+            self.together(*first, ("lock_runs", {"ids": array(ids)}))
 
     def going(self, run_ids: Sequence[str]) -> list[Going]:
         known = [self._going.pop(run) for run in run_ids if run in self._going]
@@ -169,11 +171,10 @@ class PostgresRuns:
     def insert(self, jobs: Sequence[NewJob]) -> None:
         self.released |= bool(jobs)
         for group in codec.alike(jobs) if jobs else ():
-            part = group[0].part
-            if part is not None:
-                idxs = array([one.part.idx for one in group if one.part])
-                shared = {**documents.new_job(group[0]), **_instances(group)}
-                self._put_off("insert_step_jobs", **{**shared, "idxs": idxs, "run": part.run, "step": part.step})
+            parts = [one.part for one in group if one.part]
+            where = {"steps": text_array([one.step for one in parts]), "idxs": array([one.idx for one in parts])}
+            shared = {**documents.new_job(group[0]), **_instances(group)}
+            self._put_off("insert_step_jobs", **{**shared, **where, "run": parts[0].run})
 
     def insert_again(self, jobs: Sequence[NewJob]) -> None:
         self.released |= bool(jobs)
@@ -183,6 +184,17 @@ class PostgresRuns:
     def end_run(self, finish: Finish) -> None:
         self._ending.append(len(self._waiting))
         self._put_off("finish_attempts", **documents.endings([finish]))
+
+    def produce(self, assets: Sequence[str], by: str) -> None:
+        for name in assets:
+            made = {"name": name, "by": by}
+            steps = ("lock_assets", "made_anew", "freshen", "use_up_ready")
+            _, ((self.now_us,),), _, dags = self.together(*((step, made) for step in steps))
+            for (dag,) in dags:
+                (rows,) = self.together(("task_definition", {"name": dag}))
+                (values,) = documents.new_jobs([runs.triggered(codec.task_definition(rows[0]), by, self.now_us)])
+                self._put_off("insert_guarded_jobs", **values)
+                self.released = True
 
     # -- what the verbs do with it
 
@@ -207,7 +219,15 @@ class PostgresRuns:
         self._standings = {(run, row[0]): _standing(row) for run, *row in standings}
         closed = {job_id for job_id, _ in rows}
         self._advance([one for one in map(_place, parts) if one.job_id in closed])
+        self._produce_all([one for one in endings if one.produce and one.job_id in closed])
         return rows
+
+    def _produce_all(self, endings: Sequence[Finish]) -> None:
+        """Note what ended jobs have made anew, those of them that succeeded."""
+        making = {str(one.job_id): one.produce for one in endings}
+        (rows,) = self.together(("succeeded_of", {"ids": array(making)})) if making else ([],)
+        for (job_id,) in rows:
+            self.produce(making[job_id], job_id)
 
     def _touched_by(self, endings: Iterable[Finish]) -> set[tuple[str, str]]:
         """The steps that ends concern, by run: their own, and those that wait for them."""
@@ -234,8 +254,12 @@ class PostgresRuns:
     def begin(self, worker: WorkerId, one: Claimed) -> None:
         """Begin a run that a worker has claimed, unless it has lost it again."""
         ids, held = {"ids": array([one.job_id])}, {"id": one.job_id, "attempt": one.attempt}
-        begun, taken, _, rows = self.together(
-            ("lock_runs", ids), ("hold_run", {**held, "worker": worker}), ("insert_run", held), ("going", ids)
+        _, begun, taken, _, rows = self.together(
+            ("lock_jobs", ids),
+            ("lock_runs", ids),
+            ("hold_run", {**held, "worker": worker}),
+            ("insert_run", held),
+            ("going", ids),
         )
         if taken:
             again = begun[0][1] if begun else None
@@ -245,6 +269,7 @@ class PostgresRuns:
 
     def rerun(self, run: str, steps: Sequence[str] | None, first_us: int) -> bool:
         """Queue an ended run again, to start with these steps, or with what failed; False when it is none."""
+        self.together(("lock_ended", {"id": run}))  # as prune does
         self.lock([run])
         values = {"ids": id_document([JobId(run)]), "spacing_us": 0, "first_us": first_us, "any_end": True}
         if not any(one.is_run for one in self.places([run])) or not self.together(("retry_jobs", values))[0]:
@@ -253,19 +278,23 @@ class PostgresRuns:
         self.released = True
         return True
 
-    def cancel(self, ids: Collection[str], run_ids: Iterable[str]) -> dict[str, str]:
-        """Cancel jobs that are steps of these runs, or are them, and what those have going; what became of each."""
-        self.lock(run_ids)
-        became = self._cancel(ids)
-        self.advance([job_id for job_id, what in became.items() if what == "done"])
-        for one in self.places(ids):
+    def cancel(self, ids: Collection[str]) -> dict[str, str]:
+        """Cancel jobs; of runs, what they have going, too. What became of each."""
+        places = self.places(ids) if ids else []
+        begins = [one.job_id for one in places if one.is_run]
+        self.lock([one.job_id if one.is_run else str(one.run) for one in places], begins)
+        became = self._cancel(ids) if ids else {}
+        if places:
+            self.advance([job_id for job_id, what in became.items() if what == "done"])
+        for one in self.places(ids) if places else ():
             if one.is_run and became.get(one.job_id) == "done" and one.state is None:
+                approvals = runs.open_approvals(self, one.job_id)
                 (rows,) = self.together(("live_instances", {"run": one.job_id}))
                 live = [job_id for (job_id,) in rows]
                 if live:
                     self._cancel(live)
                     self.advance(live)
-                runs.cancel_approvals(self, one.job_id)
+                runs.cancel_approvals(self, one.job_id, approvals)
         return became
 
     def _cancel(self, ids: Collection[str]) -> dict[str, str]:
@@ -320,9 +349,10 @@ class PostgresDags:
 
         def end(ground: PostgresRuns) -> int:
             ground.lock(locks)
-            wanted = {"ids": id_document([JobId(one) for one in ids]), "state": state, "error": error}
+            waiting = [one.job_id for one in ground.places(ids) if one.state is None]  # nobody else has ended them
+            wanted = {"ids": id_document([JobId(one) for one in waiting]), "state": state, "error": error}
             (((count,),),) = ground.together(("drop_jobs", wanted))
-            ground.advance(ids)
+            ground.advance(waiting)
             return int(count)
 
         return self._move_runs(end)
@@ -336,7 +366,7 @@ class PostgresDags:
         if not pairs:
             return jobs
         rows = self._perform(lambda session: session.run("result_rows", **_pairs(pairs)))
-        return runs.with_inputs(jobs, [ResultRow(*row) for row in rows], self._graphs.results.load)
+        return runs.with_inputs(jobs, [ResultRow(*row) for row in rows], self._graphs.large_results.load)
 
     def put_dag(self, graph: Graph) -> int:
         found = digest(graph)
@@ -353,6 +383,10 @@ class PostgresDags:
             limits = runs.limits_of(graph, version).items()
             rules = documents.document({"name": name, "rule": codec.encode_rule(rule)} for name, rule in limits)
             session.run("declare_limits", limits=rules)
+            session.run("forget_triggers", dag=graph.name)
+            triggers = runs.triggers_of(graph)
+            assets, groups = text_array([one for one, _ in triggers]), array([number for _, number in triggers])
+            session.run("insert_triggers", dag=graph.name, assets=assets, groups=groups)
             return int(version)
 
         return self._perform(put, single=False)
@@ -406,6 +440,10 @@ class PostgresDags:
         said = runs.said(approved, by, note)
         return self._move_runs(lambda ground: runs.answer(ground, run_id, step, *said)) is not None
 
+    def assets(self) -> list[AssetView]:
+        rows = self._perform(lambda session: session.run("assets"))
+        return [AssetView(name, utc(made), JobId(by)) for name, made, by in rows]
+
     def answer_overdue(self, limit: int) -> int:
         overdue = self._perform(lambda session: session.run("overdue_steps", limit=limit))
         for run, step in overdue:
@@ -419,7 +457,7 @@ def _pairs(pairs: Collection[tuple[str, str]]) -> dict[str, str]:
 
 
 def _instances(group: Sequence[NewJob]) -> dict[str, str]:
-    """What differs between the jobs of one step."""
+    """What differs between jobs of steps that are alike."""
     inputs = [one.part.inputs if one.part else None for one in group]
     return {
         "ids": array([one.id for one in group]),

@@ -17,13 +17,13 @@ from tickwork.store import codec
 from tickwork.store.postgres import documents
 from tickwork.store.postgres.notifier import Notifier
 from tickwork.store.postgres.pool import Pool
+from tickwork.store.postgres.runs import PostgresRuns
 from tickwork.store.postgres.session import Session
-from tickwork.store.postgres.values import id_document, instant, utc
+from tickwork.store.postgres.values import instant, utc
+from tickwork.store.runs import Graphs
 from tickwork.store.schedules import Fired, FireView, Look, Move, ScheduleView, Seen
 
 T = TypeVar("T")
-
-_CANCEL_PASSES = 20  # of cancelling runs that move between queue and running meanwhile
 
 
 class PostgresSchedules:
@@ -31,6 +31,10 @@ class PostgresSchedules:
 
     _sql: dict[str, str]
     _notifier: Notifier
+    _graphs: Graphs
+
+    def _open_freed(self, names: Sequence[str]) -> bool:
+        raise NotImplementedError
 
     def _perform(self, work: Callable[[Session], T], *, pool: Pool | None = None, single: bool = True) -> T:
         raise NotImplementedError
@@ -149,10 +153,16 @@ class PostgresSchedules:
             recorded = rows[0][1] if rows else 0
             judged = sum(len(move.fires) for move in moved)
             check(recorded == judged, f"{judged - recorded} occurrences were about to be judged a second time.")
-            _cancel(session, [job_id for move in moved for job_id in move.cancels])
+            ground = PostgresRuns(session.run_together, self._sql, self._graphs, session.now)
+            ground.cancel([job_id for move in moved for job_id in move.cancels])
+            ground.together()
+            freed[:] = ground.freed
             return moved
 
+        freed: list[str] = []
         moved = self._perform(carry_out, single=False)
+        if freed:
+            self._open_freed(freed)
         if any(move.jobs or move.cancels for move in moved):
             self._notifier.call()
         return {move.name for move in moved}
@@ -207,12 +217,3 @@ def _fire(schedule: str, fire: Fired) -> dict[str, Any]:
         "is_catchup": fire.is_catchup,
         "reason": fire.reason,
     }
-
-
-def _cancel(session: Session, ids: Sequence[JobId]) -> None:
-    """Cancel older runs. One that moves between queue and running just now is looked for again."""
-    for _ in range(_CANCEL_PASSES):
-        if not ids:
-            return
-        became = dict(session.run("cancel_jobs", ids=id_document(ids)))
-        ids = [JobId(job_id) for job_id, what in became.items() if what == "moved"]

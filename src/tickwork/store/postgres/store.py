@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg.pq import TransactionStatus
 
-from tickwork.blobs import Blobs, Results
+from tickwork.blobs import Blobs, LargeResults
 from tickwork.clock import Clock, SystemClock
 from tickwork.core.flow.ageing import AGE, Ageing
 from tickwork.core.ids import JobId, WorkerId, is_id
@@ -90,14 +90,13 @@ RESERVED_SIZE = 2
 USER_POOL_SIZE = 20
 TRIES = 6  # of a transaction that the server wants to be run again
 DUE = 0  # the phase of a claim that takes what is due, before it takes what is due soon
-CANCEL_PASSES = 20  # of cancelling jobs that move between queue and running meanwhile
 _NAP_S = 0.02
 _LOST_WORKERS_KEPT = timedelta(hours=1)
 _AMONG = "j.id = ANY (ARRAY(SELECT value::uuid FROM json_array_elements_text({ids}::json)))"
 _LABELLED = "EXISTS (SELECT FROM json_array_elements_text(j.labels::json) AS l (name) WHERE l.name = {label})"
 
 
-class PostgresStore(PostgresSchedules, PostgresFlow):
+class PostgresStore(PostgresFlow, PostgresSchedules):
     """A store in a PostgreSQL database. Safe to use from many threads, processes and machines.
 
     Nothing is opened before it is needed. Tables of another version are refused, unless `upgrade` brings them up to
@@ -131,7 +130,7 @@ class PostgresStore(PostgresSchedules, PostgresFlow):
         self._bounds: dict[tuple[WorkerId, tuple[str, ...]], Bounds] = {}
         self._turns: dict[WorkerId, TurnKeeper] = {}
         self._ageing: dict[WorkerId, Ageing] = {}
-        self._graphs = Graphs(Results(blobs))
+        self._graphs = Graphs(LargeResults(blobs))
         self._channel = f"tickwork:{schema}"[:63]
         self._steps = StepMaker(self._sql, self._channel)
         self._notifier = Notifier(_sender(self._pool, self._channel), self._host_clock.monotonic)
@@ -231,27 +230,9 @@ class PostgresStore(PostgresSchedules, PostgresFlow):
         return JobId(rows[0][0]) if rows else None
 
     def cancel_jobs(self, ids: Sequence[JobId]) -> list[JobId]:
-        done: set[str] = set()
-        wanted = list(ids)
-        places = self._places(wanted)
-        if places:
-            locks = [one.job_id if one.is_run else str(one.run) for one in places]
-            inside = {one.job_id for one in places}
-            moved = self._move_runs(lambda ground: ground.cancel(inside, locks))
-            done = {job_id for job_id, what in moved.items() if what == "done"}
-            wanted = [job_id for job_id in wanted if job_id not in inside]
-        for _ in range(CANCEL_PASSES):
-            became = self._cancel_pass(wanted)
-            done.update(job_id for job_id, what in became.items() if what == "done")
-            wanted = [job_id for job_id, what in became.items() if what == "moved"]
-            if not wanted:
-                break
+        became = self._move_runs(lambda ground: ground.cancel(dict.fromkeys(ids)))
         self._notifier.call()
-        return [job_id for job_id in dict.fromkeys(ids) if job_id in done]
-
-    def _cancel_pass(self, ids: Sequence[JobId]) -> dict[JobId, str]:
-        """What became of each. One that moved from queue to running or back meanwhile is to be looked for again."""
-        return dict(self._perform(lambda session: session.run("cancel_jobs", ids=id_document(ids))))
+        return [job_id for job_id in dict.fromkeys(ids) if became.get(job_id) == "done"]
 
     def retry_jobs(
         self, ids: Sequence[JobId], spacing: timedelta = timedelta(0), first: timedelta = timedelta(0)
@@ -384,12 +365,13 @@ class PostgresStore(PostgresSchedules, PostgresFlow):
         ahead: timedelta = timedelta(0),
         reach: Reach | None = None,
     ) -> Exchange:
-        steps = [one for one in endings if one.run is not None]
-        if steps:
-            ended = self.finish_attempts(steps, [log for log in logs if any(log.job_id == one.job_id for one in steps)])
-            rest = [one for one in endings if one.run is None]
-            others = [log for log in logs if any(log.job_id == one.job_id for one in rest)]
-            done = self.exchange(worker, rest, others, queues, tasks, limit, ahead, reach)
+        moving = [one for one in endings if one.run is not None or one.produce]
+        if moving:  # what that releases can be claimed here
+            ids = {one.job_id for one in moving}
+            ended = self.finish_attempts(moving, [log for log in logs if log.job_id in ids])
+            rest = [one for one in endings if one.job_id not in ids]
+            words = [log for log in logs if log.job_id not in ids]
+            done = self.exchange(worker, rest, words, queues, tasks, limit, ahead, reach)
             return Exchange(ended | done.finished, done.claims)
         found = self._exchange(worker, endings, logs, queues, tasks, limit, ahead, reach)
         if found.claims is None or not found.claims.jobs:
@@ -517,7 +499,7 @@ class PostgresStore(PostgresSchedules, PostgresFlow):
                 rows = ground.close("finish_attempts", endings, logs)
                 ground.finish(run_all)
             return {JobId(job_id) for job_id, _ in rows if job_id is not None}
-        if any(one.run for one in endings):
+        if any(one.run or one.produce for one in endings):
             rows = self._move_runs(lambda ground: ground.close("finish_attempts", endings, logs))
             return self._finished(endings, rows)[0]
         finish = self._steps.finish

@@ -228,9 +228,9 @@ class SqliteFlow:
 
     def _drop_for(self, name: str, ids: Sequence[JobId]) -> None:
         with self._write() as transaction:
-            count = sum(moves.drop(transaction, job_id) for job_id in ids)
-            advance(transaction, self._graphs, ids)
-            transaction.run("pass_on", {"name": name, "count": count})
+            dropped = [job_id for job_id in ids if moves.drop(transaction, job_id)]
+            advance(transaction, self._graphs, dropped)
+            transaction.run("pass_on", {"name": name, "count": len(dropped)})
 
     def lift_gates(self, selects: Mapping[str, str]) -> list[Gate]:
         with self._write() as transaction:

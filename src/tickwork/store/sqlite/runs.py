@@ -20,7 +20,7 @@ from tickwork.errors import check
 from tickwork.store import codec, runs
 from tickwork.store.base import Finish
 from tickwork.store.codec import from_us
-from tickwork.store.dags import DagView, StepView
+from tickwork.store.dags import AssetView, DagView, StepView
 from tickwork.store.runs import Ended, Going, Graphs, ResultRow
 from tickwork.store.sqlite import moves
 from tickwork.store.sqlite.moves import SQL, Transaction, as_json
@@ -35,7 +35,7 @@ class SqliteRuns:
         self._transaction = transaction
         self._graphs = graphs
         self.now_us = transaction.now
-        self.results = graphs.results
+        self.large_results = graphs.large_results
 
     def going(self, run_ids: Sequence[str]) -> list[Going]:
         return [_going(row) for row in self._transaction.run("going", (as_json(run_ids),))]
@@ -84,6 +84,9 @@ class SqliteRuns:
     def end_run(self, finish: Finish) -> None:
         moves.finish(self._transaction, [finish], "leave_running")
 
+    def produce(self, assets: Sequence[str], by: str) -> None:
+        produce(self._transaction, assets, by)
+
 
 def advance(transaction: Transaction, graphs: Graphs, job_ids: Iterable[str]) -> None:
     """Move on the runs of those of these jobs that are steps and have ended."""
@@ -91,6 +94,25 @@ def advance(transaction: Transaction, graphs: Graphs, job_ids: Iterable[str]) ->
     endings = [Ended(run, step, JobState(state)) for run, step, state in parts]
     if endings and runs.advance(SqliteRuns(transaction, graphs), endings):
         transaction.opened = True
+
+
+def produce(transaction: Transaction, assets: Iterable[str], by: str) -> None:
+    """Note that assets were made anew, and start the dags that wait for that."""
+    for name in assets:
+        transaction.run("made_anew", {"name": name, "now": transaction.now, "by": by})
+        transaction.run("freshen", (name,))
+        for dag, group in transaction.run("ready_groups", (name,)):
+            transaction.run("use_up", (dag, group))
+            definition = codec.task_definition(transaction.run("task_definition", (dag,))[0])
+            moves.insert(transaction, [runs.triggered(definition, by, transaction.now)], known=False)
+            transaction.opened = True
+
+
+def produce_all(transaction: Transaction, endings: Iterable[Finish]) -> None:
+    """Note what ended jobs have made anew, those of them that succeeded."""
+    making = {one.job_id: one.produce for one in endings}
+    for (job_id,) in transaction.run("succeeded_of", (as_json(list(making)),)):
+        produce(transaction, making[job_id], job_id)
 
 
 def begin(transaction: Transaction, graphs: Graphs, claimed: Sequence[Claimed]) -> None:
@@ -114,16 +136,28 @@ def arranged(transaction: Transaction, graphs: Graphs, claimed: list[Claimed]) -
         begin(transaction, graphs, [one for one in claimed if runs.is_run(one)])
         claimed = [one for one in claimed if not runs.is_run(one)]
     pairs = runs.wanted_results(claimed)
-    return runs.with_inputs(claimed, result_rows(transaction, pairs), graphs.results.load) if pairs else claimed
+    return runs.with_inputs(claimed, result_rows(transaction, pairs), graphs.large_results.load) if pairs else claimed
 
 
-def cancel_run(transaction: Transaction, graphs: Graphs, run: JobId) -> None:
+def cancel(transaction: Transaction, graphs: Graphs, job_ids: Iterable[JobId]) -> list[JobId]:
+    """Cancel jobs; of runs, what they have going, too. Return those that had not ended."""
+    cancelled = [job_id for job_id in dict.fromkeys(job_ids) if moves.cancel(transaction, job_id)]
+    if cancelled:
+        advance(transaction, graphs, cancelled)
+        for (run,) in transaction.run("run_ids", (as_json(cancelled),)):
+            _cancel_run(transaction, graphs, run)
+    return cancelled
+
+
+def _cancel_run(transaction: Transaction, graphs: Graphs, run: JobId) -> None:
     """Cancel everything that a run has going; what is to run even then follows."""
+    ground = SqliteRuns(transaction, graphs)
+    approvals = runs.open_approvals(ground, run)
     live = [JobId(job_id) for (job_id,) in transaction.run("live_instances", (run,))]
     for job_id in live:
         moves.cancel(transaction, job_id)
     advance(transaction, graphs, live)
-    if runs.cancel_approvals(SqliteRuns(transaction, graphs), run):
+    if runs.cancel_approvals(ground, run, approvals):
         transaction.opened = True
 
 
@@ -173,6 +207,8 @@ class SqliteDags:
             text = encode_graph(graph).decode()
             transaction.run("insert_dag", (graph.name, version, found, text, transaction.now))
             transaction.run("define_task", moves.task_row(definition_of(graph, version)))
+            transaction.run("forget_triggers", (graph.name,))
+            transaction.run_many("insert_trigger", [(asset, graph.name, grp) for asset, grp in runs.triggers_of(graph)])
             for name, rule in runs.limits_of(graph, version).items():
                 transaction.run("declare_limit", {"name": name, "rule": codec.encode_rule(rule)})
         return version
@@ -208,6 +244,11 @@ class SqliteDags:
             answered = runs.answer(SqliteRuns(transaction, self._graphs), run_id, step, *runs.said(approved, by, note))
         self._wake()
         return answered is not None
+
+    def assets(self) -> list[AssetView]:
+        with self._read() as transaction:
+            rows = transaction.run("assets")
+        return [AssetView(name, from_us(made), JobId(by)) for name, made, by in rows]
 
     def answer_overdue(self, limit: int) -> int:
         with self._write() as transaction:

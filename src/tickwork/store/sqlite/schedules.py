@@ -7,22 +7,25 @@ from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Any
 
-from tickwork.core.ids import JobId
 from tickwork.core.schedule.calendar import Calendar
 from tickwork.core.schedule.spec import Spec, encode_spec
 from tickwork.core.schedule.stored import decode_calendar, encode_calendar
 from tickwork.errors import check
 from tickwork.store import codec
 from tickwork.store.codec import from_us, to_us
+from tickwork.store.runs import Graphs
 from tickwork.store.schedules import Fired, FireView, Look, Move, ScheduleView, Seen
 from tickwork.store.sqlite import moves
 from tickwork.store.sqlite.moves import SQL, Transaction, as_json
+from tickwork.store.sqlite.runs import cancel
 
 _END_OF_TIME = 1 << 62
 
 
 class SqliteSchedules:
     """A part of SqliteStore. What it needs of the rest are its transactions, and a way to wake workers."""
+
+    _graphs: Graphs
 
     def _write(self, tx: Any = None) -> AbstractContextManager[Transaction]:
         raise NotImplementedError
@@ -126,7 +129,7 @@ class SqliteSchedules:
     def move_schedules(self, moves: Sequence[Move]) -> set[str]:
         with self._write() as transaction:
             moved = [move for move in moves if transaction.run("move_schedule", _standing(move))]
-            _carry_out(transaction, moved)
+            _carry_out(transaction, self._graphs, moved)
         if any(move.jobs or move.cancels for move in moved):
             self._wake()
         return {move.name for move in moved}
@@ -180,7 +183,7 @@ def _standing(move: Move) -> dict[str, Any]:
     }
 
 
-def _carry_out(transaction: Transaction, moved: Sequence[Move]) -> None:
+def _carry_out(transaction: Transaction, graphs: Graphs, moved: Sequence[Move]) -> None:
     """Do what goes with moves that are ours to make."""
     for move in moved:
         for fire in move.fires:
@@ -191,8 +194,7 @@ def _carry_out(transaction: Transaction, moved: Sequence[Move]) -> None:
     remembered = [(move.name, job.id, int(move.awaits_end)) for move in moved for job in move.jobs]
     transaction.run_many("remember_job", remembered)
     moves.insert(transaction, [job for move in moved for job in move.jobs], known=False)
-    for job_id in (job_id for move in moved for job_id in move.cancels):
-        moves.cancel(transaction, JobId(job_id))
+    cancel(transaction, graphs, [job_id for move in moved for job_id in move.cancels])
 
 
 def _fire(schedule: str, fire: Fired, now: int) -> tuple[Any, ...]:

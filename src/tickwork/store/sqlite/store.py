@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from tickwork.blobs import Blobs, Results
+from tickwork.blobs import Blobs, LargeResults
 from tickwork.clock import Clock, SystemClock
 from tickwork.core.flow.ageing import Ageing
 from tickwork.core.ids import JobId, WorkerId
@@ -59,7 +59,7 @@ from tickwork.store.sqlite.connection import is_stored_already
 from tickwork.store.sqlite.file import SqliteFile
 from tickwork.store.sqlite.flow import SqliteFlow, SqliteGround, is_guarded
 from tickwork.store.sqlite.moves import SQL, Transaction
-from tickwork.store.sqlite.runs import SqliteDags, advance, arranged, cancel_run, retry_steps
+from tickwork.store.sqlite.runs import SqliteDags, advance, arranged, cancel, produce_all, retry_steps
 from tickwork.store.sqlite.schedules import SqliteSchedules
 from tickwork.store.sqlite.wake import PollOnlyWaiter, SocketWaiter, wake_all
 
@@ -85,7 +85,7 @@ class SqliteStore(SqliteSchedules, SqliteFlow, SqliteDags):
         self._file = SqliteFile(path, driver, adopt=adopt)
         self._turns: dict[WorkerId, TurnKeeper] = {}
         self._ageing: dict[WorkerId, Ageing] = {}
-        self._graphs = Graphs(Results(blobs))
+        self._graphs = Graphs(LargeResults(blobs))
 
     # -- transactions
 
@@ -154,10 +154,7 @@ class SqliteStore(SqliteSchedules, SqliteFlow, SqliteDags):
 
     def cancel_jobs(self, ids: Sequence[JobId]) -> list[JobId]:
         with self._write() as transaction:
-            cancelled = [job_id for job_id in dict.fromkeys(ids) if moves.cancel(transaction, job_id)]
-            advance(transaction, self._graphs, cancelled)
-            for (run,) in transaction.run("run_ids", (moves.as_json(cancelled),)):
-                cancel_run(transaction, self._graphs, run)
+            cancelled = cancel(transaction, self._graphs, ids)
         self._wake()
         return cancelled
 
@@ -319,9 +316,8 @@ class SqliteStore(SqliteSchedules, SqliteFlow, SqliteDags):
 
         def play(asked: Asked, hurry: bool) -> Round:
             played = guarded.play(ground, asked, turns, hurry=hurry)
-            for job_id in played.dropped:
-                moves.drop(transaction, job_id)
-            advance(transaction, self._graphs, played.dropped)
+            dropped = [job_id for job_id in played.dropped if moves.drop(transaction, job_id)]
+            advance(transaction, self._graphs, dropped)
             return played
 
         asked = Asked(queues, limit, reach or Reach(limit))
@@ -352,6 +348,8 @@ class SqliteStore(SqliteSchedules, SqliteFlow, SqliteDags):
         steps = [one.job_id for one in endings if one.run is not None and one.job_id in closed]
         if steps:
             advance(transaction, self._graphs, steps)
+        if making := [one for one in endings if one.produce and one.job_id in closed]:
+            produce_all(transaction, making)
         return closed
 
     def due_tasks(self, queues: Sequence[str]) -> set[str]:

@@ -274,8 +274,6 @@ CREATE TABLE tickwork.dags (
     PRIMARY KEY (name, version)
 );
 
-CREATE UNIQUE INDEX dags_digest ON tickwork.dags (name, digest);
-
 -- A run that has begun: how many of its steps have not ended, and how many failed. `again` are the steps that its next
 -- beginning starts anew; NULL: those that failed. Its row is the lock of the run: whoever ends a step takes it first.
 CREATE TABLE tickwork.runs (
@@ -308,3 +306,21 @@ CREATE TABLE tickwork.steps (
 ) WITH (fillfactor = 70);
 
 CREATE INDEX steps_wake ON tickwork.steps (wake_at) WHERE wake_at IS NOT NULL;
+
+-- What jobs and runs make anew, when and by whom last.
+CREATE TABLE tickwork.assets (
+    name     text COLLATE "C" PRIMARY KEY,
+    made_at  timestamptz NOT NULL,
+    made_by  uuid NOT NULL
+);
+
+-- What starts dags: all assets of a group have to be made anew. `fresh`: this one was, since the last start.
+CREATE TABLE tickwork.triggers (
+    asset  text COLLATE "C" NOT NULL,
+    dag    text COLLATE "C" NOT NULL,
+    grp    integer NOT NULL,
+    fresh  boolean NOT NULL,
+    PRIMARY KEY (asset, dag, grp)
+);
+
+CREATE INDEX triggers_dag ON tickwork.triggers (dag, grp);

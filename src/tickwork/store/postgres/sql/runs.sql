@@ -25,6 +25,12 @@ SELECT name, version, graph, created_at FROM tickwork.dags WHERE name = %(name)s
 -- :lock_runs
 SELECT id::text, again FROM tickwork.runs WHERE id = ANY (%(ids)s::text::uuid[]) ORDER BY id FOR UPDATE
 
+-- :lock_jobs
+SELECT id FROM tickwork.jobs WHERE id = ANY (%(ids)s::text::uuid[]) ORDER BY id FOR UPDATE
+
+-- :lock_ended
+SELECT job_id FROM tickwork.finished WHERE job_id = %(id)s::uuid FOR UPDATE
+
 -- :hold_run
 -- The attempt of a run is the store's own from here on.
 UPDATE tickwork.running SET worker = ''
@@ -133,17 +139,18 @@ CROSS  JOIN LATERAL (SELECT FROM tickwork.finished f WHERE f.job_id = n.id AND f
 CROSS  JOIN LATERAL (SELECT * FROM tickwork.steps s WHERE s.run = j.run AND s.step = j.step OFFSET 0) s
 
 -- :insert_step_jobs
--- Instances of one step, which are alike but for number, arguments and flow.
+-- Instances of steps that are alike but for their places in the run, arguments and flow.
 WITH new AS (
     INSERT INTO tickwork.jobs
            (id, task, queue, priority, args, policy, collection, labels, parent, trace, lane, flow, run, step, idx, inputs,
             created_at, due_at, expires_at)
     SELECT a.id, %(task)s::text, %(queue)s::text, %(priority)s::text::smallint, a.args, %(policy)s::text, %(collection)s::text,
-           %(labels)s::text, %(parent)s::text, %(trace)s::text, a.lane, a.flow, %(run)s::uuid, %(step)s::text, a.idx, a.inputs,
+           %(labels)s::text, %(parent)s::text, %(trace)s::text, a.lane, a.flow, %(run)s::uuid, a.step, a.idx, a.inputs,
            now, due_at,
            -- include expiry
     FROM   unnest(%(ids)s::text::uuid[], %(args)s::text::text[], %(lanes)s::text::text[], %(flows)s::text::text[],
-                  %(idxs)s::text::integer[], %(inputs)s::text::text[]) AS a (id, args, lane, flow, idx, inputs) CROSS JOIN
+                  %(steps)s::text::text[], %(idxs)s::text::integer[], %(inputs)s::text::text[])
+           AS a (id, args, lane, flow, step, idx, inputs) CROSS JOIN
     -- include due
     RETURNING id, task, coalesce(lane, queue) AS queue, CASE WHEN starts_with(lane, queue || ':!') THEN 5 ELSE priority END AS priority,
               key, created_at, due_at, expires_at
@@ -187,3 +194,43 @@ WHERE  wake_at <= coalesce(%(now)s::timestamptz, clock_timestamp()) LIMIT %(limi
 SELECT q.job_id::text FROM tickwork.queue q
 CROSS  JOIN LATERAL (SELECT FROM tickwork.jobs j WHERE j.id = q.job_id AND j.run IS NOT NULL OFFSET 0) j
 WHERE  q.expires_at <= coalesce(%(now)s::timestamptz, clock_timestamp()) LIMIT %(limit)s::bigint
+
+-- :forget_triggers
+DELETE FROM tickwork.triggers WHERE dag = %(dag)s
+
+-- :insert_triggers
+INSERT INTO tickwork.triggers (asset, dag, grp, fresh)
+SELECT n.asset, %(dag)s, n.grp, false FROM unnest(%(assets)s::text::text[], %(groups)s::text::integer[]) AS n (asset, grp)
+ON CONFLICT DO NOTHING
+
+-- :lock_assets
+-- Those who make assets anew do so one after the other: groups of triggers overlap.
+SELECT pg_advisory_xact_lock(hashtextextended('tickwork assets', 0))
+
+-- :made_anew
+INSERT INTO tickwork.assets (name, made_at, made_by)
+VALUES (%(name)s, coalesce(%(now)s::timestamptz, clock_timestamp()), %(by)s::uuid)
+ON CONFLICT (name) DO UPDATE SET made_at = excluded.made_at, made_by = excluded.made_by
+RETURNING (extract(epoch FROM made_at) * 1000000)::bigint
+
+-- :freshen
+UPDATE tickwork.triggers SET fresh = true WHERE asset = %(name)s
+
+-- :use_up_ready
+-- The dags to start: those of groups in which everything is fresh by now.
+WITH ready AS MATERIALIZED (
+    SELECT t.dag, t.grp FROM tickwork.triggers t
+    WHERE  t.asset = %(name)s
+    AND    NOT EXISTS (SELECT FROM tickwork.triggers o WHERE o.dag = t.dag AND o.grp = t.grp AND NOT o.fresh OFFSET 0)
+),
+used AS (
+    UPDATE tickwork.triggers t SET fresh = false FROM ready r WHERE t.dag = r.dag AND t.grp = r.grp
+)
+SELECT dag FROM ready ORDER BY dag, grp
+
+-- :assets
+SELECT name, made_at, made_by::text FROM tickwork.assets ORDER BY name
+
+-- :succeeded_of
+SELECT f.job_id::text FROM unnest(%(ids)s::text::uuid[]) AS n (id)
+CROSS  JOIN LATERAL (SELECT * FROM tickwork.finished f WHERE f.job_id = n.id AND f.state = 'succeeded' OFFSET 0) f

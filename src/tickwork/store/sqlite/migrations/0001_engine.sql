@@ -279,8 +279,6 @@ CREATE TABLE tickwork_dags (
     PRIMARY KEY (name, version)
 ) STRICT, WITHOUT ROWID;
 
-CREATE UNIQUE INDEX tickwork_dags_digest ON tickwork_dags (name, digest);
-
 -- A run that has begun: how many of its steps have not ended, and how many failed. `again` are the steps that its next
 -- beginning starts anew; NULL: those that failed.
 CREATE TABLE tickwork_runs (
@@ -313,3 +311,21 @@ CREATE TABLE tickwork_steps (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX tickwork_steps_wake ON tickwork_steps (wake_at) WHERE wake_at IS NOT NULL;
+
+-- What jobs and runs make anew, when and by whom last.
+CREATE TABLE tickwork_assets (
+    name     TEXT PRIMARY KEY,
+    made_at  INTEGER NOT NULL,
+    made_by  TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- What starts dags: all assets of a group have to be made anew. `fresh`: this one was, since the last start.
+CREATE TABLE tickwork_triggers (
+    asset  TEXT NOT NULL,
+    dag    TEXT NOT NULL,
+    grp    INTEGER NOT NULL,
+    fresh  INTEGER NOT NULL,
+    PRIMARY KEY (asset, dag, grp)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX tickwork_triggers_dag ON tickwork_triggers (dag, grp);

@@ -112,3 +112,29 @@ SELECT run, step FROM tickwork_steps WHERE wake_at <= ? LIMIT ?
 
 -- :run_ids
 SELECT id FROM tickwork_jobs WHERE id IN (SELECT value FROM json_each(?)) AND version IS NOT NULL
+
+-- :forget_triggers
+DELETE FROM tickwork_triggers WHERE dag = ?
+
+-- :insert_trigger
+INSERT INTO tickwork_triggers (asset, dag, grp, fresh) VALUES (?, ?, ?, 0)
+
+-- :made_anew
+INSERT INTO tickwork_assets (name, made_at, made_by) VALUES (:name, :now, :by)
+ON CONFLICT (name) DO UPDATE SET made_at = excluded.made_at, made_by = excluded.made_by
+
+-- :freshen
+UPDATE tickwork_triggers SET fresh = 1 WHERE asset = ?
+
+-- :ready_groups
+SELECT t.dag, t.grp FROM tickwork_triggers t
+WHERE  t.asset = ? AND NOT EXISTS (SELECT 1 FROM tickwork_triggers o WHERE o.dag = t.dag AND o.grp = t.grp AND NOT o.fresh)
+
+-- :use_up
+UPDATE tickwork_triggers SET fresh = 0 WHERE dag = ? AND grp = ?
+
+-- :assets
+SELECT name, made_at, made_by FROM tickwork_assets ORDER BY name
+
+-- :succeeded_of
+SELECT job_id FROM tickwork_finished WHERE job_id IN (SELECT value FROM json_each(?)) AND state = 'succeeded'

@@ -1,0 +1,58 @@
+"""What `apply` and `check` share: reading a file with declared work, and telling of what will not work yet."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tickwork.cli.escape import clean
+from tickwork.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from tickwork.importers.declared import Declared
+    from tickwork.importers.schedules import Known
+
+_FILE_LIMIT = 16 * 1024 * 1024  # bytes; a dag of 100,000 steps has less
+
+
+def shown_file(file: str) -> str:
+    return "<stdin>" if file == "-" else file
+
+
+def read_file(file: str, known: Known) -> Declared:
+    """What a file declares. Raises InvalidInput for one that cannot be read, BadFile for what is wrong in it."""
+    from tickwork.importers.declared import read_declared
+
+    return read_declared(_text(file), known, file=shown_file(file))
+
+
+def remarks_on(found: Declared) -> list[str]:
+    """What will not work yet: also secrets that are not in this environment, though they may be in the workers'."""
+    unset = {name: where for name, where in found.secrets.items() if name not in os.environ}
+    return [str(remark) for remark in found.remarks] + [
+        f"{where}: the secret {name} is not set in this environment; workers need it in theirs."
+        for name, where in unset.items()
+    ]
+
+
+def print_remarks(remarks: list[str]) -> None:
+    """Tell them to people, beside what a program reads."""
+    for remark in remarks:
+        click.secho(f"warning: {clean(remark)}", err=True, fg="yellow")
+
+
+def _text(file: str) -> str:
+    from tickwork.importers.imported import check_size
+
+    try:
+        data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+        check_size(data, file, limit=_FILE_LIMIT)
+        return data.decode()
+    except OSError as error:
+        raise InvalidInput(f"{file} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise InvalidInput(f"{file} is not a text in UTF-8.") from None

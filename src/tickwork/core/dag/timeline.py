@@ -1,0 +1,92 @@
+"""When the jobs of a run ran, and which chain of them determined when it ended: plain data, for whoever draws it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from tickwork.core.dag.graph import Graph
+
+
+class Ran(NamedTuple):
+    """The last attempt of an instance of a step. Without an end it runs."""
+
+    step: str
+    idx: int
+    started_at: datetime
+    ended_at: datetime | None = None
+
+
+def timeline(graph: Graph, ran: Iterable[Ran], *, began_at: datetime, now: datetime) -> dict[str, Any]:
+    """A bar for each instance, in the order of their starts, and the critical path. What runs reaches until now."""
+    rows = sorted(ran, key=lambda one: (one.started_at, one.step, one.idx))
+    path = critical_path(graph, rows, now)
+    critical = {(one.step, one.idx) for one in path}
+    ended_at = max((_end(one, now) for one in rows), default=began_at)
+    bars = [{**_bar(one, began_at, now), "is_critical": (one.step, one.idx) in critical} for one in rows]
+    return {
+        "began_at": began_at.isoformat(),
+        "ended_at": ended_at.isoformat(),
+        "duration_s": (ended_at - began_at).total_seconds(),
+        "bars": bars,
+        "critical_path": _links(path, began_at, now),
+    }
+
+
+def critical_path(graph: Graph, ran: Iterable[Ran], now: datetime) -> list[Ran]:
+    """The chain of instances that ends last: before each comes the one that ended last of those that it waited for."""
+    latest: dict[str, Ran] = {}
+    for one in ran:
+        known = latest.get(one.step)
+        if known is None or _end(one, now) > _end(known, now):
+            latest[one.step] = one
+    path: list[Ran] = []
+    last = max(latest.values(), key=lambda one: _end(one, now), default=None)
+    while last is not None:
+        path.append(last)
+        before = [latest[name] for name in _parents_that_ran(graph, last.step, latest)]
+        last = max(before, key=lambda one: _end(one, now), default=None)
+    return path[::-1]
+
+
+def _parents_that_ran(graph: Graph, step: str, latest: Mapping[str, Ran]) -> set[str]:
+    """The nearest steps above that have run: a skipped one is looked through."""
+    found: set[str] = set()
+    seen: set[str] = set()
+    above = list(graph.by_name[step].parents)
+    while above:
+        name = above.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        if name in latest:
+            found.add(name)
+        else:
+            above.extend(graph.by_name[name].parents)
+    return found
+
+
+def _links(path: Iterable[Ran], began_at: datetime, now: datetime) -> list[dict[str, Any]]:
+    """Each link with how long it waited after the one before it had ended."""
+    links, free_at = [], began_at
+    for one in path:
+        waited_s = max(0.0, (one.started_at - free_at).total_seconds())
+        links.append({**_bar(one, began_at, now), "waited_s": waited_s})
+        free_at = _end(one, now)
+    return links
+
+
+def _bar(one: Ran, began_at: datetime, now: datetime) -> dict[str, Any]:
+    return {
+        "step": one.step,
+        "idx": one.idx,
+        "started_at": one.started_at.isoformat(),
+        "ended_at": None if one.ended_at is None else one.ended_at.isoformat(),
+        "offset_s": (one.started_at - began_at).total_seconds(),
+        "duration_s": (_end(one, now) - one.started_at).total_seconds(),
+    }
+
+
+def _end(one: Ran, now: datetime) -> datetime:
+    return now if one.ended_at is None else one.ended_at

@@ -1,0 +1,215 @@
+"""What a file may say of dags: the fields, their types, and a line on each.
+
+Files are read into these Structs, and the JSON Schema for editors is made from them.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from tickwork.core.dag.graph import RunIf
+
+ParamType = Literal["string", "integer", "number", "boolean", "array", "object"]
+Method = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
+
+
+Duration = Annotated[str, Meta(examples=["30s"])]
+Instant = Annotated[str, Meta(examples=["2026-12-24T18:00:00+01:00"])]
+
+
+class _Fields(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Fields of which none is required unless it says so."""
+
+
+class ParamFields(_Fields):
+    """A parameter of the runs of a dag. Without a default it must be given."""
+
+    type: ParamType | UnsetType = UNSET
+    default: Annotated[Any, Meta(description="What it is when a run does not say it.")] = UNSET
+    enum: Annotated[list[Any], Meta(description="The values that it may have.")] | UnsetType = UNSET
+    description: str | UnsetType = UNSET
+
+
+class AuthFields(_Fields):
+    """Who asks: one of these."""
+
+    basic: Annotated[str, Meta(description="user:password, mostly a secret: ${secret.NAME}.")] | UnsetType = UNSET
+    bearer: Annotated[str, Meta(description="A token, mostly a secret: ${secret.NAME}.")] | UnsetType = UNSET
+
+
+class HttpFields(_Fields):
+    """A request. What it says may have expressions in it; url, headers and auth may have secrets."""
+
+    url: str
+    method: Method = "GET"
+    headers: dict[str, str] | UnsetType = UNSET
+    json: Annotated[Any, Meta(description="The body, sent as JSON.")] = UNSET
+    body: Annotated[str, Meta(description="The body, sent as it is.")] | UnsetType = UNSET
+    auth: AuthFields | UnsetType = UNSET
+
+
+class ApproveFields(_Fields):
+    """A step that a person ends."""
+
+    text: Annotated[str, Meta(description="What is asked.")]
+    who: Annotated[list[str], Meta(description="Who may answer. Default: anybody.")] | UnsetType = UNSET
+    timeout: Annotated[str, Meta(description="How long. Default: for ever.", examples=["2h"])] | UnsetType = UNSET
+    default: Annotated[
+        Literal["approve", "reject"], Meta(description="The answer after the timeout. Default: reject.")
+    ] = "reject"
+
+
+class StepFields(_Fields):
+    """A step: one of task, shell, http and approve, whom it waits for, and the options of its jobs."""
+
+    task: Annotated[str, Meta(description="The name of the task that it runs.")] | UnsetType = UNSET
+    args: Annotated[dict[str, Any], Meta(description="The arguments of the task, by name.")] | UnsetType = UNSET
+    shell: Annotated[str | list[str], Meta(description="A command; values reach it through env.")] | UnsetType = UNSET
+    env: (
+        Annotated[dict[str, str | int | float | bool], Meta(description="For the command, over the worker's own.")]
+        | UnsetType
+    ) = UNSET
+    cwd: Annotated[str, Meta(description="The folder of the command.")] | UnsetType = UNSET
+    stdin: Annotated[str, Meta(description="What the command reads.")] | UnsetType = UNSET
+    interpreter: Annotated[str, Meta(description="Who runs the command. Default: /bin/sh.")] | UnsetType = UNSET
+    http: HttpFields | UnsetType = UNSET
+    approve: str | ApproveFields | UnsetType = UNSET
+    needs: (
+        Annotated[str | list[str], Meta(description="Steps to wait for; those in expressions are waited for anyway.")]
+        | UnsetType
+    ) = UNSET
+    run_if: Annotated[RunIf, Meta(description="How its parents must have ended.")] = "all_succeeded"
+    when: (
+        Annotated[str | list[str], Meta(description="Conditions that must all hold: ${count.result} > 10.")] | UnsetType
+    ) = UNSET
+    map: (
+        Annotated[
+            str | list[Any] | dict[str, str | list[Any]],
+            Meta(description="One job for each element, which is ${item}; of several by name, ${item.NAME}."),
+        ]
+        | UnsetType
+    ) = UNSET
+    product: Annotated[bool, Meta(description="Several go each with each, not side by side.")] = False
+    max_parallel: (
+        Annotated[int, Meta(ge=1, description="How many of its jobs may run at once, in one run.")] | UnsetType
+    ) = UNSET
+    group: Annotated[str, Meta(description="Where it is drawn.")] | UnsetType = UNSET
+    produce: Annotated[str | list[str], Meta(description="Assets that are new when it succeeds.")] | UnsetType = UNSET
+    queue: str | UnsetType = UNSET
+    priority: Annotated[int | str, Meta(description="high, normal, low, or 0 (most urgent) to 9.")] | UnsetType = UNSET
+    retries: Annotated[int, Meta(ge=0)] | UnsetType = UNSET
+    backoff: Annotated[str, Meta(description="The wait before the first retry.", examples=["1s"])] | UnsetType = UNSET
+    timeout: Annotated[str, Meta(description="How long an attempt may take.", examples=["30s"])] | UnsetType = UNSET
+    expires: Annotated[str, Meta(description="It must start so soon after it is due.", examples=["1h"])] | UnsetType = (
+        UNSET
+    )
+    on_lost: Literal["retry", "fail"] | UnsetType = UNSET
+    labels: list[str] | UnsetType = UNSET
+    tenant: str | UnsetType = UNSET
+    resources: (
+        Annotated[dict[str, bool | int | float | str], Meta(description="What it needs of a worker: {mem: 8GB}.")]
+        | UnsetType
+    ) = UNSET
+
+
+class AllOf(_Fields):
+    """Assets that must all be new."""
+
+    all: list[str]
+
+
+class ScheduleFields(_Fields):
+    """When runs start by themselves: one rule, policies, and the parameters of these runs."""
+
+    args: Annotated[dict[str, Any], Meta(description="The parameters of its runs.")] | UnsetType = UNSET
+    cron: str | UnsetType = UNSET
+    every: str | UnsetType = UNSET
+    after: str | UnsetType = UNSET
+    at: str | list[str] | UnsetType = UNSET
+    rrule: str | UnsetType = UNSET
+    any_of: list[dict[str, Any]] | UnsetType = UNSET
+    all_of: list[dict[str, Any]] | UnsetType = UNSET
+    tz: str | UnsetType = UNSET
+    dst: Literal["once", "skip", "both", "shift"] | UnsetType = UNSET
+    dialect: Literal["standard", "quartz"] | UnsetType = UNSET
+    catchup: Literal["all", "latest", "none"] | UnsetType = UNSET
+    catchup_limit: int | UnsetType = UNSET
+    catchup_age: Duration | UnsetType = UNSET
+    overlap: Literal["allow", "skip", "queue", "cancel"] | UnsetType = UNSET
+    jitter: Duration | UnsetType = UNSET
+    window: Duration | UnsetType = UNSET
+    start: Instant | UnsetType = UNSET
+    end: Instant | UnsetType = UNSET
+    max_runs: int | UnsetType = UNSET
+    deadline: Duration | UnsetType = UNSET
+    calendars: str | list[str] | UnsetType = UNSET
+    paused: bool | UnsetType = UNSET
+    description: str | UnsetType = UNSET
+    priority: int | str | UnsetType = UNSET
+    expires: Duration | UnsetType = UNSET
+    collection: str | UnsetType = UNSET
+    labels: list[str] | UnsetType = UNSET
+    tenant: str | UnsetType = UNSET
+
+
+class TaskScheduleFields(ScheduleFields):
+    """A schedule of a task, or of a command."""
+
+    task: Annotated[str, Meta(description="The name of the task that it starts.")] | UnsetType = UNSET
+    shell: Annotated[str | list[str], Meta(description="A command that it starts.")] | UnsetType = UNSET
+    env: dict[str, str] | UnsetType = UNSET
+    cwd: str | UnsetType = UNSET
+    stdin: str | UnsetType = UNSET
+    interpreter: str | UnsetType = UNSET
+    queue: str | UnsetType = UNSET
+    retries: int | UnsetType = UNSET
+    backoff: Duration | UnsetType = UNSET
+    timeout: Duration | UnsetType = UNSET
+    on_lost: Literal["retry", "fail"] | UnsetType = UNSET
+    needs: dict[str, bool | int | float | str] | UnsetType = UNSET
+
+
+class CalendarFields(_Fields):
+    """Days on which schedules that name it have no occurrences."""
+
+    dates: list[str] | UnsetType = UNSET
+    yearly: list[str] | UnsetType = UNSET
+    weekdays: list[str] | UnsetType = UNSET
+    ics: str | UnsetType = UNSET
+    tz: str | UnsetType = UNSET
+
+
+class DagFields(_Fields):
+    """A dag: steps, the parameters of its runs, and when these start."""
+
+    steps: dict[str, StepFields]
+    description: str | UnsetType = UNSET
+    params: (
+        Annotated[dict[str, ParamType | ParamFields], Meta(description="The parameters of a run, by name.")] | UnsetType
+    ) = UNSET
+    result: Annotated[Any, Meta(description="What a run gives back: ${report.result}.")] = UNSET
+    schedule: ScheduleFields | UnsetType = UNSET
+    on: (
+        Annotated[str | list[str] | AllOf, Meta(description="A run starts when one of these assets is new, or all.")]
+        | UnsetType
+    ) = UNSET
+    produce: Annotated[str | list[str], Meta(description="Assets that are new when a run succeeds.")] | UnsetType = (
+        UNSET
+    )
+
+
+class FileFields(_Fields):
+    """Work that is declared without Python: `tickwork check FILE`, `tickwork apply FILE`."""
+
+    dags: dict[str, DagFields] | UnsetType = UNSET
+    schedules: dict[str, TaskScheduleFields] | UnsetType = UNSET
+    calendars: dict[str, CalendarFields] | UnsetType = UNSET
+
+
+def file_schema() -> dict[str, Any]:
+    """The JSON Schema of a file, for editors."""
+    schema = msgspec.json.schema(FileFields)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Tickwork", **schema}

@@ -1,0 +1,91 @@
+"""`tickwork check`: what is wrong with declared work, without a store."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Cli
+from tests.importers.test_dags import BAD, EXAMPLE
+
+CODE = """
+from tickwork import InvalidInput, Tickwork
+
+class Dag:
+    class graph:
+        steps = ("a", "b")
+
+    def __init__(self, wrong: str = "") -> None:
+        self.wrong = wrong
+
+    def validate(self) -> None:
+        if self.wrong:
+            raise InvalidInput(self.wrong)
+
+app = Tickwork("postgresql://nobody@127.0.0.1:1/nowhere")
+app.dags = {"good": Dag()}
+"""
+
+
+def test_a_line_for_each_thing_and_warnings_beside_them(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOKEN", "x")
+    Path("work.yaml").write_text(EXAMPLE)
+    result = cli("check", "work.yaml")
+    assert result.exit_code == 0
+    assert result.stdout.splitlines() == ["nightly: 5 steps, ok", "heartbeat: schedule, ok", "holidays: calendar, ok"]
+    assert [line.partition(" ")[2] for line in result.stderr.splitlines()] == [
+        "work.yaml:41: dags.nightly.steps.alarm.http: no worker of this version runs http steps; it would wait for one "
+        "that does.",
+        "work.yaml:41: dags.nightly.steps.alarm.http.auth.basic: the secret ALARM is not set in this environment; "
+        "workers need it in theirs.",
+    ]
+    assert not Path("tickwork.db").exists()
+
+
+def test_all_problems_of_all_files_and_exit_code_2(cli: Cli) -> None:
+    Path("bad.yaml").write_text(BAD)
+    Path("good.json").write_text('{"dags": {"one": {"steps": {"a": {"task": "t"}}}}}')
+    result = cli("check", "good.json", "bad.yaml", "nowhere.yaml")
+    assert result.exit_code == 2
+    assert result.stdout == "one: 1 step, ok\n"
+    lines = result.stderr.splitlines()
+    assert lines[0].startswith("bad.yaml:3: dags.bad.descripton: ")
+    assert any("a cycle: c1 -> c2 -> c3 -> c1" in line for line in lines)
+    assert lines[-1] == "nowhere.yaml cannot be read: No such file or directory."
+    assert len(lines) > 40
+
+
+def test_standard_input_and_json(cli: Cli) -> None:
+    result = cli("check", "-", "--json", input="dags: {d: {steps: {a: {task: t, needs: [b]}}}}")
+    assert result.exit_code == 2
+    assert json.loads(result.stdout) == {
+        "files": [
+            {
+                "file": "<stdin>",
+                "items": [],
+                "problems": ["<stdin>:1: dags.d.steps.a.needs[0]: there is no step 'b'."],
+                "remarks": [],
+            }
+        ]
+    }
+    assert cli.ok("check", "-", input="") == "<stdin> declares nothing.\n"
+
+
+def test_the_dags_of_code_are_validated_without_its_store(cli: Cli) -> None:
+    Path("good_code.py").write_text(CODE)
+    assert cli.ok("check", "good_code.py") == "good: 2 steps, ok\n"
+    Path("bad_code.py").write_text(CODE + 'app.dags["bad"] = Dag("a cycle: a -> b -> a")\n')
+    result = cli("check", "bad_code.py")
+    assert result.exit_code == 2
+    assert result.stdout == "good: 2 steps, ok\n"
+    assert result.stderr == "bad_code.py: bad: a cycle: a -> b -> a\n"
+
+
+def test_the_schema_for_editors(cli: Cli) -> None:
+    schema = json.loads(cli.ok("check", "--schema"))
+    assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    assert set(schema["$defs"]["StepFields"]["properties"]) > {"task", "shell", "http", "approve", "needs", "map"}
+
+
+def test_something_is_to_be_checked(cli: Cli) -> None:
+    assert "say which files to check" in cli("check").stderr
