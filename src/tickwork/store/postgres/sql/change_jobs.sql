@@ -192,7 +192,7 @@ old AS MATERIALIZED (
     FOR UPDATE SKIP LOCKED
 ),
 o AS (DELETE FROM tickwork.fires t WHERE t.ctid = ANY (ARRAY(SELECT old.place FROM old)))
-SELECT all_of_it.count, d.job_id, d.blob
+SELECT all_of_it.count, d.job_id::text, d.blob
 FROM   (SELECT greatest((SELECT count(*) FROM doomed), (SELECT count(*) FROM old)) AS count) all_of_it
 LEFT   JOIN doomed d ON d.blob IS NOT NULL
 
