@@ -7,11 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tickwork import Tickwork
+from tickwork.core.dag.graph import decode_graph
 from tickwork.core.job import Policy, TaskDefinition
 from tickwork.core.outcome import Cancelled, Ending, Failed, Released, Snoozed, Succeeded, TimedOut
 from tickwork.core.retry import RetryPolicy
 from tickwork.errors import InvariantBroken
 from tickwork.worker import messages
+from tickwork.worker.child import hello
 from tickwork.worker.messages import End, Frames, encode, from_executor, to_executor
 
 ASSIGNMENT = messages.Assignment("job", 2, "task", "queue", b"{}", 1.5, ("OSError",), (), 10, 20, 3.25)
@@ -60,6 +63,24 @@ def test_frames_arrive_whole_however_the_stream_is_cut(cuts: list[int]) -> None:
 def test_every_message_of_an_executor_arrives_as_it_was_sent() -> None:
     frames = Frames().feed(b"".join(map(encode, FROM_EXECUTOR)))
     assert [from_executor.decode(frame) for frame in frames] == FROM_EXECUTOR
+
+
+def test_the_dags_of_an_app_arrive_as_they_were_traced() -> None:
+    app = Tickwork("sqlite:///unused.db")
+
+    @app.task
+    def add(number: int, other: int) -> int:
+        return number + other
+
+    @app.dag
+    def sums(n: int) -> list[int]:
+        return add.map([1, 2], other=add(n, 1))  # type: ignore[no-any-return]
+
+    (frame,) = Frames().feed(encode(hello(app)))
+    arrived = from_executor.decode(frame)
+
+    assert isinstance(arrived, messages.Hello)
+    assert [decode_graph(one) for one in arrived.graphs] == [sums.graph]
 
 
 def test_an_empty_piece_is_no_frame() -> None:

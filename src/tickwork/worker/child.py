@@ -21,6 +21,7 @@ from dataclasses import asdict
 from typing import Any
 
 from tickwork.clock import SystemClock
+from tickwork.core.dag.graph import encode_graph
 from tickwork.dag import DagRegistry
 from tickwork.errors import InvalidInput, WorkerError
 from tickwork.worker import messages
@@ -161,7 +162,7 @@ def hello(app: DagRegistry) -> Hello:
     graphs, flaws = [], []
     for dag in app.dags.values():
         try:
-            graphs.append(dag.graph)
+            graphs.append(encode_graph(dag.graph))
         except Exception as error:
             flaws.append(f"dag {dag.name!r} cannot be run: {error}")
     pools = {name: task.pool for name, task in app.tasks.items()}

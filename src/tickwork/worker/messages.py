@@ -14,7 +14,6 @@ from typing import Literal
 
 import msgspec
 
-from tickwork.core.dag.graph import Graph
 from tickwork.core.flow.batch import Batch
 from tickwork.core.flow.flow import Broadcast
 from tickwork.core.job import TaskDefinition
@@ -130,8 +129,8 @@ class End(msgspec.Struct, frozen=True, array_like=True):
 class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
     """A child has loaded the user's code: which tasks and schedules it found, and which store they are meant for.
 
-    `batches`: how those tasks take their jobs that take many in one call. `graphs` are its dags, `flaws` what is wrong
-    with others.
+    `batches`: how those tasks take their jobs that take many in one call. `graphs` are its dags, as they are stored,
+    `flaws` what is wrong with others.
     """
 
     settings: dict[str, str | None]
@@ -139,7 +138,7 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
     pools: dict[str, str]
     schedules: list[Spec] = []
     batches: dict[str, Batch] = {}
-    graphs: list[Graph] = []
+    graphs: list[bytes] = []
     flaws: list[str] = []
 
 

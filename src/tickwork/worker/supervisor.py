@@ -16,6 +16,7 @@ from datetime import timedelta
 from random import Random
 
 from tickwork.clock import Clock, SystemClock
+from tickwork.core.dag.graph import decode_graph
 from tickwork.core.flow.elastic import Elastic, read_processes
 from tickwork.core.flow.placement import NOTHING, Offer
 from tickwork.core.ids import IdMaker
@@ -163,7 +164,7 @@ class WorkerParts:
             nudge,
             hello.batches,
             elasticity,
-            hello.graphs,
+            [decode_graph(one) for one in hello.graphs],
         )
         for flaw in hello.flaws:
             _log.error("%s", flaw)
