@@ -1,15 +1,15 @@
 """What a store says of the blobs that its jobs have written."""
 
 import json
-from datetime import timedelta
 
-from tests.store.builders import NOTHING, a_job, an_id, claim_one, ended, insert_one, register, succeeded
+from tests.store.builders import MINUTE, a_job, an_id, claim_one, ended, insert_one, register, succeeded
 from tickwork.core.blob import BlobRef
 from tickwork.core.ids import JobId
 from tickwork.core.job import Claimed
 from tickwork.store.base import Finish, Retention, Store
+from tickwork.testing import VirtualClock
 
-GONE = Retention(NOTHING, NOTHING)
+GONE = Retention(MINUTE, MINUTE)
 
 
 def reference(job_id: str, attempt: int = 1) -> BlobRef:
@@ -27,8 +27,9 @@ def test_a_reference_comes_back_as_it_was_stored(store: Store) -> None:
 
 
 class TestPruning:
-    def test_it_tells_which_blobs_nobody_names_any_more(self, store: Store) -> None:
+    def test_it_tells_which_blobs_nobody_names_any_more(self, store: Store, clock: VirtualClock) -> None:
         first, second, plain = ended(store, large), ended(store, large), ended(store)
+        clock.advance(2 * MINUTE)
         assert store.prune(Retention(), 10).blobs == []
         pruned = store.prune(GONE, 10)
         assert pruned.count == 3
@@ -36,22 +37,29 @@ class TestPruning:
         assert store.get_jobs([first, second, plain]) == {}
         assert store.prune(GONE, 10).blobs == []
 
-    def test_a_result_that_names_the_blob_of_another_job_does_not_take_it_along(self, store: Store) -> None:
+    def test_a_result_that_names_the_blob_of_another_job_does_not_take_it_along(
+        self, store: Store, clock: VirtualClock
+    ) -> None:
         other = an_id()
         ended(store, lambda claimed: succeeded(claimed, reference(other).encode()))
+        clock.advance(2 * MINUTE)
         pruned = store.prune(GONE, 10)
         assert (pruned.count, pruned.blobs) == (1, [])
 
-    def test_a_dict_of_a_user_names_no_blob(self, store: Store) -> None:
+    def test_a_dict_of_a_user_names_no_blob(self, store: Store, clock: VirtualClock) -> None:
         def forged(claimed: Claimed) -> Finish:
-            return succeeded(claimed, json.dumps({"$blob": {"key": reference(claimed.job_id).key}}).encode())
+            return succeeded(
+                claimed, json.dumps({"$blob": {"key": reference(claimed.job_id).key}}, separators=(",", ":")).encode()
+            )
 
         def compact(claimed: Claimed) -> Finish:
             return succeeded(claimed, reference(claimed.job_id).encode().replace(b": ", b":"))
 
         ended(store, forged)
         ended(store, compact)
-        assert store.prune(GONE, 10).blobs == []
+        clock.advance(2 * MINUTE)
+        pruned = store.prune(GONE, 10)
+        assert (pruned.count, pruned.blobs) == (2, [])
 
 
 class TestUnusedBlobs:
@@ -76,7 +84,8 @@ class TestUnusedBlobs:
         strangers = [reference(an_id()).key, reference("job0").key, "notes.txt", ""]
         assert store.unused_blobs(strangers) == []
 
-    def test_a_job_that_was_pruned_has_none(self, store: Store) -> None:
+    def test_a_job_that_was_pruned_has_none(self, store: Store, clock: VirtualClock) -> None:
         job_id = ended(store, large)
-        store.prune(Retention(timedelta(0), timedelta(0)), 10)
+        clock.advance(2 * MINUTE)
+        store.prune(GONE, 10)
         assert store.unused_blobs([reference(JobId(job_id)).key]) == []
