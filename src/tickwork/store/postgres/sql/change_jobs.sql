@@ -156,7 +156,8 @@ SELECT count(*) FROM ended
 -- were deleted, and names one whose result is in a blob, if there are any.
 WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
 doomed AS MATERIALIZED (
-    SELECT f.job_id, CASE WHEN starts_with(f.result, %(mark)s) THEN f.result END AS blob FROM tickwork.finished f
+    SELECT f.job_id, CASE WHEN octet_length(f.result) < 1000 AND starts_with(f.result, %(mark)s) THEN f.result END AS blob
+    FROM   tickwork.finished f
     WHERE  f.ended_at < (SELECT now FROM clock) - %(ended_us)s::bigint * interval '1 microsecond'
     AND    (f.state <> 'failed' OR f.ended_at < (SELECT now FROM clock) - %(failed_us)s::bigint * interval '1 microsecond')
     AND    NOT EXISTS (SELECT FROM tickwork.keys k WHERE k.job_id = f.job_id AND k.until > (SELECT now FROM clock))
