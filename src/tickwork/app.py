@@ -11,11 +11,13 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
+from functools import cached_property
 from random import Random
 from typing import Any
 
 import msgspec
 
+from tickwork.blobs import AN_OBJECT, Blobs, LargeResults, open_blobs
 from tickwork.client import Client, Job, Page
 from tickwork.clock import SystemClock
 from tickwork.config import Settings, load_settings, sqlite_path
@@ -50,19 +52,22 @@ from tickwork.worker.pools import LocalPools
 from tickwork.worker.supervisor import GRACE, SLOTS, Nudge, WorkerParts, parse_queues, queues_of
 
 
-def open_store(settings: Settings, *, upgrade: bool = False) -> Store:
-    """Open the store that the settings name."""
+def open_store(settings: Settings, *, upgrade: bool = False, blobs: Blobs | None = None) -> Store:
+    """Open the store that the settings name, with these blobs, or those that the settings name."""
+    blobs = open_blobs(settings) if blobs is None else blobs
     path = sqlite_path(settings.url)
     if path is not None:
         from tickwork.store.sqlite import SqliteStore
 
-        return SqliteStore(path, driver=settings.driver, adopt=upgrade)
+        return SqliteStore(path, driver=settings.driver, adopt=upgrade, blobs=blobs)
     if settings.url.startswith(("postgresql:", "postgres:")):
         try:
             from tickwork.store.postgres import PostgresStore
         except ImportError as error:
             raise InvalidInput('PostgreSQL needs its driver: pip install "tickwork[postgres]"') from error
-        return PostgresStore(settings.url, schema=settings.schema, listen_url=settings.listen_url, upgrade=upgrade)
+        return PostgresStore(
+            settings.url, schema=settings.schema, listen_url=settings.listen_url, upgrade=upgrade, blobs=blobs
+        )
     raise InvalidInput(
         f"the store's URL begins with {settings.url.partition(':')[0]!r}, which names no store. "
         f"Write sqlite:///tickwork.db or postgresql://user@host/database."
@@ -74,6 +79,8 @@ class Tickwork(FlowCalls, DagRegistry):
 
     `Tickwork()` uses TICKWORK_URL, or tickwork.toml, or an embedded SQLite file in the current folder. The store is
     opened when it is first needed, so that importing an app touches nothing. `upgrade=True` applies migrations.
+    `blobs` is where results go that are too large for the store: a folder, an object (see `Blobs`), or the name of one,
+    `shop.storage:blobs`.
     """
 
     def __init__(
@@ -84,10 +91,13 @@ class Tickwork(FlowCalls, DagRegistry):
         schema: str | None = None,
         listen_url: str | None = None,
         upgrade: bool = False,
+        blobs: str | os.PathLike[str] | Blobs | None = None,
     ) -> None:
         super().__init__()
         given = {"url": url, "driver": driver, "schema": schema, "listen_url": listen_url}
-        self.settings = load_settings(given)
+        self._given_blobs = blobs if isinstance(blobs, Blobs) else None
+        place = AN_OBJECT if isinstance(blobs, Blobs) else None if blobs is None else os.fspath(blobs)
+        self.settings = load_settings({**given, "blobs": place})
         self._upgrade = upgrade
         self._opening = threading.Lock()
         self._store: Store | None = None
@@ -98,12 +108,22 @@ class Tickwork(FlowCalls, DagRegistry):
         """Where the store is."""
         return self.settings.url
 
+    @cached_property
+    def blobs(self) -> Blobs | None:
+        """Where results are that are too large for the store; None when there is no place for them."""
+        return open_blobs(self.settings) if self._given_blobs is None else self._given_blobs
+
+    @cached_property
+    def large_results(self) -> LargeResults:
+        """Turns results into what the store holds, and back."""
+        return LargeResults(self.blobs)
+
     @property
     def store(self) -> Store:
         """The store, opened when it is first asked for."""
         with self._opening:
             if self._store is None:
-                self._store = open_store(self.settings, upgrade=self._upgrade)
+                self._store = open_store(self.settings, upgrade=self._upgrade, blobs=self.blobs)
             return self._store
 
     @property
@@ -117,6 +137,10 @@ class Tickwork(FlowCalls, DagRegistry):
             if self._store is not None:
                 self._store.close()
             self._store = None
+
+    def decode_result(self, name: str, data: bytes) -> Any:
+        """A stored result as what it was, wherever it is; of a task that is not known here, as its plain JSON."""
+        return super().decode_result(name, self.large_results.whole(data))
 
     # -- jobs
 
@@ -291,7 +315,7 @@ class Tickwork(FlowCalls, DagRegistry):
         solo = frozenset(name for name, task in self.tasks.items() if task.pool == "process")
         for name in solo:
             self._target_of(name)  # refuses here what no child could import
-        local = LocalPool(self.tasks, lambda: self.store, concurrency, clock)
+        local = LocalPool(self.tasks, lambda: self.store, concurrency, clock, self.large_results)
         children = Children(
             self._target_of, lambda task: True, [], concurrency, os.cpu_count() or 1, clock, ChildLimits()
         )

@@ -20,6 +20,7 @@
     ├── NoCurrentJob                         current_job() was asked for outside of a handler, or in that of a batch
     ├── WorkerError                          a worker could not start, or its children keep dying
     ├── CommandFailed                        a command of the task `shell` did not end with exit code 0
+    ├── BlobError                            a result that is too large for the store cannot be kept, or read
     └── StoreError                           the database said no
         ├── StoreUnreachable                 it does not answer
         ├── StoreNotOurs                     a file or schema that is not Tickwork's, or cannot be one
@@ -128,6 +129,10 @@ class CommandFailed(TickworkError):
     def __init__(self, exit_code: int | None, message: str) -> None:
         super().__init__(message)
         self.exit_code = exit_code
+
+
+class BlobError(TickworkError):
+    """The blob for a result that is too large for the store cannot be written, or is gone, damaged or out of reach."""
 
 
 class StoreError(TickworkError):

@@ -72,7 +72,7 @@ def enqueue(
     given = {option: value for option, value in options.items() if value is not None}
     job = app.named(name).options(**given).enqueue(*positional, **named)
     if wait:
-        wait_for(job, longest)
+        wait_for(app, job, longest)
         return
     click.echo(job.id)
     if sys.stderr.isatty():
@@ -134,7 +134,7 @@ def _instant(text: str) -> datetime:
     return found
 
 
-def wait_for(job: Job, longest: timedelta | None) -> None:
+def wait_for(app: Tickwork, job: Job, longest: timedelta | None) -> None:
     """Wait for the end; print the result, or raise what became of the job. Say what it waits for when it takes long."""
     click.echo(f"job {job.id}", err=True)
     left = None if longest is None else longest.total_seconds()
@@ -147,7 +147,7 @@ def wait_for(job: Job, longest: timedelta | None) -> None:
     job.wait(left)
     if job.view.result is None:
         job.result()  # raises
-    print_json(stored_json(job.view.result or b"null"))
+    print_json(stored_json(app.large_results.whole(job.view.result or b"null")))
 
 
 def _hint(app: Tickwork, job: Job) -> None:

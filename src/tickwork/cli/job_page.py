@@ -13,6 +13,7 @@ from rich.text import Text
 
 from tickwork.cli.escape import clean, clean_lines
 from tickwork.cli.output import about, ago, console, print_table, short_error, state_text, step_name, stored_json, utc
+from tickwork.core.blob import reference_in
 from tickwork.core.duration import format_duration
 from tickwork.core.flow.flow import Flow
 from tickwork.core.job import AttemptView, JobView, WorkerView
@@ -123,7 +124,10 @@ def _print_attempts(attempts: Sequence[AttemptView], known: dict[str, str], now:
 
 
 def shown_json(data: bytes) -> str:
-    """A stored value for people, cut where it gets too long."""
+    """A stored value for people, cut where it gets too long. One that is in a blob is not read for that."""
+    reference = reference_in(data)
+    if reference is not None:
+        return f"{reference.size:,} bytes in blob {reference.key} (all with --json)"
     value = stored_json(data)
     text = json.dumps(value, ensure_ascii=False)
     return (

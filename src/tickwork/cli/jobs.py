@@ -32,6 +32,7 @@ from tickwork.cli.output import (
     short_error,
     state_text,
     step_name,
+    stored_json,
 )
 from tickwork.core.ids import JobId
 from tickwork.core.job import JobState
@@ -143,7 +144,8 @@ def show(session: Session, /, id: str, as_json: bool) -> None:
     job = found_jobs(app, (id,))[0]
     view, attempts, why = job.view, job.attempts(), job.why()
     if as_json:
-        print_json({**job_json(view), "why": why, "attempts": attempts})
+        result = None if view.result is None else stored_json(app.large_results.whole(view.result))
+        print_json({**job_json(view), "result": result, "why": why, "attempts": attempts})
         return
     from tickwork.cli.job_page import print_job
 

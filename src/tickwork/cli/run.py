@@ -61,7 +61,7 @@ def run(
     positional, named = read_arguments(arguments, json_text)
     started = cast("Run", app.named(name).enqueue(*positional, **_as_meant(named, arguments, schema)))
     if wait:
-        wait_for(started, longest)
+        wait_for(app, started, longest)
     elif watch:
         from tickwork.cli.run_watch import watch_run
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from tickwork.core.blob import MARK, owner_of, reference_in
 from tickwork.core.flow.breaker import Breaker, BreakerState
 from tickwork.core.flow.flow import Flow
 from tickwork.core.flow.limits import Concurrency, Rate
@@ -400,3 +401,21 @@ def _state_of(text: str, kind: Any, otherwise: Any) -> Any:
         return msgspec.json.decode(text, type=kind)
     except msgspec.ValidationError:
         return otherwise
+
+
+# -- blobs
+
+
+BLOB_MARK = MARK.decode()
+
+
+def own_blobs(rows: Iterable[tuple[str, str | None]]) -> list[str]:
+    """The blobs that jobs have written, of jobs with their results. What a run returns may be a blob of its step."""
+    found = ((job_id, reference_in(result.encode())) for job_id, result in rows if result is not None)
+    return [one.key for job_id, one in found if one is not None and owner_of(one.key) == job_id]
+
+
+def blob_owners(keys: Iterable[str]) -> list[tuple[str, str]]:
+    """Blobs with the jobs that wrote them; without what is none."""
+    owners = ((owner_of(key), key) for key in keys)
+    return [(owner, key) for owner, key in owners if owner is not None]

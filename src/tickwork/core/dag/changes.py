@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from tickwork.core.blob import Path
 from tickwork.core.dag.drawing import condition_text, expression_text
-from tickwork.core.dag.graph import Filled, Graph, Hole, Map, Path, Step, Template
+from tickwork.core.dag.graph import Filled, Graph, Hole, Map, Step, Template
 from tickwork.core.duration import format_duration
 from tickwork.core.flow.limits import Shared
 from tickwork.core.flow.stamp import decode_task_flow

@@ -17,10 +17,10 @@ from typing import Any, Literal
 
 import msgspec
 
+from tickwork.core.blob import Path
 from tickwork.core.dag.params import defaults_of
 from tickwork.core.job import PRIORITIES, Policy, TaskDefinition
 
-Path = tuple[str | int, ...]  # keys and positions on the way into a value
 RunIf = Literal["all_succeeded", "all_done", "any_failed", "any_succeeded", "none_failed", "always"]
 Comparison = Literal["true", "false", "==", "!=", "<", "<=", ">", ">=", "in", "not in", "succeeded"]
 

@@ -65,6 +65,7 @@ class PostgresRuns:
         self._going: dict[str, Going] = {}  # read ahead, as are these steps
         self._standings: dict[tuple[str, str], Standing] = {}
         self.now_us = 0
+        self.large_results = graphs.large_results
         self.freed: list[str] = []
         self.released = False
 
@@ -366,7 +367,7 @@ class PostgresDags:
         if not pairs:
             return jobs
         rows = self._perform(lambda session: session.run("result_rows", **_pairs(pairs)))
-        return runs.with_inputs(jobs, [ResultRow(*row) for row in rows])
+        return runs.with_inputs(jobs, [ResultRow(*row) for row in rows], self._graphs.large_results.load)
 
     def put_dag(self, graph: Graph) -> int:
         found = digest(graph)

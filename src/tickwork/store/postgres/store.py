@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg.pq import TransactionStatus
 
+from tickwork.blobs import Blobs, LargeResults
 from tickwork.clock import Clock, SystemClock
 from tickwork.core.flow.ageing import AGE, Ageing
 from tickwork.core.ids import JobId, WorkerId, is_id
@@ -50,6 +51,7 @@ from tickwork.store.base import (
     NewLog,
     OpenAttempt,
     Progress,
+    Pruned,
     Retention,
     SchemaStatus,
     Waiter,
@@ -109,8 +111,10 @@ class PostgresStore(PostgresFlow, PostgresSchedules):
         clock: Clock | None = None,
         upgrade: bool = False,
         listen_url: str | None = None,
+        blobs: Blobs | None = None,
     ) -> None:
         self.url = url
+        self.blobs = blobs
         self.server = Server(url)
         self.schema = Schema(checked_schema(schema), self.server.where)
         self._sql = statements(schema)
@@ -126,7 +130,7 @@ class PostgresStore(PostgresFlow, PostgresSchedules):
         self._bounds: dict[tuple[WorkerId, tuple[str, ...]], Bounds] = {}
         self._turns: dict[WorkerId, TurnKeeper] = {}
         self._ageing: dict[WorkerId, Ageing] = {}
-        self._graphs = Graphs()
+        self._graphs = Graphs(LargeResults(blobs))
         self._channel = f"tickwork:{schema}"[:63]
         self._steps = StepMaker(self._sql, self._channel)
         self._notifier = Notifier(_sender(self._pool, self._channel), self._host_clock.monotonic)
@@ -552,15 +556,22 @@ class PostgresStore(PostgresFlow, PostgresSchedules):
         ended = self._end_steps([job_id for (job_id,) in steps], **end) if steps else 0
         return max(int(count), ended)
 
-    def prune(self, retention: Retention, limit: int) -> int:
+    def prune(self, retention: Retention, limit: int) -> Pruned:
         values = {
             "ended_us": duration_us(retention.ended),
             "failed_us": duration_us(retention.failed),
             "lost_us": duration_us(_LOST_WORKERS_KEPT),
             "limit": limit,
+            "mark": codec.BLOB_MARK,
         }
-        ((count,),) = self._perform(lambda session: session.run("prune", **values))
-        return int(count)
+        rows = self._perform(lambda session: session.run("prune", **values))
+        return Pruned(int(rows[0][0]), codec.own_blobs((job_id, blob) for _, job_id, blob in rows))
+
+    def unused_blobs(self, keys: Sequence[str]) -> list[str]:
+        owned = [(job_id, key) for job_id, key in codec.blob_owners(keys) if is_id(job_id)]
+        ids = documents.array([job_id for job_id, _ in owned])
+        values = {"ids": ids, "keys": documents.text_array([key for _, key in owned])}
+        return [key for (key,) in self._perform(lambda session: session.run("unused_blobs", **values))]
 
     # -- the store itself
 

@@ -37,6 +37,7 @@ class SqliteRuns:
         self._transaction = transaction
         self._graphs = graphs
         self.now_us = transaction.now
+        self.large_results = graphs.large_results
 
     def going(self, run_ids: Sequence[str]) -> list[Going]:
         return [_going(row) for row in self._transaction.run("going", (as_json(run_ids),))]
@@ -137,7 +138,7 @@ def arranged(transaction: Transaction, graphs: Graphs, claimed: list[Claimed]) -
         begin(transaction, graphs, [one for one in claimed if runs.is_run(one)])
         claimed = [one for one in claimed if not runs.is_run(one)]
     pairs = runs.wanted_results(claimed)
-    return runs.with_inputs(claimed, result_rows(transaction, pairs)) if pairs else claimed
+    return runs.with_inputs(claimed, result_rows(transaction, pairs), graphs.large_results.load) if pairs else claimed
 
 
 def cancel(transaction: Transaction, graphs: Graphs, job_ids: Iterable[JobId]) -> list[JobId]:
