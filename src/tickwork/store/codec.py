@@ -352,6 +352,15 @@ def calendar_in_use(name: str, schedule: str) -> InvalidInput:
 
 # -- flow control
 
+_NONE = "\x1e"
+
+
+def kind_text(row: Any) -> str:
+    """All that a picked job is judged by, as `scout` puts it together."""
+    queue, collection, labels, flow = row[14:18]
+    return "\x1f".join((row[2], queue, collection or _NONE, labels, flow or _NONE))
+
+
 RULES = Form("rule", msgspec.json.Decoder(Concurrency | Rate | Breaker))
 
 

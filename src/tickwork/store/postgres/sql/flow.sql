@@ -143,11 +143,51 @@ picked AS MATERIALIZED (
         LIMIT  g.of_group
     ) due
 )
-SELECT p.job_id::text, p.attempt, p.task, p.lane, p.priority, j.args, j.policy, (extract(epoch FROM p.run_at) * 1000000)::bigint,
-       p.failures, p.crashes, p.alone, j.tick, p.keyed, (extract(epoch FROM p.expires_at) * 1000000)::bigint, j.queue,
-       j.collection, j.labels, j.flow, p.place::text
+SELECT
+-- include picked_columns
 FROM   picked p CROSS JOIN LATERAL (SELECT * FROM tickwork.jobs j WHERE j.id = p.job_id OFFSET 0) j
 ORDER  BY p.rank, p.run_at, p.job_id
+
+-- :picked_columns
+       p.job_id::text, p.attempt, p.task, p.lane, p.priority, j.args, j.policy, (extract(epoch FROM p.run_at) * 1000000)::bigint,
+       p.failures, p.crashes, p.alone, j.tick, p.keyed, (extract(epoch FROM p.expires_at) * 1000000)::bigint, j.queue,
+       j.collection, j.labels, j.flow, p.place::text
+
+-- :scout
+-- The next due jobs of a place that are of other kinds than these, and up to where it was looked: that one comes even if
+-- there are none.
+WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
+walked AS MATERIALIZED (
+    SELECT q.ctid AS place, q.job_id, q.task, q.run_at FROM tickwork.queue q
+    WHERE  q.queue = %(lane)s AND q.priority = %(priority)s::smallint
+    AND    (q.run_at, q.job_id) > ('epoch'::timestamptz + %(after_us)s::bigint * interval '1 microsecond', %(after_id)s::uuid)
+    AND    q.run_at <= coalesce('epoch'::timestamptz + %(until_us)s::bigint * interval '1 microsecond', (SELECT now FROM clock))
+    ORDER  BY q.run_at, q.job_id LIMIT %(walk)s::bigint
+),
+other AS MATERIALIZED (
+    SELECT w.place, w.job_id
+    FROM   walked w CROSS JOIN LATERAL (SELECT * FROM tickwork.jobs j WHERE j.id = w.job_id OFFSET 0) j
+    WHERE  w.task = ANY (%(tasks)s::text[])
+    AND    concat_ws(chr(31), w.task, j.queue, coalesce(j.collection, chr(30)), j.labels, coalesce(j.flow, chr(30)))
+           <> ALL (%(kinds)s::text[])
+    ORDER  BY w.run_at, w.job_id LIMIT %(most)s::bigint
+),
+picked AS MATERIALIZED (
+    SELECT q.* FROM other o CROSS JOIN LATERAL (
+        SELECT q.ctid AS place, q.job_id, q.attempt + 1 AS attempt, q.task, q.queue AS lane, q.priority, q.run_at,
+               q.failures, q.crashes, q.alone, q.keyed, q.expires_at
+        FROM   tickwork.queue q WHERE q.ctid = o.place AND q.job_id = o.job_id
+        AND    (q.expires_at IS NULL OR q.expires_at > (SELECT now FROM clock))
+        FOR UPDATE SKIP LOCKED
+    ) q
+),
+reached AS MATERIALIZED (SELECT w.run_at, w.job_id FROM walked w ORDER BY w.run_at DESC, w.job_id DESC LIMIT 1)
+SELECT
+-- include picked_columns
+       , (SELECT (extract(epoch FROM r.run_at) * 1000000)::bigint FROM reached r), (SELECT r.job_id::text FROM reached r)
+FROM   clock
+LEFT   JOIN (picked p CROSS JOIN LATERAL (SELECT * FROM tickwork.jobs j WHERE j.id = p.job_id OFFSET 0) j) ON true
+ORDER  BY p.run_at, p.job_id
 
 -- :lock_limits
 -- Who judges by a limit has it alone. Where a gate is lifted at this moment, its row is gone once it is locked.
