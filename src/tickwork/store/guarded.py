@@ -281,7 +281,9 @@ def _most(head: Head, flows: int) -> int:
 
 
 def _took_turns(turns: TurnKeeper, started: Sequence[Applicant], weights: Mapping[str, int]) -> None:
-    counts = Counter(read_lane(applicant.lane).tenant for applicant in started)
+    counts: Counter[str] = Counter()
+    for lane, count in Counter(applicant.lane for applicant in started).items():
+        counts[read_lane(lane).tenant] += count
     tenants = [
         Tenant(name, count, weights.get(name, 1), turns.positions.get(name, 0)) for name, count in counts.items()
     ]
