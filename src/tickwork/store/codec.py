@@ -362,6 +362,15 @@ def calendar_in_use(name: str, schedule: str) -> InvalidInput:
 
 # -- flow control
 
+_NONE = "\x1e"
+
+
+def kind_text(row: Any) -> str:
+    """All that a picked job is judged by, as `scout` puts it together."""
+    queue, collection, labels, flow, task = row[14:19]
+    return "\x1f".join((task, queue, collection or _NONE, labels, flow or _NONE))
+
+
 RULES = Form("rule", msgspec.json.Decoder(Concurrency | Rate | Breaker))
 
 

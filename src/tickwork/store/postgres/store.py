@@ -393,7 +393,9 @@ class PostgresStore(PostgresFlow, PostgresSchedules):
     ) -> Exchange:
         queues = list(dict.fromkeys(queues))
         if worker in self._turns and self._turns[worker].is_guarded:
-            return self._exchange_in_rounds(worker, endings, logs, tasks, Asked(queues, limit, reach or Reach(limit)))
+            return self._exchange_in_rounds(
+                worker, endings, logs, Asked(queues, tuple(tasks), limit, reach or Reach(limit))
+            )
         ageing = self._ageing.setdefault(worker, Ageing())
         aged = ageing.turn(self._monotonic())
         done: set[JobId] = set()
@@ -422,7 +424,7 @@ class PostgresStore(PostgresFlow, PostgresSchedules):
             claims = Claims(jobs, next_due_s, _sooner(bounds.again_s(), opens_s))
         if claims is not None and (opened or (rows and rows[0][-1])):
             room = limit - len(jobs)
-            claims = self._claim_in_rounds(worker, tasks, Asked(queues, room, reach or Reach(room)), claims)
+            claims = self._claim_in_rounds(worker, Asked(queues, tuple(tasks), room, reach or Reach(room)), claims)
         return Exchange(done, claims)
 
     def _finish_and_claim(
@@ -437,21 +439,21 @@ class PostgresStore(PostgresFlow, PostgresSchedules):
         *finished, claimed = self._perform(run)
         return finished[-1] if endings else [], claimed
 
-    def _claim_in_rounds(self, worker: WorkerId, tasks: Sequence[str], asked: Asked, before: Claims) -> Claims:
+    def _claim_in_rounds(self, worker: WorkerId, asked: Asked, before: Claims) -> Claims:
         """Claim what has to be guarded, besides what was claimed."""
         try:
-            claim = self._claim_guarded(worker, tasks, asked)
+            claim = self._claim_guarded(worker, asked)
         except LeaseLost:  # between the two; what was claimed before is told, and the next claim will say so
             return before
         return Claims([*before.jobs, *claim.claimed], None, _sooner(before.again_s, claim.played.again_s))
 
     def _exchange_in_rounds(
-        self, worker: WorkerId, endings: Sequence[Finish], logs: Sequence[NewLog], tasks: Sequence[str], asked: Asked
+        self, worker: WorkerId, endings: Sequence[Finish], logs: Sequence[NewLog], asked: Asked
     ) -> Exchange:
         """As exchange, where the last claim had to be guarded: what has ended is stored with the first round."""
         self._turns[worker].is_guarded = False  # should this fail, endings do not wait for what made it fail
         try:
-            claim = self._claim_guarded(worker, tasks, asked, partial(self._steps.finishing, endings, logs))
+            claim = self._claim_guarded(worker, asked, partial(self._steps.finishing, endings, logs))
         except LeaseLost:
             return Exchange(self.finish_attempts(endings, logs), None)
         self._call_for(endings)

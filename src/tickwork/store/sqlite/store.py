@@ -320,7 +320,7 @@ class SqliteStore(SqliteSchedules, SqliteFlow, SqliteDags):
             advance(transaction, self._graphs, dropped)
             return played
 
-        asked = Asked(queues, limit, reach or Reach(limit))
+        asked = Asked(queues, tuple(tasks), limit, reach or Reach(limit))
         played = guarded.play_rounds(play, asked, self._clock.monotonic)
         return Claims(ground.claimed, None, played.again_s)
 
