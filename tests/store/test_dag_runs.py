@@ -465,11 +465,11 @@ def test_steps_are_kept_as_long_as_their_run(store: Store, clock: VirtualClock) 
     run = begin_run(store, CHAIN)
     end(store, take(store)["a"])
     clock.advance(100 * DAY)
-    assert store.prune(Retention(), 100) == 0
+    assert store.prune(Retention(), 100).count == 0
     assert jobs_of(store, run) == {"a": "succeeded", "b": "queued"}
     drain(store)
     clock.advance(100 * DAY)
-    while store.prune(Retention(), 100):
+    while store.prune(Retention(), 100).count:
         pass
     assert store.get_jobs([run]) == {}
     assert store.list_jobs(JobFilter(parent=run), 10) == []
