@@ -450,7 +450,7 @@ class Graphs:
 
 def _make_room(known: dict[Any, Any], most: int) -> None:
     while len(known) >= most:
-        known.pop(next(iter(known)))
+        known.pop(next(iter(known)), None)  # another thread may have been quicker
 
 
 # -- approvals
@@ -487,10 +487,12 @@ def triggers_of(graph: Graph) -> list[tuple[str, int]]:
     return [(asset, number) for number, group in enumerate(graph.on) for asset in group]
 
 
-def triggered(definition: TaskDefinition, by: str, now_us: int) -> NewJob:
-    """The run that an asset starts, with the defaults of its parameters."""
+def triggered(definition: TaskDefinition, asset: str, group: int, by: str, now_us: int) -> NewJob:
+    """The run that an asset starts, with the defaults of its parameters. Several may start a dag at one instant."""
     known = msgspec.json.decode(definition.schema).get("properties", {})
     args = {name: about["default"] for name, about in known.items() if "default" in about}
     made = job_template(definition.name, msgspec.json.encode(args).decode(), JobOptions(), definition)
-    (id,) = IdMaker(lambda: now_us // 1000, Random(f"{by} {definition.name} {now_us}").getrandbits).new_ids(1)
+    (id,) = IdMaker(
+        lambda: now_us // 1000, Random(f"{by} {definition.name} {asset} {group} {now_us}").getrandbits
+    ).new_ids(1)
     return msgspec.structs.replace(made, id=JobId(id), parent=by)

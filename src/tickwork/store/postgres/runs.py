@@ -191,9 +191,10 @@ class PostgresRuns:
             made = {"name": name, "by": by}
             steps = ("lock_assets", "made_anew", "freshen", "use_up_ready")
             _, ((self.now_us,),), _, dags = self.together(*((step, made) for step in steps))
-            for (dag,) in dags:
+            for dag, group in dags:
                 (rows,) = self.together(("task_definition", {"name": dag}))
-                (values,) = documents.new_jobs([runs.triggered(codec.task_definition(rows[0]), by, self.now_us)])
+                job = runs.triggered(codec.task_definition(rows[0]), name, group, by, self.now_us)
+                (values,) = documents.new_jobs([job])
                 self._put_off("insert_guarded_jobs", **values)
                 self.released = True
 

@@ -106,7 +106,7 @@ def produce(transaction: Transaction, assets: Iterable[str], by: str) -> None:
         for dag, group in transaction.run("ready_groups", (name,)):
             transaction.run("use_up", (dag, group))
             definition = codec.task_definition(transaction.run("task_definition", (dag,))[0])
-            moves.insert(transaction, [runs.triggered(definition, by, transaction.now)], known=False)
+            moves.insert(transaction, [runs.triggered(definition, name, group, by, transaction.now)], known=False)
             transaction.opened = True
 
 
