@@ -239,6 +239,7 @@ class FaultyStore:
         self._world = world
         self._actor = actor
         self.url = world.store.url
+        self.blobs = world.store.blobs
 
     def __getattr__(self, verb: str) -> Any:
         call = partial(self._world.call, self._actor, verb, getattr(self._world.store, verb))

@@ -169,7 +169,7 @@ class WorkerProcess(Actor):
             Reaper(store, self.rng, lambda: self.lease.worker),
             Expirer(store, self.clock),
             TurnstileKeeper(store, self.clock),
-            Pruner(store, world.config.retention),
+            Pruner(store, world.config.retention, self.clock),
         )
         for thread in (self._main, *(self._service(one) for one in services)):
             thread.call(self.rng.randrange(1000))

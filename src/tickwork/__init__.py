@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tickwork.errors import (
+    BlobError,
     Cancel,
     Fatal,
     Interrupted,
@@ -26,6 +27,7 @@ from tickwork.version import VERSION as __version__
 
 if TYPE_CHECKING:
     from tickwork.app import Tickwork
+    from tickwork.blobs import Blobs, LocalBlobs
     from tickwork.client import Job
     from tickwork.context import CurrentJob, current_batch, current_job
     from tickwork.core.flow.batch import batch
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
     from tickwork.tracing.loops import loop
 
 __all__ = [
+    "BlobError",
+    "Blobs",
     "Cancel",
     "CurrentJob",
     "Dag",
@@ -56,6 +60,7 @@ __all__ = [
     "JobFailed",
     "JobNotFound",
     "LeaseLost",
+    "LocalBlobs",
     "Retry",
     "Rule",
     "Run",
@@ -95,6 +100,8 @@ __all__ = [
 # Imported when first asked for: they cost 100 ms, which `tickwork --help` does not have.
 _LAZY = {
     "Tickwork": "tickwork.app",
+    "Blobs": "tickwork.blobs",
+    "LocalBlobs": "tickwork.blobs",
     "Job": "tickwork.client",
     "CurrentJob": "tickwork.context",
     "current_batch": "tickwork.context",

@@ -11,11 +11,13 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
+from functools import cached_property
 from random import Random
 from typing import Any
 
 import msgspec
 
+from tickwork.blobs import AN_OBJECT, Blobs, LargeResults, open_blobs
 from tickwork.client import Client, Job, Page
 from tickwork.clock import SystemClock
 from tickwork.config import Settings, load_settings, sqlite_path
@@ -27,14 +29,14 @@ from tickwork.core.job import JobFilter, JobState, TaskDefinition
 from tickwork.core.options import Options, calendar_name, read_option, task_name
 from tickwork.core.schedule.spec import Spec, new_spec
 from tickwork.core.stored_signature import StoredSignature
-from tickwork.dag import DagRegistry
+from tickwork.dag import Dag, DagRegistry
 from tickwork.errors import InvalidInput
 from tickwork.flow import FlowCalls
 from tickwork.rules import Calendar, Rule, read_rule
 from tickwork.runs import Run
 from tickwork.schedules import Schedule, Schedules
 from tickwork.store.base import LEASE, Store
-from tickwork.store.dags import AssetView
+from tickwork.store.dags import AssetView, DagView
 from tickwork.task import Enqueues, Task
 from tickwork.tracing.options import NO_STEP
 from tickwork.twins import twin
@@ -50,19 +52,22 @@ from tickwork.worker.pools import LocalPools
 from tickwork.worker.supervisor import GRACE, SLOTS, Nudge, WorkerParts, parse_queues, queues_of
 
 
-def open_store(settings: Settings, *, upgrade: bool = False) -> Store:
-    """Open the store that the settings name."""
+def open_store(settings: Settings, *, upgrade: bool = False, blobs: Blobs | None = None) -> Store:
+    """Open the store that the settings name, with these blobs, or those that the settings name."""
+    blobs = open_blobs(settings) if blobs is None else blobs
     path = sqlite_path(settings.url)
     if path is not None:
         from tickwork.store.sqlite import SqliteStore
 
-        return SqliteStore(path, driver=settings.driver, adopt=upgrade)
+        return SqliteStore(path, driver=settings.driver, adopt=upgrade, blobs=blobs)
     if settings.url.startswith(("postgresql:", "postgres:")):
         try:
             from tickwork.store.postgres import PostgresStore
         except ImportError as error:
             raise InvalidInput('PostgreSQL needs its driver: pip install "tickwork[postgres]"') from error
-        return PostgresStore(settings.url, schema=settings.schema, listen_url=settings.listen_url, upgrade=upgrade)
+        return PostgresStore(
+            settings.url, schema=settings.schema, listen_url=settings.listen_url, upgrade=upgrade, blobs=blobs
+        )
     raise InvalidInput(
         f"the store's URL begins with {settings.url.partition(':')[0]!r}, which names no store. "
         f"Write sqlite:///tickwork.db or postgresql://user@host/database."
@@ -74,6 +79,8 @@ class Tickwork(FlowCalls, DagRegistry):
 
     `Tickwork()` uses TICKWORK_URL, or tickwork.toml, or an embedded SQLite file in the current folder. The store is
     opened when it is first needed, so that importing an app touches nothing. `upgrade=True` applies migrations.
+    `blobs` is where results go that are too large for the store: a folder, an object (see `Blobs`), or the name of one,
+    `shop.storage:blobs`.
     """
 
     def __init__(
@@ -84,10 +91,13 @@ class Tickwork(FlowCalls, DagRegistry):
         schema: str | None = None,
         listen_url: str | None = None,
         upgrade: bool = False,
+        blobs: str | os.PathLike[str] | Blobs | None = None,
     ) -> None:
         super().__init__()
         given = {"url": url, "driver": driver, "schema": schema, "listen_url": listen_url}
-        self.settings = load_settings(given)
+        self._given_blobs = blobs if isinstance(blobs, Blobs) else None
+        place = AN_OBJECT if isinstance(blobs, Blobs) else None if blobs is None else os.fspath(blobs)
+        self.settings = load_settings({**given, "blobs": place})
         self._upgrade = upgrade
         self._opening = threading.Lock()
         self._store: Store | None = None
@@ -98,12 +108,22 @@ class Tickwork(FlowCalls, DagRegistry):
         """Where the store is."""
         return self.settings.url
 
+    @cached_property
+    def blobs(self) -> Blobs | None:
+        """Where results are that are too large for the store; None when there is no place for them."""
+        return open_blobs(self.settings) if self._given_blobs is None else self._given_blobs
+
+    @cached_property
+    def large_results(self) -> LargeResults:
+        """Turns results into what the store holds, and back."""
+        return LargeResults(self.blobs)
+
     @property
     def store(self) -> Store:
         """The store, opened when it is first asked for."""
         with self._opening:
             if self._store is None:
-                self._store = open_store(self.settings, upgrade=self._upgrade)
+                self._store = open_store(self.settings, upgrade=self._upgrade, blobs=self.blobs)
             return self._store
 
     @property
@@ -118,18 +138,22 @@ class Tickwork(FlowCalls, DagRegistry):
                 self._store.close()
             self._store = None
 
+    def decode_result(self, name: str, data: bytes) -> Any:
+        """A stored result as what it was, wherever it is; of a task that is not known here, as its plain JSON."""
+        return super().decode_result(name, self.large_results.whole(data))
+
     # -- jobs
 
-    def enqueue(self, task: str | Task[Any, Any], /, *args: Any, **kwargs: Any) -> Job:
+    def enqueue(self, task: str | Task[Any, Any] | Dag[Any, Any], /, *args: Any, **kwargs: Any) -> Job:
         """Enqueue a task by name, for code that does not import it. Its stored definition gives the defaults."""
         return self.named(task).enqueue(*args, **kwargs)
 
-    async def enqueue_async(self, task: str | Task[Any, Any], /, *args: Any, **kwargs: Any) -> Job:
+    async def enqueue_async(self, task: str | Task[Any, Any] | Dag[Any, Any], /, *args: Any, **kwargs: Any) -> Job:
         """The asyncio twin of `enqueue`."""
         named = await asyncio.to_thread(self.named, task)  # it may have to read the task's definition
         return await named.enqueue_async(*args, **kwargs)
 
-    def named(self, task: str | Task[Any, Any]) -> Enqueues[Any, Any]:
+    def named(self, task: str | Task[Any, Any] | Dag[Any, Any]) -> Enqueues[Any, Any]:
         """A task by name, ready for `.options(...)` and `.enqueue(...)`, imported here or not."""
         name = task_name(_name(task))
         known = self.tasks.get(name) or self.dags.get(name)
@@ -152,11 +176,26 @@ class Tickwork(FlowCalls, DagRegistry):
         found = self.client.job(id)
         return Run(self.client, found.id) if found is not None and found.view.version is not None else None
 
+    def runs(
+        self, /, dag: str | Dag[Any, Any] | None = None, *, limit: int = 100, cursor: str | None = None, **which: Any
+    ) -> Page[Run]:
+        """One page of runs of a dag, or of all, the newest first. `state=`, `key=` and the like are those of jobs.
+
+        `next_cursor` of the page leads to the next one.
+        """
+        named = which if dag is None else {**which, "task": dag}
+        page = self.client.jobs(replace(_filter(named), runs=True), limit, cursor)
+        return Page([Run(self.client, job.id, job.seen) for job in page], page.next_cursor)
+
+    def dag_versions(self, name: str | None = None) -> list[DagView]:
+        """The newest version of every dag that the store knows, by name; or all versions of one, the newest first."""
+        return self.store.dags(name)
+
     def assets(self) -> list[AssetView]:
         """What tasks and dags with `produce=` have made anew, when, and by which job."""
         return self.store.assets()
 
-    def jobs(self, /, *, limit: int = 100, cursor: str | None = None, **which: Any) -> Page:
+    def jobs(self, /, *, limit: int = 100, cursor: str | None = None, **which: Any) -> Page[Job]:
         """One page of jobs, the newest first: state=, task=, queue=, key=, collection=, label=, parent=.
 
         `next_cursor` of the page leads to the next one.
@@ -182,6 +221,8 @@ class Tickwork(FlowCalls, DagRegistry):
     broadcast_async = twin(broadcast)
     job_async = twin(job)
     run_async = twin(run)
+    runs_async = twin(runs)
+    dag_versions_async = twin(dag_versions)
     assets_async = twin(assets)
     jobs_async = twin(jobs)
     cancel_async = twin(cancel)
@@ -199,7 +240,7 @@ class Tickwork(FlowCalls, DagRegistry):
         self,
         /,
         name: str,
-        target: str | Task[Any, Any],
+        target: str | Task[Any, Any] | Dag[Any, Any],
         rule: Rule | str,
         *,
         args: Sequence[Any] = (),
@@ -274,7 +315,7 @@ class Tickwork(FlowCalls, DagRegistry):
         solo = frozenset(name for name, task in self.tasks.items() if task.pool == "process")
         for name in solo:
             self._target_of(name)  # refuses here what no child could import
-        local = LocalPool(self.tasks, lambda: self.store, concurrency, clock)
+        local = LocalPool(self.tasks, lambda: self.store, concurrency, clock, self.large_results)
         children = Children(
             self._target_of, lambda task: True, [], concurrency, os.cpu_count() or 1, clock, ChildLimits()
         )
@@ -327,7 +368,7 @@ def _by_name(app: Tickwork, name: str, definition: TaskDefinition | None) -> Enq
     return Enqueues(app, name, *about, None if version is None else lambda: version)
 
 
-def _name(task: str | Task[Any, Any]) -> str:
+def _name(task: str | Enqueues[Any, Any]) -> str:
     return task if isinstance(task, str) else task.name
 
 

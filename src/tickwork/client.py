@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from tickwork import errors
 from tickwork.context import LazyTransaction, current_or_none
@@ -65,7 +65,7 @@ class Client:
         view = self.store.get_jobs([found]).get(found) if found else None
         return Job(self, view.id, view) if view else None
 
-    def jobs(self, which: JobFilter, limit: int = 100, cursor: str | None = None) -> Page:
+    def jobs(self, which: JobFilter, limit: int = 100, cursor: str | None = None) -> Page[Job]:
         """One page of matching jobs, the newest first; `next_cursor` leads to the next one."""
         if not 1 <= limit <= PAGE:
             raise errors.InvalidInput(f"limit must be from 1 to {PAGE}, not {limit!r}. Follow next_cursor for more.")
@@ -117,10 +117,13 @@ class Client:
                 yield ids
 
 
-class Page(list["Job"]):
-    """Some jobs, and where to go on: pass `next_cursor` as `cursor` to get the ones after them."""
+AJob = TypeVar("AJob", bound="Job")
 
-    def __init__(self, jobs: Sequence[Job], next_cursor: str | None) -> None:
+
+class Page(list[AJob]):
+    """Some jobs or runs, and where to go on: pass `next_cursor` as `cursor` to get the ones after them."""
+
+    def __init__(self, jobs: Sequence[AJob], next_cursor: str | None) -> None:
         super().__init__(jobs)
         self.next_cursor = next_cursor
 
@@ -149,16 +152,21 @@ class Job:
         return self._view
 
     @property
+    def seen(self) -> JobView:
+        """Everything about the job, as it stood when it was last read: that of a list is not read again."""
+        return self._view or self.view
+
+    @property
     def state(self) -> str:
         return self.view.state.value
 
     @property
     def task(self) -> str:
-        return (self._view or self.view).task
+        return self.seen.task
 
     @property
     def key(self) -> str | None:
-        return (self._view or self.view).key
+        return self.seen.key
 
     @property
     def attempt(self) -> int:

@@ -16,12 +16,13 @@ DEFAULT_URL = "sqlite:///tickwork.db"
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Where the store is and how to reach it."""
+    """Where the store is and how to reach it. `blobs`: a folder for results too large for it, or `module:object`."""
 
     url: str = DEFAULT_URL
     driver: str = "apsw"
     schema: str = "tickwork"
     listen_url: str | None = None
+    blobs: str | None = None
 
 
 def load_settings(given: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> Settings:

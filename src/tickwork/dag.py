@@ -152,7 +152,7 @@ class Dag(Enqueues[Arguments, Result], Generic[Arguments, Result]):
         cutter = Cutter(trace.origin)
         left = cutter.cut(returned, ())
         if not cutter.holes:
-            return Filled(msgspec.Raw(self.signature.encode_result(left, self.name)))
+            return Filled(msgspec.Raw(self.signature.encode_result(left, self.name, payload.RESULT_LIMIT)))
         what, value = f"the result of dag {self.name!r}", cutter.holes[0].value
         if not cutter.holes[0].where and not trace.shape(value).fits(self.signature.gives):
             raise InvalidDag(

@@ -9,6 +9,7 @@
     ├── UnknownTask                          no task of that name in this app
     ├── JobNotFound                          no such job in this store
     ├── ScheduleNotFound (also KeyError)     no such schedule in this store
+    ├── DagNotFound                          no such dag, or no such version of it, in this store
     ├── JobEnded                             the job ended, and not well
     │   ├── JobFailed                        its last attempt failed, and no retry is left
     │   ├── JobCancelled                     somebody cancelled it
@@ -19,6 +20,7 @@
     ├── NoCurrentJob                         current_job() was asked for outside of a handler, or in that of a batch
     ├── WorkerError                          a worker could not start, or its children keep dying
     ├── CommandFailed                        a command of the task `shell` did not end with exit code 0
+    ├── BlobError                            a result that is too large for the store cannot be kept, or read
     └── StoreError                           the database said no
         ├── StoreUnreachable                 it does not answer
         ├── StoreNotOurs                     a file or schema that is not Tickwork's, or cannot be one
@@ -76,6 +78,10 @@ class ScheduleNotFound(TickworkError, KeyError):
     __str__ = Exception.__str__  # a KeyError would show the message in quotes
 
 
+class DagNotFound(TickworkError):
+    """No dag of that name, or no such version of it, is in this store."""
+
+
 class JobEnded(TickworkError):
     """A job ended without a result. `job_id` names it and `error` says how."""
 
@@ -123,6 +129,10 @@ class CommandFailed(TickworkError):
     def __init__(self, exit_code: int | None, message: str) -> None:
         super().__init__(message)
         self.exit_code = exit_code
+
+
+class BlobError(TickworkError):
+    """The blob for a result that is too large for the store cannot be written, or is gone, damaged or out of reach."""
 
 
 class StoreError(TickworkError):

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import getpass
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import ItemsView, Iterator, Mapping, Sequence, ValuesView
 from datetime import datetime
 from functools import cached_property
 from typing import Any
 
 from tickwork.client import Job
+from tickwork.core.dag import drawing
 from tickwork.core.dag.advance import OPEN, SKIPPED, WAITING, Standing
 from tickwork.core.dag.graph import Graph
-from tickwork.core.job import JobState
+from tickwork.core.dag.overview import StepLine, overview
+from tickwork.core.dag.params import completed
+from tickwork.core.dag.timeline import Ran, timeline
+from tickwork.core.job import JobState, JobView
 from tickwork.core.payload import decode, seal
 from tickwork.errors import InvalidInput
-from tickwork.store.dags import StepView
+from tickwork.store.dags import InstanceView, StepView
 from tickwork.twins import twin
 
+PAGE = 10_000  # instances that are read at a time
 _SOME = 5
 
 
@@ -25,6 +30,12 @@ class Run(Job):
 
     def __repr__(self) -> str:
         return f"<Run {self.id}>"
+
+    @property
+    def view(self) -> JobView:
+        """Everything about the run, as it stands now. One that succeeded is read again, too: it may be rerun."""
+        self._view = None
+        return super().view
 
     @property
     def dag(self) -> str:
@@ -49,30 +60,65 @@ class Run(Job):
         """Its steps by name, as they stand now: `run.steps["load"].state`, `run.steps["transform[0]"].result`."""
         return Steps(self)
 
-    def rerun(self, /, *steps: str, params: Mapping[str, Any] | None = None) -> Run:
+    def overview(self) -> list[StepLine]:
+        """All steps as they stand now, in the order of the dag, at the cost of two queries."""
+        store = self._client.store
+        return overview(self.graph, [view.standing for view in store.run_steps(self.id)], store.step_times(self.id))
+
+    def instances(self) -> list[InstanceView]:
+        """The jobs of all steps so far, by step and number."""
+        found: list[InstanceView] = []
+        while page := self._client.store.run_instances(self.id, PAGE, found[-1][:2] if found else ("", -1)):
+            found += page
+        return found
+
+    def instance_name(self, one: InstanceView) -> str:
+        """How an instance is called: "load", or "transform[3]" of a mapped step."""
+        return one.step if self.graph.by_name[one.step].map is None else f"{one.step}[{one.idx}]"
+
+    def mermaid(self) -> str:
+        """Its graph as a Mermaid flowchart, each step coloured by how it stands."""
+        return drawing.mermaid(self.graph, {line.name: line.state for line in self.overview()})
+
+    def timeline(self) -> dict[str, Any]:
+        """When its steps ran, for whoever draws it, and which of them determined when it ended.
+
+        It is that of its last generation: what a rerun has kept is not in it.
+        """
+        view = self.view
+        began_at = view.started_at or view.run_at
+        ran = [
+            Ran(one.step, one.idx, one.started_at, one.ended_at)
+            for one in self.instances()
+            if one.started_at is not None and one.started_at >= began_at and one.state != JobState.QUEUED
+        ]
+        return timeline(self.graph, ran, began_at=began_at, now=self._client.store.now())
+
+    def critical_path(self) -> list[dict[str, Any]]:
+        """The chain of steps that determined when it ended, each with how long it waited and how long it ran."""
+        found: list[dict[str, Any]] = self.timeline()["critical_path"]
+        return found
+
+    def rerun(self, /, *steps: str, params: Mapping[str, Any] | None = None, only_failed: bool = False) -> Run:
         """Run it again: what failed and what depends on it, or these steps and what depends on them; the rest stays.
 
-        `params` are changed parameters: then everything runs again, unless steps are named. Raises InvalidInput when it
-        has not ended.
+        `params` are changed parameters: then everything runs again, unless steps are named or `only_failed` is said.
+        Raises InvalidInput when it has not ended, or nothing of it is to run.
         """
         unknown = [name for name in steps if name.partition("[")[0] not in self.graph.by_name]
         if unknown:
             raise InvalidInput(f"dag {self.dag!r} has no step {unknown[0]!r}; it has {', '.join(self.graph.by_name)}.")
         args = None if params is None else self._changed(params)
-        names = list(steps) or (list(self.graph.by_name) if params else None)
+        names = list(steps) or (list(self.graph.by_name) if params and not only_failed else None)
+        if names is None and self.view.state is JobState.SUCCEEDED:
+            raise InvalidInput(f"nothing of run {self.id} failed. Name the steps that are to run again.")
         if not self._client.store.rerun(self.id, names, args):
             raise InvalidInput(f"run {self.id} has not ended ({self.state}), so it cannot be run again.")
         self._view = None
         return self
 
     def _changed(self, params: Mapping[str, Any]) -> bytes:
-        known = self.graph.params.get("properties", {})
-        unknown = [name for name in params if name not in known]
-        if unknown:
-            raise InvalidInput(
-                f"dag {self.dag!r} has no parameter {unknown[0]!r}; it has {', '.join(known) or 'none'}."
-            )
-        return seal({**decode(self.view.args), **params})
+        return seal(completed(self.dag, self.graph.params, {**decode(self.view.args), **params}))
 
     def approve(self, step: str, *, by: str | None = None, note: str | None = None) -> None:
         """Approve a step that waits for it. Raises InvalidInput when it does not, or `by` is not one who may."""
@@ -102,6 +148,11 @@ class Run(Job):
             return super().why()
         return _told(self._client.store.run_steps(self.id))
 
+    overview_async = twin(overview)
+    instances_async = twin(instances)
+    mermaid_async = twin(mermaid)
+    timeline_async = twin(timeline)
+    critical_path_async = twin(critical_path)
     rerun_async = twin(rerun)
     approve_async = twin(approve)
     reject_async = twin(reject)
@@ -109,10 +160,15 @@ class Run(Job):
 
 
 class Steps(Mapping[str, "Step"]):
-    """The steps of a run by name, read when they are asked for. An instance of a mapped one is `name[number]`."""
+    """The steps of a run by name, read when they are asked for. An instance of a mapped one is `name[number]`.
+
+    `values()` and `items()` read how all of them stand at once.
+    """
 
     def __init__(self, run: Run) -> None:
         self._run = run
+        self._views: dict[str, StepView] = {}
+        self._states: dict[str, str] = {}
 
     def __getitem__(self, name: str) -> Step:
         graph, base = self._run.graph, name
@@ -122,7 +178,22 @@ class Steps(Mapping[str, "Step"]):
             idx = int(number) if number.isdigit() else -1
         if base not in graph.by_name or idx == -1:
             raise KeyError(f"dag {graph.name!r} has no step {name!r}; it has {', '.join(graph.by_name)}")
-        return Step(self._run, base, idx)
+        state = self._states.get(base) if idx is None else None
+        return Step(self._run, base, idx, self._views.get(base), state)
+
+    def values(self) -> ValuesView[Step]:
+        return ValuesView(self._read())
+
+    def items(self) -> ItemsView[str, Step]:
+        return ItemsView(self._read())
+
+    def _read(self) -> Steps:
+        """The same as they stand now."""
+        store, read = self._run._client.store, Steps(self._run)
+        read._views = {view.standing.step: view for view in store.run_steps(self._run.id)}
+        standings, times = [view.standing for view in read._views.values()], store.step_times(self._run.id)
+        read._states = {line.name: line.state for line in overview(self._run.graph, standings, times)}
+        return read
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._run.graph.by_name)
@@ -132,13 +203,17 @@ class Steps(Mapping[str, "Step"]):
 
 
 class Step:
-    """A step of a run, or one instance of a mapped one (`idx`)."""
+    """A step of a run, or one instance of a mapped one (`idx`). What was read of it already is not read again."""
 
-    def __init__(self, run: Run, name: str, idx: int | None) -> None:
+    def __init__(
+        self, run: Run, name: str, idx: int | None, view: StepView | None = None, state: str | None = None
+    ) -> None:
         self.run = run
         self.name = name if idx is None else f"{name}[{idx}]"
         self.idx = idx
-        self._base = name
+        self.base = name
+        self._known = view
+        self._state = state
 
     def __repr__(self) -> str:
         return f"<Step {self.name} of run {self.run.id}>"
@@ -148,15 +223,20 @@ class Step:
         """How the step stands: what it waits for, how many instances it has."""
         view = self._view
         return (
-            Standing(self._base, pending=len(self.run.graph.by_name[self._base].parents))
+            Standing(self.base, pending=len(self.run.graph.by_name[self.base].parents))
             if view is None
             else view.standing
         )
 
     @property
     def _view(self) -> StepView | None:
-        views = self.run._client.store.run_steps(self.run.id, [self._base])
+        if self._known is not None:
+            return self._known
+        views = self._views_of([self.base])
         return views[0] if views else None
+
+    def _views_of(self, names: Sequence[str]) -> list[StepView]:
+        return self.run._client.store.run_steps(self.run.id, names)
 
     @property
     def job(self) -> Job | None:
@@ -171,18 +251,20 @@ class Step:
 
     def _jobs(self, first: int, most: int) -> list[Job]:
         client = self.run._client
-        views = client.store.step_jobs(self.run.id, self._base, first, most)
+        views = client.store.step_jobs(self.run.id, self.base, first, most)
         return [Job(client, view.id, view) for view in views]
 
     @property
     def state(self) -> str:
         """waiting, queued, running, or how it ended. A mapped one is running from its first start to its last end."""
+        if self._state is not None:
+            return self._state
         one = self.standing
         if one.state in (WAITING, SKIPPED) or (self.idx is None and one.state != OPEN):
             return one.state
         if self.idx is None and one.mapped:
             return JobState.RUNNING.value
-        job = None if self.run.graph.by_name[self._base].approval is not None else self.job
+        job = None if self.run.graph.by_name[self.base].approval is not None else self.job
         return WAITING if job is None else job.state
 
     @property
@@ -213,10 +295,11 @@ class Step:
         """One sentence: what it is waiting for, where it runs, or how it ended."""
         one, graph = self.standing, self.run.graph
         if one.state == WAITING:
-            parents = self.run.steps
-            waits = [name for name in graph.by_name[self._base].parents if not parents[name].standing.is_over]
+            parents = graph.by_name[self.base].parents
+            over = {view.standing.step for view in self._views_of(parents) if view.standing.is_over}
+            waits = [name for name in parents if name not in over]
             return f"waits for {_listed(waits)}" if waits else "waits for its run to begin"
-        approval = graph.by_name[self._base].approval
+        approval = graph.by_name[self.base].approval
         if approval is not None and one.state == OPEN:
             return f"waits for approval by {', '.join(approval.who) or 'anybody'}: {one.reason or approval.text}"
         if one.mapped and self.idx is None:

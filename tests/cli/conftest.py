@@ -36,7 +36,15 @@ class Cli:
 def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing from outside the test: no settings, and a folder of its own."""
     monkeypatch.chdir(tmp_path)
-    for name in ("TICKWORK_URL", "TICKWORK_DRIVER", "TICKWORK_DEBUG", "NO_COLOR", "COLUMNS", "FORCE_COLOR"):
+    for name in (
+        "TICKWORK_URL",
+        "TICKWORK_DRIVER",
+        "TICKWORK_BLOBS",
+        "TICKWORK_DEBUG",
+        "NO_COLOR",
+        "COLUMNS",
+        "FORCE_COLOR",
+    ):
         monkeypatch.delenv(name, raising=False)
 
 

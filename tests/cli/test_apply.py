@@ -149,10 +149,9 @@ def test_a_file_that_is_not_there(cli: Cli, file_url: str) -> None:
     assert "cannot be read" in cli("apply", "nowhere.yaml").stderr
 
 
-def test_dags_are_checked_and_not_stored_yet(cli: Cli, file_url: str) -> None:
+def test_dags_are_stored_and_what_will_not_work_yet_is_told(cli: Cli, file_url: str) -> None:
     text = 'dags: {d: {steps: {s: {http: {url: "https://example.org", auth: {bearer: "${secret.NOWHERE_SET}"}}}}}}'
     result = cli("apply", "-", input=text)
-    assert result.exit_code == 2
+    assert (result.exit_code, "d     new, version 1" in result.stdout) == (0, True)
     assert "warning: <stdin>:1: dags.d.steps.s.http: no worker of this version runs http steps" in result.stderr
     assert "the secret NOWHERE_SET is not set in this environment" in result.stderr
-    assert "declares dags, which this version checks and does not store yet" in result.stderr

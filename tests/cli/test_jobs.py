@@ -3,12 +3,14 @@
 import json
 import re
 import threading
+from pathlib import Path
 from random import Random
 
 import pytest
 
 from tests.cli.conftest import Cli, Shop
 from tests.worker.fixtures import eventually
+from tickwork import Tickwork
 from tickwork.core.ids import WorkerId
 from tickwork.core.outcome import Cancelled, decide
 from tickwork.store.base import LEASE, Finish, NewLog, Worker
@@ -133,6 +135,29 @@ def test_retry_queues_a_failed_job_again(cli: Cli, shop: Shop) -> None:
     assert cli.ok("jobs", "retry", job.id) == "Retried 1 job.\n"
     assert cli.json("jobs", "show", job.id)["state"] == "queued"
     assert cli("jobs", "retry", shop.succeeded().id).exit_code == 1
+
+
+def test_a_large_result_is_named_on_the_page_and_whole_in_json(
+    cli: Cli, shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TICKWORK_BLOBS", str(tmp_path / "blobs"))
+    app = Tickwork(shop.app.url)
+
+    @app.task
+    def make() -> str:
+        return "x" * 2_000_000
+
+    with app.worker():
+        job = make.enqueue()
+        job.wait(timeout=20)
+        assert cli.ok("enqueue", "make", "--wait") == json.dumps("x" * 2_000_000) + "\n"
+    assert re.search(
+        rf"^result +2,000,002 bytes in blob \w+\.{job.id}\.1 \(all with --json\)$", cli.ok("jobs", "show", job.id), re.M
+    )
+    assert cli.json("jobs", "show", job.id)["result"] == "x" * 2_000_000
+    (item, _) = cli.json("jobs", "list")["items"]
+    assert item["result"]["$blob"]["size"] == 2_000_002
+    app.close()
 
 
 @pytest.mark.parametrize("shown", ["list", "show"])

@@ -69,6 +69,25 @@ def test_doctor_says_what_the_store_promises_and_that_nothing_is_wrong(cli: Cli,
     assert found["facts"]["workers"] == "none"
 
 
+def test_doctor_says_where_large_results_are(
+    cli: Cli, shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = cli.json("doctor")["facts"]["large_results"]
+    if shop.app.url.startswith("sqlite"):
+        assert said == f"over 1,048,576 bytes in {tmp_path}/tickwork.db-blobs"
+    else:
+        assert said.startswith("refused over 1,048,576 bytes; TICKWORK_BLOBS would name a folder")
+    (tmp_path / "file").write_text("x")
+    monkeypatch.setenv("TICKWORK_BLOBS", str(tmp_path / "file"))
+    found = cli.json("doctor")
+    assert found["facts"]["large_results"] == f"over 1,048,576 bytes in {tmp_path}/file"
+    assert f"Large results cannot be kept: {tmp_path}/file is not a folder. Change that, or name another folder: " in (
+        " ".join(found["warnings"])
+    )
+    monkeypatch.setenv("TICKWORK_BLOBS", "shop.storage:blobs")
+    assert cli.json("doctor")["facts"]["large_results"] == "over 1,048,576 bytes in shop.storage:blobs"
+
+
 def test_doctor_names_a_queue_that_nobody_serves_and_exits_with_0(
     cli: Cli, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:

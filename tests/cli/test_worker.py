@@ -3,6 +3,7 @@
 import signal
 from pathlib import Path
 
+from tests.cli.conftest import Cli
 from tests.cli.programs import gone, program
 from tests.worker.fixtures import eventually
 from tickwork import Tickwork
@@ -47,6 +48,22 @@ def test_it_says_at_its_start_what_it_serves_and_drains_on_sigterm(tmp_path: Pat
         assert job.state == "succeeded"
         gone(tree)
     app.close()
+
+
+def test_it_runs_the_dags_of_its_code_and_of_files(cli: Cli, tmp_path: Path, file_url: str) -> None:
+    dag = "\n@app.dag\ndef sum_up(a: int = 1) -> int:\n    return add(add(a, 2), 3)\n"
+    (tmp_path / "shop.py").write_text(SHOP + dag)
+    (tmp_path / "work.yaml").write_text(
+        "dags: {hello: {steps: {greet: {shell: echo hello}, stumble: {shell: exit 3, retries: 0}}}}"
+    )
+    assert "hello  new, version 1" in cli.ok("apply", "work.yaml")
+    with program(tmp_path, "worker", "shop.py", "--processes", "1", "--shell") as worker:
+        worker.says("pid  ")
+        eventually(lambda: "sum_up" in cli.ok("dags", "list"))
+        assert cli.ok("run", "sum_up", "a=5", "--wait", "--timeout", "20s") == "10\n"
+        result = cli("run", "hello", "--wait", "--timeout", "20s")
+        assert (result.exit_code, "1 step failed" in result.stderr) == (1, True)
+        assert worker.end() == 0
 
 
 def test_a_url_that_the_code_overrules_is_refused(tmp_path: Path) -> None:

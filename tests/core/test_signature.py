@@ -598,13 +598,18 @@ def test_a_result_without_an_annotation_comes_back_by_its_tags() -> None:
         (list[float], [math.nan], "the result of task 'demo' cannot be stored: at $[0], NaN and Infinity"),
         (dict[str, Any], {"a": Point(1)}, "the result of task 'demo' cannot be stored: at $.a, a Point has no JSON"),
         (Any, Point(1), "annotate the parameter (or the return) with its type"),
-        (str, "x" * 1_100_000, "the result of task 'demo' is 1,100,002 bytes; the cap is 1,048,576"),
     ],
 )
 def test_a_result_that_does_not_fit_is_refused(hint: Any, result: Any, said: str) -> None:
     with pytest.raises(InvalidPayload) as refused:
         taking(hint).encode_result(result, "demo")
     assert said in str(refused.value)
+
+
+def test_a_result_over_the_cap_is_refused() -> None:
+    assert len(taking(str).encode_result("x" * 98, "demo", limit_bytes=100)) == 100
+    with pytest.raises(InvalidPayload, match="the result of task 'demo' is 101 bytes; the cap is 100: "):
+        taking(str).encode_result("x" * 99, "demo", limit_bytes=100)
 
 
 def test_a_stored_result_that_no_longer_fits_is_refused() -> None:

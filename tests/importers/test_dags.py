@@ -22,7 +22,7 @@ dags:
   nightly:
     description: Fetch, count in parallel, report
     params:
-      day: string
+      day: {type: string, default: today}
       parts: {type: integer, default: 3, description: How many}
     schedule: {cron: "0 2 * * *", tz: Europe/Berlin, overlap: skip, args: {day: today}, calendars: [holidays]}
     on: [orders, prices]
@@ -95,10 +95,10 @@ def test_a_file_becomes_a_graph() -> None:
     assert graph.params == {
         "type": "object",
         "properties": {
-            "day": {"type": "string"},
+            "day": {"type": "string", "default": "today"},
             "parts": {"type": "integer", "default": 3, "description": "How many"},
         },
-        "required": ["day"],
+        "required": [],
         "additionalProperties": False,
     }
     assert json.loads(bytes(graph.result.json)) == {"total": None, "day": None}

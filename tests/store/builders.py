@@ -89,7 +89,7 @@ def running(store: Store, worker: WorkerId | None = None, **changes: Any) -> Cla
 
 def ending(attempt: Claimed | OpenAttempt, how: Ending) -> Finish:
     outcome = decide(attempt.policy, attempt.failures, attempt.crashes, attempt.alone, how, _random)
-    return Finish(attempt.job_id, attempt.attempt, outcome, run=attempt.run)
+    return Finish(attempt.job_id, attempt.attempt, outcome, run=attempt.run, step=attempt.step)
 
 
 def succeeded(claimed: Claimed, result: bytes = b"null") -> Finish:
@@ -107,7 +107,7 @@ def again(claimed: Claimed, delay: timedelta = NOTHING, error: str | None = "it 
     outcome = Transition(
         AttemptState.FAILED, JobState.QUEUED, failures, claimed.crashes, delay, claimed.alone, error=error
     )
-    return Finish(claimed.job_id, claimed.attempt, outcome, run=claimed.run)
+    return Finish(claimed.job_id, claimed.attempt, outcome, run=claimed.run, step=claimed.step)
 
 
 def abandoned(attempt: Claimed | OpenAttempt) -> Finish:

@@ -22,7 +22,13 @@ from tickwork.testing import VirtualClock
 
 KINDS = ["sqlite", "sqlite-stdlib", "postgres", "postgres-pooled"]
 
+MANY = 1000  # more steps than any verb has
+
 _schemas = count(1)
+
+
+class EveryMeeting(Protocol):
+    def __call__(self, make: Make, *, in_one_go: bool = False) -> int: ...
 
 
 class OpensStore(Protocol):
@@ -146,10 +152,11 @@ def opens(postgres: PostgresStore, clock: VirtualClock) -> Iterator[Callable[[],
 
 
 @pytest.fixture
-def every_meeting(postgres: PostgresStore, opens: Callable[[], SteppedStore]) -> Callable[[Make], int]:
+def every_meeting(postgres: PostgresStore, opens: Callable[[], SteppedStore]) -> EveryMeeting:
     """Run what `make` makes in every way in which the two can meet, each time on an empty store.
 
-    It returns how many transactions had to be run again, after a deadlock or a conflict.
+    `in_one_go`: whoever comes second goes as far as it can, and is not stopped on its way. It returns how many
+    transactions had to be run again, after a deadlock or a conflict.
     """
 
     stores = opens(), opens()
@@ -168,11 +175,11 @@ def every_meeting(postgres: PostgresStore, opens: Callable[[], SteppedStore]) ->
             raise AssertionError(f"{first} steps of {order[0]}, {second} of {order[1]}: {answers}") from error
         return more
 
-    def run(make: Make) -> int:
+    def run(make: Make, *, in_one_go: bool = False) -> int:
         for in_turn in (True, False):
             first, more = 0, True
             while more:
-                second, rest = 0, True
+                second, rest = MANY if in_one_go else 0, True
                 while rest:
                     more, rest = meet_once(make, first, second, in_turn=in_turn)
                     second += 1

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from tests.store.builders import HOUR, SECOND, a_job, again, failed, reap, register, succeeded, with_retries
-from tests.store.dag_graphs import DECIDES_AFTER, TASKS, VALUES, a_graph, encoded, some_params
+from tests.store.dag_graphs import DECIDES_AFTER, EXPIRES, TASKS, VALUES, encoded, some_params
 from tests.store.dag_model import LIVE, Job, Model, Place
 from tests.store.test_flow import gate
 from tickwork.core.dag.graph import Graph
@@ -27,10 +27,9 @@ LONG = HOUR * 10_000
 class Driver:
     """One run of a random graph. `is_exact`: a claim finds whatever is due, at once."""
 
-    def __init__(self, store: Store, clock: VirtualClock, rng: Random, most: int = 7, *, is_exact: bool = True) -> None:
+    def __init__(self, store: Store, clock: VirtualClock, rng: Random, graph: Graph, *, is_exact: bool = True) -> None:
         self.store, self.clock, self.rng, self.is_exact = store, clock, rng, is_exact
         self.began = clock.now()
-        graph = a_graph(rng, most)
         params = some_params(rng)
         self.model = Model(graph, params)
         version = store.put_dag(graph)
@@ -40,6 +39,7 @@ class Driver:
         self.held: dict[Place, tuple[WorkerId, Claimed]] = {}
         self.stale: list[Claimed] = []
         self.is_gated = False
+        self.luck = rng.choice((0.5, 0.8, 0.95))
         self.told: list[str] = []
 
     @property
@@ -50,12 +50,30 @@ class Driver:
 
     def play(self, moves: int = MOST_MOVES) -> None:
         """Do anything for a while, then bring it to its end. What is the same each time is compared."""
-        kinds: list[Callable[[], None]] = [self.claim] * 4 + [self.finish] * 4 + [self.exchange] * 3
-        kinds += [self.pass_time] * 2 + [self.answer] * 2 + [self.cancel_job, self.toggle_gate, self.lose_worker]
-        kinds += [self.finish_stale, self.retry_job] + ([self.cancel_run] if self.rng.random() < 0.3 else [])
+        work: list[Callable[[], None]] = [self.claim, self.finish, self.exchange, self.answer]
+        fate: list[Callable[[], None]] = [self.pass_time, self.finish_stale, self.retry_job, self.lose_worker]
+        fate += [self.cancel_job, self.cancel_run, self.toggle_gate]
+        kinds = [*work * 5, *self.rng.sample(fate, 4)]
         for _ in range(moves):
             self._do(self.rerun if self._is_over and self.rng.random() < 0.5 else self.rng.choice(kinds))
         self.drain()
+
+    def play_endings(self) -> None:
+        """Have each step end as its name says, and then the others."""
+        self._do(self.claim_all)
+        for name in self._named("cancelled"):
+            assert self.store.cancel_jobs([self._id((name, 0))])
+            self.model.cancel_job((name, 0))
+        self._advance(2 * EXPIRES.total_seconds())
+        for move in (self.expire, self.toggle_gate, self.claim_all, self.toggle_gate):
+            self._do(move)
+        bad = [(place, failed(self.held[place][1])) for place in [(name, 0) for name in self._named("failed")]]
+        done = self.store.finish_attempts([finish for _, finish in bad])
+        self._ended([(place, finish, ("failed", None)) for place, finish in bad], done)
+        self.drain()
+
+    def _named(self, ending: str) -> list[str]:
+        return [step.name for step in self.graph.steps if step.name.startswith(ending)]
 
     def drain(self) -> None:
         """Whatever was done to it, a run ends once its steps do."""
@@ -153,7 +171,8 @@ class Driver:
         return [(place, *self._outcome(one)) for place, (_, one) in held[: self.rng.choice((1, 2, 5))]]
 
     def _outcome(self, one: Claimed) -> tuple[Finish, tuple[str, Any]]:
-        match self.rng.choice(("well", "well", "well", "badly", "again")):
+        how = "well" if self.rng.random() < self.luck else self.rng.choice(("badly", "again"))
+        match how:
             case "well":
                 value = self.rng.choice(VALUES)
                 return succeeded(one, encoded(value)), ("succeeded", value)
@@ -196,12 +215,15 @@ class Driver:
 
     # -- services
 
-    def pass_time(self) -> None:
-        self._advance(self.rng.choice((0.1, 1, 6, 31, 70, 70)))
-        self.store.expire_jobs(100)
+    def expire(self) -> None:
         late = [job.place for job in self.model.jobs.values() if self._is_late(job)]
+        assert self.store.expire_jobs(100) == len(late)
         self.tell("expired", late)
         self.model.end([(place, "expired", None) for place in late])
+
+    def pass_time(self) -> None:
+        self._advance(self.rng.choice((0.1, 1, 6, 31, 70, 70)))
+        self.expire()
         overdue = self._overdue()
         assert self.store.answer_overdue(100) == len(overdue)
         for name, approves in overdue:

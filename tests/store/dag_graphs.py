@@ -22,23 +22,27 @@ from tickwork.core.dag.graph import (
     Map,
     Param,
     Result,
+    RunIf,
     Step,
     Template,
     Text,
 )
 from tickwork.core.job import Policy
 
-RULES = ("all_succeeded", "all_done", "any_failed", "any_succeeded", "none_failed", "always")
+ENDINGS = ("succeeded", "failed", "cancelled", "expired", "dropped")
+RULES: tuple[RunIf, ...] = ("all_succeeded", "all_done", "any_failed", "any_succeeded", "none_failed", "always")
 COMPARISONS = ("true", "false", "==", "!=", "<", "<=", ">", ">=", "in", "not in", "succeeded")
-VALUES: tuple[Any, ...] = (1, 0, "a", None, True, [], [1, 2], [1, 2, 3], ["x", {"k": [3]}], {"k": [1, 2]}, {"k": None})
-PATHS = ((), (), (), (), (0,), ("k",), ("k", 0), (-1,))
+LISTS: tuple[Any, ...] = ([], [1, 2], [1, 2, 3], ["x", {"k": [3]}], ["a", None], [0])
+VALUES: tuple[Any, ...] = (1, 0, "a", None, True, {"k": [1, 2]}, {"k": None}, *LISTS)
+Path = tuple[str | int, ...]
+PATHS: tuple[Path, ...] = (*[()] * 12, (0,), ("k",), ("k", 0), (-1,))
 EXPIRES = timedelta(minutes=1)
 DECIDES_AFTER = timedelta(seconds=30)
 TASKS = ("t", "gated")
 
 
 def some_params(rng: Random) -> dict[str, Any]:
-    return {"p": rng.choice(VALUES), "xs": rng.choice(([], [1], [1, 2], ["a", None, {"k": [1]}], None, "no list"))}
+    return {"p": rng.choice(VALUES), "xs": rng.choice((*LISTS, None, "no list"))}
 
 
 def a_graph(rng: Random, most: int) -> Graph:
@@ -47,6 +51,30 @@ def a_graph(rng: Random, most: int) -> Graph:
     steps = [_step(rng, name, _parents(rng, names[:n])) for n, name in enumerate(names)]
     result = Filled(Raw(b'[null,{"k":null}]'), tuple(_result_holes(rng, names)))
     return Graph(name="dag", steps=tuple(steps), result=result)
+
+
+def a_graph_of_all_endings(rng: Random) -> Graph:
+    """Steps that are to end in each way, by their names, and many that wait for some of them, with every rule.
+
+    What is skipped follows from rules; the rest is up to whoever runs it.
+    """
+    ends = [f"{ending}{n}" for ending in ENDINGS for n in range(2)]
+    first = [Step(name=name, job=_template_to_end(name)) for name in ends]
+    by_rule = [_plain(f"by rule{n}", (f"succeeded{n}",), "any_failed") for n in range(2)]
+    upstream = [_plain(f"upstream{n}", (f"failed{n}",), "all_succeeded") for n in range(2)]
+    before = [step.name for step in (*first, *by_rule, *upstream)]
+    last = [_plain(f"s{n}", tuple(rng.sample(before, rng.randint(1, 6))), RULES[n % len(RULES)]) for n in range(24)]
+    return Graph(name="dag", steps=(*first, *by_rule, *upstream, *last))
+
+
+def _plain(name: str, parents: tuple[str, ...], rule: RunIf) -> Step:
+    return Step(name=name, parents=parents, run_if=rule, job=Template(task="t", policy=with_retries(0)))
+
+
+def _template_to_end(name: str) -> Template:
+    expires = EXPIRES if name.startswith("expired") else None
+    task = "gated" if name.startswith("dropped") else "t"
+    return Template(task=task, policy=Policy(retry=with_retries(0).retry, expires=expires))
 
 
 def _parents(rng: Random, before: list[str]) -> tuple[str, ...]:
@@ -62,7 +90,7 @@ def _result_holes(rng: Random, names: list[str]) -> list[Hole]:
 
 def _step(rng: Random, name: str, parents: tuple[str, ...]) -> Step:
     rules = RULES if parents else ("all_succeeded", "all_done", "none_failed", "always")
-    when = (_condition(rng, parents),) if rng.random() < 0.2 else ()
+    when = (_condition(rng, parents),) if rng.random() < 0.12 else ()
     shared: dict[str, Any] = {"name": name, "parents": parents, "run_if": rng.choice(rules), "when": when}
     if rng.random() < 0.1:
         return Step(approval=_approval(rng), **shared)
@@ -97,13 +125,11 @@ def _list(rng: Random, parents: tuple[str, ...]) -> Expression | list[Any]:
 
 
 def _holes(rng: Random, parents: tuple[str, ...], over: dict[str, Any]) -> list[Hole]:
-    places: list[tuple[str | int, ...]] = [("x",), ("y", 0), ("y", 1, "k")]
+    places: list[Path] = [("x",), ("y", 0), ("y", 1, "k")]
     return [Hole(place, _value(rng, list(parents), over)) for place in places if rng.random() < 0.6]
 
 
-def _value(
-    rng: Random, parents: list[str], over: dict[str, Any], paths: tuple[tuple[str | int, ...], ...] = PATHS
-) -> Expression:
+def _value(rng: Random, parents: list[str], over: dict[str, Any], paths: tuple[Path, ...] = PATHS) -> Expression:
     if rng.random() < 0.25:
         parts = [_reference(rng, parents, over, paths) for _ in range(rng.choice((1, 2, 3)))]
         return Text(("on ", *parts, "!"))
@@ -111,7 +137,7 @@ def _value(
 
 
 def _reference(
-    rng: Random, parents: list[str], over: dict[str, Any], paths: tuple[tuple[str | int, ...], ...]
+    rng: Random, parents: list[str], over: dict[str, Any], paths: tuple[Path, ...]
 ) -> Param | Result | Item | Last:
     path = rng.choice(paths)
     kinds = ["param"] + (["result", "result", "last"] if parents else []) + (["item", "item"] if over else [])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Raw
@@ -11,6 +12,7 @@ from tickwork.core.dag.graph import Filled, Graph, Hole, Item, Map, Step, Templa
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import RUN, Claimed, JobFilter, JobView, Policy
 from tickwork.store.base import Store
+from tickwork.store.dags import StepView
 
 TASKS = ("t", RUN)
 
@@ -39,13 +41,20 @@ def enqueue_run(store: Store, graph: Graph, args: bytes = b"{}", **changes: Any)
 def take(store: Store, worker: WorkerId | None = None, limit: int = 100) -> dict[str, Claimed]:
     """Claim what is due, by the names of its instances: "a", or "m[0]" of a mapped step."""
     claimed = store.claim_jobs(worker or register(store), ["default"], TASKS, limit).jobs
-    views = store.get_jobs([one.job_id for one in claimed])
-    return {name_of(store, views[one.job_id]): one for one in claimed}
+    names = _names(store, list(store.get_jobs([one.job_id for one in claimed]).values())) if claimed else {}
+    return {names[one.job_id]: one for one in claimed}
 
 
-def name_of(store: Store, view: JobView) -> str:
-    (step,) = store.run_steps(JobId(view.run or ""), [view.step or ""])
-    return f"{view.step}[{view.idx}]" if step.standing.mapped else str(view.step)
+def _names(store: Store, views: Sequence[JobView]) -> dict[JobId, str]:
+    steps = {(run, one.standing.step): one for run in {view.run for view in views} for one in _steps(store, run)}
+    mapped = {place for place, one in steps.items() if one.standing.mapped}
+    return {
+        view.id: f"{view.step}[{view.idx}]" if (view.run, view.step) in mapped else str(view.step) for view in views
+    }
+
+
+def _steps(store: Store, run: str | None) -> list[StepView]:
+    return store.run_steps(JobId(run or ""))
 
 
 def begin_run(store: Store, graph: Graph, args: bytes = b"{}", **changes: Any) -> JobId:
@@ -58,7 +67,8 @@ def begin_run(store: Store, graph: Graph, args: bytes = b"{}", **changes: Any) -
 def jobs_of(store: Store, run: JobId) -> dict[str, str]:
     """The states of the jobs of a run, by the names of instances."""
     views = store.list_jobs(JobFilter(parent=run), 1000)
-    found = {name_of(store, view): view.state.value for view in views}
+    names = _names(store, views)
+    found = {names[view.id]: view.state.value for view in views}
     assert len(found) == len(views), "each instance exists once"
     return found
 

@@ -239,12 +239,12 @@ class TestPrune:
         done, dead = ended(store), ended(store, failed)
         live = [insert_one(store, queue="q"), running(store).job_id]
         clock.advance(7 * DAY)
-        assert store.prune(Retention(), 10) == 0
+        assert store.prune(Retention(), 10).count == 0
         clock.advance(SECOND)
-        assert store.prune(Retention(), 10) == 1
+        assert store.prune(Retention(), 10).count == 1
         assert set(store.get_jobs([done, dead, *live])) == {dead, *live}
         clock.advance(23 * DAY)
-        assert store.prune(Retention(), 10) == 1
+        assert store.prune(Retention(), 10).count == 1
         assert set(store.get_jobs([done, dead, *live])) == set(live)
 
     def test_everything_of_a_job_goes_with_it(self, store: Store, clock: VirtualClock) -> None:
@@ -254,7 +254,7 @@ class TestPrune:
         store.finish_attempts([again(claimed)])
         store.finish_attempts([succeeded(claim_one(store))])
         clock.advance(DAY)
-        assert store.prune(Retention(ended=HOUR), 10) == 1
+        assert store.prune(Retention(ended=HOUR), 10).count == 1
         assert store.attempts(claimed.job_id) == []
         assert store.logs(claimed.job_id) == []
         assert store.saved_state(claimed.job_id) is None
@@ -265,15 +265,15 @@ class TestPrune:
         for _ in range(5):
             ids.append(ended(store))
             clock.advance(SECOND)
-        assert store.prune(Retention(ended=NOTHING), 2) == 2
+        assert store.prune(Retention(ended=NOTHING), 2).count == 2
         assert set(store.get_jobs(ids)) == set(ids[2:])
-        assert [store.prune(Retention(ended=NOTHING), 2) for _ in range(3)] == [2, 1, 0]
+        assert [store.prune(Retention(ended=NOTHING), 2).count for _ in range(3)] == [2, 1, 0]
 
     def test_a_job_that_runs_again_is_not_pruned_for_its_past(self, store: Store, clock: VirtualClock) -> None:
         job_id = ended(store, failed)
         clock.advance(365 * DAY)
         store.retry_jobs([job_id])
-        assert store.prune(Retention(), 10) == 0
+        assert store.prune(Retention(), 10).count == 0
         assert claim_one(store).job_id == job_id
 
 

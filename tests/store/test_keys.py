@@ -177,9 +177,9 @@ class TestFindKey:
 def test_a_job_is_kept_as_long_as_its_key(store: Store, clock: VirtualClock) -> None:
     first = ended(store, key="k", policy=Policy(key_for=2 * HOUR))
     clock.advance(HOUR)
-    assert store.prune(Retention(ended=NOTHING), 10) == 0
+    assert store.prune(Retention(ended=NOTHING), 10).count == 0
     assert insert_one(store, key="k") == first
     assert first in store.get_jobs([first])
     clock.advance(HOUR)
-    assert store.prune(Retention(ended=NOTHING), 10) == 1
+    assert store.prune(Retention(ended=NOTHING), 10).count == 1
     assert store.find_key("k") is None

@@ -11,6 +11,7 @@ import pytest
 
 from tests.store.builders import HOUR, SECOND, a_job, abandoned, again, claim, failed, jobs, register, succeeded
 from tests.store.effort import PostgresEffort, SqliteEffort, Verb, effort_on, nodes
+from tickwork.core.blob import BlobRef
 from tickwork.core.flow.flow import Flow
 from tickwork.core.flow.limits import Slot, concurrency
 from tickwork.core.ids import JobId, WorkerId
@@ -152,7 +153,7 @@ def put_aside_and_go_on(on: Filled) -> None:
 
 def prune(on: Filled) -> None:
     on.clock.advance(SECOND)
-    assert on.store.prune(Retention(ended=timedelta(0), failed=FOR_EVER), PAGE) == PAGE
+    assert on.store.prune(Retention(ended=timedelta(0), failed=FOR_EVER), PAGE).count == PAGE
 
 
 def why(on: Filled) -> None:
@@ -210,6 +211,7 @@ VERBS: dict[str, Callable[[Filled], object]] = {
     "expire": lambda on: on.store.expire_jobs(PAGE),
     "prune, and nothing is old": lambda on: on.store.prune(Retention(), PAGE),
     "prune": prune,
+    "unused blobs": lambda on: on.store.unused_blobs([BlobRef.of(b"x", one, 1).key for one in on.failed]),
     "cancel and retry": cancel_and_retry,
     "why": why,
     "find key": lambda on: on.store.find_key(on.first_key),
@@ -217,6 +219,10 @@ VERBS: dict[str, Callable[[Filled], object]] = {
     "attempts and logs": lambda on: (on.store.attempts(on.failed[0]), on.store.logs(on.failed[0])),
     "list": page(),
     "list a task": page(task="t"),
+    "list runs": page(runs=True),
+    "list runs that run": page(runs=True, state=JobState.RUNNING),
+    "list runs that succeeded": page(runs=True, state=JobState.SUCCEEDED),
+    "list runs of a dag": page(runs=True, task="dag"),
     "list queued": page(state=JobState.QUEUED, below_delayed=True),
     "list running": page(state=JobState.RUNNING),
     "list succeeded": page(state=JobState.SUCCEEDED),

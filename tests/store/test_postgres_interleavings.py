@@ -432,7 +432,7 @@ def test_prune_and_retry(postgres: PostgresStore, clock: VirtualClock, every_ord
         ]
 
         def check() -> None:
-            pruned, retried = actors[0].answers[0], actors[1].answers[0]
+            pruned, retried = actors[0].answers[0].count, actors[1].answers[0]
             assert (pruned, retried) in [(1, []), (0, [dead])]
             assert (dead in postgres.get_jobs([dead])) == bool(retried)
             if retried:

@@ -303,7 +303,7 @@ class TestLooking:
         start_run(store, clock, awaits_end=awaited, wake_at=clock.now() + 30 * DAY)
         store.finish_attempts([succeeded(claim_one(store))])
         clock.advance(30 * DAY)
-        assert store.prune(Retention(), 10) == 1
+        assert store.prune(Retention(), 10).count == 1
         seen = see(store)
         assert (seen.live, len(seen.ended)) == ((), 1)
         assert seen.standing.last_ended_at is not None
@@ -448,7 +448,7 @@ class TestFires:
         store.move_schedules([a_move(see(store), clock.now(), fires=fires)])
         clock.advance(8 * DAY)
         store.move_schedules([a_move(see(store), fires=(Fired(clock.now(), "skip", False),))])
-        assert store.prune(Retention(), 10) == 1
+        assert store.prune(Retention(), 10).count == 1
         assert [fire.action for fire in store.fires("s", 10)] == ["skip", "queue"]
 
 

@@ -83,7 +83,7 @@ def test_parameters_by_position_only_are_references_too(made: Made) -> None:
 
 
 def test_a_dag_has_options_and_assets(made: Made) -> None:
-    def etl(account: str) -> None:
+    def etl(account: str = "all") -> None:
         tell.options(produce=["sent", "told"])(account)
 
     dag = made(

@@ -348,16 +348,6 @@ def test_any_exception_is_stored_as_the_error_of_its_attempt(app: Tickwork, erro
     assert raised.value.error == job.error
 
 
-def test_a_result_that_is_too_large_fails_the_job_and_says_so(app: Tickwork) -> None:
-    @app.task(retries=5)
-    def work() -> str:
-        return "x" * 2_000_000
-
-    with app.worker(), pytest.raises(JobFailed, match=r"result.*the cap is 1,048,576"):
-        work.enqueue().result(timeout=10)
-    assert app.jobs()[0].attempt == 1
-
-
 # -- being cancelled
 
 

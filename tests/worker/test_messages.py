@@ -83,6 +83,15 @@ def test_the_dags_of_an_app_arrive_as_they_were_traced() -> None:
     assert [decode_graph(one) for one in arrived.graphs] == [sums.graph]
 
 
+def test_attempts_with_large_arguments_travel_in_several_frames(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(messages, "FRAME_ENOUGH", 10)
+    sizes = [3, 3, 3, 3, 25, 1, 9, 10]
+    jobs = [msgspec.structs.replace(ASSIGNMENT, args=b"x" * size) for size in sizes]
+    parts = [[len(job.args) for job in message.jobs] for message in messages.runs_of(jobs)]
+    assert parts == [[3, 3, 3], [3], [25], [1, 9], [10]], "in their order, and one that is larger by itself"
+    assert list(messages.runs_of([])) == []
+
+
 def test_an_empty_piece_is_no_frame() -> None:
     assert list(Frames().feed(b"")) == []
 

@@ -90,10 +90,10 @@ def test_a_look_for_deadlines_that_takes_long_is_not_repeated_soon(took_s: float
 def test_old_jobs_are_pruned_and_others_kept(app: Tickwork) -> None:
     ended, live = app.enqueue("work"), app.enqueue("work")
     ended.cancel()
-    Pruner(app.store, Retention()).tick(0.0)
+    Pruner(app.store, Retention(), SystemClock()).tick(0.0)
     assert ended.state == "cancelled"
     eventually(lambda: app.store.now() > ended.view.ended_at)
-    Pruner(app.store, Retention(NO_TIME, NO_TIME)).tick(0.0)
+    Pruner(app.store, Retention(NO_TIME, NO_TIME), SystemClock()).tick(0.0)
     assert app.job(ended.id) is None
     assert live.state == "queued"
 

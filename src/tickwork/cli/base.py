@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from tickwork.cli.escape import clean_lines
-from tickwork.errors import JobNotFound, StoreUnreachable
+from tickwork.errors import InvalidInput, JobNotFound, StoreUnreachable
 
 if TYPE_CHECKING:
     from tickwork.app import Tickwork
     from tickwork.client import Job
     from tickwork.core.ids import JobId
     from tickwork.core.job import JobFilter
+    from tickwork.runs import Run
 
 OK, FAILURE, USAGE, NOT_FOUND, UNREACHABLE = range(5)
 STATES = ("waiting", "queued", "running", "succeeded", "failed", "cancelled", "dropped", "expired")
@@ -101,6 +102,31 @@ class Session:
             _check_there(app.url)
         click.get_current_context().call_on_close(app.close)
         return app
+
+    def declared(self, target: str) -> Tickwork:
+        """The app in a module or file of the user's, on the store that it names; --url is what it names by default."""
+        import os
+
+        from tickwork.app import Tickwork
+        from tickwork.worker.load import load_app
+
+        if self.url is not None:
+            os.environ["TICKWORK_URL"] = self.url
+        app = load_app(target)
+        if not isinstance(app, Tickwork):
+            raise InvalidInput(f"{target} has no Tickwork app.")
+        refuse_other_store(self.url, app.url)
+        click.get_current_context().call_on_close(app.close)
+        return app
+
+
+def refuse_other_store(url: str | None, named: str) -> None:
+    """Raise InvalidInput when --url says another store than the code does."""
+    if url is not None and named != url:
+        raise InvalidInput(
+            f"--url says {shown_url(url)}, and the code names another store itself: {shown_url(named)}. "
+            f"Leave out --url, or write Tickwork() without a URL."
+        )
 
 
 def shown_url(url: str) -> str:
@@ -193,5 +219,18 @@ def found_jobs(app: Tickwork, ids: tuple[str, ...]) -> list[Job]:
             f"See: tickwork jobs list"
         )
     from tickwork.client import Job
+    from tickwork.runs import Run
 
-    return [Job(app.client, one, views[one]) for one in wanted]
+    kinds = {one: Job if views[one].version is None else Run for one in wanted}
+    return [kinds[one](app.client, one, views[one]) for one in wanted]
+
+
+def found_run(app: Tickwork, id: str) -> Run:
+    """The run with this id. Raises JobNotFound when there is none."""
+    from tickwork.runs import Run
+
+    job = found_jobs(app, (id,))[0]
+    if isinstance(job, Run):
+        return job
+    what = "is no run of a dag" if job.seen.run is None else f"is step {job.seen.step!r} of run {job.seen.run}"
+    raise JobNotFound(f"job {job.id} {what}. See: tickwork runs list")

@@ -59,6 +59,7 @@ def examine(app: Tickwork) -> tuple[dict[str, str], list[str]]:
     stuck = len(store.expired_attempts(_STUCK_LIMIT))
     facts = {
         **health.facts,
+        "large results": _large_results(app),
         "schema": f"version {schema.applied[-1].number}, up to date",
         "versions": f"Tickwork {VERSION}, Python {platform.python_version()}, {platform.system()} {platform.release()}",
         "workers": _workers(live, len(workers) - len(live)),
@@ -67,7 +68,28 @@ def examine(app: Tickwork) -> tuple[dict[str, str], list[str]]:
     }
     warnings = [*health.warnings, *_warnings(health, live, queues, now, stuck)]
     warnings += [_undeclared(name) for name in app.schedules.undeclared()]
-    return facts, [*warnings, *_troubled(app)]
+    return facts, [*warnings, *_blob_trouble(app), *_troubled(app)]
+
+
+def _large_results(app: Tickwork) -> str:
+    from tickwork.blobs import LocalBlobs
+    from tickwork.core.payload import RESULT_LIMIT
+
+    match app.blobs:
+        case None:
+            return f"refused over {RESULT_LIMIT:,} bytes; TICKWORK_BLOBS would name a folder that all machines share"
+        case LocalBlobs(folder=folder):
+            return f"over {RESULT_LIMIT:,} bytes in {folder}"
+        case other:
+            return f"over {RESULT_LIMIT:,} bytes in {other!r}"
+
+
+def _blob_trouble(app: Tickwork) -> Iterator[str]:
+    from tickwork.blobs import LocalBlobs
+
+    trouble = app.blobs.trouble() if isinstance(app.blobs, LocalBlobs) else None
+    if trouble is not None:
+        yield f"Large results cannot be kept: {trouble}. Change that, or name another folder: TICKWORK_BLOBS"
 
 
 def _workers(live: list[WorkerView], lost: int) -> str:

@@ -60,7 +60,7 @@ def enqueue(
     if timeout is not None and not wait:
         raise click.UsageError("--timeout says how long to --wait: give both.")
     longest = None if timeout is None else parse_duration(timeout, what="--timeout")
-    positional, named = _arguments(arguments, json_text)
+    positional, named = read_arguments(arguments, json_text)
     options: dict[str, Any] = {"queue": queue, "priority": _priority(priority), "key": key}
     if delay is not None:
         options["delay"] = parse_duration(delay, what="--in")
@@ -72,14 +72,14 @@ def enqueue(
     given = {option: value for option, value in options.items() if value is not None}
     job = app.named(name).options(**given).enqueue(*positional, **named)
     if wait:
-        _wait(job, longest)
+        wait_for(app, job, longest)
         return
     click.echo(job.id)
     if sys.stderr.isatty():
         _hint(app, job)
 
 
-def _arguments(texts: tuple[str, ...], json_text: str | None) -> tuple[list[Any], dict[str, Any]]:
+def read_arguments(texts: tuple[str, ...], json_text: str | None) -> tuple[list[Any], dict[str, Any]]:
     """The arguments by position and by name."""
     positional, named = _from_json(json_text)
     seen: set[str] = set()
@@ -134,7 +134,7 @@ def _instant(text: str) -> datetime:
     return found
 
 
-def _wait(job: Job, longest: timedelta | None) -> None:
+def wait_for(app: Tickwork, job: Job, longest: timedelta | None) -> None:
     """Wait for the end; print the result, or raise what became of the job. Say what it waits for when it takes long."""
     click.echo(f"job {job.id}", err=True)
     left = None if longest is None else longest.total_seconds()
@@ -147,7 +147,7 @@ def _wait(job: Job, longest: timedelta | None) -> None:
     job.wait(left)
     if job.view.result is None:
         job.result()  # raises
-    print_json(stored_json(job.view.result or b"null"))
+    print_json(stored_json(app.large_results.whole(job.view.result or b"null")))
 
 
 def _hint(app: Tickwork, job: Job) -> None:

@@ -12,7 +12,8 @@ from rich.console import Console
 from rich.text import Text
 
 from tickwork.cli.escape import clean, clean_lines
-from tickwork.cli.output import about, ago, console, print_table, short_error, state_text, stored_json, utc
+from tickwork.cli.output import about, ago, console, print_table, short_error, state_text, step_name, stored_json, utc
+from tickwork.core.blob import reference_in
 from tickwork.core.duration import format_duration
 from tickwork.core.flow.flow import Flow
 from tickwork.core.job import AttemptView, JobView, WorkerView
@@ -47,6 +48,7 @@ def _facts(view: JobView, now: datetime) -> Iterator[tuple[str, str]]:
     yield "arguments", shown_json(view.args)
     if view.result is not None:
         yield "result", shown_json(view.result)
+    yield from _place(view)
     yield "queue", f"{view.queue}, priority {view.priority}"
     yield "created", f"{utc(view.created_at)}, {ago(view.created_at, now)}"
     yield "due", f"{utc(view.run_at)}, {ago(view.run_at, now)}"
@@ -71,6 +73,14 @@ def _facts(view: JobView, now: datetime) -> Iterator[tuple[str, str]]:
         yield from _flow(view.flow)
     if view.discarded:
         yield "discarded", "yes: it is not among the dead letters any more"
+
+
+def _place(view: JobView) -> Iterator[tuple[str, str]]:
+    """What a job has to do with dags."""
+    if view.run is not None:
+        yield "step", f"{step_name(view)} of run {view.run}"
+    if view.version is not None:
+        yield "dag", f"a run of version {view.version}; its steps: tickwork runs show {view.id}"
 
 
 def _flow(flow: Flow) -> Iterator[tuple[str, str]]:
@@ -114,7 +124,10 @@ def _print_attempts(attempts: Sequence[AttemptView], known: dict[str, str], now:
 
 
 def shown_json(data: bytes) -> str:
-    """A stored value for people, cut where it gets too long."""
+    """A stored value for people, cut where it gets too long. One that is in a blob is not read for that."""
+    reference = reference_in(data)
+    if reference is not None:
+        return f"{reference.size:,} bytes in blob {reference.key} (all with --json)"
     value = stored_json(data)
     text = json.dumps(value, ensure_ascii=False)
     return (

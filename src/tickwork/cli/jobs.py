@@ -31,16 +31,20 @@ from tickwork.cli.output import (
     print_table,
     short_error,
     state_text,
+    step_name,
+    stored_json,
 )
+from tickwork.core.ids import JobId
 from tickwork.core.job import JobState
 from tickwork.errors import InvalidInput, JobNotFound
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
+    from tickwork.app import Tickwork
     from tickwork.cli.output import Row
     from tickwork.client import Job
-    from tickwork.core.ids import JobId
     from tickwork.core.job import JobView
 
 _FOLLOW_S = 0.2  # how often `logs -f` looks for more
@@ -66,8 +70,8 @@ def jobs() -> None:
 def list_jobs(session: Session, /, limit: int, cursor: str | None, as_json: bool, **which: str | None) -> None:
     """List jobs, the newest first."""
     app = session.app()
-    page = app.client.jobs(job_filter(which), limit, None if cursor is None else _cursor(cursor))
-    views = [job.view for job in page]
+    page = app.client.jobs(job_filter(which), limit, None if cursor is None else read_cursor(cursor))
+    views = [job.seen for job in page]
     if as_json:
         print_json({"items": [job_json(view) for view in views], "next_cursor": page.next_cursor})
     elif not views:
@@ -75,27 +79,42 @@ def list_jobs(session: Session, /, limit: int, cursor: str | None, as_json: bool
             "No such jobs." if any(which.values()) else "No jobs yet. Ask for one: tickwork enqueue NAME key=value"
         )
     else:
-        _print_list(views, app.store.now())
+        _print_list(views, dag_names(app, views), app.store.now())
         if page.next_cursor is not None:
             click.echo(f"\nMore: the same with --cursor {page.next_cursor}", err=True)
 
 
-def _print_list(views: list[JobView], now: datetime) -> None:
+def dag_names(app: Tickwork, views: list[JobView]) -> dict[str, str]:
+    """The dags of the runs that some of these jobs are steps of, by run."""
+    runs = {JobId(view.run) for view in views if view.run is not None}
+    return {view.id: view.task for view in app.store.get_jobs(sorted(runs)).values()} if runs else {}
+
+
+def _print_list(views: list[JobView], dags: dict[str, str], now: datetime) -> None:
     out = console()
-    titles, row = (_WIDE_TITLES, _wide_row) if out.width >= _WIDE else (_NARROW_TITLES, _narrow_row)
-    print_table(titles, [row(view, now) for view in views], out)
+    if out.width >= _WIDE:
+        print_table(_WIDE_TITLES, [_wide_row(view, dags, now) for view in views], out)
+    else:
+        print_table(_NARROW_TITLES, [_narrow_row(view, dags, now) for view in views], out)
 
 
-def _wide_row(view: JobView, now: datetime) -> Row:
-    state = state_text(view.state)
-    return [view.id, state, view.task, view.queue, str(view.attempt), _when(view, now), _note(view)]
+def _wide_row(view: JobView, dags: dict[str, str], now: datetime) -> Row:
+    state, place = state_text(view.state), _place(view, dags)
+    note = ": ".join(part for part in (place, _note(view)) if part)
+    return [view.id, state, view.task, view.queue, str(view.attempt), when(view, now), note]
 
 
-def _narrow_row(view: JobView, now: datetime) -> Row:
-    return [view.id, state_text(view.state), _when(view, now), view.task]
+def _narrow_row(view: JobView, dags: dict[str, str], now: datetime) -> Row:
+    place = _place(view, dags)
+    return [view.id, state_text(view.state), when(view, now), f"{view.task}  {place}" if place else view.task]
 
 
-def _when(view: JobView, now: datetime) -> str:
+def _place(view: JobView, dags: dict[str, str]) -> str:
+    """Which step of which dag a job is, if it is one: "etl · load"."""
+    return "" if view.run is None else f"{dags.get(view.run, 'run')} · {step_name(view)}"
+
+
+def when(view: JobView, now: datetime) -> str:
     """The time that matters: when it is due, else when it ended, else when it was started."""
     if view.state is JobState.QUEUED:
         return f"due {ago(view.run_at, now)}" if view.run_at <= now else ago(view.run_at, now)
@@ -125,7 +144,8 @@ def show(session: Session, /, id: str, as_json: bool) -> None:
     job = found_jobs(app, (id,))[0]
     view, attempts, why = job.view, job.attempts(), job.why()
     if as_json:
-        print_json({**job_json(view), "why": why, "attempts": attempts})
+        result = None if view.result is None else stored_json(app.large_results.whole(view.result))
+        print_json({**job_json(view), "result": result, "why": why, "attempts": attempts})
         return
     from tickwork.cli.job_page import print_job
 
@@ -199,7 +219,7 @@ def cancel(ctx: click.Context, session: Session, /, ids: tuple[str, ...], as_jso
         return
     jobs = found_jobs(app, ids)
     done = app.store.cancel_jobs([job.id for job in jobs])
-    _tell(ctx, jobs, done, "cancelled", as_json)
+    tell(ctx, jobs, done, "cancelled", as_json)
 
 
 @jobs.command("retry", example="tickwork jobs retry 019a8f3e-1c2d-7abc-8def-0123456789ab")
@@ -216,23 +236,25 @@ def retry(ctx: click.Context, session: Session, /, ids: tuple[str, ...], as_json
     app = session.app()
     jobs = found_jobs(app, ids)
     done = app.store.retry_jobs([job.id for job in jobs])
-    _tell(ctx, jobs, done, "retried", as_json)
+    tell(ctx, jobs, done, "retried", as_json)
 
 
-def _tell(ctx: click.Context, jobs: list[Job], done: list[JobId], verb: str, as_json: bool) -> None:
-    """Say what became of the jobs; exit with 1 when one stayed as it was."""
+def tell(
+    ctx: click.Context, jobs: Sequence[Job], done: Sequence[JobId], verb: str, as_json: bool, *, what: str = "job"
+) -> None:
+    """Say what became of jobs or runs; exit with 1 when one stayed as it was."""
     left = [job for job in jobs if job.id not in done]
     if as_json:
         print_json({verb: done, "unchanged": [{"id": job.id, "state": job.state} for job in left]})
     elif done:
-        click.echo(f"{verb.capitalize()} {count_of(len(done), 'job')}.")
+        click.echo(f"{verb.capitalize()} {count_of(len(done), what)}.")
     for job in left:
-        click.echo(f"error: job {job.id} was not {verb}: {clean(job.why())}.", err=True)
+        click.echo(f"error: {what} {job.id} was not {verb}: {clean(job.why())}.", err=True)
     if left:
         ctx.exit(FAILURE)
 
 
-def _cursor(text: str) -> str:
+def read_cursor(text: str) -> str:
     try:
         return job_id(text)
     except JobNotFound:

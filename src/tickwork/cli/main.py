@@ -19,7 +19,7 @@ import click
 
 from tickwork.cli.base import FAILURE, NOT_FOUND, UNREACHABLE, USAGE, Group, Session, log_to_stderr, url_option
 from tickwork.cli.escape import clean_lines
-from tickwork.errors import InvalidInput, JobNotFound, ScheduleNotFound, StoreUnreachable, TickworkError
+from tickwork.errors import DagNotFound, InvalidInput, JobNotFound, ScheduleNotFound, StoreUnreachable, TickworkError
 
 TOUR = """\
 Usage: tickwork COMMAND ...
@@ -53,11 +53,19 @@ Hold back:
               tickwork limits set stripe --rate 10/s
   tenants   Whose turn comes how often: list, set.
 
+Dags:
+  run       Start a run of a dag, and wait for it or watch it if you like.
+              tickwork run etl day=2026-11-15 --watch
+  runs      list, show, watch, why, logs, cancel, rerun, clear, approve, reject.
+              tickwork runs rerun ID --from load
+  dags      What they run, and what changed between versions: list, show, diff.
+              tickwork dags show etl --mermaid
+
 Schedules:
   schedules list, show, next, run, pause, resume, backfill, delete.
               tickwork schedules pause report --reason "until Monday"
-  apply     Store the schedules and calendars of a YAML file.
-              tickwork apply schedules.yaml --dry-run
+  apply     Store the dags, schedules and calendars of a YAML file.
+              tickwork apply nightly.yaml --dry-run
   check     Find what is wrong with dags and schedules; opens no store.
               tickwork check pipeline.yaml tasks.py
   cron      What a cron expression means, and when it is due next.
@@ -84,6 +92,7 @@ _COMMANDS = {
     "apply": "apply",
     "check": "check",
     "cron": "cron",
+    "dags": "dags",
     "db": "db",
     "dead": "dead",
     "demo": "demo",
@@ -95,6 +104,8 @@ _COMMANDS = {
     "jobs": "jobs",
     "limits": "limits",
     "queues": "queues",
+    "run": "run",
+    "runs": "runs",
     "schedules": "schedules",
     "tenants": "tenants",
     "version": "version",
@@ -178,7 +189,7 @@ def _code(error: Exception) -> int:
     match error:
         case click.UsageError() | InvalidInput():
             return USAGE
-        case JobNotFound() | ScheduleNotFound():
+        case JobNotFound() | ScheduleNotFound() | DagNotFound():
             return NOT_FOUND
         case StoreUnreachable():
             return UNREACHABLE

@@ -47,6 +47,8 @@ STATE_STYLES = {
     "paused": "yellow",
     "ended": "dim",
     "undeclared": "bold yellow",
+    "waiting": "dim",
+    "skipped": "dim",
 }
 
 
@@ -171,6 +173,11 @@ def state_text(state: str) -> Text:
     from rich.text import Text
 
     return Text(state, style=STATE_STYLES.get(state, ""))
+
+
+def step_name(view: JobView) -> str:
+    """A step's name; that of one of several instances with its number."""
+    return f"{view.step}[{view.idx}]" if view.idx else view.step or ""
 
 
 def ago(instant: datetime | None, now: datetime) -> str:

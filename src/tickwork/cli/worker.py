@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tickwork.cli.base import Command, Session, log_to_stderr, pass_session, shown_url, url_option
+from tickwork.cli.base import Command, Session, log_to_stderr, pass_session, refuse_other_store, shown_url, url_option
 from tickwork.cli.escape import clean
-from tickwork.errors import InvalidInput
 
 if TYPE_CHECKING:
     from tickwork.core.flow.elastic import Elastic
@@ -121,7 +120,7 @@ def worker(
     from tickwork.worker.supervisor import supervise
 
     def started(hello: Hello, store: Store) -> None:
-        _check_url(session.url, hello)
+        refuse_other_store(session.url, hello.settings["url"] or "")
         _introduce(hello, store, options)
 
     supervise(options, _open_store, started)
@@ -160,14 +159,6 @@ def _open_store(settings: dict[str, str | None]) -> Store:
     from tickwork.config import load_settings
 
     return open_store(load_settings(settings))
-
-
-def _check_url(url: str | None, hello: Hello) -> None:
-    if url is not None and hello.settings["url"] != url:
-        raise InvalidInput(
-            f"--url says {shown_url(url)}, and the code names another store itself: "
-            f"{shown_url(hello.settings['url'] or '')}. Leave out --url, or write Tickwork() without a URL."
-        )
 
 
 def _introduce(hello: Hello, store: Store, options: SupervisorOptions) -> None:

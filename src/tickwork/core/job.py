@@ -253,7 +253,10 @@ class TaskDefinition:
 
 @dataclass(frozen=True, slots=True)
 class JobFilter:
-    """Which jobs are meant. Empty fields do not restrict; `dead` means failed and not discarded."""
+    """Which jobs are meant. Empty fields do not restrict.
+
+    `dead` means failed and not discarded, `runs` those that are runs of dags.
+    """
 
     ids: tuple[JobId, ...] | None = None
     state: JobState | None = None
@@ -264,3 +267,4 @@ class JobFilter:
     label: str | None = None
     parent: str | None = None
     dead: bool = False
+    runs: bool = False

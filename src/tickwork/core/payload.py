@@ -8,6 +8,8 @@ levels, a cap on the bytes.
 Where a type hint says what a value is, its JSON is plain and the hint brings it back. Where none does, JSON's own types
 are written as they are and the others as an object with one key, the tag: `{"$uuid": "…"}`. A dict that looks like one
 is wrapped as `{"$dict": {…}}`, so every dict comes back too. One loss is accepted: a tuple comes back as a list.
+
+What looks like a reference to a blob (see `blob`) is written nowhere here: that is for results that are too large.
 """
 
 from __future__ import annotations
@@ -22,11 +24,13 @@ from uuid import UUID
 
 import msgspec
 
+from tickwork.core.blob import MARK
 from tickwork.core.flaws import DEPTH_LIMIT, Flaw, Unfit, brief, explain, field_names, find_flaw, sound
 from tickwork.errors import InvalidPayload
 
 PAYLOAD_LIMIT = 256 * 1024
 RESULT_LIMIT = 1024 * 1024
+BLOB_LIMIT = 1024 * 1024 * 1024  # of a result that does not stand in a row
 
 
 def encode(value: Any, *, what: str, limit_bytes: int) -> bytes:
@@ -231,9 +235,9 @@ def seal(wire: Any) -> bytes:
     try:
         data = _encoder.encode(wire)
         _check_depth_and_nul(wire, data)
+        return data if MARK not in data else msgspec.json.format(data, indent=-1)
     except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
         raise explain(error, wire) from None
-    return data
 
 
 def _check_depth_and_nul(wire: Any, data: bytes) -> None:

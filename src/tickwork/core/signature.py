@@ -40,7 +40,7 @@ from tickwork.core.hints import (
     reads_null,
     struct_of,
 )
-from tickwork.core.payload import PAYLOAD_LIMIT, RESULT_LIMIT, from_wire, seal, too_large
+from tickwork.core.payload import BLOB_LIMIT, PAYLOAD_LIMIT, from_wire, seal, too_large
 from tickwork.core.shapes import Shape
 from tickwork.errors import InvalidArguments, InvalidPayload
 
@@ -156,7 +156,7 @@ class Signature:
         (value,) = (*args, *kwargs.values())
         return value
 
-    def encode_result(self, value: Any, task: str) -> bytes:
+    def encode_result(self, value: Any, task: str, limit_bytes: int = BLOB_LIMIT) -> bytes:
         """Return a handler's result as JSON. Raises InvalidPayload when its annotation or the stores forbid it."""
         if value is None and self._may_return_none:
             return b"null"
@@ -168,8 +168,8 @@ class Signature:
             raise flaw.about(what, self._result.note) from None
         except _Mismatch as mismatch:
             raise InvalidPayload(f"{what}: {mismatch}.") from None
-        if len(data) > RESULT_LIMIT:
-            raise too_large(data, what=what, limit_bytes=RESULT_LIMIT)
+        if len(data) > limit_bytes:
+            raise too_large(data, what=what, limit_bytes=limit_bytes)
         return data
 
     def decode_result(self, data: bytes) -> Any:

@@ -7,13 +7,13 @@ worker said that a parameter has no hint are they tagged. Whether they fit is fo
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from difflib import get_close_matches
 from typing import Any
 
 import msgspec
 
 from tickwork.core import payload
-from tickwork.core.flaws import Flaw, brief, find_flaw
+from tickwork.core.dag.params import completed
+from tickwork.core.flaws import Flaw, find_flaw
 from tickwork.core.job import TaskDefinition
 from tickwork.core.shapes import ANYTHING, Shape
 from tickwork.errors import InvalidArguments
@@ -26,7 +26,7 @@ class StoredSignature:
         schema = {} if definition is None else _flat(msgspec.json.decode(definition.schema))
         self._parameters = None if definition is None else dict(schema.get("properties", {}))
         self._is_dag = definition is not None and definition.version is not None
-        self._required = frozenset(schema.get("required", ()))
+        self._schema = schema
 
     def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], task: str) -> bytes:
         """The arguments as JSON. Raises InvalidArguments where they cannot be named, InvalidPayload for bad values.
@@ -39,21 +39,9 @@ class StoredSignature:
 
     def _whole(self, data: bytes, dag: str) -> bytes:
         """The parameters of a run, with the defaults of those that are not given."""
-        known = self._parameters or {}
         given = msgspec.json.decode(data)
-        for name, value in given.items():
-            if name not in known:
-                near = get_close_matches(name, known, n=1)
-                guess = f" (did you mean {near[0]!r}?)" if near else ""
-                takes = ", ".join(map(repr, known)) or "none"
-                raise InvalidArguments(f"dag {dag!r} has no parameter {name!r}{guess}. It takes {takes}.")
-            kind = known[name].get("type")
-            if isinstance(kind, str) and not isinstance(value, _TYPES.get(kind, object)):
-                raise InvalidArguments(f"parameter {name!r} of dag {dag!r} is of type {kind}, not {brief(value)}.")
-        if missing := [name for name in known if name in self._required - given.keys()]:
-            raise InvalidArguments(f"dag {dag!r} needs {', '.join(map(repr, missing))}. Nothing was stored.")
-        defaults = {name: known[name]["default"] for name in known if "default" in known[name] and name not in given}
-        return payload.seal({**given, **defaults}) if defaults else data
+        whole = completed(dag, self._schema, given)
+        return payload.seal(whole) if len(whole) > len(given) else data
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], task: str) -> dict[str, Any]:
         """The arguments of a call by name. Raises InvalidArguments where they cannot be named."""
@@ -103,17 +91,6 @@ class StoredSignature:
     def _wire(self, name: str, value: Any) -> Any:
         untyped = self._parameters is not None and self._parameters.get(name, {}).get("description") == "anything"
         return payload.tagged(value) if untyped else value
-
-
-_TYPES: dict[str, type | tuple[type, ...]] = {
-    "integer": int,
-    "number": (int, float),
-    "string": str,
-    "boolean": bool,
-    "array": list,
-    "object": dict,
-    "null": type(None),
-}
 
 
 def _flat(schema: dict[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,8 @@ from typing import Any
 
 import msgspec
 
-from tickwork.core.dag.graph import Expression, Hole, Item, Param, Path, Result, Text
+from tickwork.core.blob import Path
+from tickwork.core.dag.graph import Expression, Hole, Item, Param, Result, Text
 from tickwork.importers.field import Field, Misfit
 from tickwork.importers.problems import meant
 from tickwork.importers.reading import Reading

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from tickwork.blobs import Blobs
 from tickwork.core.flow.placement import NOTHING, Offer
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import (
@@ -139,6 +140,13 @@ class Retention:
     failed: timedelta = timedelta(days=30)
 
 
+class Pruned(msgspec.Struct, frozen=True):
+    """What was deleted: how many jobs or records of fires, the larger number, and the blobs that nobody names now."""
+
+    count: int
+    blobs: list[str]
+
+
 @dataclass(frozen=True, slots=True)
 class Health:
     """What `tickwork doctor` says of a store: facts, and what is wrong with what to do about it."""
@@ -171,6 +179,7 @@ class Store(ScheduleVerbs, FlowVerbs, DagVerbs, Protocol):
     """The verbs. Nothing above this line knows which database it talks to."""
 
     url: str
+    blobs: Blobs | None
 
     # -- callers
 
@@ -320,11 +329,14 @@ class Store(ScheduleVerbs, FlowVerbs, DagVerbs, Protocol):
     def expire_jobs(self, limit: int) -> int:
         """End queued jobs whose deadline passed before they were started; return how many."""
 
-    def prune(self, retention: Retention, limit: int) -> int:
-        """Delete ended jobs and records of fires that are old enough; return how many of either, the larger number.
+    def prune(self, retention: Retention, limit: int) -> Pruned:
+        """Delete ended jobs and records of fires that are old enough.
 
         Workers lost long ago and keys that are free go, too. A job whose key stays taken is kept as long as the key.
         """
+
+    def unused_blobs(self, keys: Sequence[str]) -> list[str]:
+        """Return those of these blobs that jobs of this store have written and whose results do not name them."""
 
     # -- the store itself
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from tickwork.core.blob import MARK, owner_of, reference_in
 from tickwork.core.flow.breaker import Breaker, BreakerState
 from tickwork.core.flow.flow import Flow
 from tickwork.core.flow.limits import Concurrency, Rate
@@ -238,6 +239,8 @@ def page(which: JobFilter) -> Page:
         if value is not None:
             found.append(sql)
             values[name] = value
+    if which.runs:
+        found.append("j.version IS NOT NULL")
     state = JobState.FAILED if which.dead else which.state
     if which.dead:
         found.append("f.discarded_at IS NULL")
@@ -258,6 +261,8 @@ def page(which: JobFilter) -> Page:
             if state is not JobState.SUCCEEDED:
                 found.append("f.state <> 'succeeded'")  # as the index says; SQLite does not see that it follows
     if which.key or which.collection or which.parent or which.ids is not None:  # those are few, wherever they stand
+        begins, id = "from_jobs", "j.id"
+    if which.runs and state in (None, JobState.QUEUED, JobState.SUCCEEDED):  # fewer than the jobs of their steps
         begins, id = "from_jobs", "j.id"
     return Page(begins, id, found, values)
 
@@ -357,6 +362,15 @@ def calendar_in_use(name: str, schedule: str) -> InvalidInput:
 
 # -- flow control
 
+_NONE = "\x1e"
+
+
+def kind_text(row: Any) -> str:
+    """All that a picked job is judged by, as `scout` puts it together."""
+    queue, collection, labels, flow, task = row[14:19]
+    return "\x1f".join((task, queue, collection or _NONE, labels, flow or _NONE))
+
+
 RULES = Form("rule", msgspec.json.Decoder(Concurrency | Rate | Breaker))
 
 
@@ -396,3 +410,21 @@ def _state_of(text: str, kind: Any, otherwise: Any) -> Any:
         return msgspec.json.decode(text, type=kind)
     except msgspec.ValidationError:
         return otherwise
+
+
+# -- blobs
+
+
+BLOB_MARK = MARK.decode()
+
+
+def own_blobs(rows: Iterable[tuple[str, str | None]]) -> list[str]:
+    """The blobs that jobs have written, of jobs with their results. What a run returns may be a blob of its step."""
+    found = ((job_id, reference_in(result.encode())) for job_id, result in rows if result is not None)
+    return [one.key for job_id, one in found if one is not None and owner_of(one.key) == job_id]
+
+
+def blob_owners(keys: Iterable[str]) -> list[tuple[str, str]]:
+    """Blobs with the jobs that wrote them; without what is none."""
+    owners = ((owner_of(key), key) for key in keys)
+    return [(owner, key) for owner, key in owners if owner is not None]

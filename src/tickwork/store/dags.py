@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from tickwork.core.dag.advance import Standing
 from tickwork.core.dag.graph import Graph
+from tickwork.core.dag.overview import StepTimes
 from tickwork.core.ids import JobId
 from tickwork.core.job import JobView
 
@@ -30,6 +31,18 @@ class StepView:
     standing: Standing
     since: datetime
     answered_at: datetime | None
+
+
+class InstanceView(NamedTuple):
+    """The job of an instance as it stood when the store was read. Its times are those of its last attempt."""
+
+    step: str
+    idx: int
+    job_id: JobId
+    state: str
+    attempt: int
+    started_at: datetime | None
+    ended_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +71,15 @@ class DagVerbs(Protocol):
 
     def run_steps(self, run_id: JobId, names: Sequence[str] | None = None) -> list[StepView]:
         """Return the steps of a run that has begun, or these of them."""
+
+    def step_times(self, run_id: JobId) -> list[StepTimes]:
+        """Return of every step of a run that has jobs how many of them wait and run, and when they did."""
+
+    def run_instances(self, run_id: JobId, limit: int, after: tuple[str, int] = ("", -1)) -> list[InstanceView]:
+        """Return the jobs of a run's instances, by step and number, from just after those given on."""
+
+    def run_failures(self, run_id: JobId, limit: int) -> list[tuple[str, str]]:
+        """Return some of the steps of a run that failed, and with what error."""
 
     def step_jobs(self, run_id: JobId, step: str, first: int, limit: int) -> list[JobView]:
         """Return the jobs of a step's instances in their order, from number `first` on."""

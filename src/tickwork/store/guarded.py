@@ -30,7 +30,8 @@ from tickwork.core.ids import JobId
 from tickwork.store import codec
 from tickwork.store.flow import Reach
 from tickwork.store.judging import facts_of, judge
-from tickwork.store.rounds import Applicant, Asked, Ground, Head, Look, Verdict, Wish
+from tickwork.store.masses import MANY, Masses
+from tickwork.store.rounds import Applicant, Asked, Ground, Head, Look, Wish
 
 PAGE = 1000
 OPEN_LIMIT = 256  # so many open turnstiles are looked at in a round
@@ -38,8 +39,6 @@ ROUNDS = 10
 _FORESEEN = 2000
 _EARLY = 8  # so many more than there are slots for are picked of jobs with a flow, until it is known to be of use
 _MOST = 1000  # a round that finds little to start picks up to so many, so that what is held soon leaves the way
-_MANY = 64  # so many of a kind that are held make a mass: those behind them are put aside unseen
-_MASSES = 4  # in a round
 _LONG_S = 0.02  # a claim that took longer hands over what it has, whatever is left to be put aside
 
 
@@ -48,8 +47,8 @@ class TurnKeeper:
     """What a worker remembers of turns: where each tenant stands, and whether what has waited long goes first now.
 
     `early` is how many jobs with a flow are picked beyond the free slots: as many as could lately be taken ahead.
-    `is_guarded`: its last look found something that plain claims stand back for, so the next will, too. `in_masses`:
-    its last round met masses of jobs that are held.
+    `is_guarded`: its last look found something that plain claims stand back for, so the next will, too. `masses`
+    are what its last rounds have met of jobs that are held, for each set of tasks that it claims together.
     """
 
     positions: dict[str, int] = field(default_factory=dict)
@@ -57,7 +56,7 @@ class TurnKeeper:
     by_age: bool = False
     early: int = _EARLY
     is_guarded: bool = False
-    in_masses: bool = False
+    masses: dict[Sequence[str], Masses] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,12 +116,17 @@ def play(ground: Ground, asked: Asked, turns: TurnKeeper, *, hurry: bool) -> Rou
     heads = [head for head in look.heads if _is_servable(head, asked)]
     due = [head for head in heads if head.run_at_us <= look.now_us]
     next_us = _earliest([head.run_at_us for head in heads if head.run_at_us > look.now_us], look.opens_at_us)
-    applicants = ground.pick(_wishes(due, look, asked, turns, _scope(asked, turns, hurry=hurry))) if due else []
+    masses = turns.masses.setdefault(asked.tasks, Masses())
+    scope = _scope(asked, turns.early, masses, hurry=hurry)
+    applicants = ground.pick(_wishes(due, look, asked, turns, scope)) if due else []
+    if masses:
+        scouted = masses.look_behind(ground, look.now_us)
+        applicants = list({one.job_id: one for one in (*applicants, *scouted)}.values())
     if not applicants and not look.empty:
         return Round(next_us=next_us, now_us=look.now_us)
     verdict, dropped = judge(ground, look, asked, applicants)
-    verdict.masses = _masses(verdict)
-    turns.in_masses = ground.apply(verdict) >= _MANY
+    verdict.masses = masses.to_move(verdict)
+    masses.moved(verdict.masses, ground.apply(verdict), look.now_us)
     started = [applicant for applicant, _ in verdict.starts]
     _took_turns(turns, started, look.weights)
     aside = len(verdict.parks) + len(verdict.diverts) + len(dropped)
@@ -142,23 +146,11 @@ class _Scope(NamedTuple):
     evenly: bool = False
 
 
-def _scope(asked: Asked, turns: TurnKeeper, *, hurry: bool) -> _Scope:
-    if not hurry and not turns.in_masses:
-        return _Scope(asked.room, min(asked.room, max(0, asked.reach.slots) + turns.early))
-    room = max(asked.room, 4 * _MANY if turns.in_masses else _MOST)
+def _scope(asked: Asked, early: int, masses: Masses, *, hurry: bool) -> _Scope:
+    if not hurry and not masses:
+        return _Scope(asked.room, min(asked.room, max(0, asked.reach.slots) + early))
+    room = 2 * MANY if masses else max(asked.room, _MOST)
     return _Scope(room, room, evenly=True)
-
-
-def _masses(verdict: Verdict) -> list[tuple[Applicant, str]]:
-    """The last one of each kind of which many are put aside. In a sequence each job has a place of its own."""
-    last: dict[Any, tuple[Applicant, str]] = {}
-    counts: Counter[Any] = Counter()
-    for applicant, lane in verdict.parks if len(verdict.parks) >= _MANY else ():
-        if read_lane(applicant.lane).held_by is None and not (applicant.flow and applicant.flow.sequence):
-            kind = applicant.kind
-            counts[kind] += 1
-            last[kind] = (applicant, lane)
-    return [last[kind] for kind, count in counts.most_common(_MASSES) if count >= _MANY]
 
 
 def _learn(turns: TurnKeeper, asked: Asked, started: Sequence[Applicant], *, is_full: bool) -> None:
@@ -217,7 +209,7 @@ def foresee(ground: Ground, queues: Sequence[str], job_id: JobId, held_by: Passa
     look = ground.look()
     slows = any(gate.kind == "slow" for gate in look.gates)
     due = [head for head in look.heads if head.run_at_us <= look.now_us and (slows or ":" in head.lane)]
-    asked = Asked(queues, _FORESEEN, Reach(_FORESEEN, _all_that_is_needed(due)))
+    asked = Asked(queues, (), _FORESEEN, Reach(_FORESEEN, _all_that_is_needed(due)))
     wishes = _wishes(due, look, asked, TurnKeeper(), _Scope(_FORESEEN, _FORESEEN))
     picked = ground.pick([wish._replace(most=wish.of_group) for wish in wishes])
     sent = [_diverted(applicant, look) for applicant in picked]
@@ -289,7 +281,9 @@ def _most(head: Head, flows: int) -> int:
 
 
 def _took_turns(turns: TurnKeeper, started: Sequence[Applicant], weights: Mapping[str, int]) -> None:
-    counts = Counter(read_lane(applicant.lane).tenant for applicant in started)
+    counts: Counter[str] = Counter()
+    for lane, count in Counter(applicant.lane for applicant in started).items():
+        counts[read_lane(lane).tenant] += count
     tenants = [
         Tenant(name, count, weights.get(name, 1), turns.positions.get(name, 0)) for name, count in counts.items()
     ]

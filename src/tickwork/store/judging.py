@@ -40,7 +40,8 @@ def judge(ground: Ground, look: Look, asked: Asked, applicants: Sequence[Applica
                 paused.append((applicant, gate))
             else:
                 wanting.append((applicant, (*slots, Slot(*gate_passage(gate), 1))))
-    picked = Counter(lane.held_by for lane in map(_lane, applicants) if lane.held_by is not None)
+    held = [_lane(one).held_by for one in applicants if one.lane.startswith(":")]
+    picked = Counter(passage for passage in held if passage is not None)
     picked.update(dict.fromkeys(look.empty, 0))
     aside = [one for one, _ in [*paused, *verdict.diverts] if one.flow and one.flow.sequence]
     in_order = [slot for one in aside if one.flow for slot in one.flow.slots]

@@ -15,7 +15,9 @@ from tickwork.core.flow.placement import free, needs_of
 from tickwork.core.ids import JobId
 from tickwork.store.flow import Reach, Rule
 
-MASS = 2000
+MASS = 1000  # so many are looked at behind one that is put aside, for those that go with it
+WALK = 4000  # and so many by a scout
+SCOUTED = 64
 
 
 class Head(NamedTuple):
@@ -76,12 +78,32 @@ class Applicant(NamedTuple):
         return home_lane(self.queue, self.flow)
 
     @property
+    def place(self) -> tuple[str, int]:
+        return (self.lane, self.priority)
+
+    @property
     def kind(self) -> tuple[Any, ...]:
         """Where it stands and all that is judged by: what holds one job of a kind holds those behind it."""
         return (self.lane, self.priority, self.task, self.queue, self.collection, self.labels, self.flow)
 
 
 Wanting = tuple[Applicant, tuple[Slot, ...]]
+Park = tuple[Applicant, str]
+"""A job and the lane that it goes to."""
+
+
+class Scout(NamedTuple):
+    """Where to look for jobs of other kinds: in a place, behind a (run_at, id), up to an instant if there is one."""
+
+    lane: str
+    priority: int
+    kinds: tuple[Applicant, ...]
+    after: tuple[int, str]
+    until_us: int | None
+
+    @property
+    def place(self) -> tuple[str, int]:
+        return (self.lane, self.priority)
 
 
 class Stile(NamedTuple):
@@ -121,8 +143,8 @@ class Verdict:
 
     starts: list[Wanting] = field(default_factory=list)
     probes: set[JobId] = field(default_factory=set)
-    parks: list[tuple[Applicant, str]] = field(default_factory=list)
-    masses: list[tuple[Applicant, str]] = field(default_factory=list)
+    parks: list[Park] = field(default_factory=list)
+    masses: list[Park] = field(default_factory=list)
     diverts: list[tuple[Applicant, str]] = field(default_factory=list)
     states: dict[Passage, State] = field(default_factory=dict)
     opens: dict[Passage, int | None] = field(default_factory=dict)
@@ -145,6 +167,9 @@ class Ground(Protocol):
     def pick(self, wishes: Sequence[Wish]) -> list[Applicant]:
         """Pick due jobs that nobody else is just moving, in the order of the wishes."""
 
+    def scout(self, scout: Scout) -> tuple[list[Applicant], tuple[int, str]]:
+        """Pick up to SCOUTED due jobs as a scout is told to, of the next WALK; also how far it came."""
+
     def lock(
         self, passages: Iterable[Passage], picked: Mapping[Passage, int], gates: Mapping[Passage, Gate]
     ) -> dict[Passage, Stile]:
@@ -163,9 +188,10 @@ class Ground(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a worker asks for: of which queues, in that order, how many, and what it can do for jobs with a flow."""
+    """What a worker asks for: of which queues, in that order, and tasks, how many, and what it can do for a flow."""
 
     queues: Sequence[str]
+    tasks: tuple[str, ...]
     room: int
     reach: Reach
 
@@ -173,7 +199,7 @@ class Asked:
         """What it asks for when these have started."""
         flows = [one.flow for one in started if one.flow is not None]
         left = free(self.reach.offer, [needs_of(flow.needs) for flow in flows if flow.needs])
-        return Asked(self.queues, self.room - len(started), Reach(self.reach.slots - len(flows), left))
+        return Asked(self.queues, self.tasks, self.room - len(started), Reach(self.reach.slots - len(flows), left))
 
 
 def gate_passage(gate: Gate) -> Passage:

@@ -8,22 +8,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from random import Random
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
 from msgspec import Raw
 
+from tickwork.blobs import LargeResults
+from tickwork.core.blob import NULL, Load, Unfillable
 from tickwork.core.dag.advance import OPEN, Advance, Run, Standing, StepJob, failed_steps
 from tickwork.core.dag.graph import Graph, Step, decode_graph
 from tickwork.core.dag.inputs import (
     NO_RESULTS,
-    NULL,
     Results,
-    Unfillable,
     decode_holes,
     fill,
+    read,
     value_of,
     wanted_by,
 )
@@ -35,12 +36,13 @@ from tickwork.core.job import RUN, Claimed, JobState, NewJob, Part, Policy, Task
 from tickwork.core.outcome import Cancelled, Failed, Succeeded, decide
 from tickwork.core.schedule.spec import JobOptions, job_template
 from tickwork.core.why import gist
-from tickwork.errors import InvalidArguments
+from tickwork.errors import BlobError, InvalidArguments, InvalidPayload
 from tickwork.store.base import Finish
 from tickwork.store.codec import duration_us
 
 _INSTANCE = re.compile(r"\[(\d+)\]$")
 _GRAPHS_KEPT, _RUNS_KEPT = 64, 10_000
+FILLED_LIMIT = 512 * 1024 * 1024  # of arguments with results in them: a frame to a child takes twice as much
 _TOLD = 3  # failed steps that the error of a run names
 
 
@@ -79,9 +81,10 @@ class ResultRow(NamedTuple):
 
 
 class Ground(Protocol):
-    """The rows of runs inside a transaction."""
+    """The rows of runs inside a transaction, and what is in blobs of them."""
 
     now_us: int
+    large_results: LargeResults
 
     def going(self, run_ids: Sequence[str]) -> list[Going]:
         """Lock runs, in the order of their ids, and return those that have begun and not ended."""
@@ -124,6 +127,7 @@ class Rows:
         self._run = going.run.id
         self._ids: IdMaker | None = None
         self._known: dict[str, Results] = {}
+        self.load: Load = cache(ground.large_results.load)  # many steps may look at one result
 
     def steps(self, names: Sequence[str]) -> list[Standing]:
         return self._ground.steps(self._run, names)
@@ -134,7 +138,7 @@ class Rows:
         rows = [row for row in found if row.step not in touched]
         for name in wanted & touched.keys():
             rows += _as_touched(self._run, touched[name], [row for row in found if row.step == name])
-        return results_of(rows).get(self._run, NO_RESULTS)
+        return results_of(rows, self.load).get(self._run, NO_RESULTS)
 
     def job(self, one: StepJob, touched: Mapping[str, Standing]) -> NewJob:
         try:
@@ -152,9 +156,11 @@ class Rows:
     def _filled(self, one: StepJob, touched: Mapping[str, Standing]) -> bytes:
         """Its arguments, as they are now: what its limits read."""
         holes = decode_holes(one.inputs or b"[]")
-        if one.step.name not in self._known:
+        if holes and one.step.name not in self._known:
             self._known[one.step.name] = self.results(wanted_by(holes), touched)
-        return fill(one.args, holes, partial(value_of, params={}, items={}, results=self._known[one.step.name]))
+        results = self._known.get(one.step.name, NO_RESULTS)
+        args = fill(one.args, holes, partial(value_of, params={}, items={}, results=results))
+        return bytes(read(Raw(args), self.load))
 
 
 def _as_touched(run: str, one: Standing, rows: Iterable[ResultRow]) -> list[ResultRow]:
@@ -242,7 +248,10 @@ def _graph(ground: Ground, going: Going) -> Graph:
 
 
 def _move(ground: Ground, going: Going) -> Advance:
-    return Advance(_graph(ground, going), going.run, Rows(ground, going))
+    run, graph = going.run, _graph(ground, going)
+    if graph.defaults:
+        run.params = {**graph.defaults, **run.params}
+    return Advance(graph, run, Rows(ground, going))
 
 
 def _store(ground: Ground, going: Going, move: Advance, *, new: bool = False) -> bool:
@@ -285,12 +294,19 @@ def _end_of(ground: Ground, going: Going, move: Advance) -> Finish:
         more = f"\n... and {run.failed - len(told)} more" if run.failed > len(told) else ""
         ending = Failed(f"{_count(run.failed, 'step')} failed.\n" + "\n".join(told) + more)
     else:
-        try:
-            ending = Succeeded(move.result())
-        except Unfillable as error:
-            ending = Failed(f"every step succeeded, but the run has no result: {error}.", fatal=True)
+        ending = _succeeded(ground, going, move)
     transition = decide(going.policy, going.failures, 0, False, ending, Random(run.id))
     return Finish(JobId(run.id), going.attempt, transition)
+
+
+def _succeeded(ground: Ground, going: Going, move: Advance) -> Succeeded | Failed:
+    run = going.run
+    try:
+        what = f"the result of dag {run.dag!r}"
+        return Succeeded(ground.large_results.keep(move.result(), run.id, going.attempt, what))
+    except (Unfillable, InvalidPayload, BlobError) as error:
+        told = str(error).removesuffix(".")
+        return Failed(f"every step succeeded, but the run has no result: {told}.", fatal=True)
 
 
 def _count(number: int, thing: str) -> str:
@@ -321,7 +337,7 @@ def _new_job(going: Going, one: StepJob, id: JobId, filled: Callable[[], bytes])
     stamp = _stamp(*where, job.labels, template.needs)
     stamped = job
     if stamp is not None:
-        known = one.args if one.inputs is None or not stamp.reads_arguments else filled()
+        known = filled() if stamp.reads_arguments else one.args
         stamped = msgspec.structs.replace(stamp.on(msgspec.structs.replace(job, args=known)), args=one.args)
     if one.step.map is None or one.step.map.max_parallel is None:
         return stamped
@@ -355,9 +371,9 @@ def _stamp(
 # -- arguments of claimed steps
 
 
-def with_inputs(jobs: Sequence[Claimed], rows: Iterable[ResultRow]) -> list[Claimed]:
-    """Claimed jobs with the results in their arguments that they asked for."""
-    results = results_of(rows)
+def with_inputs(jobs: Sequence[Claimed], rows: Iterable[ResultRow], load: Load) -> list[Claimed]:
+    """Claimed jobs with the results in their arguments that they asked for; those that are in blobs, by reference."""
+    results = results_of(rows, cache(load))
     return [one if one.inputs is None else _with_inputs(one, results.get(str(one.run), NO_RESULTS)) for one in jobs]
 
 
@@ -366,6 +382,9 @@ def _with_inputs(one: Claimed, results: Results) -> Claimed:
         args = fill(one.args, decode_holes(one.inputs or "[]"), partial(value_of, params={}, items={}, results=results))
     except Unfillable as error:
         return msgspec.structs.replace(one, flaw=f"{error}.")
+    if len(args) > FILLED_LIMIT:
+        flaw = f"its arguments are {len(args):,} bytes with the results in them, and {FILLED_LIMIT:,} are the most."
+        return msgspec.structs.replace(one, flaw=flaw)
     return msgspec.structs.replace(one, args=args)
 
 
@@ -374,7 +393,7 @@ def wanted_results(jobs: Iterable[Claimed]) -> set[tuple[str, str]]:
     return {(one.run, step) for one in jobs if one.run and one.inputs for step in wanted_by(decode_holes(one.inputs))}
 
 
-def results_of(rows: Iterable[ResultRow]) -> dict[str, Results]:
+def results_of(rows: Iterable[ResultRow], load: Load) -> dict[str, Results]:
     """What the steps of runs came to. In lists there is null in the place of what did not succeed."""
     values: dict[str, dict[str, Raw]] = {}
     succeeded: dict[str, set[str]] = {}
@@ -390,7 +409,7 @@ def results_of(rows: Iterable[ResultRow]) -> dict[str, Results]:
             lists.setdefault((row.run, row.step), []).extend([] if row.idx is None else [value])
     for (run, step), all_of in lists.items():
         values[run][step] = Raw(msgspec.json.encode(all_of))
-    return {run: Results(known, succeeded[run]) for run, known in values.items()}
+    return {run: Results(known, succeeded[run], load) for run, known in values.items()}
 
 
 def _value(text: str | None) -> Raw:
@@ -402,9 +421,13 @@ def is_run(one: Claimed) -> bool:
 
 
 class Graphs:
-    """The graphs that a store has read, by dag and version, and which of them runs have; neither ever changes."""
+    """What a store moves runs with, beside their rows: graphs that it has read, and results that are in blobs.
 
-    def __init__(self) -> None:
+    Graphs are known by dag and version, and which of them a run has; neither ever changes.
+    """
+
+    def __init__(self, large_results: LargeResults) -> None:
+        self.large_results = large_results
         self._known: dict[tuple[str, int], Graph] = {}
         self._of_runs: dict[str, tuple[str, int]] = {}
 

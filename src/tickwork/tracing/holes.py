@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tickwork.core.dag.graph import Hole, Path
+from tickwork.core.blob import Path
+from tickwork.core.dag.graph import Hole
 from tickwork.core.flaws import DEPTH_LIMIT, brief, field_names
 from tickwork.tracing.references import Compared, Origin, Reference, has_reference, owned
 from tickwork.tracing.steps import DagRef, GroupRef

@@ -40,6 +40,7 @@ class Attempt:
     """One attempt that this executor holds: what it is, and how far it is. Its handler's `current_job()` sees it."""
 
     __slots__ = (
+        "args",
         "began",
         "cancelled",
         "company",
@@ -62,6 +63,7 @@ class Attempt:
     def __init__(self, executor: Host, given: Assignment, task: Task[Any, Any] | None) -> None:
         self.executor = executor
         self.given = given
+        self.args = given.args
         self.job_id = given.job_id
         self.number = given.attempt
         self.task = task

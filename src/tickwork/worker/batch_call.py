@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tickwork.blobs import LargeResults
 from tickwork.context import CurrentJob, set_current_batch
 from tickwork.errors import InvalidPayload
 from tickwork.task import Task
@@ -15,7 +16,7 @@ from tickwork.worker.messages import End
 class BatchCall:
     """What a handler is called with, and for whom. A job whose argument cannot be read fails, and is left out."""
 
-    def __init__(self, attempt: Attempt, task: Task[Any, Any]) -> None:
+    def __init__(self, attempt: Attempt, task: Task[Any, Any], results: LargeResults) -> None:
         self._attempt = attempt
         self._task = task
         self._ends: dict[str, End] = {}
@@ -23,7 +24,7 @@ class BatchCall:
         self.arguments: list[Any] = []
         for one in attempt.everyone():
             try:
-                self.arguments.append(task.signature.decode_one(one.given.args))
+                self.arguments.append(task.signature.decode_one(results.whole(one.args)))
                 self._called.append(one)
             except Exception as error:  # users' classes are made here, which can fail in any way
                 self._ends[one.job_id] = failure(one, error)

@@ -120,7 +120,15 @@ def main(arguments: list[str]) -> None:
 def _serve(app: Any, greeting: Hello, connection: socket.socket, outbox: Outbox, slots: int) -> None:
     clock = SystemClock()
     executor = Executor(
-        app.tasks, lambda: app.store, slots, outbox.send, outbox.ended, clock, outbox.stir, replaces_threads=False
+        app.tasks,
+        lambda: app.store,
+        slots,
+        outbox.send,
+        outbox.ended,
+        clock,
+        outbox.stir,
+        replaces_threads=False,
+        large_results=app.large_results,
     )
     threading.Thread(target=outbox.keep_flushing, args=(executor,), name="tickwork-outbox", daemon=True).start()
     outbox.send(greeting)

@@ -34,11 +34,11 @@ from tickwork.worker.messages import (
     Quit,
     Recall,
     Returned,
-    Run,
     ToExecutor,
     Trouble,
     encode,
     from_executor,
+    runs_of,
     socket_pair,
 )
 
@@ -260,7 +260,8 @@ class Children:
         if not child.held:
             child.moved_at = self._clock.monotonic()
         child.held.update((assignment.job_id, assignment) for assignment in batch)
-        child.send(Run(batch))
+        for message in runs_of(batch):
+            child.send(message)
 
     def _start_waiting(self) -> None:
         """Give waiting attempts a solo child each, as far as there may be some."""

@@ -27,7 +27,7 @@ from tickwork.worker.retries import Retries
 
 _log = logging.getLogger("tickwork.worker")
 BATCH_CLAIM = 1000  # one claim for batches brings at most so many
-SCARCE_SHARE = 10  # what was not found among jobs of others is looked for in at most this part of the time
+SCARCE_SHARE = 30  # what was not found among jobs of others is looked for in at most this part of the time
 UNSURE_LOOK_S = 1.0  # how often to look for what a claim took that was not answered
 UNKNOWN_LOOK_S = 5.0  # how often to look for jobs that nobody here can run
 UNKNOWN_SHARE = 50  # or less often, where that takes more than this part of the time
@@ -65,7 +65,7 @@ class Claiming:
         self._pace = pace
         self._clock = clock
         self._rng = rng
-        self._batches_first = False
+        self._batches_first = True  # from the second claim on
         self._scarce_until = dict.fromkeys((task.name for task in tasks), 0.0)
         self._unknown_at = 0.0
         self._unknown: set[str] = set()

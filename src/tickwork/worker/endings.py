@@ -79,7 +79,8 @@ class Endings:
         if transition.delay is not None and transition.attempt in _FAILURES:
             later = self._retries.delay(job.queue, transition.delay, self._clock.monotonic())
             transition = msgspec.structs.replace(transition, delay=later)
-        self.turnstiles.ended(job, transition.attempt)
+        if job.flow is not None:
+            self.turnstiles.ended(job, transition.attempt)
         about = (round(waited * 1e6), job.run, job.step, job.policy.produce)
         self._unstored.append(Finish(job.job_id, job.attempt, transition, *about))
 

@@ -18,6 +18,7 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from tickwork import errors
+from tickwork.blobs import LargeResults
 from tickwork.clock import Clock
 from tickwork.context import CurrentJob, LazyTransaction, set_current
 from tickwork.core.ids import JobId
@@ -29,6 +30,7 @@ from tickwork.worker.attempt import Attempt, EndKind
 from tickwork.worker.batch_call import BatchCall
 from tickwork.worker.capture import Sink, set_sink
 from tickwork.worker.failure import failures
+from tickwork.worker.large import fetch, has_blobs, is_large, keep, kept
 from tickwork.worker.messages import Answer, Ask, Assignment, End, FromExecutor, Started, Stuck
 from tickwork.worker.timekeeper import Timekeeper
 
@@ -39,6 +41,7 @@ ENDS_AT_ONCE = 32  # of 1 MiB at most: a frame takes 64
 TRANSACTION_LIMIT = LEASE / 3  # a transaction of a handler stops every other writer of a SQLite file
 
 Emit = Callable[[FromExecutor], None]
+_NO_BLOBS = LargeResults(None)
 
 
 class Executor:
@@ -55,6 +58,7 @@ class Executor:
         stirred: Callable[[Sink], None],
         *,
         replaces_threads: bool,
+        large_results: LargeResults = _NO_BLOBS,
     ) -> None:
         self._tasks = tasks
         self._store = store
@@ -63,6 +67,7 @@ class Executor:
         self._ended = ended
         self.clock = clock
         self._replaces_threads = replaces_threads
+        self._large_results = large_results
         self._ready: SimpleQueue[Attempt | None] = SimpleQueue()
         self._attempts: dict[tuple[str, int], Attempt] = {}
         self._threads = 0
@@ -213,13 +218,14 @@ class Executor:
         try:
             task = self._task(attempt)
             if task.batch is not None:
-                call = BatchCall(attempt, task)
-                return call.ends(task.function(call.arguments) if call.arguments else [])
-            args, kwargs = task.signature.decode(attempt.given.args)
+                call = BatchCall(attempt, task, self._large_results)
+                ends = call.ends(task.function(call.arguments) if call.arguments else [])
+                return kept(attempt, ends, self._large_results) if is_large(ends) else ends
+            args, kwargs = task.signature.decode(self._large_results.whole(attempt.args))
             if task.transactional:
                 return [self._call_in_transaction(attempt, task, args, kwargs)]
-            result = task.function(*args, **kwargs)
-            return [attempt.end("succeeded", result=task.signature.encode_result(result, task.name))]
+            result = task.signature.encode_result(task.function(*args, **kwargs), task.name)
+            return [attempt.end("succeeded", result=keep(attempt, result, self._large_results))]
         except errors.Interrupted:
             return attempt.interrupted()
         except BaseException as error:  # also SystemExit: it ends the handler, not the worker
@@ -232,6 +238,7 @@ class Executor:
             transaction = LazyTransaction(lambda: self._begin_transaction(attempt, store, stack))
             set_current(CurrentJob(attempt, transaction))
             result = task.signature.encode_result(task.function(transaction, *args, **kwargs), task.name)
+            result = keep(attempt, result, self._large_results)
             outcome = decide(Policy(), 0, 0, False, Succeeded(result), _NO_CHANCE)
             given, waited_us = attempt.given, round(attempt.waited_s() * 1e6)
             about = (waited_us, given.run, given.step, given.produce)
@@ -266,13 +273,17 @@ class Executor:
         self._begin(attempt)
         try:
             task = self._task(attempt)
+            if has_blobs(attempt):
+                await asyncio.to_thread(fetch, attempt, self._large_results)
             if task.batch is not None:
-                call = BatchCall(attempt, task)
+                call = BatchCall(attempt, task, self._large_results)
                 ends = call.ends(await task.function(call.arguments) if call.arguments else [])
             else:
-                args, kwargs = task.signature.decode(attempt.given.args)
+                args, kwargs = task.signature.decode(self._large_results.whole(attempt.args))
                 result = await task.function(*args, **kwargs)
                 ends = [attempt.end("succeeded", result=task.signature.encode_result(result, task.name))]
+            if is_large(ends):
+                ends = await asyncio.to_thread(kept, attempt, ends, self._large_results)
         except asyncio.CancelledError:
             ends = attempt.interrupted()
         except BaseException as error:  # also SystemExit: it ends the handler, not the worker

@@ -39,6 +39,7 @@ class Holdings:
 
     def __init__(self, batches: Mapping[str, Batch]) -> None:
         self.batches = Batches(batches)
+        self._batched = frozenset(batches)
         self._held: dict[str, Held] = {}
         self._waiting: dict[str, Held] = {}
         self._needing: dict[str, Needs] = {}  # what those take that need something
@@ -83,14 +84,15 @@ class Holdings:
             self._held[job.job_id] = held
             if job.flow is not None and job.flow.needs:
                 self._needing[job.job_id] = needs_of(job.flow.needs)
-            if job.task not in self.batches or not self.batches.take(held):
+            if job.task not in self._batched or not self.batches.take(held):
                 self._waiting[job.job_id] = held
 
     def forget(self, job_id: str) -> None:
         held = self._held.pop(job_id)
         self._waiting.pop(job_id, None)
-        self._needing.pop(job_id, None)
-        if held.job.task in self.batches:
+        if self._needing:
+            self._needing.pop(job_id, None)
+        if held.job.task in self._batched:
             self.batches.forget(held)
 
     def clear(self) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
+from tickwork.blobs import LargeResults
 from tickwork.clock import Clock
 from tickwork.store.base import Store
 from tickwork.task import Task
@@ -20,7 +21,12 @@ class LocalPool:
     """An executor in this process, and a pipe that is readable when it has something to say."""
 
     def __init__(
-        self, tasks: Mapping[str, Task[Any, Any]], store: Callable[[], Store], slots: int, clock: Clock
+        self,
+        tasks: Mapping[str, Task[Any, Any]],
+        store: Callable[[], Store],
+        slots: int,
+        clock: Clock,
+        large_results: LargeResults,
     ) -> None:
         self._news: deque[FromExecutor] = deque()
         self._lock = threading.Lock()
@@ -37,6 +43,7 @@ class LocalPool:
             clock,
             lambda sink: None,  # the worker looks around at least every second, and more often would make crumbs
             replaces_threads=True,
+            large_results=large_results,
         )
 
     def _emit(self, message: FromExecutor) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from typing import Literal
 
@@ -21,7 +21,8 @@ from tickwork.core.outcome import Cancelled, Ending, Failed, Released, Snoozed, 
 from tickwork.core.schedule.spec import Spec
 from tickwork.errors import check
 
-FRAME_LIMIT = 64 * 1024 * 1024
+FRAME_LIMIT = 1024 * 1024 * 1024  # for one step with many results; others are sent in frames of FRAME_ENOUGH
+FRAME_ENOUGH = 16 * 1024 * 1024
 _LENGTH = struct.Struct(">I")
 
 
@@ -52,6 +53,20 @@ class Assignment(msgspec.Struct, frozen=True, array_like=True):
 
 class Run(msgspec.Struct, frozen=True, array_like=True, tag="run"):
     jobs: list[Assignment]
+
+
+def runs_of(jobs: Iterable[Assignment]) -> Iterator[Run]:
+    """Attempts in as many messages as they need, so that no frame gets much too large."""
+    part: list[Assignment] = []
+    size = 0
+    for job in jobs:
+        if part and size + len(job.args) > FRAME_ENOUGH:
+            yield Run(part)
+            part, size = [], 0
+        part.append(job)
+        size += len(job.args)
+    if part:
+        yield Run(part)
 
 
 class Interrupt(msgspec.Struct, frozen=True, array_like=True, tag="interrupt"):
@@ -114,8 +129,8 @@ class End(msgspec.Struct, frozen=True, array_like=True):
 class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
     """A child has loaded the user's code: which tasks and schedules it found, and which store they are meant for.
 
-    `batches`: how those tasks take their jobs that take many in one call. `graphs` are its dags, as they are stored,
-    `flaws` what is wrong with others.
+    `batches`: how those tasks take their jobs that take many in one call. `graphs` are its dags as they are stored, for
+    the JSON inside of them is no msgpack, and `flaws` what is wrong with others.
     """
 
     settings: dict[str, str | None]

@@ -173,7 +173,7 @@ class WorkerParts:
         runner.start(Reaper(self.store, self.rng, lambda: self.lease.worker))
         runner.start(Expirer(self.store, self.clock))
         runner.start(TurnstileKeeper(self.store, self.clock))
-        runner.start(Pruner(self.store, Retention()))
+        runner.start(Pruner(self.store, Retention(), self.clock))
         return loop, runner, nudge
 
 

@@ -14,17 +14,18 @@ from typing import NamedTuple, Protocol
 import msgspec
 from msgspec import Raw
 
+from tickwork.core.blob import Load, Unfillable
 from tickwork.core.dag.graph import Graph, Step, steps_in
 from tickwork.core.dag.inputs import (
     NO_RESULTS,
     Results,
-    Unfillable,
     elements,
     encode_holes,
     fill,
     filled,
     holds,
     partly_filled,
+    read,
     value_of,
     wanted_by,
 )
@@ -78,7 +79,9 @@ class StepJob(NamedTuple):
 
 
 class Look(Protocol):
-    """How a run stands in the store."""
+    """How a run stands in the store, and what is in blobs of it."""
+
+    load: Load
 
     def steps(self, names: Sequence[str]) -> list[Standing]:
         """The rows of these steps."""
@@ -256,12 +259,12 @@ class Advance:
 
     def _open(self, one: Standing, step: Step, results: Results) -> bool:
         """Begin a step; False when it has ended by that."""
-        if not all(holds(condition, self.run.params, results) for condition in step.when):
-            one.state, one.reason = SKIPPED, "a condition did not hold"
-            return False
-        one.state = OPEN
         kept = self._kept.get(step.name, {})
         try:
+            if not all(holds(condition, self.run.params, results) for condition in step.when):
+                one.state, one.reason = SKIPPED, "a condition did not hold"
+                return False
+            one.state = OPEN
             if step.approval is not None:
                 one.total, one.reason = 1, self._asked(step, results)
                 self.approvals.append(step)
@@ -283,18 +286,20 @@ class Advance:
         """What a person is asked to approve, where that is not known before. Raises Unfillable."""
         if not step.args.holes:
             return None
-        asked = msgspec.json.decode(filled(step.args, self.run.params, results), type=dict[str, str])
+        args = read(Raw(filled(step.args, self.run.params, results)), self._look.load)
+        asked = msgspec.json.decode(args, type=dict[str, str])
         return asked.get("text")
 
     def _instances_of(self, step: Step, results: Results) -> list[StepJob]:
-        params = self.run.params
+        params, load = self.run.params, self._look.load
+        nothing = NO_RESULTS._replace(load=load)
         now = [hole for hole in step.args.holes if not any(steps_in(hole.value))]
         later = [hole for hole in step.args.holes if any(steps_in(hole.value))]
         rows: list[dict[str, Raw]] = [{}] if step.map is None else elements(step.map, params, results)
         jobs = []
         for idx, items in enumerate(rows):
-            args = fill(step.args.json, now, partial(value_of, params=params, items=items, results=NO_RESULTS))
-            inputs = encode_holes(partly_filled(hole, params, items) for hole in later) if later else None
+            args = fill(step.args.json, now, partial(value_of, params=params, items=items, results=nothing))
+            inputs = encode_holes(partly_filled(hole, params, items, load) for hole in later) if later else None
             jobs.append(StepJob(step, idx, args, inputs))
         return jobs
 

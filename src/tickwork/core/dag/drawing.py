@@ -8,7 +8,8 @@ from typing import Any
 
 import msgspec
 
-from tickwork.core.dag.graph import Condition, Expression, Graph, Item, Last, Param, Path, Result, Step, Text, steps_in
+from tickwork.core.blob import Path
+from tickwork.core.dag.graph import Condition, Expression, Graph, Item, Last, Param, Result, Step, Text, steps_in
 
 _PLAIN_KEY = re.compile(r"[\w-]+")
 _COMPARES = {"==", "!=", "<", "<=", ">", ">=", "in", "not in"}

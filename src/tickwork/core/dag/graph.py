@@ -17,9 +17,10 @@ from typing import Any, Literal
 
 import msgspec
 
+from tickwork.core.blob import Path
+from tickwork.core.dag.params import defaults_of
 from tickwork.core.job import PRIORITIES, Policy, TaskDefinition
 
-Path = tuple[str | int, ...]  # keys and positions on the way into a value
 RunIf = Literal["all_succeeded", "all_done", "any_failed", "any_succeeded", "none_failed", "always"]
 Comparison = Literal["true", "false", "==", "!=", "<", "<=", ">", ">=", "in", "not in", "succeeded"]
 
@@ -171,6 +172,11 @@ class Graph(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, dict=
             for parent in step.parents:
                 waiting[parent].append(step.name)
         return waiting
+
+    @cached_property
+    def defaults(self) -> dict[str, msgspec.Raw]:
+        """What parameters are that a run was not given."""
+        return {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in defaults_of(self.params).items()}
 
     def below(self, names: Iterable[str]) -> set[str]:
         """These steps and all that depend on them."""

@@ -2,14 +2,16 @@
 claimed.
 
 Values stay JSON as it was stored, and are cut out and put in without being read further than a path leads, so that
-nothing is changed on its way from one step to the next.
+nothing is changed on its way from one step to the next. A result that is in a blob stays there: a reference to it, or
+to a part of it, is put in. Only what a text, a condition or a map has to look at is loaded here.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
 from itertools import product as all_pairs
 from math import prod
 from typing import Any, NamedTuple
@@ -17,6 +19,19 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Raw
 
+from tickwork.core.blob import (
+    NULL,
+    BlobRef,
+    Load,
+    Path,
+    Unfillable,
+    Unreadable,
+    brief,
+    is_null,
+    opened,
+    part_of,
+    whole,
+)
 from tickwork.core.dag.graph import (
     Comparison,
     Condition,
@@ -27,13 +42,12 @@ from tickwork.core.dag.graph import (
     Last,
     Map,
     Param,
-    Path,
     Result,
     Text,
     steps_in,
 )
+from tickwork.errors import BlobError
 
-NULL = Raw(b"null")
 MOST_INSTANCES = 100_000
 Values = Mapping[str, Raw]  # JSON by name: of parameters, of elements, of results by step
 
@@ -57,21 +71,23 @@ _OBJECT = msgspec.json.Decoder(dict[str, Raw])
 _ARRAY = msgspec.json.Decoder(list[Raw])
 
 
+def no_blobs(reference: BlobRef) -> bytes:
+    """Stands where nothing is in blobs."""
+    raise BlobError(f"blob {reference.key} cannot be read here.")
+
+
 class Results(NamedTuple):
-    """What steps came to: their values, where they have one, and who succeeded.
+    """What steps came to: their values, where they have one, who succeeded, and a way to load what is in blobs.
 
     A mapped step that failed has one, too: a list with null in the place of each instance that did not succeed.
     """
 
     values: Values
     succeeded: AbstractSet[str]
+    load: Load = no_blobs
 
 
 NO_RESULTS = Results({}, frozenset())
-
-
-class Unfillable(Exception):
-    """A reference leads to nothing: the value is there, and has no such key."""
 
 
 def encode_holes(holes: Iterable[Hole]) -> bytes:
@@ -95,13 +111,13 @@ def fill(json: Raw | bytes, holes: Iterable[Hole], value_of: Callable[[Expressio
     return bytes(filled)
 
 
-def partly_filled(hole: Hole, params: Values, items: Values) -> Hole:
+def partly_filled(hole: Hole, params: Values, items: Values, load: Load) -> Hole:
     """A hole that results go into, with all else that its text has in it. Raises Unfillable."""
     if not isinstance(hole.value, Text):
         return hole
     known = (Param, Item)
     parts = [
-        _shown(value_of(part, params, items, NO_RESULTS)) if isinstance(part, known) else part
+        _shown(value_of(part, params, items, NO_RESULTS), load) if isinstance(part, known) else part
         for part in hole.value.parts
     ]
     return Hole(hole.where, Text(tuple(parts)))
@@ -111,19 +127,17 @@ def value_of(expression: Expression, params: Values, items: Values, results: Res
     """What an expression comes to. Raises Unfillable."""
     match expression:
         case Param(name, path):
-            return _at(params.get(name, NULL), path, f"parameter {name!r}")
+            return part_of(params.get(name, NULL), path, f"parameter {name!r}")
         case Item(name, path):
-            return _at(items[name], path, f"the element for {name!r}")
+            return part_of(items[name], path, f"the element for {name!r}")
         case Result(step, path):
-            return _at(results.values.get(step, NULL), path, f"the result of step {step!r}")
+            return part_of(results.values.get(step, NULL), path, f"the result of step {step!r}")
         case Last(steps, path):
             last = next((step for step in reversed(steps) if step in results.succeeded), None)
-            return NULL if last is None else _at(results.values[last], path, f"the result of step {last!r}")
+            return NULL if last is None else part_of(results.values[last], path, f"the result of step {last!r}")
         case Text(parts):
-            texts = [
-                part if isinstance(part, str) else _shown(value_of(part, params, items, results)) for part in parts
-            ]
-            return Raw(_encode("".join(texts)))
+            values = (one if isinstance(one, str) else value_of(one, params, items, results) for one in parts)
+            return Raw(_encode("".join(one if isinstance(one, str) else _shown(one, results.load) for one in values)))
 
 
 def filled(template: Filled, params: Values, results: Results) -> bytes:
@@ -131,19 +145,17 @@ def filled(template: Filled, params: Values, results: Results) -> bytes:
     return fill(template.json, template.holes, lambda one: value_of(one, params, {}, results))
 
 
-def is_null(value: Raw) -> bool:
-    return bytes(value) == b"null"
-
-
 def holds(condition: Condition, params: Values, results: Results) -> bool:
     """Whether a condition holds. Nothing does of steps that did not succeed, and what cannot be compared is not less,
-    equal, or contained.
+    equal, or contained. Raises Unreadable for what is in a blob that cannot be read: nobody knows then.
     """
     steps = () if isinstance(condition.value, Text) else tuple(steps_in(condition.value))
     if steps and results.succeeded.isdisjoint(steps):
         return False
     try:
-        value = _decode(value_of(condition.value, params, {}, results))
+        value = _decode(read(value_of(condition.value, params, {}, results), results.load))
+    except Unreadable:
+        raise
     except Unfillable:
         value = None
     try:
@@ -171,25 +183,28 @@ def elements(map: Map, params: Values, results: Results) -> list[dict[str, Raw]]
 
 def _elements_of(name: str, over: Expression | list[Any], params: Values, results: Results) -> list[Raw]:
     value = Raw(_encode(over)) if isinstance(over, list) else value_of(over, params, {}, results)
+    with _telling_what_is_lost():
+        value = opened(value, results.load)  # its elements may be references, and stay so
     if is_null(value):
         return []
     try:
         return _ARRAY.decode(value)
     except msgspec.ValidationError:
-        raise Unfillable(f"{name!r} is mapped over {_brief(value)}, which is not a list") from None
+        raise Unfillable(f"{name!r} is mapped over {brief(value)}, which is not a list") from None
 
 
-def _at(value: Raw, path: Path, what: str) -> Raw:
-    """The part of a value to which a path leads. None has parts that are None, as a step that did not succeed has."""
-    for depth, key in enumerate(path):
-        if is_null(value):
-            return NULL
-        try:
-            value = _OBJECT.decode(value)[key] if isinstance(key, str) else _ARRAY.decode(value)[key]
-        except (msgspec.ValidationError, LookupError):
-            way = "".join(f"[{part!r}]" for part in path[:depth])
-            raise Unfillable(f"{what}{way} has no {key!r}: it is {_brief(value)}") from None
-    return value
+def read(value: Raw, load: Load) -> Raw:
+    """A value without any references in it. Raises Unfillable."""
+    with _telling_what_is_lost():
+        return Raw(whole(bytes(value), load))
+
+
+@contextmanager
+def _telling_what_is_lost() -> Iterator[None]:
+    try:
+        yield
+    except BlobError as error:
+        raise Unreadable(str(error).removesuffix(".")) from None
 
 
 def _put(json: Raw, where: Path, value: Raw) -> Raw:
@@ -205,12 +220,8 @@ def _put(json: Raw, where: Path, value: Raw) -> Raw:
     return Raw(_encode(items))
 
 
-def _shown(value: Raw) -> str:
+def _shown(value: Raw, load: Load) -> str:
     """A value inside a text: a text as it is, anything else as JSON."""
-    decoded = _decode(value)
-    return decoded if isinstance(decoded, str) else bytes(value).decode()
-
-
-def _brief(value: Raw) -> str:
-    text = bytes(value).decode()
-    return text if len(text) <= 80 else f"{text[:77]}..."
+    found = read(value, load)
+    decoded = _decode(found)
+    return decoded if isinstance(decoded, str) else bytes(found).decode()

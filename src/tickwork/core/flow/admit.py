@@ -25,8 +25,7 @@ class Candidate(NamedTuple):
     run_at_us: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Turnstile:
+class Turnstile(NamedTuple):
     """How a limit stands for one key, under its lock.
 
     `live` is the weight that live leases hold, and `arrival_us` what the last claim returned for a rate. `first` is,
@@ -76,7 +75,8 @@ def admit(
     """
     keepers = {name: _Keeper(name, turnstile, now_us) for name, turnstile in turnstiles.items()}
     wants = [(candidate, _wanted(candidate.slots, keepers)) for candidate in candidates]
-    _line_up(wants)
+    if any(keeper.is_in_order for keeper in keepers.values()):
+        _line_up(wants)
     admitted: list[JobId] = []
     refused: list[Refusal] = []
     for candidate, wanted in wants:
@@ -107,6 +107,7 @@ class _Keeper:
         "_now_us",
         "arrival_us",
         "first",
+        "is_in_order",
         "moved",
         "name",
     )
@@ -116,6 +117,7 @@ class _Keeper:
         self.first = turnstile.first
         self.arrival_us = turnstile.arrival_us
         self._bound = turnstile.bound
+        self.is_in_order = isinstance(turnstile.bound, Concurrency) and turnstile.bound.in_order
         self._interval_us = 0
         if isinstance(turnstile.bound, Rate):
             self._interval_us = turnstile.bound.interval_us
@@ -125,10 +127,6 @@ class _Keeper:
         self._now_us = now_us
         self._is_closed = False
         self._closed_until_us = now_us
-
-    @property
-    def is_in_order(self) -> bool:
-        return isinstance(self._bound, Concurrency) and self._bound.in_order
 
     def hold(self, candidate: Candidate, weight: int) -> Refusal | None:
         """Say what holds a candidate here; None: nothing does."""

@@ -61,18 +61,16 @@ class PostgresFlow(PostgresDags):
 
     # -- claims
 
-    def _claim_guarded(
-        self, worker: WorkerId, tasks: Sequence[str], asked: Asked, finishing: Finishing | None = None
-    ) -> GuardedClaim:
+    def _claim_guarded(self, worker: WorkerId, asked: Asked, finishing: Finishing | None = None) -> GuardedClaim:
         """Claim in rounds, each a transaction; the first one stores endings before it looks. Raises LeaseLost."""
-        claim = GuardedClaim(self, worker, tasks, finishing)
+        claim = GuardedClaim(self, worker, finishing)
         claim.played = guarded.play_rounds(claim.play, asked, self._monotonic)
         return claim
 
     def _play_inside(self, session: Session, claim: GuardedClaim, asked: Asked, hurry: bool) -> PlayedOn:
         turns = self._turns.setdefault(claim.worker, TurnKeeper())
         finishing = claim.finishing(session.now) if claim.finishing else []
-        ground = PostgresGround(session, self._sql, claim.worker, asked.queues, claim.tasks, self._now, finishing)
+        ground = PostgresGround(session, self._sql, claim.worker, asked.queues, asked.tasks, self._now, finishing)
         return ground, guarded.play(ground, asked, turns, hurry=hurry)
 
     def _open_after(self, full: Mapping[Passage, int], freed: Sequence[str]) -> bool:
@@ -265,11 +263,10 @@ class PostgresFlow(PostgresDags):
 class GuardedClaim:
     """A claim in rounds: what it has claimed so far, and whose endings were stored."""
 
-    def __init__(self, flow: PostgresFlow, worker: WorkerId, tasks: Sequence[str], finishing: Finishing | None) -> None:
+    def __init__(self, flow: PostgresFlow, worker: WorkerId, finishing: Finishing | None) -> None:
         self._flow = flow
         self._is_stored = False
         self.worker = worker
-        self.tasks = tasks
         self.finishing = finishing
         self.finished: Rows = []
         self.claimed: list[Claimed] = []

@@ -18,11 +18,24 @@ from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import LOWEST_PRIORITY, Claimed
 from tickwork.errors import LeaseLost
 from tickwork.store import codec, guarded
+from tickwork.store.codec import kind_text
 from tickwork.store.postgres.adapters import Rows, Statement
 from tickwork.store.postgres.documents import array, text_array
 from tickwork.store.postgres.session import Session
-from tickwork.store.rounds import MASS, Applicant, Head, Look, Stile, Verdict, Wish
+from tickwork.store.rounds import (
+    MASS,
+    SCOUTED,
+    WALK,
+    Applicant,
+    Head,
+    Look,
+    Scout,
+    Stile,
+    Verdict,
+    Wish,
+)
 
+_NO_ID = "00000000-0000-0000-0000-000000000000"
 Wanted = tuple[str, dict[str, Any]]
 """A named statement with its values."""
 
@@ -122,6 +135,26 @@ class PostgresGround:
         held, rows = self._together(("hold_worker", {"worker": self._worker}), ("pick_places", asked))
         self._check_lease(held)
         return [_applicant(row) for row in rows]
+
+    def scout(self, scout: Scout) -> tuple[list[Applicant], tuple[int, str]]:
+        values = {
+            "lane": scout.lane,
+            "priority": scout.priority,
+            "after_us": scout.after[0],
+            "after_id": scout.after[1] or _NO_ID,
+            "until_us": scout.until_us,
+            "kinds": text_array(kind_text(one.row) for one in scout.kinds),
+            "tasks": self._tasks,
+            "walk": WALK,
+            "most": SCOUTED,
+        }
+        held, rows = self._together(("hold_worker", {"worker": self._worker}), ("scout", values))
+        self._check_lease(held)
+        found = [_applicant(row[:-2]) for row in rows if row[0] is not None]
+        if len(found) == SCOUTED:
+            return found, (found[-1].run_at_us, found[-1].job_id)
+        run_us, job_id = rows[0][-2:]
+        return found, scout.after if run_us is None else (run_us, job_id)
 
     def lock(
         self, passages: Iterable[Passage], picked: Mapping[Passage, int], gates: Mapping[Passage, Gate]

@@ -16,12 +16,13 @@ from msgspec import Raw
 
 from tickwork.core.dag.advance import Run, Standing
 from tickwork.core.dag.graph import Graph, Step, decode_graph, definition_of, digest, encode_graph
+from tickwork.core.dag.overview import StepTimes
 from tickwork.core.flow.flow import home_lane
 from tickwork.core.ids import JobId, WorkerId, is_id
 from tickwork.core.job import Claimed, JobState, JobView, NewJob
 from tickwork.store import codec, runs
 from tickwork.store.base import Finish, NewLog
-from tickwork.store.dags import AssetView, DagView, StepView
+from tickwork.store.dags import AssetView, DagView, InstanceView, StepView
 from tickwork.store.postgres import documents
 from tickwork.store.postgres.adapters import Rows, Statement
 from tickwork.store.postgres.documents import array, text_array
@@ -64,6 +65,7 @@ class PostgresRuns:
         self._going: dict[str, Going] = {}  # read ahead, as are these steps
         self._standings: dict[tuple[str, str], Standing] = {}
         self.now_us = 0
+        self.large_results = graphs.large_results
         self.freed: list[str] = []
         self.released = False
 
@@ -210,7 +212,7 @@ class PostgresRuns:
             ("lock_runs", ids),
             *writing,
             (verb, documents.endings(endings)),
-            ("parts", {"ids": array([one.job_id for one in steps])}),
+            ("parts", {"ids": array(sorted({one.job_id for one in steps}))}),
             ("going", ids),
             ("steps_of", _pairs(self._touched_by(steps))),
         )
@@ -365,7 +367,7 @@ class PostgresDags:
         if not pairs:
             return jobs
         rows = self._perform(lambda session: session.run("result_rows", **_pairs(pairs)))
-        return runs.with_inputs(jobs, [ResultRow(*row) for row in rows])
+        return runs.with_inputs(jobs, [ResultRow(*row) for row in rows], self._graphs.large_results.load)
 
     def put_dag(self, graph: Graph) -> int:
         found = digest(graph)
@@ -424,6 +426,29 @@ class PostgresDags:
         wanted = None if names is None else text_array(names)
         rows = self._perform(lambda session: session.run("steps", run=run_id, names=wanted))
         return [StepView(_standing(row), utc(row[13]), instant(row[14])) for row in rows]
+
+    def step_times(self, run_id: JobId) -> list[StepTimes]:
+        if not is_id(run_id):
+            return []
+        rows = self._perform(lambda session: session.run("step_times", run=run_id))
+        return [
+            StepTimes(step, queued, running, instant(start), instant(end)) for step, queued, running, start, end in rows
+        ]
+
+    def run_instances(self, run_id: JobId, limit: int, after: tuple[str, int] = ("", -1)) -> list[InstanceView]:
+        if not is_id(run_id):
+            return []
+        values = {"run": run_id, "step": after[0], "idx": after[1], "limit": limit}
+        rows = self._perform(lambda session: session.run("run_instances", **values))
+        return [
+            InstanceView(step, idx, JobId(job_id), state, attempt, instant(start), instant(end))
+            for step, idx, job_id, state, attempt, start, end in rows
+        ]
+
+    def run_failures(self, run_id: JobId, limit: int) -> list[tuple[str, str]]:
+        if not is_id(run_id):
+            return []
+        return self._perform(lambda session: session.run("failed_steps", run=run_id, limit=limit))
 
     def step_jobs(self, run_id: JobId, step: str, first: int, limit: int) -> list[JobView]:
         if not is_id(run_id):

@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg.pq import TransactionStatus
 
+from tickwork.blobs import Blobs, LargeResults
 from tickwork.clock import Clock, SystemClock
 from tickwork.core.flow.ageing import AGE, Ageing
 from tickwork.core.ids import JobId, WorkerId, is_id
@@ -50,6 +51,7 @@ from tickwork.store.base import (
     NewLog,
     OpenAttempt,
     Progress,
+    Pruned,
     Retention,
     SchemaStatus,
     Waiter,
@@ -109,8 +111,10 @@ class PostgresStore(PostgresFlow, PostgresSchedules):
         clock: Clock | None = None,
         upgrade: bool = False,
         listen_url: str | None = None,
+        blobs: Blobs | None = None,
     ) -> None:
         self.url = url
+        self.blobs = blobs
         self.server = Server(url)
         self.schema = Schema(checked_schema(schema), self.server.where)
         self._sql = statements(schema)
@@ -126,7 +130,7 @@ class PostgresStore(PostgresFlow, PostgresSchedules):
         self._bounds: dict[tuple[WorkerId, tuple[str, ...]], Bounds] = {}
         self._turns: dict[WorkerId, TurnKeeper] = {}
         self._ageing: dict[WorkerId, Ageing] = {}
-        self._graphs = Graphs()
+        self._graphs = Graphs(LargeResults(blobs))
         self._channel = f"tickwork:{schema}"[:63]
         self._steps = StepMaker(self._sql, self._channel)
         self._notifier = Notifier(_sender(self._pool, self._channel), self._host_clock.monotonic)
@@ -361,12 +365,13 @@ class PostgresStore(PostgresFlow, PostgresSchedules):
         ahead: timedelta = timedelta(0),
         reach: Reach | None = None,
     ) -> Exchange:
-        steps = [one for one in endings if one.run is not None or one.produce]
-        if steps:
-            ended = self.finish_attempts(steps, [log for log in logs if any(log.job_id == one.job_id for one in steps)])
-            rest = [one for one in endings if one.run is None and not one.produce]
-            others = [log for log in logs if any(log.job_id == one.job_id for one in rest)]
-            done = self.exchange(worker, rest, others, queues, tasks, limit, ahead, reach)
+        moving = [one for one in endings if one.run is not None or one.produce]
+        if moving:  # what that releases can be claimed here
+            ids = {one.job_id for one in moving}
+            ended = self.finish_attempts(moving, [log for log in logs if log.job_id in ids])
+            rest = [one for one in endings if one.job_id not in ids]
+            words = [log for log in logs if log.job_id not in ids]
+            done = self.exchange(worker, rest, words, queues, tasks, limit, ahead, reach)
             return Exchange(ended | done.finished, done.claims)
         found = self._exchange(worker, endings, logs, queues, tasks, limit, ahead, reach)
         if found.claims is None or not found.claims.jobs:
@@ -388,7 +393,9 @@ class PostgresStore(PostgresFlow, PostgresSchedules):
     ) -> Exchange:
         queues = list(dict.fromkeys(queues))
         if worker in self._turns and self._turns[worker].is_guarded:
-            return self._exchange_in_rounds(worker, endings, logs, tasks, Asked(queues, limit, reach or Reach(limit)))
+            return self._exchange_in_rounds(
+                worker, endings, logs, Asked(queues, tuple(tasks), limit, reach or Reach(limit))
+            )
         ageing = self._ageing.setdefault(worker, Ageing())
         aged = ageing.turn(self._monotonic())
         done: set[JobId] = set()
@@ -417,7 +424,7 @@ class PostgresStore(PostgresFlow, PostgresSchedules):
             claims = Claims(jobs, next_due_s, _sooner(bounds.again_s(), opens_s))
         if claims is not None and (opened or (rows and rows[0][-1])):
             room = limit - len(jobs)
-            claims = self._claim_in_rounds(worker, tasks, Asked(queues, room, reach or Reach(room)), claims)
+            claims = self._claim_in_rounds(worker, Asked(queues, tuple(tasks), room, reach or Reach(room)), claims)
         return Exchange(done, claims)
 
     def _finish_and_claim(
@@ -432,21 +439,21 @@ class PostgresStore(PostgresFlow, PostgresSchedules):
         *finished, claimed = self._perform(run)
         return finished[-1] if endings else [], claimed
 
-    def _claim_in_rounds(self, worker: WorkerId, tasks: Sequence[str], asked: Asked, before: Claims) -> Claims:
+    def _claim_in_rounds(self, worker: WorkerId, asked: Asked, before: Claims) -> Claims:
         """Claim what has to be guarded, besides what was claimed."""
         try:
-            claim = self._claim_guarded(worker, tasks, asked)
+            claim = self._claim_guarded(worker, asked)
         except LeaseLost:  # between the two; what was claimed before is told, and the next claim will say so
             return before
         return Claims([*before.jobs, *claim.claimed], None, _sooner(before.again_s, claim.played.again_s))
 
     def _exchange_in_rounds(
-        self, worker: WorkerId, endings: Sequence[Finish], logs: Sequence[NewLog], tasks: Sequence[str], asked: Asked
+        self, worker: WorkerId, endings: Sequence[Finish], logs: Sequence[NewLog], asked: Asked
     ) -> Exchange:
         """As exchange, where the last claim had to be guarded: what has ended is stored with the first round."""
         self._turns[worker].is_guarded = False  # should this fail, endings do not wait for what made it fail
         try:
-            claim = self._claim_guarded(worker, tasks, asked, partial(self._steps.finishing, endings, logs))
+            claim = self._claim_guarded(worker, asked, partial(self._steps.finishing, endings, logs))
         except LeaseLost:
             return Exchange(self.finish_attempts(endings, logs), None)
         self._call_for(endings)
@@ -551,15 +558,22 @@ class PostgresStore(PostgresFlow, PostgresSchedules):
         ended = self._end_steps([job_id for (job_id,) in steps], **end) if steps else 0
         return max(int(count), ended)
 
-    def prune(self, retention: Retention, limit: int) -> int:
+    def prune(self, retention: Retention, limit: int) -> Pruned:
         values = {
             "ended_us": duration_us(retention.ended),
             "failed_us": duration_us(retention.failed),
             "lost_us": duration_us(_LOST_WORKERS_KEPT),
             "limit": limit,
+            "mark": codec.BLOB_MARK,
         }
-        ((count,),) = self._perform(lambda session: session.run("prune", **values))
-        return int(count)
+        rows = self._perform(lambda session: session.run("prune", **values))
+        return Pruned(int(rows[0][0]), codec.own_blobs((job_id, blob) for _, job_id, blob in rows))
+
+    def unused_blobs(self, keys: Sequence[str]) -> list[str]:
+        owned = [(job_id, key) for job_id, key in codec.blob_owners(keys) if is_id(job_id)]
+        ids = documents.array([job_id for job_id, _ in owned])
+        values = {"ids": ids, "keys": documents.text_array([key for _, key in owned])}
+        return [key for (key,) in self._perform(lambda session: session.run("unused_blobs", **values))]
 
     # -- the store itself
 

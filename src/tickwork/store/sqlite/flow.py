@@ -19,10 +19,22 @@ from tickwork.core.flow.limits import Concurrency, Passage
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import Claimed
 from tickwork.store import codec, guarded
-from tickwork.store.codec import from_us
+from tickwork.store.codec import from_us, kind_text
 from tickwork.store.flow import GateView, Hold, LimitView, Rule
 from tickwork.store.guarded import Fate, HeldPage
-from tickwork.store.rounds import MASS, Applicant, Head, Look, Stile, Verdict, Wish, gate_passage
+from tickwork.store.rounds import (
+    MASS,
+    SCOUTED,
+    WALK,
+    Applicant,
+    Head,
+    Look,
+    Scout,
+    Stile,
+    Verdict,
+    Wish,
+    gate_passage,
+)
 from tickwork.store.runs import Graphs
 from tickwork.store.sqlite import moves
 from tickwork.store.sqlite.moves import Transaction, as_json, claimed_row, running_row
@@ -88,6 +100,26 @@ class SqliteGround:
             left[wish.group] -= len(rows)
             picked.extend(map(_applicant, rows))
         return picked
+
+    def scout(self, scout: Scout) -> tuple[list[Applicant], tuple[int, str]]:
+        now = self._transaction.now
+        values = {
+            "lane": scout.lane,
+            "priority": scout.priority,
+            "after": scout.after[0],
+            "after_id": scout.after[1],
+            "until": now if scout.until_us is None else scout.until_us,
+            "walk": WALK,
+        }
+        kinds = as_json([kind_text(one.row) for one in scout.kinds])
+        rows = self._transaction.run(
+            "scout", {**values, "kinds": kinds, "tasks": self._tasks, "now": now, "most": SCOUTED}
+        )
+        found = [_applicant(row) for row in rows]
+        if len(found) == SCOUTED:
+            return found, (found[-1].run_at_us, found[-1].job_id)
+        reached = self._transaction.run("scouted", values)
+        return found, reached[0] if reached else scout.after
 
     def lock(
         self, passages: Iterable[Passage], picked: Mapping[Passage, int], gates: Mapping[Passage, Gate]

@@ -238,13 +238,15 @@ def _next_s(transaction: Transaction, asked: dict[str, Any], ahead_us: int) -> t
 
 def finish(transaction: Transaction, endings: Sequence[Finish], guard: str) -> dict[JobId, str]:
     """Close attempts behind a guard and move their jobs on; return their workers. The others are not current."""
-    attempts = as_json({finish.job_id: finish.attempt for finish in endings})
-    rows = transaction.run(guard, {"attempts": attempts, "now": transaction.now}) if endings else []
+    attempts = {finish.job_id: finish.attempt for finish in endings}
+    if len(attempts) < len(endings):  # of two attempts of one job, the earlier one was superseded
+        attempts = {finish.job_id: finish.attempt for finish in sorted(endings, key=lambda one: one.attempt)}
+    rows = transaction.run(guard, {"attempts": as_json(attempts), "now": transaction.now}) if endings else []
     closed = {row[0]: row for row in rows}
     ended, tried, queued = [], [], []
     for one in endings:
         row = closed.get(one.job_id)
-        if row is None:
+        if row is None or row[1] != one.attempt:
             continue
         job_id, attempt, _, _, _, run_at, claimed_at, worker, keyed, _, cancel_at = row
         outcome = one.transition if cancel_at is None else cancelled(one.transition)

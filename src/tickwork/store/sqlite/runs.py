@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -14,13 +15,14 @@ from msgspec import Raw
 
 from tickwork.core.dag.advance import Run, Standing
 from tickwork.core.dag.graph import Graph, Step, decode_graph, definition_of, digest, encode_graph
+from tickwork.core.dag.overview import StepTimes
 from tickwork.core.ids import JobId
 from tickwork.core.job import Claimed, JobState, JobView, NewJob
 from tickwork.errors import check
 from tickwork.store import codec, runs
 from tickwork.store.base import Finish
 from tickwork.store.codec import from_us
-from tickwork.store.dags import AssetView, DagView, StepView
+from tickwork.store.dags import AssetView, DagView, InstanceView, StepView
 from tickwork.store.runs import Ended, Going, Graphs, ResultRow
 from tickwork.store.sqlite import moves
 from tickwork.store.sqlite.moves import SQL, Transaction, as_json
@@ -35,6 +37,7 @@ class SqliteRuns:
         self._transaction = transaction
         self._graphs = graphs
         self.now_us = transaction.now
+        self.large_results = graphs.large_results
 
     def going(self, run_ids: Sequence[str]) -> list[Going]:
         return [_going(row) for row in self._transaction.run("going", (as_json(run_ids),))]
@@ -135,7 +138,7 @@ def arranged(transaction: Transaction, graphs: Graphs, claimed: list[Claimed]) -
         begin(transaction, graphs, [one for one in claimed if runs.is_run(one)])
         claimed = [one for one in claimed if not runs.is_run(one)]
     pairs = runs.wanted_results(claimed)
-    return runs.with_inputs(claimed, result_rows(transaction, pairs)) if pairs else claimed
+    return runs.with_inputs(claimed, result_rows(transaction, pairs), graphs.large_results.load) if pairs else claimed
 
 
 def cancel(transaction: Transaction, graphs: Graphs, job_ids: Iterable[JobId]) -> list[JobId]:
@@ -228,9 +231,24 @@ class SqliteDags:
     def run_steps(self, run_id: JobId, names: Sequence[str] | None = None) -> list[StepView]:
         with self._read() as transaction:
             rows = _step_rows(transaction, run_id, names)
+        return [StepView(_standing(row), from_us(row[13]), _at(row[14])) for row in rows]
+
+    def step_times(self, run_id: JobId) -> list[StepTimes]:
+        with self._read() as transaction:
+            rows = transaction.run("step_times", (run_id,))
+        return [StepTimes(step, queued, running, _at(start), _at(end)) for step, queued, running, start, end in rows]
+
+    def run_instances(self, run_id: JobId, limit: int, after: tuple[str, int] = ("", -1)) -> list[InstanceView]:
+        with self._read() as transaction:
+            rows = transaction.run("run_instances", {"run": run_id, "step": after[0], "idx": after[1], "limit": limit})
         return [
-            StepView(_standing(row), from_us(row[13]), None if row[14] is None else from_us(row[14])) for row in rows
+            InstanceView(step, idx, JobId(job_id), state, attempt, _at(start), _at(end))
+            for step, idx, job_id, state, attempt, start, end in rows
         ]
+
+    def run_failures(self, run_id: JobId, limit: int) -> list[tuple[str, str]]:
+        with self._read() as transaction:
+            return transaction.run("failed_steps", (run_id, limit))
 
     def step_jobs(self, run_id: JobId, step: str, first: int, limit: int) -> list[JobView]:
         sql = f"{SQL['job_columns']} {SQL['from_jobs']} {SQL['of_step']}"
@@ -257,6 +275,10 @@ class SqliteDags:
         if overdue:
             self._wake()
         return len(overdue)
+
+
+def _at(us: int | None) -> datetime | None:
+    return None if us is None else from_us(us)
 
 
 def _going(row: Any) -> Going:

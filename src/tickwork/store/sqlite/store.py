@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from tickwork.blobs import Blobs, LargeResults
 from tickwork.clock import Clock, SystemClock
 from tickwork.core.flow.ageing import Ageing
 from tickwork.core.ids import JobId, WorkerId
@@ -40,6 +41,7 @@ from tickwork.store.base import (
     NewLog,
     OpenAttempt,
     Progress,
+    Pruned,
     Retention,
     SchemaStatus,
     Waiter,
@@ -68,13 +70,22 @@ _STUCK = timedelta(minutes=1)
 class SqliteStore(SqliteSchedules, SqliteFlow, SqliteDags):
     """The embedded store. Safe to use from many threads, and from many processes of one machine."""
 
-    def __init__(self, path: str, *, driver: str = "apsw", clock: Clock | None = None, adopt: bool = False) -> None:
+    def __init__(
+        self,
+        path: str,
+        *,
+        driver: str = "apsw",
+        clock: Clock | None = None,
+        adopt: bool = False,
+        blobs: Blobs | None = None,
+    ) -> None:
         self.url = f"sqlite:///{path}"
+        self.blobs = blobs
         self._clock = StoreClock(clock or SystemClock())
         self._file = SqliteFile(path, driver, adopt=adopt)
         self._turns: dict[WorkerId, TurnKeeper] = {}
         self._ageing: dict[WorkerId, Ageing] = {}
-        self._graphs = Graphs()
+        self._graphs = Graphs(LargeResults(blobs))
 
     # -- transactions
 
@@ -309,7 +320,7 @@ class SqliteStore(SqliteSchedules, SqliteFlow, SqliteDags):
             advance(transaction, self._graphs, dropped)
             return played
 
-        asked = Asked(queues, limit, reach or Reach(limit))
+        asked = Asked(queues, tuple(tasks), limit, reach or Reach(limit))
         played = guarded.play_rounds(play, asked, self._clock.monotonic)
         return Claims(ground.claimed, None, played.again_s)
 
@@ -334,7 +345,7 @@ class SqliteStore(SqliteSchedules, SqliteFlow, SqliteDags):
     def _finish(self, transaction: Transaction, endings: Sequence[Finish], guard: str) -> dict[JobId, str]:
         """Close attempts, move the runs on whose steps they were, and return whose they were."""
         closed = moves.finish(transaction, endings, guard)
-        steps = [one.job_id for one in endings if one.run is not None and one.job_id in closed]
+        steps = dict.fromkeys(one.job_id for one in endings if one.run is not None and one.job_id in closed)
         if steps:
             advance(transaction, self._graphs, steps)
         if making := [one for one in endings if one.produce and one.job_id in closed]:
@@ -416,17 +427,22 @@ class SqliteStore(SqliteSchedules, SqliteFlow, SqliteDags):
             self._wake()
         return len(rows)
 
-    def prune(self, retention: Retention, limit: int) -> int:
+    def prune(self, retention: Retention, limit: int) -> Pruned:
         with self._write() as transaction:
             now = transaction.now
             cutoff = {"ended": now - duration_us(retention.ended), "failed": now - duration_us(retention.failed)}
-            ids = [row[0] for row in transaction.run("prunable", {**cutoff, "now": now, "limit": limit})]
+            doomed = transaction.run("prunable", {**cutoff, "now": now, "limit": limit, "mark": codec.BLOB_MARK})
+            ids = [job_id for job_id, _ in doomed]
             for kind in ("jobs", "finished", "attempts", "logs", "saved", "runs", "steps"):
                 transaction.run(f"prune_{kind}", (moves.as_json(ids),))
             transaction.run("prune_workers", (now - duration_us(_LOST_WORKERS_KEPT),))
             transaction.run("prune_keys", (now,))
             fires = transaction.run("prune_fires", {"ended": cutoff["ended"], "limit": limit})
-        return max(len(ids), len(fires))
+        return Pruned(max(len(ids), len(fires)), codec.own_blobs(doomed))
+
+    def unused_blobs(self, keys: Sequence[str]) -> list[str]:
+        with self._read() as transaction:
+            return [key for (key,) in transaction.run("unused_blobs", (moves.as_json(codec.blob_owners(keys)),))]
 
     # -- the store itself
 

@@ -31,6 +31,7 @@ CREATE INDEX jobs_task ON tickwork.jobs (task, id);
 CREATE INDEX jobs_key ON tickwork.jobs (key, id) WHERE key IS NOT NULL;
 CREATE INDEX jobs_collection ON tickwork.jobs (collection, id) WHERE collection IS NOT NULL;
 CREATE INDEX jobs_parent ON tickwork.jobs (parent, id) WHERE parent IS NOT NULL;
+CREATE INDEX jobs_run ON tickwork.jobs (id) WHERE version IS NOT NULL;
 CREATE UNIQUE INDEX jobs_step ON tickwork.jobs (run, step, idx) WHERE run IS NOT NULL;
 
 -- Rows come and go, and are never updated: a claim takes them out by their place. Vacuum must follow on the heels of

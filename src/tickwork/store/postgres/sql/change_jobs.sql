@@ -152,10 +152,12 @@ finished AS (
 SELECT count(*) FROM ended
 
 -- :prune
--- A job whose key stays taken is kept as long as the key, and a step as long as its run.
+-- A job whose key stays taken is kept as long as the key, and a step as long as its run. Each row says how many
+-- were deleted, and names one whose result is in a blob, if there are any.
 WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
 doomed AS MATERIALIZED (
-    SELECT f.job_id FROM tickwork.finished f
+    SELECT f.job_id, CASE WHEN octet_length(f.result) < 1000 AND starts_with(f.result, %(mark)s) THEN f.result END AS blob
+    FROM   tickwork.finished f
     WHERE  f.ended_at < (SELECT now FROM clock) - %(ended_us)s::bigint * interval '1 microsecond'
     AND    (f.state <> 'failed' OR f.ended_at < (SELECT now FROM clock) - %(failed_us)s::bigint * interval '1 microsecond')
     AND    NOT EXISTS (SELECT FROM tickwork.keys k WHERE k.job_id = f.job_id AND k.until > (SELECT now FROM clock))
@@ -191,4 +193,12 @@ old AS MATERIALIZED (
     FOR UPDATE SKIP LOCKED
 ),
 o AS (DELETE FROM tickwork.fires t WHERE t.ctid = ANY (ARRAY(SELECT old.place FROM old)))
-SELECT greatest((SELECT count(*) FROM doomed), (SELECT count(*) FROM old))
+SELECT all_of_it.count, d.job_id::text, d.blob
+FROM   (SELECT greatest((SELECT count(*) FROM doomed), (SELECT count(*) FROM old)) AS count) all_of_it
+LEFT   JOIN doomed d ON d.blob IS NOT NULL
+
+-- :unused_blobs
+SELECT n.key FROM unnest(%(ids)s::uuid[], %(keys)s::text[]) AS n (job_id, key)
+JOIN   tickwork.jobs j ON j.id = n.job_id
+LEFT   JOIN tickwork.finished f ON f.job_id = j.id
+WHERE  f.result IS NULL OR strpos(f.result, n.key) = 0

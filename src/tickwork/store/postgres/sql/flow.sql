@@ -37,10 +37,10 @@ AND    (g.queue IS NULL OR g.queue = ANY (%(queues)s::text[]))
 
 -- :held_page
 -- Jobs that something holds, in the order of their lanes, from just after a place on.
-SELECT q.job_id::text, q.lane, q.priority, (extract(epoch FROM q.run_at) * 1000000)::bigint, q.task, j.queue, j.collection,
+SELECT q.job_id::text, q.lane, q.priority, (extract(epoch FROM q.run_at) * 1000000)::bigint, j.task, j.queue, j.collection,
        j.labels, j.flow
 FROM (
-    SELECT q.job_id, q.queue AS lane, q.priority, q.run_at, q.task FROM tickwork.queue q
+    SELECT q.job_id, q.queue AS lane, q.priority, q.run_at FROM tickwork.queue q
     WHERE  q.queue < ';' AND (q.queue, q.priority, q.run_at, q.job_id)
            > (%(lane)s, %(priority)s::smallint, 'epoch'::timestamptz + %(run_at)s::bigint * interval '1 microsecond', %(job_id)s::uuid)
     ORDER  BY q.queue, q.priority, q.run_at, q.job_id LIMIT %(limit)s::bigint
@@ -143,11 +143,51 @@ picked AS MATERIALIZED (
         LIMIT  g.of_group
     ) due
 )
-SELECT p.job_id::text, p.attempt, p.task, p.lane, p.priority, j.args, j.policy, (extract(epoch FROM p.run_at) * 1000000)::bigint,
-       p.failures, p.crashes, p.alone, j.tick, p.keyed, (extract(epoch FROM p.expires_at) * 1000000)::bigint, j.queue,
-       j.collection, j.labels, j.flow, j.task, j.run::text, j.step, j.inputs, p.place::text
+SELECT
+-- include picked_columns
 FROM   picked p CROSS JOIN LATERAL (SELECT * FROM tickwork.jobs j WHERE j.id = p.job_id OFFSET 0) j
 ORDER  BY p.rank, p.run_at, p.job_id
+
+-- :picked_columns
+       p.job_id::text, p.attempt, p.task, p.lane, p.priority, j.args, j.policy, (extract(epoch FROM p.run_at) * 1000000)::bigint,
+       p.failures, p.crashes, p.alone, j.tick, p.keyed, (extract(epoch FROM p.expires_at) * 1000000)::bigint, j.queue,
+       j.collection, j.labels, j.flow, j.task, j.run::text, j.step, j.inputs, p.place::text
+
+-- :scout
+-- The next due jobs of a place that are of other kinds than these, and up to where it was looked: that one comes even if
+-- there are none.
+WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
+walked AS MATERIALIZED (
+    SELECT q.ctid AS place, q.job_id, q.task, q.run_at FROM tickwork.queue q
+    WHERE  q.queue = %(lane)s AND q.priority = %(priority)s::smallint
+    AND    (q.run_at, q.job_id) > ('epoch'::timestamptz + %(after_us)s::bigint * interval '1 microsecond', %(after_id)s::uuid)
+    AND    q.run_at <= coalesce('epoch'::timestamptz + %(until_us)s::bigint * interval '1 microsecond', (SELECT now FROM clock))
+    ORDER  BY q.run_at, q.job_id LIMIT %(walk)s::bigint
+),
+other AS MATERIALIZED (
+    SELECT w.place, w.job_id
+    FROM   walked w CROSS JOIN LATERAL (SELECT * FROM tickwork.jobs j WHERE j.id = w.job_id OFFSET 0) j
+    WHERE  w.task = ANY (%(tasks)s::text[])
+    AND    concat_ws(chr(31), j.task, j.queue, coalesce(j.collection, chr(30)), j.labels, coalesce(j.flow, chr(30)))
+           <> ALL (%(kinds)s::text[])
+    ORDER  BY w.run_at, w.job_id LIMIT %(most)s::bigint
+),
+picked AS MATERIALIZED (
+    SELECT q.* FROM other o CROSS JOIN LATERAL (
+        SELECT q.ctid AS place, q.job_id, q.attempt + 1 AS attempt, q.task, q.queue AS lane, q.priority, q.run_at,
+               q.failures, q.crashes, q.alone, q.keyed, q.expires_at
+        FROM   tickwork.queue q WHERE q.ctid = o.place AND q.job_id = o.job_id
+        AND    (q.expires_at IS NULL OR q.expires_at > (SELECT now FROM clock))
+        FOR UPDATE SKIP LOCKED
+    ) q
+),
+reached AS MATERIALIZED (SELECT w.run_at, w.job_id FROM walked w ORDER BY w.run_at DESC, w.job_id DESC LIMIT 1)
+SELECT
+-- include picked_columns
+       , (SELECT (extract(epoch FROM r.run_at) * 1000000)::bigint FROM reached r), (SELECT r.job_id::text FROM reached r)
+FROM   clock
+LEFT   JOIN (picked p CROSS JOIN LATERAL (SELECT * FROM tickwork.jobs j WHERE j.id = p.job_id OFFSET 0) j) ON true
+ORDER  BY p.run_at, p.job_id
 
 -- :lock_limits
 -- Who judges by a limit has it alone. Where a gate is lifted at this moment, its row is gone once it is locked.
@@ -233,7 +273,7 @@ WHERE  (SELECT count(*) FROM gone) >= 0
 -- Of the due jobs that stand behind one in its lane, those that are like it go where it goes. So many are looked at; what
 -- another claim has locked stays.
 WITH behind AS MATERIALIZED (
-    SELECT q.ctid AS place, q.job_id, q.task FROM tickwork.queue q
+    SELECT q.ctid AS place, q.job_id FROM tickwork.queue q
     WHERE  q.queue = %(place)s AND q.priority = %(priority)s::smallint
     AND    (q.run_at, q.job_id) > ('epoch'::timestamptz + %(run_us)s::bigint * interval '1 microsecond', %(job_id)s::uuid)
     AND    q.run_at <= coalesce(%(now)s::timestamptz, clock_timestamp())
@@ -243,7 +283,7 @@ alike AS MATERIALIZED (
     SELECT q.* FROM behind b
     CROSS  JOIN LATERAL (
         SELECT FROM tickwork.jobs j
-        WHERE  j.id = b.job_id AND j.queue = %(queue)s AND j.collection IS NOT DISTINCT FROM %(collection)s
+        WHERE  j.id = b.job_id AND j.task = %(task)s AND j.queue = %(queue)s AND j.collection IS NOT DISTINCT FROM %(collection)s
         AND    j.labels = %(labels)s AND j.flow IS NOT DISTINCT FROM %(flow)s OFFSET 0
     ) j
     CROSS  JOIN LATERAL (
@@ -251,7 +291,6 @@ alike AS MATERIALIZED (
         AND    (q.expires_at IS NULL OR q.expires_at > coalesce(%(now)s::timestamptz, clock_timestamp()))
         FOR UPDATE SKIP LOCKED
     ) q
-    WHERE  b.task = %(task)s
 ),
 gone AS (DELETE FROM tickwork.queue q WHERE q.ctid = ANY (ARRAY(SELECT a.place FROM alike a)) RETURNING 1),
 moved AS (

@@ -22,8 +22,8 @@ ORDER  BY d.name
 ON CONFLICT (name) DO UPDATE SET
     queue = excluded.queue, priority = excluded.priority, policy = excluded.policy, schema = excluded.schema,
     flow = excluded.flow, version = excluded.version
-WHERE  (t.queue, t.priority, t.policy, t.schema, t.flow) IS DISTINCT FROM
-       (excluded.queue, excluded.priority, excluded.policy, excluded.schema, excluded.flow)
+WHERE  (t.queue, t.priority, t.policy, t.schema, t.flow, t.version) IS DISTINCT FROM
+       (excluded.queue, excluded.priority, excluded.policy, excluded.schema, excluded.flow, excluded.version)
 
 -- :renew_lease
 -- The row is locked first and the lease counted from then: a wait for the lock must not shorten it.

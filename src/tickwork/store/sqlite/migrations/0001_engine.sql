@@ -31,6 +31,7 @@ CREATE INDEX tickwork_jobs_task ON tickwork_jobs (task, id);
 CREATE INDEX tickwork_jobs_key ON tickwork_jobs (key, id) WHERE key IS NOT NULL;
 CREATE INDEX tickwork_jobs_collection ON tickwork_jobs (collection, id) WHERE collection IS NOT NULL;
 CREATE INDEX tickwork_jobs_parent ON tickwork_jobs (parent, id) WHERE parent IS NOT NULL;
+CREATE INDEX tickwork_jobs_run ON tickwork_jobs (id) WHERE version IS NOT NULL;
 CREATE UNIQUE INDEX tickwork_jobs_step ON tickwork_jobs (run, step, idx) WHERE run IS NOT NULL;
 
 -- Stored in the order of claims: the most urgent due job of a queue is its first row. `queue` is a lane: that of a plain

@@ -31,13 +31,19 @@ WHERE job_id = :job_id AND state = 'failed' AND discarded_at IS NULL
 RETURNING job_id
 
 -- :prunable
--- A job whose key stays taken is kept as long as the key, and a step as long as its run.
-SELECT f.job_id FROM tickwork_finished f
+-- A job whose key stays taken is kept as long as the key, and a step as long as its run. Results that are in blobs are told.
+SELECT f.job_id, iif(substr(f.result, 1, length(:mark)) = :mark, f.result, NULL) FROM tickwork_finished f
 WHERE  f.ended_at < :ended AND (f.state <> 'failed' OR f.ended_at < :failed)
 AND    NOT EXISTS (SELECT 1 FROM tickwork_keys k WHERE k.job_id = f.job_id AND k.until > :now)
 AND    NOT EXISTS (SELECT 1 FROM tickwork_jobs j WHERE j.id = f.job_id AND j.run IS NOT NULL
                    AND EXISTS (SELECT 1 FROM tickwork_jobs run WHERE run.id = j.run))
 ORDER  BY f.ended_at LIMIT :limit
+
+-- :unused_blobs
+SELECT json_extract(n.value, '$[1]') FROM json_each(?) AS n
+CROSS  JOIN tickwork_jobs j ON j.id = json_extract(n.value, '$[0]')
+LEFT   JOIN tickwork_finished f ON f.job_id = j.id
+WHERE  f.result IS NULL OR instr(f.result, json_extract(n.value, '$[1]')) = 0
 
 -- :prune_jobs
 DELETE FROM tickwork_jobs WHERE id IN (SELECT value FROM json_each(?))

@@ -46,6 +46,26 @@ WHERE  q.queue = :lane AND q.priority = :priority AND q.run_at <= :now
 AND    q.task IN (SELECT value FROM json_each(:tasks)) AND (q.expires_at IS NULL OR q.expires_at > :now)
 ORDER  BY q.run_at, q.job_id LIMIT :limit
 
+-- :scout
+-- The next due jobs of a place that are of other kinds than these.
+SELECT q.job_id, q.attempt + 1, q.task, q.queue, q.priority, j.args, j.policy, q.run_at, q.failures, q.crashes, q.alone, j.tick,
+       q.keyed, q.expires_at, j.queue, j.collection, j.labels, j.flow, j.task, j.run, j.step, j.inputs
+FROM   (
+    SELECT * FROM tickwork_queue q WHERE q.queue = :lane AND q.priority = :priority
+    AND    (q.run_at, q.job_id) > (:after, :after_id) AND q.run_at <= :until ORDER BY q.run_at, q.job_id LIMIT :walk
+) q CROSS JOIN tickwork_jobs j ON j.id = q.job_id
+WHERE  q.task IN (SELECT value FROM json_each(:tasks)) AND (q.expires_at IS NULL OR q.expires_at > :now)
+AND    j.task || char(31) || j.queue || char(31) || coalesce(j.collection, char(30)) || char(31) || j.labels || char(31)
+       || coalesce(j.flow, char(30)) NOT IN (SELECT value FROM json_each(:kinds))
+ORDER  BY q.run_at, q.job_id LIMIT :most
+
+-- :scouted
+-- Up to where that was looked.
+SELECT run_at, job_id FROM (
+    SELECT q.run_at, q.job_id FROM tickwork_queue q WHERE q.queue = :lane AND q.priority = :priority
+    AND    (q.run_at, q.job_id) > (:after, :after_id) AND q.run_at <= :until ORDER BY q.run_at, q.job_id LIMIT :walk
+) ORDER BY run_at DESC, job_id DESC LIMIT 1
+
 -- :rules
 SELECT name, coalesce(override, declared) FROM tickwork_limits WHERE name IN (SELECT value FROM json_each(?))
 
@@ -73,11 +93,11 @@ UPDATE tickwork_jobs SET queue = :queue, lane = :lane, flow = :flow WHERE id = :
 UPDATE tickwork_queue SET queue = :lane
 WHERE  queue = :place AND priority = :priority AND (run_at, job_id) IN (
     SELECT q.run_at, q.job_id FROM (
-        SELECT q.run_at, q.job_id, q.task, q.expires_at FROM tickwork_queue q
+        SELECT q.run_at, q.job_id, q.expires_at FROM tickwork_queue q
         WHERE  q.queue = :place AND q.priority = :priority AND (q.run_at, q.job_id) > (:run_at, :job_id) AND q.run_at <= :now
         ORDER  BY q.run_at, q.job_id LIMIT :most
     ) q CROSS JOIN tickwork_jobs j ON j.id = q.job_id
-    WHERE  q.task = :task AND (q.expires_at IS NULL OR q.expires_at > :now) AND j.queue = :queue
+    WHERE  j.task = :task AND (q.expires_at IS NULL OR q.expires_at > :now) AND j.queue = :queue
     AND    j.collection IS :collection AND j.labels = :labels AND j.flow IS :flow
 )
 RETURNING 1

@@ -1,0 +1,228 @@
+"""Where results go that are too large for the store: into blobs, of which the store holds references (`core/blob.py`).
+
+A blob is written before its job's end is stored, and deleted after its job was; a crash in between leaves one that
+nobody names, which the pruner finds later.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import secrets
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from tickwork.config import Settings, sqlite_path
+from tickwork.core.blob import BlobRef, Unfillable, owner_of, whole
+from tickwork.core.payload import BLOB_LIMIT, RESULT_LIMIT, too_large
+from tickwork.errors import BlobError, InvalidArguments, InvalidInput, InvalidPayload
+
+AN_OBJECT = "an object of the program"  # stands in the settings for one that was given to Tickwork(blobs=...)
+_NAMED = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+
+
+@runtime_checkable
+class Blobs(Protocol):
+    """A place for blobs that every worker and every reader of results can reach: a folder, a bucket.
+
+    Keys are letters, digits, dots and dashes. Each is written once, and what was read is checked by its key.
+    """
+
+    def put(self, key: str, data: bytes) -> None:
+        """Store a blob. It must be durable when this returns: the job's end is stored next."""
+
+    def get(self, key: str) -> bytes:
+        """Return a blob."""
+
+    def delete(self, keys: Sequence[str]) -> None:
+        """Delete blobs; some may be gone already."""
+
+    def keys(self, before: datetime) -> Iterable[str]:
+        """Return the keys of the blobs that were written before an instant."""
+
+
+class LocalBlobs:
+    """Blobs as files of a folder, which is made when it is first needed. Any number of processes may share it.
+
+    A file is written under another name, synced and renamed, so a blob is there as a whole or not at all.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(os.path.abspath(folder))
+
+    def __repr__(self) -> str:
+        return f"LocalBlobs({str(self.folder)!r})"
+
+    def put(self, key: str, data: bytes) -> None:
+        path = self._path(key)
+        _make_folder(path.parent)
+        partial = path.with_name(f"{key}~{secrets.token_hex(8)}")
+        try:
+            with open(partial, "xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.rename(partial, path)
+        except BaseException:
+            partial.unlink(missing_ok=True)
+            raise
+        _sync(path.parent)
+
+    def get(self, key: str) -> bytes:
+        return self._path(key).read_bytes()
+
+    def delete(self, keys: Sequence[str]) -> None:
+        for key in keys:
+            self._path(key).unlink(missing_ok=True)
+
+    def keys(self, before: datetime) -> Iterator[str]:
+        """Also the names of what a crash has left half-written."""
+        for path in self.folder.glob("[0-9a-f][0-9a-f]/*"):
+            if owner_of(path.name) is not None and _is_before(path, before):
+                yield path.name
+
+    def trouble(self) -> str | None:
+        """Why nothing can be written, as far as one can tell without writing."""
+        there = self.folder
+        while not there.exists() and there != there.parent:
+            there = there.parent
+        if there.is_dir() and os.access(there, os.W_OK | os.X_OK):
+            return None
+        return f"{there} cannot be written" if there.is_dir() else f"{there} is not a folder"
+
+    def _path(self, key: str) -> Path:
+        if "/" in key or key.startswith("."):
+            raise ValueError(f"{key!r} is not the key of a blob")
+        return self.folder / key[:2] / key
+
+
+class NamedBlobs:
+    """Blobs of an object that the settings name, `shop.storage:blobs`, imported when it is first needed."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return self._name
+
+    @cached_property
+    def _blobs(self) -> Blobs:
+        module, _, attribute = self._name.partition(":")
+        if "" not in sys.path and str(Path.cwd()) not in sys.path:
+            sys.path.insert(0, str(Path.cwd()))
+        try:
+            found: Any = getattr(importlib.import_module(module), attribute)
+        except (ImportError, AttributeError) as error:
+            raise BlobError(f"the setting blobs names {self._name}, which cannot be imported: {error}.") from error
+        if not isinstance(found, Blobs):
+            raise BlobError(f"the setting blobs names {self._name}, which is no tickwork.Blobs but {found!r}.")
+        return found
+
+    def put(self, key: str, data: bytes) -> None:
+        self._blobs.put(key, data)
+
+    def get(self, key: str) -> bytes:
+        return self._blobs.get(key)
+
+    def delete(self, keys: Sequence[str]) -> None:
+        self._blobs.delete(keys)
+
+    def keys(self, before: datetime) -> Iterable[str]:
+        return self._blobs.keys(before)
+
+
+def open_blobs(settings: Settings) -> Blobs | None:
+    """The blobs that the settings name; beside a SQLite file there is a folder for them anyway."""
+    if settings.blobs == AN_OBJECT:
+        raise InvalidInput(
+            "Tickwork(blobs=...) was given an object, and the supervisor of a worker, which never runs your code, "
+            "needs it too. Give its name instead: Tickwork(blobs='shop.storage:blobs')."
+        )
+    if settings.blobs is not None:
+        return NamedBlobs(settings.blobs) if _NAMED.fullmatch(settings.blobs) else LocalBlobs(settings.blobs)
+    path = sqlite_path(settings.url)
+    return None if path is None else LocalBlobs(f"{path}-blobs")
+
+
+class LargeResults:
+    """LargeResults as rows hold them: as they are, or as references to blobs."""
+
+    def __init__(self, blobs: Blobs | None) -> None:
+        self._blobs = blobs
+
+    def keep(self, data: bytes, job_id: str, attempt: int, what: str) -> bytes:
+        """Return what to store for a result; one that is too large for a row is in a blob by then.
+
+        Raises InvalidPayload, which names `what`, for one that is too large for a blob or that there is no place for,
+        and BlobError.
+        """
+        if len(data) <= RESULT_LIMIT:
+            return data
+        if len(data) > BLOB_LIMIT:
+            raise too_large(data, what=what, limit_bytes=BLOB_LIMIT)
+        if self._blobs is None:
+            raise InvalidPayload(
+                f"{what} is {len(data):,} bytes; the cap is {RESULT_LIMIT:,} where no place for blobs is set. Set "
+                f"TICKWORK_BLOBS, or Tickwork(blobs=...), to a folder that all machines share."
+            )
+        reference = BlobRef.of(data, job_id, attempt)
+        try:
+            self._blobs.put(reference.key, data)
+        except BlobError:
+            raise
+        except Exception as error:  # of whatever library reaches them
+            raise BlobError(f"{what} could not be written to {self._blobs!r}: {_said(error)}.") from error
+        return reference.encode()
+
+    def load(self, reference: BlobRef) -> bytes:
+        """Return what a reference leads to. Raises BlobError."""
+        if self._blobs is None:
+            raise BlobError(f"blob {reference.key} cannot be read here: no place for blobs is set (TICKWORK_BLOBS).")
+        try:
+            data = self._blobs.get(reference.key)
+        except BlobError:
+            raise
+        except Exception as error:
+            raise BlobError(f"blob {reference.key} is not in {self._blobs!r}: {_said(error)}.") from error
+        return reference.checked(data)
+
+    def whole(self, data: bytes) -> bytes:
+        """Return stored JSON with all that it refers to. Raises BlobError, and InvalidArguments for a bad path."""
+        try:
+            return whole(data, self.load)
+        except Unfillable as error:
+            raise InvalidArguments(f"{error}.") from None
+
+
+def _said(error: Exception) -> str:
+    return str(error).removesuffix(".") or type(error).__name__
+
+
+def _is_before(path: Path, instant: datetime) -> bool:
+    with suppress(FileNotFoundError):  # somebody else deleted it meanwhile
+        return datetime.fromtimestamp(path.stat().st_mtime, UTC) < instant
+    return False
+
+
+def _make_folder(folder: Path) -> None:
+    """Make a folder and those above it, each as durable as what will be in it."""
+    if folder.is_dir():
+        return
+    _make_folder(folder.parent)
+    with suppress(FileExistsError):
+        folder.mkdir()
+    _sync(folder.parent)
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,25 @@
+-- Reading runs: when the jobs of their steps ran. Instances beyond `total` are of an earlier generation, whose list was longer.
+
+-- :step_times
+-- A step of which a rerun has kept some instances started when the others did.
+SELECT s.step, sum(q.job_id IS NOT NULL), sum(r.job_id IS NOT NULL),
+       coalesce(min(iif(f.started_at < coalesce(ru.claimed_at, fu.started_at), NULL, coalesce(r.claimed_at, f.started_at))), min(f.started_at)),
+       max(f.ended_at)
+FROM   tickwork_steps s
+LEFT   JOIN tickwork_running ru ON ru.job_id = s.run
+LEFT   JOIN tickwork_finished fu ON fu.job_id = s.run
+CROSS  JOIN tickwork_jobs j ON j.run = s.run AND j.step = s.step AND j.idx < s.total
+LEFT   JOIN tickwork_queue q ON q.job_id = j.id
+LEFT   JOIN tickwork_running r ON r.job_id = j.id
+LEFT   JOIN tickwork_finished f ON f.job_id = j.id
+WHERE  s.run = ? GROUP BY s.step
+
+-- :run_instances
+SELECT j.step, j.idx, j.id, CASE WHEN q.job_id IS NOT NULL THEN 'queued' WHEN r.job_id IS NOT NULL THEN 'running' ELSE f.state END,
+       coalesce(q.attempt, r.attempt, f.attempt), coalesce(r.claimed_at, f.started_at), f.ended_at
+FROM   tickwork_jobs j
+CROSS  JOIN tickwork_steps s ON s.run = j.run AND s.step = j.step AND j.idx < s.total
+LEFT   JOIN tickwork_queue q ON q.job_id = j.id
+LEFT   JOIN tickwork_running r ON r.job_id = j.id
+LEFT   JOIN tickwork_finished f ON f.job_id = j.id
+WHERE  j.run = :run AND (j.step, j.idx) > (:step, :idx) ORDER BY j.step, j.idx LIMIT :limit
