@@ -8,13 +8,13 @@ from typing import Any
 
 from bench import proc
 from bench.places import Database
-from bench.rows.base import SLOWEST, START_LIMIT_S, WARM_UP, Sample, Sizes, opened, rate, serving
+from bench.rows.base import LOOK_S, SLOWEST, START_LIMIT_S, WARM_UP, Sample, Sizes, opened, rate, serving
 from bench.stats import per_job
 from bench.worker import BenchFailed, wait_until
 from tickwork import Job, Tickwork
 from tickwork.core.dag.graph import Graph
 
-_LOOK_S = 0.005
+_NARROW_LOOK_S = 0.005
 _WIDTH = 10  # steps in a layer of the dag that is traced
 _PARTS = 3  # instances of a mapped step
 _STEPS = 10  # of the dag of which there are many runs
@@ -53,7 +53,8 @@ def _timed(database: Database, steps: Callable[[Tickwork], Any], jobs: int) -> S
         app.store.put_dag(dag.graph)
         before, began = database.counters(), time.monotonic()
         run = dag.enqueue()
-        wait_until(lambda: _has_ended(database, run), "the run ended", START_LIMIT_S + jobs / SLOWEST, worker, _LOOK_S)
+        limit_s = START_LIMIT_S + jobs / SLOWEST
+        wait_until(lambda: _has_ended(database, run), "the run ended", limit_s, worker, _NARROW_LOOK_S)
         took = time.monotonic() - began
         costs = per_job(before, database.counters(), jobs)
         _check_ends(database, WARM_UP + jobs + 1)
@@ -73,15 +74,20 @@ def _check_ends(database: Database, jobs: int) -> None:
 
 
 def many_runs(database: Database, sizes: Sizes) -> Sample:
-    """Runs of a dag with a diamond and a map, enqueued at once; what the worker's memory is before and after."""
+    """Runs of a dag with a diamond and a map, enqueued at once; the worker's memory early and at the end."""
+    jobs = sizes.dag_runs * (_STEPS + _PARTS)  # the run itself is one, the mapped step is several
     with serving(database) as (app, _, worker):
-        dag = app.dag(name="measured")(lambda: _diamond(app))
-        jobs = sizes.dag_runs * (_STEPS + _PARTS)  # the run itself is one, the mapped step is several
-        first_mb, began = proc.pss_mb(worker.pid), time.monotonic()
+
+        def wait_for(share: float) -> None:
+            limit_s, count = START_LIMIT_S + jobs / SLOWEST, WARM_UP + round(jobs * share)
+            wait_until(lambda: database.finished() >= count, f"{count} jobs ended", limit_s, worker, LOOK_S)
+
+        dag, began = app.dag(name="measured")(lambda: _diamond(app)), time.monotonic()
         for start in range(0, sizes.dag_runs, _BATCH):
             dag.enqueue_many([()] * min(_BATCH, sizes.dag_runs - start))
-        limit_s = START_LIMIT_S + jobs / SLOWEST
-        wait_until(lambda: database.finished() >= WARM_UP + jobs, "all runs ended", limit_s, worker, 0.1)
+        wait_for(0.1)
+        first_mb = proc.pss_mb(worker.pid)
+        wait_for(1.0)
         took, last_mb = time.monotonic() - began, proc.pss_mb(worker.pid)
         _check_ends(database, WARM_UP + jobs)
     figures = {**rate(jobs - sizes.dag_runs, took), "first_mb": first_mb, "last_mb": last_mb}
