@@ -401,8 +401,8 @@ class TaskRegistry:
             return self._scheduled(name).encode((), {}).decode()
         except InvalidArguments as error:
             raise InvalidArguments(
-                f"{name!r} has a schedule, which gives it no arguments: {error} Give its parameters defaults, or make "
-                f"the schedule with app.schedule({name!r}, ..., kwargs={{...}})."
+                f"{'task' if name in self.tasks else 'dag'} {name!r} has a schedule, which gives it no arguments: {error} "
+                f"Give its parameters defaults, or make the schedule with app.schedule({name!r}, ..., kwargs={{...}})."
             ) from None
 
     def _scheduled(self, name: str) -> Enqueues[Any, Any]:
