@@ -400,8 +400,9 @@ class TaskRegistry:
         try:
             return self._scheduled(name).encode((), {}).decode()
         except InvalidArguments as error:
+            kind = "task" if name in self.tasks else "dag"
             raise InvalidArguments(
-                f"{'task' if name in self.tasks else 'dag'} {name!r} has a schedule, which gives it no arguments: {error} "
+                f"{kind} {name!r} has a schedule, which gives it no arguments: {error} "
                 f"Give its parameters defaults, or make the schedule with app.schedule({name!r}, ..., kwargs={{...}})."
             ) from None
 

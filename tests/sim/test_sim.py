@@ -38,7 +38,7 @@ def _told(seed: int) -> str:
 def _plants() -> list[Any]:
     """One of them is found after many seeds only, and is looked for in `make verify`."""
     slow = {"8 a schedule moved whatever its version": pytest.mark.process}
-    return [pytest.param(one, marks=slow[one.name] if one.name in slow else (), id=one.name) for one in PLANTS]
+    return [pytest.param(one, marks=slow.get(one.name, ()), id=one.name) for one in PLANTS]
 
 
 @pytest.mark.parametrize("plant", _plants())
