@@ -1,4 +1,4 @@
-"""The jobs of steps: what they are like, and what goes into their arguments when they are claimed; what assets start."""
+"""The jobs of steps: what they are like, what goes into their arguments at a claim, and what assets start."""
 
 from __future__ import annotations
 
