@@ -66,26 +66,26 @@ ETL_PARENTS = {"extract": [], "transform": ["extract"], "load": ["transform"], "
 
 @app.task(retries=0)
 def add(number: int, other: int = 0) -> int:
-    take_a_moment(0.02)
+    take_a_moment(0.01)
     return number + other
 
 
 @app.task(retries=0)
 def total(numbers: list[int]) -> int:
-    take_a_moment(0.02)
+    take_a_moment(0.01)
     return sum(numbers)
 
 
 @app.task(retries=0)
 def spread(number: int) -> list[int]:
-    take_a_moment(0.02)
+    take_a_moment(0.01)
     return [number + n for n in range(PARTS)]
 
 
 @app.task(retries=1, backoff="10ms")
 def stumble(number: int) -> int:
     """Fail at the first attempt."""
-    take_a_moment(0.02)
+    take_a_moment(0.01)
     if current_job().attempt == 1:
         raise ValueError("not yet")
     return number
