@@ -5,6 +5,7 @@ import random
 import signal
 import time
 from collections import Counter
+from contextlib import suppress
 
 from tests.postgres_server import PostgresServer
 from tests.process.harness import WorkerProcess, Workers, command_of
@@ -78,7 +79,7 @@ class Storm:
             return False
         self._hit.update(jobs)
         for child in children:
-            os.kill(child, signal.SIGKILL)
+            _send(child, signal.SIGKILL)
         return True
 
     def _pause(self, worker: WorkerProcess) -> bool:
@@ -102,5 +103,7 @@ class Storm:
 
 
 def _send(pid: int, number: signal.Signals) -> None:
+    """Send a signal to a process of a worker, unless it has ended by itself."""
     if "tickwork" in command_of(pid) or "in_a_hurry" in command_of(pid):
-        os.kill(pid, number)
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
