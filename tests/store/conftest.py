@@ -13,9 +13,12 @@ import pytest
 
 from tests.postgres_server import GivenPostgres, Postgres
 from tests.store.pooler import Pooler
+from tickwork.store import guarded, masses
 from tickwork.store.base import Store
 from tickwork.store.postgres import PostgresStore
+from tickwork.store.postgres import ground as postgres_ground
 from tickwork.store.sqlite import SqliteStore
+from tickwork.store.sqlite import flow as sqlite_ground
 from tickwork.testing import VirtualClock
 
 KINDS = ["sqlite", "sqlite-stdlib", "postgres", "postgres-pooled"]
@@ -125,3 +128,14 @@ def pooled_url(postgres_database: str, pooler: Pooler) -> str:
 def open_pooled_postgres(pooled_url: str, schema: str, pooler: Pooler) -> Iterator[Callable[..., PostgresStore]]:
     yield lambda **options: PostgresStore(pooled_url, **{"schema": schema, "upgrade": True, **options})
     assert pooler.leftovers() == set(), "the store left session state behind, which a pooler gives to somebody else"
+
+
+@pytest.fixture
+def small_masses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two jobs of a kind that are held are a mass, and little is looked at behind them."""
+    for module in (masses, guarded):
+        monkeypatch.setattr(module, "MANY", 2)
+    for ground in (postgres_ground, sqlite_ground):
+        monkeypatch.setattr(ground, "MASS", 3)
+        monkeypatch.setattr(ground, "WALK", 3)
+        monkeypatch.setattr(ground, "SCOUTED", 2)
