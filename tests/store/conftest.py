@@ -15,9 +15,12 @@ from tests.postgres_server import GivenPostgres, Postgres
 from tests.store.interleaving import wipe
 from tests.store.pooler import Pooler
 from tests.store.stepping import Make, SteppedStore, Stepper, meet
+from tickwork.store import guarded, masses
 from tickwork.store.base import Store
 from tickwork.store.postgres import PostgresStore
+from tickwork.store.postgres import ground as postgres_ground
 from tickwork.store.sqlite import SqliteStore
+from tickwork.store.sqlite import flow as sqlite_ground
 from tickwork.testing import VirtualClock
 
 KINDS = ["sqlite", "sqlite-stdlib", "postgres", "postgres-pooled"]
@@ -188,3 +191,14 @@ def every_meeting(postgres: PostgresStore, opens: Callable[[], SteppedStore]) ->
         return sum(store.repeats for store in stores)
 
     return run
+
+
+@pytest.fixture
+def small_masses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two jobs of a kind that are held are a mass, and little is looked at behind them."""
+    for module in (masses, guarded):
+        monkeypatch.setattr(module, "MANY", 2)
+    for ground in (postgres_ground, sqlite_ground):
+        monkeypatch.setattr(ground, "MASS", 3)
+        monkeypatch.setattr(ground, "WALK", 3)
+        monkeypatch.setattr(ground, "SCOUTED", 2)

@@ -19,9 +19,11 @@ from tests.store.stepping import SteppedStore, Stepper, Verb, meet
 from tests.store.test_flow import gate, ids, in_order, limited, take
 from tickwork.core.flow.flow import Flow
 from tickwork.core.flow.limits import Passage, Slot, concurrency, rate, sequence
-from tickwork.core.ids import JobId
+from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import Claimed
-from tickwork.errors import LeaseLost
+from tickwork.errors import LeaseLost, StoreUnreachable
+from tickwork.store.base import Exchange
+from tickwork.store.guarded import TurnKeeper
 from tickwork.store.postgres import PostgresStore
 from tickwork.testing import VirtualClock
 
@@ -50,7 +52,17 @@ def ends_in_an_exchange(holder: Claimed) -> Verb:
     return lambda store: store.exchange(register(store), [succeeded(holder)], (), ["elsewhere"], ["t"], 1)
 
 
-@pytest.mark.parametrize("end", [ends, is_tried_again, ends_in_an_exchange])
+def ends_in_a_round(holder: Claimed) -> Verb:
+    return lambda store: exchange_in_a_round(store, register(store), holder, "elsewhere")
+
+
+def exchange_in_a_round(store: PostgresStore, worker: WorkerId, holder: Claimed, queue: str = "default") -> Exchange:
+    """As a worker does whose last claim had to be guarded."""
+    store._turns[worker] = TurnKeeper(is_guarded=True)
+    return store.exchange(worker, [succeeded(holder)], (), [queue], ["t"], 100)
+
+
+@pytest.mark.parametrize("end", [ends, is_tried_again, ends_in_an_exchange, ends_in_a_round])
 def test_what_a_claim_puts_aside_while_the_holder_ends_can_start(
     postgres: PostgresStore, every_meeting: Callable[..., None], end: Callable[[Claimed], Verb]
 ) -> None:
@@ -61,6 +73,30 @@ def test_what_a_claim_puts_aside_while_the_holder_ends_can_start(
         waiting = insert_one(postgres, limited())
         worker = register(postgres)
         return lambda store: take(store, worker), end(holder), lambda got, _: starts_now(postgres, waiting, got)
+
+    every_meeting(make)
+
+
+def test_of_a_claim_and_a_round_that_stores_the_end_of_the_holder_one_starts_the_next(
+    postgres: PostgresStore, every_meeting: Callable[..., None]
+) -> None:
+    def make() -> tuple[Verb, Verb, Callable[[Any, Any], None]]:
+        postgres.declare_limits({"two": concurrency(1)})
+        insert_one(postgres, limited())
+        holders = register(postgres)
+        (holder,) = take(postgres, holders)
+        aside, new = insert_one(postgres, limited()), insert_one(postgres, limited())
+        worker = register(postgres)
+
+        def check(got: list[Claimed], exchanged: Exchange) -> None:
+            assert exchanged.finished == {holder.job_id}
+            assert exchanged.claims is not None
+            later = take(postgres, register(postgres))
+            started = [*ids(got), *ids(exchanged.claims.jobs), *ids(later)]
+            assert len(started) == 1
+            assert set(started) <= {aside, new}
+
+        return lambda store: take(store, worker), lambda store: exchange_in_a_round(store, holders, holder), check
 
     every_meeting(make)
 
@@ -278,3 +314,18 @@ def test_a_lease_that_runs_out_between_two_rounds_leaves_nothing_that_the_worker
         assert postgres.renew_lease(worker, MINUTE)
         told = set() if isinstance(paused.answer, LeaseLost) else set(ids(paused.answer))
         assert {one.job_id for one in postgres.open_attempts(worker)} == told, f"after {steps} steps"
+
+
+def test_a_worker_that_is_stopped_in_a_round_does_not_keep_others_waiting_for_long(
+    postgres: PostgresStore, opens: Callable[[], SteppedStore]
+) -> None:
+    postgres.declare_limits({"two": concurrency(1)})
+    picked = insert_one(postgres, limited("a"))
+    worker = register(postgres)
+    stopped = Stepper(opens(), lambda store: take(store, worker))
+    assert all(stopped.step() for _ in range(5)), "it claimed twice, which brought nothing, looked, picked and locked"
+    other = insert_one(postgres, limited("b"))
+    assert set(ids(take(postgres, register(postgres)))) == {picked, other}, "before it gives up waiting for the lock"
+    stopped.finish()
+    stopped.join()
+    assert isinstance(stopped.answer, StoreUnreachable)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -18,6 +20,7 @@ from tickwork.core.flow.flow import Flow
 from tickwork.core.flow.limits import Slot, concurrency, rate, sequence
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import Claimed, JobState
+from tickwork.store.base import Finish
 from tickwork.store.flow import Reach
 from tickwork.store.sqlite import SqliteStore
 from tickwork.testing import VirtualClock
@@ -28,6 +31,7 @@ LIMITS = st.sampled_from(
 )
 PACES = st.sampled_from([(2, 0), (2, 1), (5, 2)])
 WORKERS = 3
+HOW = st.sampled_from(["succeeded", "succeeded", "failed", "again", "later"])
 SELECTED = st.sampled_from([("task", "other"), ("tenant", "acme"), ("collection", "c")])  # most jobs have none of it
 
 
@@ -95,12 +99,15 @@ class FlowMachine(RuleBasedStateMachine):
 
     def take(self, worker: WorkerId, limit: int) -> int:
         claimed = self.store.claim_jobs(worker, ["default"], ["t", "other"], limit, reach=Reach(limit)).jobs
+        self.hold(worker, claimed, limit)
+        return len(claimed)
+
+    def hold(self, worker: WorkerId, claimed: Sequence[Claimed], limit: int) -> None:
         assert len(claimed) <= limit
         self.note_dropped()
         for one in claimed:
             self.model.starts(self.model.jobs[one.job_id], worker)
             self.held[one.job_id] = one
-        return len(claimed)
 
     def note_dropped(self) -> None:
         ids = [JobId(job.id) for job in self.model.jobs.values() if job.state == "waiting"]
@@ -112,17 +119,31 @@ class FlowMachine(RuleBasedStateMachine):
                 self.model.jobs[id].state = "dropped"
 
     @precondition(lambda self: self.held)
-    @rule(data=st.data(), how=st.sampled_from(["succeeded", "succeeded", "failed", "again", "later"]))
+    @rule(data=st.data(), how=HOW)
     def finish(self, data: st.DataObject, how: str) -> None:
+        assert self.store.finish_attempts([self.end(data, how)])
+
+    @precondition(lambda self: self.held)
+    @rule(data=st.data(), how=HOW, worker=st.integers(0, WORKERS - 1), limit=st.integers(1, 6))
+    def exchange(self, data: st.DataObject, how: str, worker: int, limit: int) -> None:
+        """A worker stores an end and claims, at once."""
+        me, ending = self.workers[worker], self.end(data, how)
+        asked = (["default"], ["t", "other"], limit, timedelta(0), Reach(limit))
+        done = self.store.exchange(me, [ending], (), *asked)
+        assert done.finished == {ending.job_id}
+        assert done.claims is not None
+        self.hold(me, done.claims.jobs, limit)
+
+    def end(self, data: st.DataObject, how: str) -> Finish:
+        """How one of the attempts ends, which the model knows already."""
         one = self.held.pop(data.draw(st.sampled_from(sorted(self.held))))
         job = self.model.jobs[one.job_id]
         delay_s = {"again": 0, "later": 30}.get(how)
-        if delay_s is None:
-            self.store.finish_attempts([succeeded(one) if how == "succeeded" else failed(one)])
-            job.state = how
-        else:
-            self.store.finish_attempts([again(one, timedelta(seconds=delay_s))])
+        if delay_s is not None:
             self.model.again(job, delay_s)
+            return again(one, timedelta(seconds=delay_s))
+        job.state = how
+        return succeeded(one) if how == "succeeded" else failed(one)
 
     @rule(worker=st.integers(0, WORKERS - 1))
     def lose(self, worker: int) -> None:
@@ -195,3 +216,10 @@ class FlowMachine(RuleBasedStateMachine):
 
 TestFlowModel = FlowMachine.TestCase
 TestFlowModel.settings = settings(max_examples=100, stateful_step_count=40)
+
+
+@pytest.mark.usefixtures("small_masses")
+class TestFlowModelInMasses(FlowMachine.TestCase):  # type: ignore[misc,name-defined]
+    """The same, where two jobs of a kind that are held are a mass, and three are looked at behind it."""
+
+    settings = TestFlowModel.settings
