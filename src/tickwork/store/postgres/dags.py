@@ -74,8 +74,9 @@ class PostgresDags:
 
     def _arranged(self, worker: WorkerId, claimed: list[Claimed]) -> list[Claimed]:
         """What is left for a worker of what it has claimed: runs are begun, and steps are given their inputs."""
-        for one in filter(step_jobs.is_run, claimed):
-            self._move_runs(lambda ground, one=one: ground.begin(worker, one))  # type: ignore[misc]
+        begins = [one for one in claimed if step_jobs.is_run(one)]
+        if begins:
+            self._move_runs(lambda ground: ground.begin(worker, begins))
         jobs = [one for one in claimed if not step_jobs.is_run(one)]
         pairs = step_jobs.wanted_results(jobs)
         if not pairs:

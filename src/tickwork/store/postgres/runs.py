@@ -250,21 +250,22 @@ class PostgresRuns:
         (rows,) = self.together(("parts", {"ids": array([one for one in job_ids if is_id(one)])}))
         return [place_of(row) for row in rows]
 
-    def begin(self, worker: WorkerId, one: Claimed) -> None:
-        """Begin a run that a worker has claimed, unless it has lost it again."""
-        ids, held = {"ids": array([one.job_id])}, {"id": one.job_id, "attempt": one.attempt}
-        _, begun, taken, _, rows = self.together(
+    def begin(self, worker: WorkerId, claimed: Sequence[Claimed]) -> None:
+        """Begin runs that a worker has claimed, but for those that it has lost again."""
+        ids = {"ids": array(sorted(one.job_id for one in claimed))}
+        _, before, taken, _, rows = self.together(
             ("lock_jobs", ids),
             ("lock_runs", ids),
-            ("hold_run", {**held, "worker": worker}),
-            ("insert_run", held),
+            ("hold_runs", {**ids, "worker": worker}),
+            ("insert_runs", ids),
             ("going", ids),
         )
-        if taken:
-            again = begun[0][1] if begun else None
-            steps = None if again is None else msgspec.json.decode(again, type=list[str])
-            (going,) = self._read_going(rows)
-            runs.begin(self, going, steps, first=not begun)
+        begun, ours = dict(before), {run for (run,) in taken}
+        for going in self._read_going(rows):
+            if going.run.id in ours:
+                again = begun.get(going.run.id)
+                steps = None if again is None else msgspec.json.decode(again, type=list[str])
+                runs.begin(self, going, steps, first=going.run.id not in begun)
 
     def rerun(self, run: str, steps: Sequence[str] | None, first_us: int) -> bool:
         """Queue an ended run again, to start with these steps, or with what failed; False when it is none."""

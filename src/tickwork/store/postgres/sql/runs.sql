@@ -31,17 +31,15 @@ SELECT id FROM tickwork.jobs WHERE id = ANY (%(ids)s::text::uuid[]) ORDER BY id 
 -- :lock_ended
 SELECT job_id FROM tickwork.finished WHERE job_id = %(id)s::uuid FOR UPDATE
 
--- :hold_run
--- The attempt of a run is the store's own from here on.
-UPDATE tickwork.running SET worker = ''
-WHERE  job_id = %(id)s::uuid AND attempt = %(attempt)s::integer AND worker = %(worker)s
-RETURNING job_id
+-- :hold_runs
+-- The attempts of runs that this worker has claimed are the store's own from here on.
+UPDATE tickwork.running SET worker = '' WHERE job_id = ANY (%(ids)s::text::uuid[]) AND worker = %(worker)s
+RETURNING job_id::text
 
--- :insert_run
--- If it is held by now. One that has begun before stays.
+-- :insert_runs
+-- Those that are held by now. One that has begun before stays.
 INSERT INTO tickwork.runs (id, open, failed)
-SELECT r.job_id, 0, 0 FROM tickwork.running r
-WHERE  r.job_id = %(id)s::uuid AND r.attempt = %(attempt)s::integer AND r.worker = ''
+SELECT r.job_id, 0, 0 FROM tickwork.running r WHERE r.job_id = ANY (%(ids)s::text::uuid[]) AND r.worker = ''
 ON CONFLICT DO NOTHING
 
 -- :put_run
