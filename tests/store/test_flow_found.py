@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.store.builders import HOUR, a_job, register, states_of, succeeded
+from tests.store.builders import HOUR, SECOND, a_job, again, register, states_of, succeeded
 from tests.store.test_flow import gate, ids, limited, take
-from tickwork.core.flow.limits import concurrency, rate
+from tickwork.core.flow.flow import Flow
+from tickwork.core.flow.limits import Slot, concurrency, rate, sequence
 from tickwork.core.job import JobState
 from tickwork.store.base import Store
+from tickwork.testing import VirtualClock
 
 
 @pytest.mark.parametrize("before", [None, rate("1000/s", burst=10)])
@@ -52,3 +54,19 @@ def test_a_drop_that_comes_later_drops_what_another_gate_holds(
     gate(store, "drop", task="t")
     assert take(store, worker) == []
     assert states_of(store, waiting) == [JobState.RUNNING if one in running else JobState.DROPPED for one in waiting]
+
+
+def test_a_job_of_a_sequence_that_a_rate_held_and_that_is_tried_again_later_holds_up_nobody(
+    store: Store, clock: VirtualClock
+) -> None:
+    store.declare_limits({"line": sequence("key"), "api": rate("2/s", burst=0)})
+    slots = (Slot("api", "a", 1), Slot("line", "a", 1))
+    waiting = store.insert_jobs([a_job(flow=Flow(slots, sequence=True)) for _ in range(3)])
+    worker = register(store)
+    for expected, end in zip(waiting[:2], (succeeded, lambda one: again(one, HOUR)), strict=True):
+        (one,) = take(store, worker)
+        assert one.job_id == expected
+        store.finish_attempts([end(one)])
+        assert take(store, worker) == [], "the rate holds the next one"
+        clock.advance(SECOND)
+    assert ids(take(store, worker)) == waiting[2:]

@@ -191,9 +191,10 @@ class PostgresGround:
         lines = [passage for passage, one in stiles.items() if isinstance(one.rule, Concurrency) and one.rule.in_order]
         if not lines:
             return stiles
-        marked = [marker[1] for passage in lines if (marker := stiles[passage].marker) is not None]
+        marked = [marker for passage in lines if (marker := stiles[passage].marker) is not None]
         names = text_array(map(turnstile_name, lines))
-        firsts, waiting = self._together(("held_firsts", {"names": names}), ("still_waiting", {"ids": array(marked)}))
+        places = {"runs_us": array([run_us for run_us, _ in marked]), "ids": array([job_id for _, job_id in marked])}
+        firsts, waiting = self._together(("held_firsts", {"names": names}), ("still_waiting", places))
         still = {job_id for (job_id,) in waiting}
         for name, run_us, job_id in firsts:
             stiles[passage_of(name)] = stiles[passage_of(name)]._replace(head=(run_us, JobId(job_id)))

@@ -134,7 +134,7 @@ class SqliteGround:
             gate = gates.get(passage)
             rule = rules.get(passage.limit) if gate is None else gate.pace
             stile = codec.stile(rule, live.get(name, 0), states.get(name))
-            if stile.marker is not None and not self._transaction.run("is_waiting", (stile.marker[1],)):
+            if stile.marker is not None and not self._transaction.run("is_waiting", stile.marker):
                 stile = stile._replace(marker=None)
             if passage in picked:
                 stile = stile._replace(waiting=self._count_held(passage, picked[passage] + 1))

@@ -243,8 +243,10 @@ SELECT DISTINCT ON (name) name, (extract(epoch FROM run_at) * 1000000)::bigint, 
 ORDER  BY name, run_at, job_id
 
 -- :still_waiting
-SELECT n.id::text FROM unnest(%(ids)s::uuid[]) AS n (id)
-WHERE  EXISTS (SELECT FROM tickwork.queue q WHERE q.job_id = n.id OFFSET 0)
+-- Which jobs still wait for the time for which they did. One that was tried and waits again is due at another.
+SELECT n.id::text FROM unnest(%(ids)s::uuid[], %(runs_us)s::bigint[]) AS n (id, run_us)
+WHERE  EXISTS (SELECT FROM tickwork.queue q WHERE q.job_id = n.id
+               AND q.run_at = 'epoch'::timestamptz + n.run_us * interval '1 microsecond' OFFSET 0)
 
 -- :start_picked
 -- Its lane is the one to which it goes back should it be queued again: its home, which ends that of a held job.

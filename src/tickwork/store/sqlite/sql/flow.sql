@@ -83,7 +83,8 @@ GROUP  BY h.turnstile
 SELECT count(*) FROM (SELECT 1 FROM tickwork_queue WHERE queue >= :lane AND queue < :until LIMIT :limit)
 
 -- :is_waiting
-SELECT 1 FROM tickwork_queue WHERE job_id = ?
+-- Whether a job still waits for the time for which it did. One that was tried and waits again is due at another.
+SELECT 1 FROM tickwork_queue WHERE run_at = ? AND job_id = ?
 
 -- :divert_job
 UPDATE tickwork_jobs SET queue = :queue, lane = :lane, flow = :flow WHERE id = :job_id
