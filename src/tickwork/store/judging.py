@@ -116,7 +116,7 @@ class _Room:
         self._slots = asked.reach.slots
         self._by_id = by_id
         self._stiles = stiles
-        self._taken: Counter[Passage] = Counter()
+        self._taken: dict[Passage, int] = {}
         self.breakers = _Breakers(stiles, now_us)
         self.broken: list[tuple[Applicant, tuple[Passage, int]]] = []
 
@@ -133,19 +133,21 @@ class _Room:
         if flow is not None:
             self._slots -= 1
             for slot in slots:
-                self._taken[slot.passage] += slot.weight
+                passage = slot.passage
+                self._taken[passage] = self._taken.get(passage, 0) + slot.weight
         return True
 
     def _may_be_early(self, flow: Flow, slots: Sequence[Slot]) -> bool:
         if flow.needs or flow.tenant is not None:
             return False
         for slot in slots:
-            stile = self._stiles.get(slot.passage)
+            passage = slot.passage
+            stile = self._stiles.get(passage)
             if stile is None or stile.rule is None:
                 continue
             if not isinstance(stile.rule, Concurrency):
                 return False
-            before = stile.live + self._taken[slot.passage]
+            before = stile.live + self._taken.get(passage, 0)
             if before and 2 * (before + slot.weight) > stile.rule.capacity:
                 return False
         return True
