@@ -28,6 +28,7 @@ from tests.store.builders import (
 from tickwork.core.job import JobFilter, JobState, NewJob, Policy
 from tickwork.core.retry import RetryPolicy
 from tickwork.errors import LeaseLost
+from tickwork.store import codec
 from tickwork.store.base import Store
 from tickwork.testing import VirtualClock
 
@@ -201,3 +202,10 @@ def test_a_large_batch_is_stored_in_full(store: Store) -> None:
     claimed = claim(store, 2000)
     assert [job.job_id for job in claimed] == ids
     assert [job.args for job in claimed] == [job.args for job in batch]
+
+
+def test_equal_policies_are_stored_as_one_text() -> None:
+    """Whoever made them: what is left out as a default must not depend on which object it is."""
+    made = Policy(retry=RetryPolicy(retries=3), on_lost="".join(["re", "try"]), produce=())
+    assert codec.encode_policy(made) == codec.encode_policy(Policy()) == "{}"
+    assert codec.decode_policy(codec.encode_policy(made)) == made

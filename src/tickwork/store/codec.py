@@ -34,6 +34,7 @@ from tickwork.store.schedules import ScheduleView, Seen
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+_PLAIN_POLICY = Policy()
 
 
 def to_us(instant: datetime) -> int:
@@ -53,8 +54,13 @@ def duration_us(duration: timedelta) -> int:
 
 @lru_cache(maxsize=1024)
 def encode_policy(policy: Policy) -> str:
-    """A policy as JSON. Jobs of one task share theirs, so each is encoded once."""
-    return msgspec.json.encode(policy).decode()
+    """A policy as JSON, the same text for equal ones. Jobs of one task share theirs, so each is encoded once.
+
+    Defaults are left out, and for that they have to be the very ones that the fields have.
+    """
+    defaults = msgspec.structs.asdict(_PLAIN_POLICY)
+    said = {name: value for name, value in msgspec.structs.asdict(policy).items() if value != defaults[name]}
+    return msgspec.json.encode(Policy(**said)).decode()
 
 
 @lru_cache(maxsize=1024)
