@@ -29,8 +29,10 @@ class Held(msgspec.Struct):
         job, policy = self.job, self.job.policy
         timeout_s = None if policy.timeout is None else policy.timeout.total_seconds()
         what = (job.job_id, job.attempt, job.task, job.queue, job.args, timeout_s, policy.retry_on, policy.give_up_on)
-        broadcast = None if job.flow is None else job.flow.broadcast
-        return Assignment(*what, job.run_at_us, job.claimed_at_us, self.claimed_mono, job.tick, broadcast=broadcast)
+        times = (job.run_at_us, job.claimed_at_us, self.claimed_mono)
+        if job.flow is None:
+            return Assignment(*what, *times, job.tick)
+        return Assignment(*what, *times, job.tick, broadcast=job.flow.broadcast)
 
 
 class Holdings:
