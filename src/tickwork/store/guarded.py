@@ -122,6 +122,8 @@ def play(ground: Ground, asked: Asked, turns: TurnKeeper, *, hurry: bool) -> Rou
     if masses:
         scouted = masses.look_behind(ground, look.now_us)
         applicants = list({one.job_id: one for one in (*applicants, *scouted)}.values())
+    if not applicants:
+        turns.masses.pop(asked.tasks)
     if not applicants and not look.empty:
         return Round(next_us=next_us, now_us=look.now_us)
     verdict, dropped = judge(ground, look, asked, applicants)
