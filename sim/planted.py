@@ -272,7 +272,7 @@ def _due_from_now() -> AbstractContextManager[object]:
 
 
 PLANTS = (
-    _bug("1 finish without the attempt", _finish_without_attempt, "S5", "S6"),
+    _bug("1 finish without the attempt", _finish_without_attempt, "S1", "S5", "S6"),
     _bug("2 finish without the state", _finish_without_state, "S6"),
     _bug("3 a heartbeat renews for anyone", _renew_for_anyone, "S6"),
     _bug("4 attempts counted at finish", _attempt_counted_at_finish, "S3"),

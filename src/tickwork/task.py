@@ -400,9 +400,10 @@ class TaskRegistry:
         try:
             return self._scheduled(name).encode((), {}).decode()
         except InvalidArguments as error:
+            kind = "task" if name in self.tasks else "dag"
             raise InvalidArguments(
-                f"{name!r} has a schedule, which gives it no arguments: {error} Give its parameters defaults, or make "
-                f"the schedule with app.schedule({name!r}, ..., kwargs={{...}})."
+                f"{kind} {name!r} has a schedule, which gives it no arguments: {error} "
+                f"Give its parameters defaults, or make the schedule with app.schedule({name!r}, ..., kwargs={{...}})."
             ) from None
 
     def _scheduled(self, name: str) -> Enqueues[Any, Any]:

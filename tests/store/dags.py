@@ -42,7 +42,9 @@ def take(store: Store, worker: WorkerId | None = None, limit: int = 100) -> dict
     """Claim what is due, by the names of its instances: "a", or "m[0]" of a mapped step."""
     claimed = store.claim_jobs(worker or register(store), ["default"], TASKS, limit).jobs
     names = _names(store, list(store.get_jobs([one.job_id for one in claimed]).values())) if claimed else {}
-    return {names[one.job_id]: one for one in claimed}
+    found = {names[one.job_id]: one for one in claimed}
+    assert len(found) == len(claimed), "of two runs, some have the same names"
+    return found
 
 
 def _names(store: Store, views: Sequence[JobView]) -> dict[JobId, str]:

@@ -37,6 +37,8 @@ from tickwork.store.base import Retention
 from tickwork.store.postgres import PostgresStore
 from tickwork.testing import VirtualClock
 
+pytestmark = pytest.mark.process  # every meeting of two, step by step, takes its time
+
 MOST_STEPS = 10
 MANY = 1000  # more steps than any verb has
 Made = tuple[Verb, Verb, Callable[[Any, Any], None]]

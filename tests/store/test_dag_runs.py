@@ -458,6 +458,24 @@ def test_a_limit_that_cannot_read_an_argument_fails_the_step_and_stops_no_worker
     assert reason in (store.get_jobs([run])[run].error or "")
 
 
+# -- assets, approvals
+
+
+@pytest.mark.parametrize("on", [(("x",), ("y",)), (("y",), ("x", "y")), (("x",), ("x", "y"))])
+def test_several_assets_can_start_a_dag_at_one_instant(store: Store, on: tuple[tuple[str, ...], ...]) -> None:
+    store.put_dag(Graph(name="after", steps=(a_step("z"),), on=on))
+    begin_run(store, a_graph(a_step("a", produce=("x", "y"))))
+    end(store, take(store)["a"])
+    assert len(store.list_jobs(JobFilter(task="after"), 10)) == 2
+
+
+@pytest.mark.parametrize("given_text", [b'{"p":7}', b'{"p":null}', b'{"p":["a"]}', b'{"p":"Go?"}'])
+def test_what_is_to_be_approved_need_not_be_a_text(store: Store, given_text: bytes) -> None:
+    run = begin_run(store, a_graph(a_step("ask", approval=Approval("?"), args=given(Param("p"), "text"))), given_text)
+    assert steps_of(store, run) == {"ask": "open"}
+    assert store.answer(run, "ask", True, "ada")
+
+
 # -- retention, versions
 
 
@@ -465,11 +483,11 @@ def test_steps_are_kept_as_long_as_their_run(store: Store, clock: VirtualClock) 
     run = begin_run(store, CHAIN)
     end(store, take(store)["a"])
     clock.advance(100 * DAY)
-    assert store.prune(Retention(), 100) == 0
+    assert store.prune(Retention(), 100).count == 0
     assert jobs_of(store, run) == {"a": "succeeded", "b": "queued"}
     drain(store)
     clock.advance(100 * DAY)
-    while store.prune(Retention(), 100):
+    while store.prune(Retention(), 100).count:
         pass
     assert store.get_jobs([run]) == {}
     assert store.list_jobs(JobFilter(parent=run), 10) == []

@@ -25,6 +25,8 @@ from tickwork.errors import LeaseLost
 from tickwork.store.postgres import PostgresStore
 from tickwork.testing import VirtualClock
 
+pytestmark = pytest.mark.process  # every meeting of two, step by step, takes its time
+
 MOST_STEPS = 8
 
 

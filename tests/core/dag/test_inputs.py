@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from msgspec import Raw
 
+from tickwork.core.blob import Unfillable
 from tickwork.core.dag.graph import (
     Comparison,
     Condition,
@@ -26,13 +27,13 @@ from tickwork.core.dag.inputs import (
     MOST_INSTANCES,
     NO_RESULTS,
     Results,
-    Unfillable,
     decode_holes,
     elements,
     encode_holes,
     fill,
     filled,
     holds,
+    no_blobs,
     partly_filled,
     value_of,
     wanted_by,
@@ -134,7 +135,7 @@ def test_in_a_text_a_text_stands_as_it_is_and_the_rest_as_json(value: Any, shown
 
 def test_a_text_takes_parameters_and_elements_at_once_and_results_later() -> None:
     whole = Text((Param("day"), ": ", Item("part", ("n",)), " of ", Result("s"), ", ", Last(("s",))))
-    hole = partly_filled(Hole(("x",), whole), values(day="monday"), values(part={"n": 3}))
+    hole = partly_filled(Hole(("x",), whole), values(day="monday"), values(part={"n": 3}), no_blobs)
     assert wanted_by([hole]) == {"s"}
     (stored,) = decode_holes(encode_holes([hole]))
     assert come_to(stored.value, of=results(s=[7])) == "monday: 3 of [7], [7]"
@@ -142,7 +143,7 @@ def test_a_text_takes_parameters_and_elements_at_once_and_results_later() -> Non
 
 def test_a_text_whose_element_has_no_such_part_is_refused_at_once() -> None:
     with pytest.raises(Unfillable, match="the element for 'part' has no 'n'"):
-        partly_filled(Hole(("x",), Text((Item("part", ("n",)), Result("s")))), {}, values(part=1))
+        partly_filled(Hole(("x",), Text((Item("part", ("n",)), Result("s")))), {}, values(part=1), no_blobs)
 
 
 # -- holes

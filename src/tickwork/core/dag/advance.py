@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 from msgspec import Raw
@@ -287,8 +287,8 @@ class Advance:
         if not step.args.holes:
             return None
         args = read(Raw(filled(step.args, self.run.params, results)), self._look.load)
-        asked = msgspec.json.decode(args, type=dict[str, str])
-        return asked.get("text")
+        asked = msgspec.json.decode(args, type=dict[str, Any]).get("text")
+        return asked if asked is None or isinstance(asked, str) else msgspec.json.encode(asked).decode()
 
     def _instances_of(self, step: Step, results: Results) -> list[StepJob]:
         params, load = self.run.params, self._look.load

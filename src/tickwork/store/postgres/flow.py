@@ -25,11 +25,11 @@ from tickwork.store.flow import GateView, Hold, LimitView, Rule
 from tickwork.store.guarded import NOTHING_MORE, Fate, HeldPage, Played, Round, TurnKeeper
 from tickwork.store.postgres import documents
 from tickwork.store.postgres.adapters import Rows, Statement
+from tickwork.store.postgres.dags import PostgresDags
 from tickwork.store.postgres.documents import array, text_array
 from tickwork.store.postgres.ground import PostgresGround, named
 from tickwork.store.postgres.notifier import Notifier
 from tickwork.store.postgres.pool import Pool
-from tickwork.store.postgres.runs import PostgresDags
 from tickwork.store.postgres.session import Session
 from tickwork.store.postgres.values import id_document, utc
 from tickwork.store.rounds import Asked, gate_passage

@@ -15,22 +15,19 @@ import msgspec
 from msgspec import Raw
 
 from tickwork.core.dag.advance import Run, Standing
-from tickwork.core.dag.graph import Graph, Step, decode_graph, definition_of, digest, encode_graph
-from tickwork.core.dag.overview import StepTimes
+from tickwork.core.dag.graph import Graph, Step
 from tickwork.core.flow.flow import home_lane
 from tickwork.core.ids import JobId, WorkerId, is_id
-from tickwork.core.job import Claimed, JobState, JobView, NewJob
-from tickwork.store import codec, runs
+from tickwork.core.job import Claimed, JobState, NewJob
+from tickwork.store import codec, runs, step_jobs
 from tickwork.store.base import Finish, NewLog
-from tickwork.store.dags import AssetView, DagView, InstanceView, StepView
+from tickwork.store.graphs import Graphs
 from tickwork.store.postgres import documents
 from tickwork.store.postgres.adapters import Rows, Statement
 from tickwork.store.postgres.documents import array, text_array
-from tickwork.store.postgres.notifier import Notifier
-from tickwork.store.postgres.pool import Pool
-from tickwork.store.postgres.session import Session
-from tickwork.store.postgres.values import id_document, instant, utc
-from tickwork.store.runs import Ended, Going, Graphs, ResultRow
+from tickwork.store.postgres.values import id_document
+from tickwork.store.runs import Ended
+from tickwork.store.step_jobs import Going, ResultRow
 
 T = TypeVar("T")
 RunAll = Callable[[Sequence[Statement]], list[Rows]]
@@ -131,10 +128,10 @@ class PostgresRuns:
         read = {one.step for one in known}
         wanted = None if names is None else text_array([name for name in names if name not in read])
         (rows,) = self.together(("steps", {"run": run, "names": wanted}))
-        return [*known, *(_standing(row) for row in rows)]
+        return [*known, *(standing_of(row) for row in rows)]
 
     def result_rows(self, pairs: Collection[tuple[str, str]]) -> list[ResultRow]:
-        (rows,) = self.together(("result_rows", _pairs(pairs)))
+        (rows,) = self.together(("result_rows", pairs_of(pairs)))
         return [ResultRow(*row) for row in rows]
 
     def failures(self, run: str, limit: int) -> list[tuple[str, str]]:
@@ -191,9 +188,10 @@ class PostgresRuns:
             made = {"name": name, "by": by}
             steps = ("lock_assets", "made_anew", "freshen", "use_up_ready")
             _, ((self.now_us,),), _, dags = self.together(*((step, made) for step in steps))
-            for (dag,) in dags:
+            for dag, group in dags:
                 (rows,) = self.together(("task_definition", {"name": dag}))
-                (values,) = documents.new_jobs([runs.triggered(codec.task_definition(rows[0]), by, self.now_us)])
+                job = step_jobs.triggered(codec.task_definition(rows[0]), name, group, by, self.now_us)
+                (values,) = documents.new_jobs([job])
                 self._put_off("insert_guarded_jobs", **values)
                 self.released = True
 
@@ -214,12 +212,12 @@ class PostgresRuns:
             (verb, documents.endings(endings)),
             ("parts", {"ids": array(sorted({one.job_id for one in steps}))}),
             ("going", ids),
-            ("steps_of", _pairs(self._touched_by(steps))),
+            ("steps_of", pairs_of(self._touched_by(steps))),
         )
         self._going = {one.run.id: one for one in self._read_going(going)}
-        self._standings = {(run, row[0]): _standing(row) for run, *row in standings}
+        self._standings = {(run, row[0]): standing_of(row) for run, *row in standings}
         closed = {job_id for job_id, _ in rows}
-        self._advance([one for one in map(_place, parts) if one.job_id in closed])
+        self._advance([one for one in map(place_of, parts) if one.job_id in closed])
         self._produce_all([one for one in endings if one.produce and one.job_id in closed])
         return rows
 
@@ -250,7 +248,7 @@ class PostgresRuns:
 
     def places(self, job_ids: Collection[str]) -> list[Place]:
         (rows,) = self.together(("parts", {"ids": array([one for one in job_ids if is_id(one)])}))
-        return [_place(row) for row in rows]
+        return [place_of(row) for row in rows]
 
     def begin(self, worker: WorkerId, one: Claimed) -> None:
         """Begin a run that a worker has claimed, unless it has lost it again."""
@@ -310,172 +308,7 @@ class PostgresRuns:
         return became
 
 
-class PostgresDags:
-    """A part of PostgresStore: the verbs. What it needs of the rest are its transactions, and a way to wake workers."""
-
-    _sql: dict[str, str]
-    _notifier: Notifier
-    _graphs: Graphs
-
-    def _perform(self, work: Callable[[Session], T], *, pool: Pool | None = None, single: bool = True) -> T:
-        raise NotImplementedError
-
-    def _open_freed(self, names: Sequence[str]) -> bool:
-        raise NotImplementedError
-
-    def _move_runs(self, work: Callable[[PostgresRuns], T], pool: Pool | None = None) -> T:
-        """Run `work` as a transaction that moves runs, and wake the workers where something was released or is free."""
-
-        def inside(session: Session) -> tuple[T, PostgresRuns]:
-            ground = PostgresRuns(session.run_together, self._sql, self._graphs, session.now)
-            result = work(ground)
-            ground.finish(session.run_last)
-            return result, ground
-
-        result, ground = self._perform(inside, pool=pool, single=False)
-        if ground.freed:
-            self._open_freed(ground.freed)
-        if ground.released:
-            self._notifier.call()
-        return result
-
-    def _places(self, ids: Collection[str]) -> list[Place]:
-        """What jobs have to do with runs; none for plain ones."""
-        known = array([one for one in ids if is_id(one)])
-        return [_place(row) for row in self._perform(lambda session: session.run("parts", ids=known))]
-
-    def _end_steps(self, ids: Collection[str], state: str, error: str) -> int:
-        """End steps that wait in the queue."""
-        locks = [str(one.run) for one in self._places(ids) if one.run]
-
-        def end(ground: PostgresRuns) -> int:
-            ground.lock(locks)
-            waiting = [one.job_id for one in ground.places(ids) if one.state is None]  # nobody else has ended them
-            wanted = {"ids": id_document([JobId(one) for one in waiting]), "state": state, "error": error}
-            (((count,),),) = ground.together(("drop_jobs", wanted))
-            ground.advance(waiting)
-            return int(count)
-
-        return self._move_runs(end)
-
-    def _arranged(self, worker: WorkerId, claimed: list[Claimed]) -> list[Claimed]:
-        """What is left for a worker of what it has claimed: runs are begun, and steps are given their inputs."""
-        for one in filter(runs.is_run, claimed):
-            self._move_runs(lambda ground, one=one: ground.begin(worker, one))  # type: ignore[misc]
-        jobs = [one for one in claimed if not runs.is_run(one)]
-        pairs = runs.wanted_results(jobs)
-        if not pairs:
-            return jobs
-        rows = self._perform(lambda session: session.run("result_rows", **_pairs(pairs)))
-        return runs.with_inputs(jobs, [ResultRow(*row) for row in rows], self._graphs.large_results.load)
-
-    def put_dag(self, graph: Graph) -> int:
-        found = digest(graph)
-
-        def put(session: Session) -> int:
-            session.run("lock_dag", name=graph.name)
-            newest = session.run("newest_dag", name=graph.name)
-            if newest and newest[0][1] == found:
-                return int(newest[0][0])
-            version = newest[0][0] + 1 if newest else 1
-            text = encode_graph(graph).decode()
-            session.run("insert_dag", name=graph.name, version=version, digest=found, graph=text)
-            session.run("define_tasks", tasks=documents.task_definitions([definition_of(graph, version)]))
-            limits = runs.limits_of(graph, version).items()
-            rules = documents.document({"name": name, "rule": codec.encode_rule(rule)} for name, rule in limits)
-            session.run("declare_limits", limits=rules)
-            session.run("forget_triggers", dag=graph.name)
-            triggers = runs.triggers_of(graph)
-            assets, groups = text_array([one for one, _ in triggers]), array([number for _, number in triggers])
-            session.run("insert_triggers", dag=graph.name, assets=assets, groups=groups)
-            return int(version)
-
-        return self._perform(put, single=False)
-
-    def dags(self, name: str | None = None) -> list[DagView]:
-        wanted, values = ("newest_dags", {}) if name is None else ("versions_of_dag", {"name": name})
-        rows = self._perform(lambda session: session.run(wanted, **values))
-        return [DagView(name, version, decode_graph(text), utc(created)) for name, version, text, created in rows]
-
-    def rerun(self, run_id: JobId, steps: Sequence[str] | None = None, args: bytes | None = None) -> bool:
-        def begin_again(ground: PostgresRuns) -> bool:
-            if not ground.rerun(run_id, steps, 0):
-                return False
-            if args is not None:
-                ground.together(("set_args", {"id": run_id, "args": args.decode()}))
-            return True
-
-        return is_id(run_id) and self._move_runs(begin_again)
-
-    def _retry_steps(self, ids: Sequence[JobId], first_us: int) -> dict[JobId, bool]:
-        """Have runs start again with those of these jobs that are steps and failed; whether each of them does."""
-        known = array([one for one in ids if is_id(one)])
-        rows = self._perform(lambda session: session.run("failed_parts", ids=known))
-        again: dict[str, list[str]] = {}
-        for _, run, name in rows:
-            again.setdefault(run, []).append(name)
-        begun = {
-            run: self._move_runs(lambda ground, run=run, names=names: ground.rerun(run, names, first_us))  # type: ignore[misc]
-            for run, names in again.items()
-        }
-        return {JobId(job_id): begun[run] for job_id, run, _ in rows}
-
-    def run_steps(self, run_id: JobId, names: Sequence[str] | None = None) -> list[StepView]:
-        if not is_id(run_id):
-            return []
-        wanted = None if names is None else text_array(names)
-        rows = self._perform(lambda session: session.run("steps", run=run_id, names=wanted))
-        return [StepView(_standing(row), utc(row[13]), instant(row[14])) for row in rows]
-
-    def step_times(self, run_id: JobId) -> list[StepTimes]:
-        if not is_id(run_id):
-            return []
-        rows = self._perform(lambda session: session.run("step_times", run=run_id))
-        return [
-            StepTimes(step, queued, running, instant(start), instant(end)) for step, queued, running, start, end in rows
-        ]
-
-    def run_instances(self, run_id: JobId, limit: int, after: tuple[str, int] = ("", -1)) -> list[InstanceView]:
-        if not is_id(run_id):
-            return []
-        values = {"run": run_id, "step": after[0], "idx": after[1], "limit": limit}
-        rows = self._perform(lambda session: session.run("run_instances", **values))
-        return [
-            InstanceView(step, idx, JobId(job_id), state, attempt, instant(start), instant(end))
-            for step, idx, job_id, state, attempt, start, end in rows
-        ]
-
-    def run_failures(self, run_id: JobId, limit: int) -> list[tuple[str, str]]:
-        if not is_id(run_id):
-            return []
-        return self._perform(lambda session: session.run("failed_steps", run=run_id, limit=limit))
-
-    def step_jobs(self, run_id: JobId, step: str, first: int, limit: int) -> list[JobView]:
-        if not is_id(run_id):
-            return []
-        return self._views(self._sql["of_step"], {"run": run_id, "step": step, "first": first, "limit": limit})
-
-    def _views(self, where: str, values: dict[str, Any], begins: str = "from_jobs") -> list[JobView]:
-        raise NotImplementedError
-
-    def answer(self, run_id: JobId, step: str, approved: bool, by: str, note: str | None = None) -> bool:
-        if not is_id(run_id):
-            return False
-        said = runs.said(approved, by, note)
-        return self._move_runs(lambda ground: runs.answer(ground, run_id, step, *said)) is not None
-
-    def assets(self) -> list[AssetView]:
-        rows = self._perform(lambda session: session.run("assets"))
-        return [AssetView(name, utc(made), JobId(by)) for name, made, by in rows]
-
-    def answer_overdue(self, limit: int) -> int:
-        overdue = self._perform(lambda session: session.run("overdue_steps", limit=limit))
-        for run, step in overdue:
-            self._move_runs(lambda ground, run=run, step=step: runs.answer_by_default(ground, run, step))  # type: ignore[misc]
-        return len(overdue)
-
-
-def _pairs(pairs: Collection[tuple[str, str]]) -> dict[str, str]:
+def pairs_of(pairs: Collection[tuple[str, str]]) -> dict[str, str]:
     ordered = sorted(pairs)
     return {"runs": array([run for run, _ in ordered]), "steps": text_array([step for _, step in ordered])}
 
@@ -502,9 +335,9 @@ def _going(row: Any) -> Going:
     return Going(run, attempt, *around, codec.decode_policy(policy), failures)
 
 
-def _standing(row: Any) -> Standing:
+def standing_of(row: Any) -> Standing:
     return Standing(*row[:13])
 
 
-def _place(row: Any) -> Place:
+def place_of(row: Any) -> Place:
     return Place(*row)

@@ -14,13 +14,13 @@ from tickwork.core.schedule.spec import Spec, encode_spec
 from tickwork.core.schedule.stored import decode_calendar, encode_calendar
 from tickwork.errors import check
 from tickwork.store import codec
+from tickwork.store.graphs import Graphs
 from tickwork.store.postgres import documents
 from tickwork.store.postgres.notifier import Notifier
 from tickwork.store.postgres.pool import Pool
 from tickwork.store.postgres.runs import PostgresRuns
 from tickwork.store.postgres.session import Session
 from tickwork.store.postgres.values import instant, utc
-from tickwork.store.runs import Graphs
 from tickwork.store.schedules import Fired, FireView, Look, Move, ScheduleView, Seen
 
 T = TypeVar("T")

@@ -59,6 +59,7 @@ from tickwork.store.base import (
 )
 from tickwork.store.codec import duration_us, from_us
 from tickwork.store.flow import Reach
+from tickwork.store.graphs import Graphs
 from tickwork.store.guarded import TurnKeeper
 from tickwork.store.migrate import Migration
 from tickwork.store.postgres import documents
@@ -79,7 +80,6 @@ from tickwork.store.postgres.steps import By, StepMaker
 from tickwork.store.postgres.values import as_claimed, id_document, instant, open_attempt, utc, worker_view
 from tickwork.store.postgres.wire import Connection
 from tickwork.store.rounds import Asked
-from tickwork.store.runs import Graphs
 
 T = TypeVar("T")
 

@@ -21,6 +21,7 @@ from tickwork.core.job import Claimed
 from tickwork.store import codec, guarded
 from tickwork.store.codec import from_us, kind_text
 from tickwork.store.flow import GateView, Hold, LimitView, Rule
+from tickwork.store.graphs import Graphs
 from tickwork.store.guarded import Fate, HeldPage
 from tickwork.store.rounds import (
     MASS,
@@ -35,7 +36,6 @@ from tickwork.store.rounds import (
     Wish,
     gate_passage,
 )
-from tickwork.store.runs import Graphs
 from tickwork.store.sqlite import moves
 from tickwork.store.sqlite.moves import Transaction, as_json, claimed_row, running_row
 from tickwork.store.sqlite.runs import advance

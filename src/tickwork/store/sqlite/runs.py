@@ -19,13 +19,15 @@ from tickwork.core.dag.overview import StepTimes
 from tickwork.core.ids import JobId
 from tickwork.core.job import Claimed, JobState, JobView, NewJob
 from tickwork.errors import check
-from tickwork.store import codec, runs
+from tickwork.store import codec, runs, step_jobs
 from tickwork.store.base import Finish
 from tickwork.store.codec import from_us
 from tickwork.store.dags import AssetView, DagView, InstanceView, StepView
-from tickwork.store.runs import Ended, Going, Graphs, ResultRow
+from tickwork.store.graphs import Graphs
+from tickwork.store.runs import Ended
 from tickwork.store.sqlite import moves
 from tickwork.store.sqlite.moves import SQL, Transaction, as_json
+from tickwork.store.step_jobs import Going, ResultRow
 
 _PARAMS = msgspec.json.Decoder(dict[str, Raw])
 
@@ -106,7 +108,7 @@ def produce(transaction: Transaction, assets: Iterable[str], by: str) -> None:
         for dag, group in transaction.run("ready_groups", (name,)):
             transaction.run("use_up", (dag, group))
             definition = codec.task_definition(transaction.run("task_definition", (dag,))[0])
-            moves.insert(transaction, [runs.triggered(definition, by, transaction.now)], known=False)
+            moves.insert(transaction, [step_jobs.triggered(definition, name, group, by, transaction.now)], known=False)
             transaction.opened = True
 
 
@@ -134,11 +136,13 @@ def begin(transaction: Transaction, graphs: Graphs, claimed: Sequence[Claimed]) 
 
 def arranged(transaction: Transaction, graphs: Graphs, claimed: list[Claimed]) -> list[Claimed]:
     """What is left for a worker of what it has claimed: runs are begun here, and steps are given their inputs."""
-    if any(map(runs.is_run, claimed)):
-        begin(transaction, graphs, [one for one in claimed if runs.is_run(one)])
-        claimed = [one for one in claimed if not runs.is_run(one)]
-    pairs = runs.wanted_results(claimed)
-    return runs.with_inputs(claimed, result_rows(transaction, pairs), graphs.large_results.load) if pairs else claimed
+    if any(map(step_jobs.is_run, claimed)):
+        begin(transaction, graphs, [one for one in claimed if step_jobs.is_run(one)])
+        claimed = [one for one in claimed if not step_jobs.is_run(one)]
+    pairs = step_jobs.wanted_results(claimed)
+    return (
+        step_jobs.with_inputs(claimed, result_rows(transaction, pairs), graphs.large_results.load) if pairs else claimed
+    )
 
 
 def cancel(transaction: Transaction, graphs: Graphs, job_ids: Iterable[JobId]) -> list[JobId]:
@@ -210,8 +214,10 @@ class SqliteDags:
             transaction.run("insert_dag", (graph.name, version, found, text, transaction.now))
             transaction.run("define_task", moves.task_row(definition_of(graph, version)))
             transaction.run("forget_triggers", (graph.name,))
-            transaction.run_many("insert_trigger", [(asset, graph.name, grp) for asset, grp in runs.triggers_of(graph)])
-            for name, rule in runs.limits_of(graph, version).items():
+            transaction.run_many(
+                "insert_trigger", [(asset, graph.name, grp) for asset, grp in step_jobs.triggers_of(graph)]
+            )
+            for name, rule in step_jobs.limits_of(graph, version).items():
                 transaction.run("declare_limit", {"name": name, "rule": codec.encode_rule(rule)})
         return version
 

@@ -13,7 +13,7 @@ from tickwork.core.schedule.stored import decode_calendar, encode_calendar
 from tickwork.errors import check
 from tickwork.store import codec
 from tickwork.store.codec import from_us, to_us
-from tickwork.store.runs import Graphs
+from tickwork.store.graphs import Graphs
 from tickwork.store.schedules import Fired, FireView, Look, Move, ScheduleView, Seen
 from tickwork.store.sqlite import moves
 from tickwork.store.sqlite.moves import SQL, Transaction, as_json

@@ -49,10 +49,10 @@ from tickwork.store.base import (
 )
 from tickwork.store.codec import duration_us, from_us
 from tickwork.store.flow import Reach
+from tickwork.store.graphs import Graphs
 from tickwork.store.guarded import Round, TurnKeeper
 from tickwork.store.migrate import Migration
 from tickwork.store.rounds import Asked
-from tickwork.store.runs import Graphs
 from tickwork.store.sqlite import moves
 from tickwork.store.sqlite.clock import StoreClock
 from tickwork.store.sqlite.connection import is_stored_already

@@ -226,7 +226,7 @@ WITH ready AS MATERIALIZED (
 used AS (
     UPDATE tickwork.triggers t SET fresh = false FROM ready r WHERE t.dag = r.dag AND t.grp = r.grp
 )
-SELECT dag FROM ready ORDER BY dag, grp
+SELECT dag, grp FROM ready ORDER BY dag, grp
 
 -- :assets
 SELECT name, made_at, made_by::text FROM tickwork.assets ORDER BY name

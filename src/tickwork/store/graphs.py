@@ -1,0 +1,43 @@
+"""The definitions of dags that a store has read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tickwork.blobs import LargeResults
+from tickwork.core.dag.graph import Graph, decode_graph
+
+_GRAPHS_KEPT, _RUNS_KEPT = 64, 10_000
+
+
+class Graphs:
+    """What a store moves runs with, beside their rows: graphs that it has read, and results that are in blobs.
+
+    Graphs are known by dag and version, and which of them a run has; neither ever changes.
+    """
+
+    def __init__(self, large_results: LargeResults) -> None:
+        self.large_results = large_results
+        self._known: dict[tuple[str, int], Graph] = {}
+        self._of_runs: dict[str, tuple[str, int]] = {}
+
+    def get(self, dag: str, version: int) -> Graph | None:
+        return self._known.get((dag, version))
+
+    def of_run(self, run: str) -> Graph | None:
+        place = self._of_runs.get(run)
+        return None if place is None else self._known.get(place)
+
+    def put(self, dag: str, version: int, text: str) -> Graph:
+        _make_room(self._known, _GRAPHS_KEPT)
+        graph = self._known[dag, version] = decode_graph(text)
+        return graph
+
+    def note(self, run: str, dag: str, version: int) -> None:
+        _make_room(self._of_runs, _RUNS_KEPT)
+        self._of_runs[run] = (dag, version)
+
+
+def _make_room(known: dict[Any, Any], most: int) -> None:
+    while len(known) >= most:
+        known.pop(next(iter(known)), None)  # another thread may have been quicker
