@@ -72,7 +72,7 @@ class Ground(Protocol):
     def instances(self, run: str, steps: Collection[str]) -> dict[tuple[str, int], tuple[JobId, str]]:
         """The jobs that these steps have already, by step and number, with their state."""
 
-    def put_steps(self, run: str, standings: Sequence[Standing], approvals: Mapping[str, Step], new: bool) -> None: ...
+    def put_steps(self, run: str, standings: Sequence[Standing], approvals: Mapping[str, Step]) -> None: ...
 
     def put_run(self, run: Run) -> None: ...
 
@@ -141,21 +141,19 @@ def _as_touched(run: str, one: Standing, rows: Iterable[ResultRow]) -> list[Resu
 # -- moves
 
 
-def advance(ground: Ground, endings: Iterable[Ended]) -> bool:
-    """Move runs on whose steps have ended. True: jobs were released."""
+def advance(ground: Ground, endings: Iterable[Ended]) -> None:
+    """Move runs on whose steps have ended."""
     by_run: dict[str, list[tuple[str, JobState]]] = {}
     for one in endings:
         by_run.setdefault(one.run, []).append((one.step, one.state))
-    released = False
     for going in ground.going(sorted(by_run)):
         move = _move(ground, going)
         move.end(by_run[going.run.id])
-        released |= _store(ground, going, move)
-    return released
+        _store(ground, going, move)
 
 
-def begin(ground: Ground, going: Going, again: Sequence[str] | None, *, first: bool) -> bool:
-    """Start a run, or start it again: with these steps or instances, or with what failed. True: jobs were released."""
+def begin(ground: Ground, going: Going, again: Sequence[str] | None, *, first: bool) -> None:
+    """Start a run, or start it again: with these steps or instances, or with what failed."""
     move = _move(ground, going)
     if first:
         move.begin()
@@ -165,7 +163,7 @@ def begin(ground: Ground, going: Going, again: Sequence[str] | None, *, first: b
         names = {step_of(name, move.graph) for name in named} & move.graph.by_name.keys()
         some = [one for one in standings if one.mapped and one.step in names and one.step not in (again or ())]
         move.begin_again(standings, names, _kept(ground, going.run.id, some, again))
-    return _store(ground, going, move, new=first)
+    _store(ground, going, move)
 
 
 def step_of(name: str, graph: Graph) -> str:
@@ -189,13 +187,14 @@ def _kept(
     return kept
 
 
-def answer(ground: Ground, run: str, step: str, state: JobState, result: str | None, reason: str | None) -> bool | None:
-    """End an approval. None: it does not wait for an answer. True: jobs were released."""
+def answer(ground: Ground, run: str, step: str, state: JobState, result: str | None, reason: str | None) -> bool:
+    """End an approval; False when it does not wait for an answer."""
     for going in ground.going([run]):
         move = _move(ground, going)
         if step in move.graph.by_name and move.answer(step, state, result, reason):
-            return _store(ground, going, move)
-    return None
+            _store(ground, going, move)
+            return True
+    return False
 
 
 def open_approvals(ground: Ground, run: str) -> list[str]:
@@ -205,11 +204,10 @@ def open_approvals(ground: Ground, run: str) -> list[str]:
     return [name for name in open_steps if name in by_name and by_name[name].approval is not None]
 
 
-def cancel_approvals(ground: Ground, run: str, names: Iterable[str]) -> bool:
-    """End approvals of a run that was cancelled. True: jobs were released."""
-    cancelled = (JobState.CANCELLED, None, "the run was cancelled")
-    released = [answer(ground, run, name, *cancelled) for name in names]
-    return any(released)
+def cancel_approvals(ground: Ground, run: str, names: Iterable[str]) -> None:
+    """End approvals of a run that was cancelled."""
+    for name in names:
+        answer(ground, run, name, JobState.CANCELLED, None, "the run was cancelled")
 
 
 def _graph(ground: Ground, going: Going) -> Graph:
@@ -223,10 +221,10 @@ def _move(ground: Ground, going: Going) -> Advance:
     return Advance(graph, run, Rows(ground, going))
 
 
-def _store(ground: Ground, going: Going, move: Advance, *, new: bool = False) -> bool:
+def _store(ground: Ground, going: Going, move: Advance) -> None:
     run = going.run
     approvals = {step.name: step for step in move.approvals}
-    ground.put_steps(run.id, list(move.touched.values()), approvals, new)
+    ground.put_steps(run.id, list(move.touched.values()), approvals)
     jobs = _not_there(ground, run.id, move.jobs) if going.attempt > 1 and move.jobs else move.jobs
     ground.insert(jobs)
     ground.put_run(run)
@@ -237,7 +235,6 @@ def _store(ground: Ground, going: Going, move: Advance, *, new: bool = False) ->
         produced = [*produced, *(move.graph.produce if finish.transition.job is JobState.SUCCEEDED else ())]
     if produced:
         ground.produce(produced, run.id)
-    return bool(move.jobs)
 
 
 def _not_there(ground: Ground, run: str, jobs: list[NewJob]) -> list[NewJob]:
@@ -299,10 +296,9 @@ def said(approved: bool, by: str, note: str | None) -> tuple[JobState, str | Non
     return JobState.SUCCEEDED if approved else JobState.FAILED, result, told
 
 
-def answer_by_default(ground: Ground, run: str, step: str) -> bool:
-    """Answer an approval whose time is up. True: jobs were released."""
+def answer_by_default(ground: Ground, run: str, step: str) -> None:
+    """Answer an approval whose time is up."""
     for going in ground.going([run]):
-        approval = ground.graph(going.run.dag, going.run.version).by_name[step].approval
+        approval = _graph(ground, going).by_name[step].approval
         approves = approval is not None and approval.default == "approve"
-        return bool(answer(ground, run, step, *said(approves, "its time limit", None)))
-    return False
+        answer(ground, run, step, *said(approves, "its time limit", None))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, lru_cache, partial
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Raw
@@ -21,14 +21,17 @@ from tickwork.core.dag.inputs import (
     value_of,
     wanted_by,
 )
+from tickwork.core.dag.params import defaults_of
 from tickwork.core.flow.flow import Flow
 from tickwork.core.flow.limits import Concurrency, Slot
 from tickwork.core.flow.stamp import Rule, Stamp, decode_task_flow, rules_of, stamp_of
 from tickwork.core.ids import IdMaker, JobId
 from tickwork.core.job import RUN, Claimed, JobState, NewJob, Part, Policy, TaskDefinition
 from tickwork.core.schedule.spec import JobOptions, job_template
+from tickwork.store import codec
 
 FILLED_LIMIT = 512 * 1024 * 1024  # of arguments with results in them: a frame to a child takes twice as much
+_PARAMS = msgspec.json.Decoder(dict[str, Raw])
 
 
 class Going(NamedTuple):
@@ -42,6 +45,16 @@ class Going(NamedTuple):
     tenant: str | None
     policy: Policy
     failures: int
+
+
+def going_of(row: Any) -> Going:
+    """A run that is going, from its row in either store."""
+    id, dag, version, args, open, failed, cancelled, attempt, priority, collection, labels, flow, policy, failures = row
+    run = Run(id, dag, version, _PARAMS.decode(args), open, failed, bool(cancelled))
+    stamped = codec.decode_flow(flow)
+    tenant = None if stamped is None else stamped.tenant
+    around = (priority, collection, codec.decode_labels(labels), tenant)
+    return Going(run, attempt, *around, codec.decode_policy(policy), failures)
 
 
 class ResultRow(NamedTuple):
@@ -174,9 +187,8 @@ def triggers_of(graph: Graph) -> list[tuple[str, int]]:
 
 def triggered(definition: TaskDefinition, asset: str, group: int, by: str, now_us: int) -> NewJob:
     """The run that an asset starts, with the defaults of its parameters. Several may start a dag at one instant."""
-    known = msgspec.json.decode(definition.schema).get("properties", {})
-    args = {name: about["default"] for name, about in known.items() if "default" in about}
-    made = job_template(definition.name, msgspec.json.encode(args).decode(), JobOptions(), definition)
+    args = msgspec.json.encode(defaults_of(msgspec.json.decode(definition.schema)))
+    made = job_template(definition.name, args.decode(), JobOptions(), definition)
     (id,) = IdMaker(
         lambda: now_us // 1000, Random(f"{by} {definition.name} {asset} {group} {now_us}").getrandbits
     ).new_ids(1)

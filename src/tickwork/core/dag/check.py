@@ -12,6 +12,7 @@ from itertools import islice
 from math import prod
 from typing import Any, NamedTuple
 
+from tickwork.core.dag.cycles import find_cycles
 from tickwork.core.dag.graph import Expression, Graph, Item, Last, Map, Param, Result, Step, Text
 from tickwork.core.payload import PAYLOAD_LIMIT
 from tickwork.errors import InvalidDag
@@ -66,7 +67,8 @@ def _problems(graph: Graph) -> Iterator[str]:
         yield from _wrong_in(step, known)
     for hole in graph.result.holes:
         yield from _wrong_value("its result", hole.value, known)
-    yield from (f"a cycle: {' -> '.join(cycle)}" for cycle in _cycles(graph))
+    parents = {step.name: [one for one in step.parents if one in known.steps] for step in graph.steps}
+    yield from (f"a cycle: {' -> '.join(cycle)}" for cycle in find_cycles(parents))
 
 
 def _wrong_in(step: Step, known: _Known) -> Iterator[str]:
@@ -163,44 +165,3 @@ def _parts(value: Expression) -> Iterator[Expression]:
 def _guess(name: str, known: Iterable[Any]) -> str:
     near = get_close_matches(name, known, n=1)
     return f" (did you mean {near[0]!r}?)" if near else ""
-
-
-def _cycles(graph: Graph) -> Iterator[list[str]]:
-    """Cycles, each from its first step in the order of the graph, in the direction in which steps would run.
-
-    Whatever is left once all steps are taken out whose parents are out stands in a cycle or behind one. So who walks
-    from parent to parent there comes back to where he was.
-    """
-    parents = _left_over(graph)
-    places = {name: place for place, name in enumerate(parents)}
-    seen: set[str] = set()
-    for start in parents:
-        walk: dict[str, None] = {}
-        name = start
-        while name not in seen and name not in walk:
-            walk[name] = None
-            name = parents[name][0]
-        if name not in seen:
-            names = list(walk)
-            cycle = names[names.index(name) :][::-1]
-            first = cycle.index(min(cycle, key=places.__getitem__))
-            yield [*cycle[first:], *cycle[: first + 1]]
-        seen.update(walk)
-
-
-def _left_over(graph: Graph) -> dict[str, list[str]]:
-    """The steps that never come free, each with those of its parents that do not either."""
-    known = graph.by_name
-    waits = {name: [one for one in dict.fromkeys(step.parents) if one in known] for name, step in known.items()}
-    children: dict[str, list[str]] = {name: [] for name in known}
-    for name, parents in waits.items():
-        for parent in parents:
-            children[parent].append(name)
-    pending = {name: len(parents) for name, parents in waits.items()}
-    free = [name for name, count in pending.items() if not count]
-    while free:
-        for child in children[free.pop()]:
-            pending[child] -= 1
-            if not pending[child]:
-                free.append(child)
-    return {name: [one for one in waits[name] if pending[one]] for name, count in pending.items() if count}

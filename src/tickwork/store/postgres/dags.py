@@ -177,7 +177,7 @@ class PostgresDags:
         if not is_id(run_id):
             return False
         said = runs.said(approved, by, note)
-        return self._move_runs(lambda ground: runs.answer(ground, run_id, step, *said)) is not None
+        return self._move_runs(lambda ground: runs.answer(ground, run_id, step, *said))
 
     def assets(self) -> list[AssetView]:
         rows = self._perform(lambda session: session.run("assets"))

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import msgspec
-from msgspec import Raw
 
 from tickwork.core.dag.advance import Run, Standing
 from tickwork.core.dag.graph import Graph, Step
@@ -29,10 +28,8 @@ from tickwork.store.postgres.values import id_document
 from tickwork.store.runs import Ended
 from tickwork.store.step_jobs import Going, ResultRow
 
-T = TypeVar("T")
 RunAll = Callable[[Sequence[Statement]], list[Rows]]
 
-_PARAMS = msgspec.json.Decoder(dict[str, Raw])
 _PASSES = 20  # of cancelling steps that move between queue and running meanwhile
 
 
@@ -109,7 +106,7 @@ class PostgresRuns:
 
     def _read_going(self, rows: Rows) -> list[Going]:
         self.now_us = max((row[-1] for row in rows), default=self.now_us)
-        found = [_going(row) for row in rows]
+        found = [step_jobs.going_of(row[:-1]) for row in rows]
         for one in found:
             self._graphs.note(one.run.id, one.run.dag, one.run.version)
         return found
@@ -141,7 +138,7 @@ class PostgresRuns:
         (rows,) = self.together(("instances", {"run": run, "steps": text_array(sorted(steps))}))
         return {(step, idx): (JobId(job_id), state) for step, idx, job_id, state in rows}
 
-    def put_steps(self, run: str, standings: Sequence[Standing], approvals: Mapping[str, Step], new: bool) -> None:
+    def put_steps(self, run: str, standings: Sequence[Standing], approvals: Mapping[str, Step]) -> None:
         wakes = [runs.wake_at_us(one, approvals.get(one.step), self.now_us) for one in standings]
         self._put_off(
             "put_steps",
@@ -324,16 +321,6 @@ def _instances(group: Sequence[NewJob]) -> dict[str, str]:
         "flows": text_array([codec.encode_flow(one.flow) for one in group]),
         "inputs": text_array([None if one is None else one.decode() for one in inputs]),
     }
-
-
-def _going(row: Any) -> Going:
-    id, dag, version, args, open, failed, cancelled, *about = row
-    attempt, priority, collection, labels, flow, policy, failures, _ = about
-    run = Run(id, dag, version, _PARAMS.decode(args), open, failed, cancelled)
-    stamped = codec.decode_flow(flow)
-    tenant = None if stamped is None else stamped.tenant
-    around = (priority, collection, codec.decode_labels(labels), tenant)
-    return Going(run, attempt, *around, codec.decode_policy(policy), failures)
 
 
 def standing_of(row: Any) -> Standing:

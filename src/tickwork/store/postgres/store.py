@@ -495,13 +495,17 @@ class PostgresStore(PostgresFlow, PostgresSchedules):
         return by_needs((lane, count, utc(oldest)) for lane, count, oldest in rows)
 
     def finish_attempts(self, endings: Sequence[Finish], logs: Sequence[NewLog] = (), tx: Any = None) -> set[JobId]:
+        moves_runs = any(one.run or one.produce for one in endings)
+        if tx is not None and not moves_runs:
+            rows = run_inside(tx, self._steps.finish(endings, logs, self._now()))
+            return {JobId(job_id) for job_id, _ in rows if job_id is not None}
         if tx is not None:
             with inside(tx) as run_all:
                 ground = PostgresRuns(run_all, self._sql, self._graphs, self._now())
                 rows = ground.close("finish_attempts", endings, logs)
                 ground.finish(run_all)
             return {JobId(job_id) for job_id, _ in rows if job_id is not None}
-        if any(one.run or one.produce for one in endings):
+        if moves_runs:
             rows = self._move_runs(lambda ground: ground.close("finish_attempts", endings, logs))
             return self._finished(endings, rows)[0]
         finish = self._steps.finish

@@ -11,7 +11,6 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-from msgspec import Raw
 
 from tickwork.core.dag.advance import Run, Standing
 from tickwork.core.dag.graph import Graph, Step, decode_graph, definition_of, digest, encode_graph
@@ -29,8 +28,6 @@ from tickwork.store.sqlite import moves
 from tickwork.store.sqlite.moves import SQL, Transaction, as_json
 from tickwork.store.step_jobs import Going, ResultRow
 
-_PARAMS = msgspec.json.Decoder(dict[str, Raw])
-
 
 class SqliteRuns:
     """The rows of runs inside a transaction."""
@@ -42,7 +39,7 @@ class SqliteRuns:
         self.large_results = graphs.large_results
 
     def going(self, run_ids: Sequence[str]) -> list[Going]:
-        return [_going(row) for row in self._transaction.run("going", (as_json(run_ids),))]
+        return [step_jobs.going_of(row) for row in self._transaction.run("going", (as_json(run_ids),))]
 
     def graph(self, dag: str, version: int) -> Graph:
         known = self._graphs.get(dag, version)
@@ -64,7 +61,7 @@ class SqliteRuns:
         rows = self._transaction.run("instances", {"run": run, "steps": as_json(sorted(steps))})
         return {(step, idx): (JobId(job_id), state) for step, idx, job_id, state in rows}
 
-    def put_steps(self, run: str, standings: Sequence[Standing], approvals: Mapping[str, Step], new: bool) -> None:
+    def put_steps(self, run: str, standings: Sequence[Standing], approvals: Mapping[str, Step]) -> None:
         now = self.now_us
         self._transaction.run_many("put_step", [_step_row(run, one, approvals.get(one.step), now) for one in standings])
 
@@ -72,9 +69,11 @@ class SqliteRuns:
         self._transaction.run("put_run", (run.open, run.failed, run.id))
 
     def insert(self, jobs: Sequence[NewJob]) -> None:
+        self._transaction.opened |= bool(jobs)
         moves.insert(self._transaction, jobs, known=False)
 
     def insert_again(self, jobs: Sequence[NewJob]) -> None:
+        self._transaction.opened |= bool(jobs)
         for job in jobs:
             check(job.part is not None, f"Job {job.id} is no step.")
             inputs = job.part.inputs if job.part else None
@@ -96,8 +95,8 @@ def advance(transaction: Transaction, graphs: Graphs, job_ids: Iterable[str]) ->
     """Move on the runs of those of these jobs that are steps and have ended."""
     parts = transaction.run("parts", (as_json(list(job_ids)),))
     endings = [Ended(run, step, JobState(state)) for run, step, state in parts]
-    if endings and runs.advance(SqliteRuns(transaction, graphs), endings):
-        transaction.opened = True
+    if endings:
+        runs.advance(SqliteRuns(transaction, graphs), endings)
 
 
 def produce(transaction: Transaction, assets: Iterable[str], by: str) -> None:
@@ -130,8 +129,7 @@ def begin(transaction: Transaction, graphs: Graphs, claimed: Sequence[Claimed]) 
         again = begun[0][0] if begun else None
         (going,) = ground.going([one.job_id])
         steps = None if again is None else msgspec.json.decode(again, type=list[str])
-        if runs.begin(ground, going, steps, first=not begun):
-            transaction.opened = True
+        runs.begin(ground, going, steps, first=not begun)
 
 
 def arranged(transaction: Transaction, graphs: Graphs, claimed: list[Claimed]) -> list[Claimed]:
@@ -163,8 +161,7 @@ def _cancel_run(transaction: Transaction, graphs: Graphs, run: JobId) -> None:
     for job_id in live:
         moves.cancel(transaction, job_id)
     advance(transaction, graphs, live)
-    if runs.cancel_approvals(ground, run, approvals):
-        transaction.opened = True
+    runs.cancel_approvals(ground, run, approvals)
 
 
 def rerun(transaction: Transaction, run: JobId, steps: Sequence[str] | None, run_at: int) -> bool:
@@ -266,7 +263,7 @@ class SqliteDags:
         with self._write() as transaction:
             answered = runs.answer(SqliteRuns(transaction, self._graphs), run_id, step, *runs.said(approved, by, note))
         self._wake()
-        return answered is not None
+        return answered
 
     def assets(self) -> list[AssetView]:
         with self._read() as transaction:
@@ -285,15 +282,6 @@ class SqliteDags:
 
 def _at(us: int | None) -> datetime | None:
     return None if us is None else from_us(us)
-
-
-def _going(row: Any) -> Going:
-    id, dag, version, args, open, failed, cancelled, attempt, priority, collection, labels, flow, policy, failures = row
-    run = Run(id, dag, version, _PARAMS.decode(args), open, failed, bool(cancelled))
-    stamped = codec.decode_flow(flow)
-    tenant = None if stamped is None else stamped.tenant
-    around = (priority, collection, codec.decode_labels(labels), tenant)
-    return Going(run, attempt, *around, codec.decode_policy(policy), failures)
 
 
 def _step_rows(transaction: Transaction, run: str, names: Sequence[str] | None) -> list[Any]:

@@ -288,29 +288,13 @@ class SqliteStore(SqliteSchedules, SqliteFlow, SqliteDags):
         reach: Reach | None,
     ) -> Claims | None:
         """None when the worker has no lease."""
-        claims = self._claim_any(transaction, worker, queues, tasks, limit, ahead, reach)
-        if claims is None or not claims.jobs:
-            return claims
-        jobs = arranged(transaction, self._graphs, claims.jobs)
-        begun = len(jobs) < len(claims.jobs)  # runs: their first steps can be claimed at once
-        return Claims(jobs, 0.0 if begun else claims.next_due_s, claims.again_s)
-
-    def _claim_any(
-        self,
-        transaction: Transaction,
-        worker: WorkerId,
-        queues: Sequence[str],
-        tasks: Sequence[str],
-        limit: int,
-        ahead: timedelta,
-        reach: Reach | None,
-    ) -> Claims | None:
         if not moves.has_lease(transaction, worker):
             return None
         queues = list(dict.fromkeys(queues))
         if not is_guarded(transaction, queues):
             ageing = self._ageing.setdefault(worker, Ageing())
-            return moves.claim(transaction, worker, queues, tasks, limit, duration_us(ahead), ageing)
+            claims = moves.claim(transaction, worker, queues, tasks, limit, duration_us(ahead), ageing)
+            return self._arranged(transaction, claims)
         ground = SqliteGround(transaction, worker, queues, tasks)
         turns = self._turns.setdefault(worker, TurnKeeper())
 
@@ -322,7 +306,14 @@ class SqliteStore(SqliteSchedules, SqliteFlow, SqliteDags):
 
         asked = Asked(queues, tuple(tasks), limit, reach or Reach(limit))
         played = guarded.play_rounds(play, asked, self._clock.monotonic)
-        return Claims(ground.claimed, None, played.again_s)
+        return self._arranged(transaction, Claims(ground.claimed, None, played.again_s))
+
+    def _arranged(self, transaction: Transaction, claims: Claims) -> Claims:
+        """What is left of claims for the worker: runs are begun here, and their first steps can be claimed at once."""
+        jobs = arranged(transaction, self._graphs, claims.jobs)
+        if jobs is claims.jobs:
+            return claims
+        return Claims(jobs, 0.0 if len(jobs) < len(claims.jobs) else claims.next_due_s, claims.again_s)
 
     def exchange(
         self,
