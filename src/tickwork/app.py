@@ -35,6 +35,7 @@ from tickwork.flow import FlowCalls
 from tickwork.rules import Calendar, Rule, read_rule
 from tickwork.runs import Run
 from tickwork.schedules import Schedule, Schedules
+from tickwork.services.house import Nudge
 from tickwork.store.base import LEASE, Store
 from tickwork.store.dags import AssetView, DagView
 from tickwork.task import Enqueues, Task
@@ -49,7 +50,7 @@ from tickwork.worker.heartbeat import Lease
 from tickwork.worker.load import refuse_while_loading
 from tickwork.worker.local import LocalPool
 from tickwork.worker.pools import LocalPools
-from tickwork.worker.supervisor import GRACE, SLOTS, Nudge, WorkerParts, parse_queues, queues_of
+from tickwork.worker.supervisor import GRACE, SLOTS, WorkerParts, parse_queues, queues_of
 
 
 def open_store(settings: Settings, *, upgrade: bool = False, blobs: Blobs | None = None) -> Store:

@@ -1,12 +1,13 @@
 """`tickwork dev`: everything that is needed while writing tasks, in one process tree, reloaded when a file changes.
 
-This process runs no user code: it watches files and owns the parts, each a process of its own. There is one part now, a
-worker; a server would be another one in `_Parts`. SIGTERM or Ctrl-C ends the whole tree within ten seconds.
+This process runs no user code: it watches files and owns the parts, each a process of its own: a server, which stays,
+and a worker, which starts anew. SIGTERM or Ctrl-C ends the whole tree within ten seconds.
 """
 
 from __future__ import annotations
 
 import os
+import secrets
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ import click
 from tickwork.cli.base import FAILURE, Command, Session, pass_session, url_option
 from tickwork.cli.escape import clean
 from tickwork.cli.process import Part, stop_event
+from tickwork.cli.server import TOKEN
 from tickwork.cli.worker import BUILTIN
 
 LOOK_S = 0.5
@@ -31,13 +33,16 @@ _SKIPPED = {"__pycache__", "node_modules", "site-packages"}
 @click.option(
     "--processes", metavar="N", type=click.IntRange(min=1), default=1, show_default=True, help="Child processes."
 )
-@click.option("--shell", is_flag=True, help="Run commands too: the task shell.")
+@click.option(
+    "--port", metavar="N", type=click.IntRange(1, 65535), default=8700, show_default=True, help="The server's."
+)
 @url_option
 @pass_session
-def dev(session: Session, target: str | None, concurrency: int | None, processes: int, shell: bool) -> None:
-    """Run the tasks of a file, from all their queues, and start anew when a Python file beside it changes.
+def dev(session: Session, target: str | None, concurrency: int | None, processes: int, port: int) -> None:
+    """Serve the API to this machine, and run the tasks of a file, anew when a Python file beside it changes.
 
-    Without a file only the built-in tasks are run.
+    Without a file only the built-in tasks are run. Commands (the task shell) are allowed here. The token for the
+    API is made at each start, unless TICKWORK_TOKEN says which.
     """
     if session.url is not None:
         os.environ["TICKWORK_URL"] = session.url
@@ -45,13 +50,16 @@ def dev(session: Session, target: str | None, concurrency: int | None, processes
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     arguments = ["worker", target or BUILTIN, "--processes", str(processes), "--grace", f"{DRAIN_S}s"]
     arguments += [] if concurrency is None else ["-c", str(concurrency)]
-    arguments += ["--shell"] if shell else []
+    arguments += ["--shell"]
+    os.environ[TOKEN] = os.environ.get(TOKEN) or secrets.token_urlsafe(32)
     stopped = stop_event()
-    parts = _Parts(arguments)
+    server = Part(["server", "--dev", "--port", str(port)])
+    parts = _Parts(arguments, server)
     try:
         watch(parts, None if target is None else folder_of(target), stopped)
     finally:
         parts.stop(DRAIN_S)
+        server.stop(drain_s=DRAIN_S, insist_s=INSIST_S)
 
 
 def watch(parts: _Parts, folder: Path | None, stopped: threading.Event) -> None:
@@ -72,18 +80,19 @@ def watch(parts: _Parts, folder: Path | None, stopped: threading.Event) -> None:
 
 
 class _Parts:
-    """The processes of `tickwork dev`. They are started and stopped together."""
+    """The processes of `tickwork dev`: the worker, started and stopped by us, and the server beside it."""
 
-    def __init__(self, worker: list[str]) -> None:
+    def __init__(self, worker: list[str], server: Part) -> None:
         self._commands = [worker]
         self._running: list[Part] = []
+        self._server = server
 
     def start(self) -> None:
         self._running = [Part(command) for command in self._commands]
 
     def failed(self) -> int | None:
         """The exit code of a part that ended by itself, told once."""
-        for part in self._running:
+        for part in (self._server, *self._running):
             code = part.ended()
             if code is not None:
                 self._running.remove(part)

@@ -107,6 +107,7 @@ _COMMANDS = {
     "run": "run",
     "runs": "runs",
     "schedules": "schedules",
+    "server": "server",
     "tenants": "tenants",
     "version": "version",
     "worker": "worker",

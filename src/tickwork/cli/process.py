@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from contextlib import suppress
 from types import FrameType
 from typing import IO
 
+_PR_SET_PDEATHSIG = 1
 _KILL_S = 5.0  # a process that was killed is gone by then
 
 
@@ -54,3 +56,14 @@ def stop_event() -> threading.Event:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, stop)
     return stopped
+
+
+def end_with_parent() -> None:
+    """Be told to stop when our parent dies, however it dies (Linux)."""
+    import ctypes
+
+    parent = os.getppid()
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent:
+        raise SystemExit(0)

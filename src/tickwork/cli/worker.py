@@ -9,13 +9,13 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import sys
 from typing import TYPE_CHECKING
 
 import click
 
 from tickwork.cli.base import Command, Session, log_to_stderr, pass_session, refuse_other_store, shown_url, url_option
 from tickwork.cli.escape import clean
+from tickwork.cli.process import end_with_parent
 
 if TYPE_CHECKING:
     from tickwork.core.flow.elastic import Elastic
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger("tickwork.worker")
 BUILTIN = "tickwork.cli.builtin"
 _NAMES_SHOWN = 12
-_PR_SET_PDEATHSIG = 1
 
 
 @click.command(
@@ -111,7 +110,7 @@ def worker(
     log_to_stderr("%(asctime)s %(level)-7s %(message)s", logging.INFO)
     signal.signal(signal.SIGTERM, _leave)  # until the supervisor obeys it
     if with_parent:
-        _end_with_parent()
+        end_with_parent()
     if session.url is not None:
         os.environ["TICKWORK_URL"] = session.url  # for the children, which open the store that the user's code names
     limits = (max_jobs, recycle_mb, memory_mb)
@@ -204,14 +203,3 @@ def _names(names: list[str]) -> str:
 
 def _leave(number: int, frame: object) -> None:
     raise SystemExit(0)
-
-
-def _end_with_parent() -> None:
-    """Be told to stop when our parent dies, however it dies (Linux)."""
-    import ctypes
-
-    parent = os.getppid()
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != parent:
-        raise SystemExit(0)

@@ -19,14 +19,10 @@ from tickwork.clock import Clock, SystemClock
 from tickwork.core.dag.graph import decode_graph
 from tickwork.core.flow.elastic import Elastic, read_processes
 from tickwork.core.flow.placement import NOTHING, Offer
-from tickwork.core.ids import IdMaker
 from tickwork.errors import InvalidInput
-from tickwork.services.pruner import Pruner
-from tickwork.services.reaper import Expirer, Reaper
+from tickwork.services.house import Nudge, keep_house
 from tickwork.services.runner import Runner
-from tickwork.services.scheduler import Scheduler
-from tickwork.services.turnstiles import TurnstileKeeper
-from tickwork.store.base import LEASE, Retention, Store
+from tickwork.store.base import LEASE, Store
 from tickwork.version import VERSION
 from tickwork.worker.base import Pools, WorkerOptions
 from tickwork.worker.children import ChildLimits, Children
@@ -41,7 +37,6 @@ _log = logging.getLogger("tickwork.worker")
 GRACE = timedelta(seconds=20)
 SLOTS = 10
 
-Nudge = Callable[[], None]
 OpenStore = Callable[[dict[str, str | None]], Store]
 
 
@@ -147,8 +142,14 @@ class WorkerParts:
         waiter = self.store.waiter()
         new_id = lambda: secrets.token_hex(16)  # noqa: E731
         runner = Runner(self.clock, self.rng)
-        ids = IdMaker(lambda: self.clock.wall_us() // 1000, secrets.randbits)
-        nudge = runner.start(Scheduler(self.store, ids, self.clock, lambda: self.lease.worker is not None))
+        nudge = keep_house(
+            runner,
+            self.store,
+            self.clock,
+            self.rng,
+            may_fire=lambda: self.lease.worker is not None,
+            own=lambda: self.lease.worker,
+        )
         worker = Worker(
             self.store,
             pools,
@@ -170,10 +171,6 @@ class WorkerParts:
             _log.error("%s", flaw)
         loop = WorkerLoop(worker, waiter, pools.filenos, self.clock, self.rng, grace.total_seconds(), pools.unsent)
         runner.start(Heartbeat(self.store, self.lease))
-        runner.start(Reaper(self.store, self.rng, lambda: self.lease.worker))
-        runner.start(Expirer(self.store, self.clock))
-        runner.start(TurnstileKeeper(self.store, self.clock))
-        runner.start(Pruner(self.store, Retention(), self.clock))
         return loop, runner, nudge
 
 

@@ -1,0 +1,42 @@
+"""`tickwork server`: the REST API and the services that keep the store in order; many may run side by side."""
+
+from __future__ import annotations
+
+import logging
+import os
+
+import click
+
+from tickwork.cli.base import Command, Session, log_to_stderr, pass_session, shown_url, url_option
+from tickwork.cli.escape import clean
+from tickwork.cli.process import end_with_parent
+from tickwork.errors import InvalidInput
+
+TOKEN = "TICKWORK_TOKEN"
+
+
+@click.command(cls=Command, example="tickwork server\ntickwork server --host 0.0.0.0 --port 8700")
+@click.option("--host", metavar="ADDRESS", default="127.0.0.1", show_default=True, help="Where to listen.")
+@click.option("--port", metavar="N", type=click.IntRange(0, 65535), default=8700, show_default=True)
+@click.option("--root-path", metavar="PREFIX", default="", help="The prefix under which a proxy shows this server.")
+@click.option("--dev", is_flag=True, hidden=True, help=f"Let {TOKEN} in, from this machine alone.")
+@click.option("--with-parent", is_flag=True, hidden=True, help="End when the process that started this one has.")
+@url_option
+@pass_session
+def server(session: Session, host: str, port: int, root_path: str, dev: bool, with_parent: bool) -> None:
+    """Serve the REST API, and run the services that fire schedules and take back lost jobs."""
+    from tickwork.http.access import TokenAccess
+    from tickwork.http.server import ServerOptions, is_loopback, serve
+
+    log_to_stderr("%(asctime)s %(level)-7s %(message)s", logging.INFO)
+    if with_parent:
+        end_with_parent()
+    if not is_loopback(host):
+        raise InvalidInput(f"{host} can be reached from other machines, and nobody has made a key or a user yet.")
+    app = session.app(create=True)
+
+    def started(address: str) -> None:
+        click.echo(f"{'server':<11}{address}", err=True)
+        click.echo(f"{'store':<11}{clean(app.store.health().facts.get('store', shown_url(app.url)))}", err=True)
+
+    serve(app, TokenAccess(os.environ[TOKEN]), ServerOptions(host, port, root_path), started)

@@ -1,0 +1,1 @@
+"""The server: typed routes over the calls that everybody else makes, too."""

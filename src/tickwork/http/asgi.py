@@ -1,0 +1,95 @@
+"""The table of routes as an ASGI application: each request is guarded, read, handled and answered in one place."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Sequence
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route as Path
+
+from tickwork.app import Tickwork
+from tickwork.errors import InvariantBroken, TickworkError
+from tickwork.http.access import allowed
+from tickwork.http.call import Call, arguments, response
+from tickwork.http.parts import Parts
+from tickwork.http.problems import Problem, problem_of
+from tickwork.http.route import Route
+
+_log = logging.getLogger("tickwork.http")
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+# Of every answer; a page sets a policy of its own for what it loads.
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+
+
+def asgi(app: Tickwork, parts: Parts, routes: Sequence[Route]) -> Starlette:
+    """Serve these routes on the store of an app."""
+    by_path: dict[str, dict[str, Route]] = defaultdict(dict)
+    for route in routes:
+        by_path[route.path][route.method] = route
+    paths = [Path(path, _endpoint(app, parts, methods), methods=list(methods)) for path, methods in by_path.items()]
+    made = Starlette(routes=paths, exception_handlers={HTTPException: _refused})
+    made.router.redirect_slashes = False
+    return made
+
+
+def _endpoint(app: Tickwork, parts: Parts, methods: dict[str, Route]) -> Endpoint:
+    async def endpoint(request: Request) -> Response:
+        route = methods["GET" if request.method == "HEAD" else request.method]
+        request_id = secrets.token_hex(8)
+        try:
+            answer = await _handled(app, parts, route, request, request_id)
+        except Problem as problem:
+            answer = problem.response(request_id)
+        except TickworkError as error:
+            if isinstance(error, InvariantBroken):
+                _log.error("request %s: %s", request_id, error)
+            answer = problem_of(error).response(request_id)
+        except Exception:
+            _log.exception("request %s (%s) failed", request_id, route.name)
+            said = f"this is a fault of the server; its log knows more, under {request_id}."
+            answer = Problem(500, "internal", said).response(request_id)
+        return _with_headers(answer, request_id)
+
+    return endpoint
+
+
+async def _handled(app: Tickwork, parts: Parts, route: Route, request: Request, request_id: str) -> Response:
+    who = allowed(route.access, await run_in_threadpool(parts.access.caller, request))
+    call = Call(app, parts, who, request, request_id)
+    given = await arguments(route, request)
+    if route.is_async:
+        return response(route, await route.handler(call, **given))
+    return response(route, await run_in_threadpool(route.handler, call, **given))
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    """What the router itself refuses: a path that is not there, a method that a path does not have."""
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
+    code, said = {
+        404: ("not-found", "there is nothing here. The document at /api/v1/openapi.json lists what there is."),
+        405: ("wrong-method", f"this takes {headers.get('Allow', 'other methods')}."),
+    }.get(status, ("refused", str(error)))
+    request_id = secrets.token_hex(8)
+    return _with_headers(Problem(status, code, said, headers=headers).response(request_id), request_id)
+
+
+def _with_headers(answer: Response, request_id: str) -> Response:
+    for name, value in _HEADERS.items():
+        answer.headers.setdefault(name, value)
+    answer.headers["X-Request-Id"] = request_id
+    return answer

@@ -1,0 +1,127 @@
+"""From a request to a handler's arguments, and from what it gives back to a response."""
+
+from __future__ import annotations
+
+import asyncio
+import types
+import typing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from tickwork.http.problems import Problem, refused
+from tickwork.http.route import Answer, Route
+
+if TYPE_CHECKING:
+    from tickwork.app import Tickwork
+    from tickwork.http.access import Caller
+    from tickwork.http.parts import Parts
+
+BODY_WAIT_S = 15.0  # a body that takes longer to arrive is given up
+
+
+@dataclass(slots=True)
+class Call:
+    """One request, for its handler: the calls on the store, who asks, and what the audit log shall know of it."""
+
+    app: Tickwork
+    parts: Parts
+    who: Caller
+    request: Request
+    request_id: str
+    before: Any = None
+    after: Any = None
+    target: str = ""
+
+    def changed(self, target: str, before: Any = None, after: Any = None) -> None:
+        """Tell the audit log what was changed, and how."""
+        self.target, self.before, self.after = target, before, after
+
+
+async def arguments(route: Route, request: Request) -> dict[str, Any]:
+    """What the handler of a route takes from a request, checked."""
+    found: dict[str, Any] = {name: request.path_params[name] for name in route.names}
+    if route.query is not None:
+        found["query"] = _query(route.query, request)
+    elif request.query_params:
+        raise Problem(422, "invalid", f"{request.url.path} takes no parameters. Nothing was done.")
+    if route.body is not None:
+        found["body"] = decoded(await read_body(request, route.body_limit), route.body)
+    return found
+
+
+def _query(kind: Any, request: Request) -> Any:
+    given = request.query_params
+    many = {one.encode_name for one in msgspec.structs.fields(kind) if _is_list(one.type)}
+    values: dict[str, Any] = {name: given.getlist(name) if name in many else given[name] for name in given}
+    twice = next((name for name in values if name not in many and len(given.getlist(name)) > 1), None)
+    if twice is not None:
+        raise Problem(422, "invalid", f"the parameter {twice} is given twice. Nothing was done.")
+    try:
+        return msgspec.convert(values, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise refused(error, of_body=False) from None
+
+
+def _is_list(kind: Any) -> bool:
+    if isinstance(kind, types.UnionType):
+        return any(_is_list(one) for one in typing.get_args(kind))
+    return typing.get_origin(kind) in (list, tuple)
+
+
+def decoded(data: bytes, kind: Any) -> Any:
+    """A body as its type. Raises Problem where it is no JSON, or not of that type."""
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except msgspec.ValidationError as error:
+        raise refused(error, of_body=True) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Problem(400, "malformed", f"the body cannot be read as JSON: {error}. Nothing was done.") from None
+
+
+async def read_body(request: Request, limit: int) -> bytes:
+    """The body of a request, at most so many bytes of it, as plain JSON. Raises Problem for anything else."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise Problem(415, "unsupported-type", "the body must be application/json. Nothing was done.")
+    return await read_bytes(request, limit)
+
+
+async def read_bytes(request: Request, limit: int) -> bytes:
+    """The body of a request, whatever it is. Raises Problem when it is packed, too large or too slow."""
+    if request.headers.get("content-encoding", "identity").lower() != "identity":
+        raise Problem(415, "unsupported-encoding", "send the body as it is, not compressed. Nothing was done.")
+    too_large = Problem(
+        413, "too-large", f"the body is over {limit:,} bytes. Nothing was done.", headers={"Connection": "close"}
+    )
+    length = request.headers.get("content-length", "")
+    if length.isascii() and length.isdigit() and int(length[:20]) > limit:
+        raise too_large
+    data = bytearray()
+    try:
+        async with asyncio.timeout(BODY_WAIT_S):
+            async for chunk in request.stream():
+                data += chunk
+                if len(data) > limit:
+                    raise too_large
+    except TimeoutError:
+        raise Problem(
+            408, "too-slow", f"the body had not arrived after {BODY_WAIT_S:g} s.", headers={"Connection": "close"}
+        ) from None
+    except ClientDisconnect:
+        raise Problem(400, "malformed", "the connection ended before the body did.") from None
+    return bytes(data)
+
+
+def response(route: Route, given: Any) -> Response:
+    """What a handler gave back, as a response."""
+    if isinstance(given, Response):
+        return given
+    answer = given if isinstance(given, Answer) else Answer(given)
+    status = answer.status or route.status
+    if answer.body is None:
+        return Response(status_code=status, headers=answer.headers)
+    return Response(msgspec.json.encode(answer.body), status, answer.headers, "application/json")

@@ -1,0 +1,41 @@
+"""What the handlers of a server share: made once for each process, ended with it."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from tickwork.clock import Clock
+from tickwork.http.access import Access
+from tickwork.store.base import Store
+
+READY_S = 10.0  # a server whose last good answer of the database is older is not ready
+
+
+class Pulse:
+    """A service that asks the store for the time, and remembers when it last answered."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._answered: float | None = None
+
+    def tick(self, now: float) -> float:
+        self._store.now()
+        self._answered = self._clock.monotonic()
+        return READY_S / 5
+
+    @property
+    def age_s(self) -> float | None:
+        """Seconds since the database last answered; None: it never did."""
+        return None if self._answered is None else self._clock.monotonic() - self._answered
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The parts. `stopping` is set when the server ends: what waits for long ends its wait then."""
+
+    access: Access
+    pulse: Pulse
+    clock: Clock
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)

@@ -1,0 +1,103 @@
+"""What the server says when it does not do what it was asked: problems as in RFC 9457, one shape for all of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from http import HTTPStatus
+
+import msgspec
+from starlette.responses import Response
+
+from tickwork import errors
+
+TYPE = "application/problem+json"
+_PREFIX = "urn:tickwork:problem:"
+
+
+class Fault(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is wrong with one place of a request. `pointer` is a JSON pointer into its body."""
+
+    detail: str
+    pointer: str | None = None
+    parameter: str | None = None
+
+
+class ProblemBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Why a request was refused. `code` is the end of `type`, for programs; `detail` is for people."""
+
+    type: str
+    title: str
+    status: int
+    code: str
+    detail: str
+    request_id: str = ""
+    errors: list[Fault] = []
+
+
+class Problem(Exception):
+    """Raised by a handler: answer with this status instead."""
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        detail: str,
+        *,
+        faults: list[Fault] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.code = code
+        self.detail = detail
+        self.faults = faults or []
+        self.headers = dict(headers or {})
+
+    def response(self, request_id: str) -> Response:
+        title = HTTPStatus(self.status).phrase
+        body = ProblemBody(f"{_PREFIX}{self.code}", title, self.status, self.code, self.detail, request_id, self.faults)
+        return Response(msgspec.json.encode(body), self.status, self.headers, TYPE)
+
+
+def problem_of(error: errors.TickworkError) -> Problem:
+    """What to answer when a call of ours was refused."""
+    for kind, status, code in _STATUS:
+        if isinstance(error, kind):
+            headers = {"Retry-After": "1"} if status == HTTPStatus.SERVICE_UNAVAILABLE else {}
+            return Problem(status, code, str(error), headers=headers)
+    return Problem(500, "internal", str(error))
+
+
+_STATUS: tuple[tuple[type[errors.TickworkError], int, str], ...] = (
+    (errors.InvalidInput, 422, "invalid"),
+    (errors.JobNotFound, 404, "not-found"),
+    (errors.ScheduleNotFound, 404, "not-found"),
+    (errors.DagNotFound, 404, "not-found"),
+    (errors.UnknownTask, 404, "not-found"),
+    (errors.LeaseLost, 409, "lease-lost"),
+    (errors.BlobError, 503, "result-unavailable"),
+    (errors.StoreError, 503, "store-unavailable"),
+)
+
+
+def refused(error: msgspec.ValidationError, *, of_body: bool) -> Problem:
+    """What to answer to values that are not what they should be: msgspec's sentence, and where that is."""
+    text, _, path = str(error).partition(" - at `")
+    place = path.removesuffix("`")
+    if of_body:
+        fault = Fault(text, pointer=_pointer(place))
+        where = fault.pointer or "the body"
+    else:
+        fault = Fault(text, parameter=place.removeprefix("$.") or None)
+        where = fault.parameter or "the parameters"
+    return Problem(422, "invalid", f"{where}: {text}. Nothing was done.", faults=[fault])
+
+
+_PLACE = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
+
+
+def _pointer(place: str) -> str:
+    """`$.jobs[3].delay` as the pointer `/jobs/3/delay`."""
+    steps = [name or number for name, number in _PLACE.findall(place)]
+    return "".join("/" + step.replace("~", "~0").replace("/", "~1") for step in steps)

@@ -1,0 +1,1 @@
+"""A file for each resource: the shapes of its bodies, and its routes."""

@@ -1,0 +1,63 @@
+"""Is it alive, is it ready, and what can it do: the routes for probes and for tools that read documents."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import msgspec
+from starlette.responses import Response
+
+from tickwork.http.call import Call
+from tickwork.http.parts import READY_S
+from tickwork.http.problems import Problem
+from tickwork.http.route import ANYBODY, Routes, Struct
+from tickwork.version import VERSION
+
+probes = Routes("health", prefix="")
+about = Routes("about")
+
+
+class HealthBody(Struct):
+    """This process runs."""
+
+    status: str
+    version: str
+
+
+class ReadyBody(Struct):
+    """The database answered so long ago."""
+
+    status: str
+    database_age_s: float
+
+
+@probes.get("/healthz", ANYBODY)
+async def healthz(call: Call) -> HealthBody:
+    """Say that this process runs. It asks nothing of the database."""
+    return HealthBody(status="ok", version=VERSION)
+
+
+@probes.get("/readyz", ANYBODY, also={503: None})
+async def readyz(call: Call) -> ReadyBody:
+    """Say whether the database answered lately: of its last good answer, not of hope."""
+    age = call.parts.pulse.age_s
+    if age is None or age > READY_S:
+        said = "has not answered yet" if age is None else f"last answered {age:.0f} s ago"
+        raise Problem(503, "not-ready", f"the database {said}.", headers={"Retry-After": "2"})
+    return ReadyBody(status="ok", database_age_s=round(age, 3))
+
+
+@about.get("/openapi.json", ANYBODY, streams="application/json")
+async def openapi(call: Call) -> Response:
+    """This document."""
+    return Response(_document(), media_type="application/json")
+
+
+@cache
+def _document() -> bytes:
+    from tickwork.http.openapi import document
+    from tickwork.http.table import ROUTES
+
+    made: dict[str, Any] = document(ROUTES)
+    return msgspec.json.encode(made)

@@ -1,0 +1,104 @@
+"""`tickwork server`: the routes on a socket, and the services that every process runs, until it is told to stop."""
+
+from __future__ import annotations
+
+import ipaddress
+import secrets
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+
+import uvicorn
+
+from tickwork.app import Tickwork
+from tickwork.clock import SystemClock
+from tickwork.errors import InvalidInput
+from tickwork.http.access import Access
+from tickwork.http.asgi import asgi
+from tickwork.http.parts import Parts, Pulse
+from tickwork.http.table import ROUTES
+from tickwork.services.house import keep_house
+from tickwork.services.runner import Runner
+
+PORT = 8700
+DRAIN_S = 5  # for requests that run when the server is told to stop
+KEEP_ALIVE_S = 30
+_BACKLOG = 2048
+
+
+@dataclass(frozen=True, slots=True)
+class ServerOptions:
+    """Where to listen, and under which prefix a proxy shows the server."""
+
+    host: str = "127.0.0.1"
+    port: int = PORT
+    root_path: str = ""
+
+
+def serve(app: Tickwork, access: Access, options: ServerOptions, started: Callable[[str], None]) -> None:
+    """Serve until SIGTERM or Ctrl-C; requests that run then may end. `started` is told the address."""
+    listening = _listen(options.host, options.port)
+    clock, rng = SystemClock(), Random(secrets.randbits(64))
+    runner = Runner(clock, rng)
+    parts = Parts(access, Pulse(app.store, clock), clock)
+    try:
+        runner.start(parts.pulse)
+        keep_house(runner, app.store, clock, rng)
+        config = uvicorn.Config(
+            asgi(app, parts, ROUTES),
+            root_path=options.root_path,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            lifespan="off",
+            ws="none",
+            timeout_keep_alive=KEEP_ALIVE_S,
+            timeout_graceful_shutdown=DRAIN_S,
+        )
+        started(_address(listening))
+        _Server(config, parts).run([listening])
+    finally:
+        runner.stop()
+        listening.close()
+        app.close()
+
+
+class _Server(uvicorn.Server):
+    """Uvicorn's, which ends our long waits before it waits for them."""
+
+    def __init__(self, config: uvicorn.Config, parts: Parts) -> None:
+        super().__init__(config)
+        self._parts = parts
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._parts.stopping.set()
+        await super().shutdown(sockets)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach a server that listens there."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+        listening.listen(_BACKLOG)
+    except OSError as error:
+        listening.close()
+        raise InvalidInput(
+            f"nothing can listen on {host}:{port}: {error.strerror}. Name another port: --port {PORT + 1}."
+        ) from None
+    return listening
+
+
+def _address(listening: socket.socket) -> str:
+    host, port = listening.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -1,0 +1,8 @@
+"""The whole table of routes."""
+
+from __future__ import annotations
+
+from tickwork.http.resources import health, jobs
+from tickwork.http.route import Route
+
+ROUTES: tuple[Route, ...] = (*health.probes.all, *health.about.all, *jobs.routes.all)

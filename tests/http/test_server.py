@@ -1,0 +1,75 @@
+"""What holds for every route: who may call it, what is refused, and in which words."""
+
+import pytest
+from starlette.testclient import TestClient
+
+from tickwork.http.openapi import document
+from tickwork.http.parts import Parts
+from tickwork.http.route import Anybody
+from tickwork.http.table import ROUTES
+
+
+def test_a_route_that_names_a_scope_answers_401_to_a_caller_without_a_token(anybody: TestClient) -> None:
+    guarded = [route for route in ROUTES if not isinstance(route.access, Anybody)]
+    assert guarded
+    for route in guarded:
+        answer = anybody.request(route.method, route.path.replace("{", "").replace("}", ""))
+        assert answer.status_code == 401, route
+        assert answer.headers["content-type"] == "application/problem+json"
+
+
+def test_an_unknown_field_is_refused_with_its_place(admin: TestClient) -> None:
+    answer = admin.post("/api/v1/jobs", json={"task": "mail", "dealy": "1s"})
+    assert answer.status_code == 422
+    assert "dealy" in answer.json()["detail"]
+
+
+def test_a_wrong_type_is_refused_with_a_pointer(admin: TestClient) -> None:
+    answer = admin.post("/api/v1/jobs", json={"task": "mail", "retries": "many"})
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["pointer"] == "/retries"
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"\xff", b'{"task": "x"' + b"[" * 100_000])
+def test_what_is_no_json_is_malformed(admin: TestClient, body: bytes) -> None:
+    answer = admin.post("/api/v1/jobs", content=body, headers={"content-type": "application/json"})
+    assert answer.status_code == 400
+    assert answer.json()["code"] == "malformed"
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data"])
+def test_a_body_that_a_form_could_send_is_refused(admin: TestClient, kind: str) -> None:
+    answer = admin.post("/api/v1/jobs", content=b'{"task": "mail"}', headers={"content-type": kind})
+    assert answer.status_code == 415
+
+
+def test_a_body_over_the_cap_is_refused_before_it_is_read(admin: TestClient) -> None:
+    answer = admin.post("/api/v1/jobs", content=b" " * 2_000_000, headers={"content-type": "application/json"})
+    assert answer.status_code == 413
+
+
+@pytest.mark.parametrize(
+    "path", ["/api/v1/jobs/", "/api/v1//jobs", "/API/v1/jobs", "/api/v1/jobs;x", "/api/v1/nothing"]
+)
+def test_a_path_that_is_not_declared_is_not_found(admin: TestClient, path: str) -> None:
+    assert admin.get(path).status_code == 404
+
+
+def test_a_method_that_a_path_does_not_have_is_answered_with_those_that_it_has(admin: TestClient) -> None:
+    answer = admin.delete("/healthz")
+    assert answer.status_code == 405
+    assert "GET" in answer.headers["allow"]
+
+
+def test_ready_means_that_the_database_answered_lately(anybody: TestClient, parts: Parts) -> None:
+    assert anybody.get("/readyz").status_code == 503
+    parts.pulse.tick(0.0)
+    assert anybody.get("/readyz").status_code == 200
+
+
+def test_every_route_is_in_the_document_and_every_body_is_closed() -> None:
+    made = document(ROUTES)
+    for route in ROUTES:
+        assert route.method.lower() in made["paths"][route.path]
+    closed = {name: schema.get("additionalProperties") for name, schema in made["components"]["schemas"].items()}
+    assert set(closed.values()) == {False}
