@@ -18,6 +18,9 @@ from tickwork.cli.base import shown_url
 from tickwork.core.ids import WorkerId
 from tickwork.core.outcome import Succeeded, decide
 from tickwork.store.base import Finish, Worker
+from tickwork.store.migrate import migrations
+
+NEWEST = migrations("tickwork.store.sqlite")[-1]
 
 
 def test_queues_show_what_stands_in_them(cli: Cli, shop: Shop) -> None:
@@ -102,10 +105,11 @@ def test_doctor_names_a_queue_that_nobody_serves_and_exits_with_0(
 
 
 def test_an_upgrade_is_safe_to_repeat(cli: Cli, shop: Shop) -> None:
-    assert cli.ok("db", "upgrade").endswith(" is up to date, at version 1.\n")
-    assert cli.json("db", "upgrade") == {"applied": [], "version": 1}
+    assert cli.ok("db", "upgrade").endswith(f" is up to date, at version {NEWEST.number}.\n")
+    assert cli.json("db", "upgrade") == {"applied": [], "version": NEWEST.number}
     status = cli.json("db", "status")
-    assert (status["up_to_date"], status["migrations"]) == (True, [{"number": 1, "name": "engine", "state": "applied"}])
+    newest = {"number": NEWEST.number, "name": NEWEST.name, "state": "applied"}
+    assert (status["up_to_date"], status["migrations"][-1]) == (True, newest)
 
 
 def test_a_postgres_database_without_our_tables_says_how_to_make_them(
@@ -114,12 +118,12 @@ def test_a_postgres_database_without_our_tables_says_how_to_make_them(
     monkeypatch.setenv("TICKWORK_URL", postgres_url)
     result = cli("db", "status")
     assert result.exit_code == 1
-    assert result.stderr.endswith(" lacks 1 migration. Apply: tickwork db upgrade\n")
+    assert result.stderr.endswith(f" lacks {NEWEST.number} migrations. Apply: tickwork db upgrade\n")
     for line in ("jobs list", "doctor"):
         result = cli(*line.split())
         assert result.exit_code == 1
         assert "tickwork db upgrade" in result.stderr
-    assert cli.ok("db", "upgrade").startswith("Applied 1 (engine).\n")
+    assert cli.ok("db", "upgrade").startswith("Applied 1 (engine).\nApplied 2 (access).\n")
     assert cli("db", "status").exit_code == 0
     assert cli.ok("jobs", "list").startswith("No jobs yet.")
 

@@ -30,6 +30,7 @@ from tickwork.core.job import (
     WorkerView,
 )
 from tickwork.core.outcome import Transition
+from tickwork.store.access import AccessVerbs
 from tickwork.store.dags import DagVerbs
 from tickwork.store.flow import FlowVerbs, Reach
 from tickwork.store.migrate import Migration
@@ -175,7 +176,7 @@ class Waiter(Protocol):
     def close(self) -> None: ...
 
 
-class Store(ScheduleVerbs, FlowVerbs, DagVerbs, Protocol):
+class Store(ScheduleVerbs, FlowVerbs, DagVerbs, AccessVerbs, Protocol):
     """The verbs. Nothing above this line knows which database it talks to."""
 
     url: str
