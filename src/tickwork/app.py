@@ -41,6 +41,7 @@ from tickwork.store.dags import AssetView, DagView
 from tickwork.task import Enqueues, Task
 from tickwork.tracing.options import NO_STEP
 from tickwork.twins import twin
+from tickwork.vault import Vault
 from tickwork.version import VERSION
 from tickwork.worker.base import WorkerOptions
 from tickwork.worker.capture import captured
@@ -126,6 +127,11 @@ class Tickwork(FlowCalls, DagRegistry):
             if self._store is None:
                 self._store = open_store(self.settings, upgrade=self._upgrade, blobs=self.blobs)
             return self._store
+
+    @property
+    def vault(self) -> Vault:
+        """The secrets of the store."""
+        return Vault(self.store, self.url)
 
     @property
     def client(self) -> Client:

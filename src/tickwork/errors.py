@@ -20,6 +20,7 @@
     ├── NoCurrentJob                         current_job() was asked for outside of a handler, or in that of a batch
     ├── WorkerError                          a worker could not start, or its children keep dying
     ├── CommandFailed                        a command of the task `shell` did not end with exit code 0
+    ├── SecretError                          a secret cannot be sealed or opened here
     ├── BlobError                            a result that is too large for the store cannot be kept, or read
     └── StoreError                           the database said no
         ├── StoreUnreachable                 it does not answer
@@ -133,6 +134,10 @@ class CommandFailed(TickworkError):
 
 class BlobError(TickworkError):
     """The blob for a result that is too large for the store cannot be written, or is gone, damaged or out of reach."""
+
+
+class SecretError(TickworkError):
+    """A secret cannot be sealed or opened here: the key is missing, is another one, or the value was tampered with."""
 
 
 class StoreError(TickworkError):

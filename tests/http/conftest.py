@@ -8,7 +8,7 @@ from starlette.testclient import TestClient
 from tests.worker.fixtures import app, postgres_database, store_url
 from tickwork import Tickwork
 from tickwork.clock import SystemClock
-from tickwork.http.access import TokenAccess
+from tickwork.http.access import StoreAccess, TokenAccess
 from tickwork.http.asgi import asgi
 from tickwork.http.parts import Parts, Pulse
 from tickwork.http.table import ROUTES
@@ -21,7 +21,7 @@ TOKEN = "a-token-of-tests"
 @pytest.fixture
 def parts(app: Tickwork) -> Parts:
     clock = SystemClock()
-    return Parts(TokenAccess(TOKEN), Pulse(app.store, clock), clock)
+    return Parts(StoreAccess(app, TokenAccess(TOKEN)), Pulse(app.store, clock), clock)
 
 
 @pytest.fixture

@@ -274,6 +274,14 @@ class TestAnswers:
         store.keep_answer("user:ada", "key 1", first.began_at, 500, {}, b"late")
         assert self.begin(store) == KeptAnswer("d", None, {}, b""), "the first has no say in it any more"
 
+    def test_one_that_was_released_is_taken_on_at_once_as_the_same(self, store: Store, clock: VirtualClock) -> None:
+        first = self.begin(store)
+        assert isinstance(first, Begun)
+        clock.advance(SECOND)
+        store.release_answer("user:ada", "key 1", first.began_at)
+        assert self.begin(store, "other") == KeptAnswer("d", None, {}, b"")
+        assert self.begin(store) == Begun(first.first_at, clock.now())
+
     def test_an_answer_is_kept_for_a_day(self, store: Store, clock: VirtualClock) -> None:
         begun = self.begin(store)
         assert isinstance(begun, Begun)

@@ -52,7 +52,11 @@ def read_token(text: str) -> Token | None:
     """The parts of a token; None for what cannot be one."""
     prefix, _, rest = text.partition("_")
     id, _, secret = rest.partition("_")
-    return Token(id, secret) if prefix == TOKEN_PREFIX and id.isalnum() and id.isascii() and secret else None
+    return (
+        Token(id, secret)
+        if prefix == TOKEN_PREFIX and id.isalnum() and id.isascii() and len(id) <= 64 and secret
+        else None
+    )
 
 
 def digest_of(data: bytes) -> str:
@@ -77,9 +81,19 @@ def read_role(given: str) -> str:
     return given
 
 
+def is_name(given: str) -> bool:
+    """Whether a key or a user could have this name."""
+    return _NAME.fullmatch(given) is not None
+
+
+def is_secret_name(given: str) -> bool:
+    """Whether a secret could have this name."""
+    return _SECRET_NAME.fullmatch(given) is not None
+
+
 def read_name(what: str, given: str) -> str:
     """The name of a key or a user. Raises InvalidInput where it could be mistaken, or would have to be escaped."""
-    if not _NAME.fullmatch(given):
+    if not is_name(given):
         raise InvalidInput(
             f"{given[:100]!r} cannot be the name of {what}: a name is up to 100 letters, digits and _ . @ + -, and "
             f"begins with a letter or a digit. Nothing was stored."
@@ -89,7 +103,7 @@ def read_name(what: str, given: str) -> str:
 
 def read_secret_name(given: str) -> str:
     """The name of a secret, as `${secret.NAME}` asks for it. Raises InvalidInput for what cannot be one."""
-    if not _SECRET_NAME.fullmatch(given):
+    if not is_secret_name(given):
         raise InvalidInput(
             f"{given[:100]!r} cannot be the name of a secret: a name is up to 100 letters, digits and underscores, and "
             f"begins with no digit. Nothing was stored."

@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import dataclass, field
 
 from tickwork.clock import Clock
+from tickwork.core.access import Scope
 from tickwork.http.access import Access
 from tickwork.store.base import Store
 
@@ -33,9 +34,13 @@ class Pulse:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The parts. `stopping` is set when the server ends: what waits for long ends its wait then."""
+    """The parts. `open_scopes` are those that nobody on this machine has to ask for.
+
+    `stopping` is set when the server ends: what waits for long ends its wait then.
+    """
 
     access: Access
     pulse: Pulse
     clock: Clock
+    open_scopes: frozenset[Scope] = frozenset()
     stopping: asyncio.Event = field(default_factory=asyncio.Event)

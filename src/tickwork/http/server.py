@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import secrets
 import socket
 from collections.abc import Callable
@@ -13,8 +12,9 @@ import uvicorn
 
 from tickwork.app import Tickwork
 from tickwork.clock import SystemClock
+from tickwork.core.access import Scope
 from tickwork.errors import InvalidInput
-from tickwork.http.access import Access
+from tickwork.http.access import Access, is_loopback
 from tickwork.http.asgi import asgi
 from tickwork.http.parts import Parts, Pulse
 from tickwork.http.table import ROUTES
@@ -41,7 +41,8 @@ def serve(app: Tickwork, access: Access, options: ServerOptions, started: Callab
     listening = _listen(options.host, options.port)
     clock, rng = SystemClock(), Random(secrets.randbits(64))
     runner = Runner(clock, rng)
-    parts = Parts(access, Pulse(app.store, clock), clock)
+    opened = frozenset({Scope.METRICS}) if is_loopback(options.host) else frozenset()
+    parts = Parts(access, Pulse(app.store, clock), clock, opened)
     try:
         runner.start(parts.pulse)
         keep_house(runner, app.store, clock, rng)
@@ -74,14 +75,6 @@ class _Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._parts.stopping.set()
         await super().shutdown(sockets)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach a server that listens there."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from tickwork.http.resources import health, jobs
+from tickwork.http.resources import audit, health, jobs, keys, secrets, session, users
 from tickwork.http.route import Route
 
-ROUTES: tuple[Route, ...] = (*health.probes.all, *health.about.all, *jobs.routes.all)
+ROUTES: tuple[Route, ...] = (
+    *health.probes.all,
+    *health.about.all,
+    *session.routes.all,
+    *jobs.routes.all,
+    *keys.routes.all,
+    *users.routes.all,
+    *secrets.routes.all,
+    *audit.routes.all,
+)

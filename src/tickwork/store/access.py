@@ -12,6 +12,8 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
+from tickwork.core.access import TOKEN_PREFIX
+
 USED_EVERY = timedelta(minutes=1)  # how often at most it is noted that a key or a session was used
 ANSWERS_KEPT = timedelta(hours=24)
 AUDIT_KEPT = timedelta(days=365)
@@ -34,6 +36,11 @@ class KeyView:
     revoked_at: datetime | None
     is_expired: bool
     is_stale: bool
+
+    @property
+    def prefix(self) -> str:
+        """What may be shown of its token."""
+        return f"{TOKEN_PREFIX}_{self.id}"
 
     @property
     def is_live(self) -> bool:
@@ -205,6 +212,9 @@ class AccessVerbs(Protocol):
     def drop_answer(self, who: str, key: str, began_at: datetime) -> None:
         """Forget a request that changed nothing, if it is still ours to answer."""
 
+    def release_answer(self, who: str, key: str, began_at: datetime) -> None:
+        """Let the next one with the same key and digest take the request on at once: nobody knows what became of it."""
+
     def put_secret(self, name: str, sealed: str, by: str) -> None:
         """Store a secret, or a new value of it. It was sealed before: the store cannot read it."""
 
@@ -226,9 +236,9 @@ class AccessVerbs(Protocol):
 
 def key_view(row: Any, instant: Instant) -> KeyView:
     id, name, digest, scopes, created_at, by, expires_at, used_at, revoked_at, is_expired, is_stale = row
-    times = [None if at is None else instant(at) for at in (expires_at, used_at, revoked_at)]
+    expires, used, revoked = (None if at is None else instant(at) for at in (expires_at, used_at, revoked_at))
     known = (id, name, digest, decode_scopes(scopes), instant(created_at), by)
-    return KeyView(*known, *times, bool(is_expired), bool(is_stale))
+    return KeyView(*known, expires, used, revoked, bool(is_expired), bool(is_stale))
 
 
 def user_view(row: Any, instant: Instant) -> UserView:
@@ -244,8 +254,8 @@ def session_view(row: Any, instant: Instant) -> SessionView:
 
 def audit_view(row: Any, instant: Instant) -> AuditView:
     id, at, who, action, target, before, after, request_id, address = row
-    values = [None if text is None else text.encode() for text in (before, after)]
-    return AuditView(id, instant(at), Change(who, action, target, *values, request_id, address))
+    was, became = (None if text is None else text.encode() for text in (before, after))
+    return AuditView(id, instant(at), Change(who, action, target, was, became, request_id, address))
 
 
 def kept_answer(row: Any) -> KeptAnswer:

@@ -182,6 +182,9 @@ class PostgresAccess:
     def drop_answer(self, who: str, key: str, began_at: datetime) -> None:
         self._run("drop_answer", who=who, key=key, began_at=began_at)
 
+    def release_answer(self, who: str, key: str, began_at: datetime) -> None:
+        self._run("release_answer", who=who, key=key, began_at=began_at)
+
     # -- secrets
 
     def put_secret(self, name: str, sealed: str, by: str) -> None:

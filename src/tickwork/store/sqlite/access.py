@@ -184,6 +184,10 @@ class SqliteAccess:
         with self._write() as transaction:
             transaction.run("drop_answer", {"who": who, "key": key, "began_at": to_us(began_at)})
 
+    def release_answer(self, who: str, key: str, began_at: datetime) -> None:
+        with self._write() as transaction:
+            transaction.run("release_answer", {"who": who, "key": key, "began_at": to_us(began_at)})
+
     # -- secrets
 
     def put_secret(self, name: str, sealed: str, by: str) -> None:

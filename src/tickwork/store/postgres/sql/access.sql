@@ -165,6 +165,10 @@ WHERE  who = %(who)s AND key = %(key)s AND began_at = %(began_at)s::timestamptz 
 DELETE FROM tickwork.answers
 WHERE  who = %(who)s AND key = %(key)s AND began_at = %(began_at)s::timestamptz AND status IS NULL
 
+-- :release_answer
+UPDATE tickwork.answers SET began_at = 'epoch'
+WHERE  who = %(who)s AND key = %(key)s AND began_at = %(began_at)s::timestamptz AND status IS NULL
+
 -- :put_secret
 INSERT INTO tickwork.secrets (name, sealed, set_at, set_by)
 VALUES (%(name)s, %(sealed)s, coalesce(%(now)s::timestamptz, clock_timestamp()), %(by)s)

@@ -113,6 +113,9 @@ WHERE  who = :who AND key = :key AND began_at = :began_at AND status IS NULL
 -- :drop_answer
 DELETE FROM tickwork_answers WHERE who = :who AND key = :key AND began_at = :began_at AND status IS NULL
 
+-- :release_answer
+UPDATE tickwork_answers SET began_at = 0 WHERE who = :who AND key = :key AND began_at = :began_at AND status IS NULL
+
 -- :put_secret
 INSERT INTO tickwork_secrets (name, sealed, set_at, set_by) VALUES (:name, :sealed, :now, :by)
 ON CONFLICT (name) DO UPDATE SET sealed = excluded.sealed, set_at = excluded.set_at, set_by = excluded.set_by
