@@ -131,7 +131,7 @@ class Tickwork(FlowCalls, DagRegistry):
     @property
     def vault(self) -> Vault:
         """The secrets of the store."""
-        return Vault(self.store, self.url)
+        return Vault(lambda: self.store, self.url)
 
     @property
     def client(self) -> Client:
@@ -322,7 +322,7 @@ class Tickwork(FlowCalls, DagRegistry):
         solo = frozenset(name for name, task in self.tasks.items() if task.pool == "process")
         for name in solo:
             self._target_of(name)  # refuses here what no child could import
-        local = LocalPool(self.tasks, lambda: self.store, concurrency, clock, self.large_results)
+        local = LocalPool(self.tasks, lambda: self.store, concurrency, clock, self.large_results, self.vault.get)
         children = Children(
             self._target_of, lambda task: True, [], concurrency, os.cpu_count() or 1, clock, ChildLimits()
         )

@@ -11,7 +11,7 @@ import binascii
 import os
 import secrets
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tickwork.config import from_environment, sqlite_path
@@ -29,7 +29,7 @@ _HOW = "32 random bytes, in hexadecimal or Base64: openssl rand -hex 32"
 class Vault:
     """Seals and opens the secrets of a store."""
 
-    def __init__(self, store: Store, url: str, environ: Mapping[str, str] | None = None) -> None:
+    def __init__(self, store: Callable[[], Store], url: str, environ: Mapping[str, str] | None = None) -> None:
         self._store = store
         self._environ = os.environ if environ is None else environ
         path = sqlite_path(url)
@@ -43,11 +43,11 @@ class Vault:
             raise InvalidInput(
                 f"the value of a secret is 1 to {VALUE_LIMIT:,} bytes of text, without zero bytes. Nothing was stored."
             )
-        self._store.put_secret(name, _sealed(self._key(make=True), name, data), by)
+        self._store().put_secret(name, _sealed(self._key(make=True), name, data), by)
 
     def get(self, name: str) -> str | None:
         """The value of a secret; None when there is none. Raises SecretError when there is one and it does not open."""
-        sealed = self._store.get_secret(name)
+        sealed = self._store().get_secret(name)
         return None if sealed is None else _opened(self._key(make=False), name, sealed)
 
     def _key(self, *, make: bool) -> bytes:

@@ -34,6 +34,8 @@ Start here:
 Run:
   worker    Run tasks in production: a supervisor and its child processes.
               tickwork worker shop.py -c 20 -q default -q mail:3
+  server    Serve the REST API, and run the services that schedules need.
+              tickwork server --port 8700
   enqueue   Ask for a job.
               tickwork enqueue send_email to=ada@example.org --in 30m
 
@@ -73,6 +75,14 @@ Schedules:
   import    Take over crontabs, CronJobs of Kubernetes, traces of workflows.
               tickwork import crontab /etc/crontab --system --dry-run
 
+Who may call:
+  keys      API keys for programs that call the server: create, list, revoke.
+              tickwork keys create deploy --scope enqueue --expires 90d
+  users     People who log in: add, list, passwd, remove.
+              tickwork users add ada --role admin
+  secrets   What jobs ask for by name, encrypted: set, list, delete.
+  audit     Who changed what, over the server.
+
 Look after the store:
   db        upgrade, status, sql.
               tickwork db upgrade --url postgresql://user@host/database
@@ -90,6 +100,7 @@ Commands that print data take --json. Exit codes: 0 it worked, 1 it failed,
 
 _COMMANDS = {
     "apply": "apply",
+    "audit": "audit",
     "check": "check",
     "cron": "cron",
     "dags": "dags",
@@ -102,13 +113,16 @@ _COMMANDS = {
     "gates": "gates",
     "import": "imports",
     "jobs": "jobs",
+    "keys": "keys",
     "limits": "limits",
     "queues": "queues",
     "run": "run",
     "runs": "runs",
     "schedules": "schedules",
+    "secrets": "secrets",
     "server": "server",
     "tenants": "tenants",
+    "users": "users",
     "version": "version",
     "worker": "worker",
     "workers": "workers",

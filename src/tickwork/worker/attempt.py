@@ -32,6 +32,9 @@ class Host(Protocol):
     def stir(self, sink: Sink) -> None:
         """Some output waits to be passed on."""
 
+    def secret(self, name: str) -> str | None:
+        """A secret of the store; None when it has none of that name."""
+
     def ask(self, attempt: Attempt, state: bytes | None) -> Answer:
         """Ask the worker to store or give a state, and wait for its answer."""
 
@@ -94,6 +97,7 @@ class Attempt:
         settled: bool = False,
     ) -> End:
         took = self.executor.clock.monotonic() - self.began
+        error = None if error is None else self.sink.masked(error)
         return End(self.job_id, self.number, kind, self.began, result, error, after_s, fatal, settled, took)
 
     def everyone(self) -> list[Attempt]:
@@ -121,6 +125,12 @@ class Attempt:
         self.executor.emit(Wrote(self.job_id, self.number, seq, text))
 
     # -- for its handler
+
+    def secret(self, name: str) -> str | None:
+        return self.executor.secret(name)
+
+    def hide(self, value: str) -> None:
+        self.sink.hide(value)
 
     @property
     def task_name(self) -> str:
@@ -150,7 +160,8 @@ class Attempt:
         return max(late, timedelta(0))
 
     def progress(self, fraction: float, note: str | None) -> None:
-        self.executor.emit(Progressed(self.job_id, self.number, fraction, note))
+        shown = None if note is None else self.sink.masked(note)
+        self.executor.emit(Progressed(self.job_id, self.number, fraction, shown))
 
     def save(self, state: bytes) -> None:
         if not self.executor.ask(self, state).accepted:

@@ -17,7 +17,10 @@ routes = Routes("keys")
 
 
 class NewKeyBody(Struct):
-    """A key to make, with scopes of read, enqueue, operate, work, metrics and admin. `expires` is a duration, "90d"; without it the key lasts until it is revoked."""
+    """A key to make, with scopes of read, enqueue, operate, work, metrics and admin.
+
+    `expires` is a duration, "90d"; without it the key lasts until it is revoked.
+    """
 
     name: str
     scopes: list[str]
