@@ -6,7 +6,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.worker.fixtures import app, postgres_database, store_url
-from tickwork import Tickwork
+from tickwork import Tickwork, credentials
 from tickwork.clock import SystemClock
 from tickwork.http.access import StoreAccess, TokenAccess
 from tickwork.http.asgi import asgi
@@ -16,6 +16,12 @@ from tickwork.http.table import ROUTES
 __all__ = ["app", "postgres_database", "store_url"]
 
 TOKEN = "a-token-of-tests"
+
+
+@pytest.fixture(autouse=True)
+def quick_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What makes a password slow to guess would make its tests slow. Its cost is stored with each."""
+    monkeypatch.setattr(credentials, "_COST", 16)
 
 
 @pytest.fixture
