@@ -34,7 +34,7 @@ def apply(session: Session, file: str, dry_run: bool, as_json: bool) -> None:
     """
     app, shown = session.app(create=True), shown_file(file)
     found = read_file(file, cache(app.store.task_definition))
-    print_remarks(remarks_on(found))
+    print_remarks(remarks_on(found, {secret.name for secret in app.store.secrets()}))
     specs = [*found.specs, *(dag.schedule for dag in found.dags.values() if dag.schedule is not None)]
     changes = [*_dag_changes(app, found), *_changes(app, found, specs)]
     app.schedules.check_calendars(specs, found.calendars)

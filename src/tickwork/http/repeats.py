@@ -32,14 +32,18 @@ GIVEN_UP = timedelta(seconds=60)  # a request that is in flight for longer was c
 _KEPT_HEADERS = ("content-type", "etag", "location")
 
 
+def keeps_answers(route: Route) -> bool:
+    """Whether an Idempotency-Key counts there: for a POST of somebody, whose answer can be kept."""
+    return route.method == "POST" and route.is_repeatable and not isinstance(route.access, Anybody)
+
+
 def repeat_key(route: Route, request: Request) -> str | None:
-    """The Idempotency-Key of a request, where it counts: for a POST of somebody, whose answer can be kept."""
+    """The Idempotency-Key of a request, where it counts."""
     key = request.headers.get(HEADER)
-    counts = route.method == "POST" and route.is_repeatable and not isinstance(route.access, Anybody)
-    if key is None or not counts:
+    if key is None or not keeps_answers(route):
         return None
-    if not 0 < len(key) <= KEY_LIMIT or not key.isprintable():
-        raise Problem(422, "invalid", f"an {HEADER} has 1 to {KEY_LIMIT} printable characters. Nothing was done.")
+    if not 0 < len(key) <= KEY_LIMIT or not (key.isascii() and key.isprintable()):
+        raise Problem(422, "invalid", f"an {HEADER} has 1 to {KEY_LIMIT} printable ASCII characters. Nothing was done.")
     return key
 
 
