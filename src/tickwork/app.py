@@ -8,7 +8,7 @@ import secrets
 import socket
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import cached_property
@@ -126,6 +126,12 @@ class Tickwork(FlowCalls, DagRegistry):
             if self._store is None:
                 self._store = open_store(self.settings, upgrade=self._upgrade, blobs=self.blobs)
             return self._store
+
+    def wrap_store(self, wrap: Callable[[Store], Store]) -> None:
+        """Open the store, and have all calls of it go through this from now on: one that measures them, say."""
+        opened = self.store
+        with self._opening:
+            self._store = wrap(opened)
 
     @property
     def client(self) -> Client:
