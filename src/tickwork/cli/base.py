@@ -121,7 +121,7 @@ class Session:
         app = load_app(target)
         if not isinstance(app, Tickwork):
             raise InvalidInput(f"{target} has no Tickwork app.")
-        refuse_other_store(self.url, app.url)
+        refuse_other_store(self.url, app.settings.url)
         click.get_current_context().call_on_close(app.close)
         return app
 
