@@ -12,6 +12,7 @@ from tickwork.http.access import StoreAccess, TokenAccess
 from tickwork.http.asgi import asgi
 from tickwork.http.parts import Parts, Pulse
 from tickwork.http.table import ROUTES
+from tickwork.observe.store_counts import StoreCounts
 
 __all__ = ["app", "postgres_database", "store_url"]
 
@@ -27,7 +28,7 @@ def quick_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def parts(app: Tickwork) -> Parts:
     clock = SystemClock()
-    return Parts(StoreAccess(app, TokenAccess(TOKEN)), Pulse(app.store, clock), clock)
+    return Parts(StoreAccess(app, TokenAccess(TOKEN)), Pulse(app.store, clock), clock, StoreCounts(app.store, clock))
 
 
 @pytest.fixture

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from tickwork.http.resources import audit, health, jobs, keys, secrets, session, users
+from tickwork.http.resources import audit, health, jobs, keys, metrics, secrets, session, users
 from tickwork.http.route import Route
 
 ROUTES: tuple[Route, ...] = (
     *health.probes.all,
     *health.about.all,
+    *metrics.routes.all,
     *session.routes.all,
     *jobs.routes.all,
     *keys.routes.all,

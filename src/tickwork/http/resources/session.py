@@ -59,13 +59,13 @@ def get_session(call: Call) -> SessionBody:
     return _body(call.who)
 
 
-@routes.delete("/session", SOMEBODY, is_audited=True)
+@routes.delete("/session", SOMEBODY, status=204, is_audited=True)
 def delete_session(call: Call) -> Answer:
     """Log out: the session ends, and its cookie is taken back."""
     if call.who.session is not None:
         call.app.store.end_session(call.who.session)
     call.changed("session")
-    return Answer(status=204, headers={"Set-Cookie": _cookie(call, "", timedelta(0))})
+    return Answer(headers={"Set-Cookie": _cookie(call, "", timedelta(0))})
 
 
 def _body(who: Caller) -> SessionBody:
