@@ -61,9 +61,12 @@ def add_user(store: Store, name: str, role: str, password: str) -> None:
 
 
 def check_user(store: Store, name: str, password: str) -> UserView | None:
-    """The user, when that is their password. A user who is not there takes as long as a wrong password."""
+    """The user, when that is their password. A user who is not there takes as long as a wrong password.
+
+    In their place stands a digest that scrypt gives for nothing that anybody will ever find.
+    """
     user = store.get_user(name) if is_name(name) else None
-    right = is_password(password, _NOBODYS if user is None else user.password)
+    right = is_password(password, _stored(bytes(16), bytes(32)) if user is None else user.password)
     return user if right else None
 
 
@@ -72,7 +75,10 @@ def hash_password(password: str) -> str:
     if not PASSWORD_LEAST <= len(password) <= PASSWORD_MOST:
         raise InvalidInput(f"a password has {PASSWORD_LEAST} to {PASSWORD_MOST} characters. Nothing was stored.")
     salt = secrets.token_bytes(16)
-    digest = _scrypt(password, salt, _COST, _BLOCK, _PARALLEL)
+    return _stored(salt, _scrypt(password, salt, _COST, _BLOCK, _PARALLEL))
+
+
+def _stored(salt: bytes, digest: bytes) -> str:
     parts = (base64.b64encode(part).decode() for part in (salt, digest))
     return f"scrypt${_COST}${_BLOCK}${_PARALLEL}${'$'.join(parts)}"
 
@@ -88,9 +94,3 @@ def _scrypt(password: str, salt: bytes, cost: int, block: int, parallel: int) ->
     data = password.encode("utf-8", "surrogatepass")
     with _AT_ONCE:
         return hashlib.scrypt(data, salt=salt, n=cost, r=block, p=parallel, maxmem=_MEMORY, dklen=32)
-
-
-# Of a password that nobody has: 32 bytes which no scrypt gives but by a chance that nobody lives to see.
-_NOBODYS = (
-    f"scrypt${_COST}${_BLOCK}${_PARALLEL}${base64.b64encode(bytes(16)).decode()}${base64.b64encode(bytes(32)).decode()}"
-)

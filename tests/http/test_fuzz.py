@@ -37,6 +37,7 @@ class Tried(NamedTuple):
     """What the document of a server says, and the headers of those who try it."""
 
     document: Any
+    pulse: Pulse
     headers: dict[str, dict[str, str]]
 
 
@@ -48,18 +49,19 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Tried:
     access = StoreAccess(app, TokenAccess(TOKEN))
     parts = Parts(access, Pulse(app.store, clock), clock, StoreCounts(app.store, clock))
     parts.stopping.set()
-    parts.pulse.tick(0.0)
     viewer, _ = create_key(app.store, "viewer", list(ROLES["viewer"]), None, "test")
     tokens = {"admin": TOKEN, "viewer": viewer}
     headers = {name: {"Authorization": f"Bearer {token}"} for name, token in tokens.items()}
     document = schemathesis.openapi.from_asgi("/api/v1/openapi.json", asgi(app, parts, ROUTES))
-    return Tried(document, {**headers, "nobody": {}})
+    return Tried(document, parts.pulse, {**headers, "nobody": {}})
 
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("caller", CALLERS)
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.name)
 def test_no_request_breaks_the_server_or_its_document(api: Tried, route: Route, caller: str) -> None:
+    api.pulse.tick(0.0)
+
     @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck), database=None)
     @given(case=api.document[route.path][route.method].as_strategy())
     def tried(case: Any) -> None:

@@ -1,5 +1,6 @@
 """Logging in and out, what a session is worth, and what pages of other sites cannot do with it."""
 
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -15,6 +16,7 @@ from tickwork.credentials import add_user, create_key, hash_password
 from tickwork.http.access import COOKIE, StoreAccess, TokenAccess
 from tickwork.http.asgi import asgi
 from tickwork.http.parts import Parts
+from tickwork.http.resources import session
 from tickwork.http.table import ROUTES
 from tickwork.store.access import AuditFilter
 
@@ -109,6 +111,16 @@ class TestLogin:
         answer = log_in(anybody)
         assert (answer.status_code, answer.json()["code"]) == (429, "too-many-logins")
         assert answer.headers["retry-after"] == "1"
+
+    def test_logins_leave_threads_to_other_calls(
+        self, anybody: TestClient, ada: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        full = threading.BoundedSemaphore(1)
+        monkeypatch.setattr(session, "_LOGINS", full)
+        with full:
+            answer = log_in(anybody)
+            assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")
+        assert log_in(anybody).status_code == 201
 
     def test_a_good_login_forgives(self, anybody: TestClient, ada: str) -> None:
         for _ in range(4):

@@ -58,13 +58,18 @@ async def once(call: Call, key: str, data: bytes, carry_out: Callable[[], Awaita
     try:
         with ids_from(_ids(begun, who, key)):
             answer = await carry_out()
-    except (Problem, TickworkError) as error:
-        problem = error if isinstance(error, Problem) else problem_of(error)
+    except Exception as error:
         with suppress(StoreError):
-            await run_in_threadpool(_not_kept, call, key, begun, problem.status)
+            await run_in_threadpool(_not_kept, call, key, begun, _status(error))
         raise
     await run_in_threadpool(_keep, call, key, begun, answer)
     return answer
+
+
+def _status(error: Exception) -> int:
+    if isinstance(error, Problem):
+        return error.status
+    return problem_of(error).status if isinstance(error, TickworkError) else 500
 
 
 def _repeated(kept: KeptAnswer, digest: str) -> Response:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ipaddress
 import math
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -19,6 +22,7 @@ from tickwork.http.route import ANYBODY, SOMEBODY, Answer, Routes, Struct
 routes = Routes("session")
 
 LASTS = timedelta(days=7)
+_LOGINS = threading.BoundedSemaphore(8)  # passwords take their time, and other calls need threads, too
 
 
 class LoginBody(Struct):
@@ -43,7 +47,8 @@ def create_session(call: Call, body: LoginBody) -> SessionBody | Answer:
     refuse_foreign(call.request, must_tell=False)
     if (body.token is None) == (body.user is None) or (body.user is None) != (body.password is None):
         raise Problem(422, "invalid", "send a token, or a user and a password. Nothing was done.")
-    grant, password = _admitted(call, body)
+    with _turn():
+        grant, password = _admitted(call, body)
     token = new_token()
     if not call.app.store.put_session(digest_of(token.encode()), grant.kind, grant.subject, LASTS, password):
         raise _wrong()
@@ -66,6 +71,17 @@ def delete_session(call: Call) -> Answer:
         call.app.store.end_session(call.who.session)
     call.changed("session")
     return Answer(headers={"Set-Cookie": _cookie(call, "", timedelta(0))})
+
+
+@contextmanager
+def _turn() -> Iterator[None]:
+    """One of a few logins at a time. Raises Problem: 429 when there are too many, before anything is counted."""
+    if not _LOGINS.acquire(blocking=False):
+        raise Problem(429, "too-many-logins", "too many are logging in just now.", headers={"Retry-After": "1"})
+    try:
+        yield
+    finally:
+        _LOGINS.release()
 
 
 def _body(who: Caller) -> SessionBody:
