@@ -13,7 +13,7 @@ from tickwork.core.ids import JobId
 from tickwork.core.job import NewJob
 from tickwork.core.options import schedule_name
 from tickwork.core.schedule.policy import Policies
-from tickwork.core.schedule.rule import NO_CALENDARS, Calendars
+from tickwork.core.schedule.rule import NO_CALENDARS, Calendars, read_instant
 from tickwork.core.schedule.spec import Spec, template
 from tickwork.core.schedule.tick import Tick, encode_tick
 from tickwork.core.schedule.upcoming import state_of, upcoming
@@ -153,9 +153,10 @@ class Schedule:
     def _calendars(self, view: ScheduleView) -> Calendars:
         return self._client.store.calendars() if view.spec.calendar_names else NO_CALENDARS
 
-    def pause(self, reason: str | None = None, *, by: str | None = None) -> bool:
-        """Start nothing from now on; False when it was paused already. Runs that live go on."""
-        return self._change(self._client.store.pause_schedules([self.name], by, reason))
+    def pause(self, reason: str | None = None, *, by: str | None = None, until: datetime | None = None) -> bool:
+        """Start nothing from now on, or until an instant; False when it was paused already. Runs that live go on."""
+        ends = None if until is None else read_instant("until", until)
+        return self._change(self._client.store.pause_schedules([self.name], by, reason, ends))
 
     def resume(self) -> bool:
         """Go on; False when it was not paused. What came due meanwhile was missed: the catch-up policy judges it."""

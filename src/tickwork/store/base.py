@@ -32,6 +32,7 @@ from tickwork.core.job import (
 from tickwork.core.outcome import Transition
 from tickwork.store.dags import DagVerbs
 from tickwork.store.flow import FlowVerbs, Reach
+from tickwork.store.hooks import DeclaredVerbs, HookVerbs
 from tickwork.store.migrate import Migration
 from tickwork.store.schedules import ScheduleVerbs
 
@@ -175,7 +176,7 @@ class Waiter(Protocol):
     def close(self) -> None: ...
 
 
-class Store(ScheduleVerbs, FlowVerbs, DagVerbs, Protocol):
+class Store(ScheduleVerbs, FlowVerbs, DagVerbs, HookVerbs, DeclaredVerbs, Protocol):
     """The verbs. Nothing above this line knows which database it talks to."""
 
     url: str
@@ -235,6 +236,9 @@ class Store(ScheduleVerbs, FlowVerbs, DagVerbs, Protocol):
 
     def task_definition(self, name: str) -> TaskDefinition | None:
         """Return what workers last said of a task."""
+
+    def task_definitions(self, limit: int, after: str = "") -> list[TaskDefinition]:
+        """Return what workers last said of tasks, and what is stored of dags, by name, from just after `after` on."""
 
     def connection(self) -> AbstractContextManager[Any]:
         """A transaction of the caller's own on this store: commits at the end of the block, or rolls back."""
