@@ -64,8 +64,11 @@ Dags:
 Schedules:
   schedules list, show, next, run, pause, resume, backfill, delete.
               tickwork schedules pause report --reason "until Monday"
-  apply     Store the dags, schedules and calendars of a YAML file.
-              tickwork apply nightly.yaml --dry-run
+  apply     Have dags, schedules, calendars and hooks be as YAML files say.
+              tickwork apply jobs/ --prune --dry-run
+  hooks     Where other services leave messages that start jobs: list, show,
+            add, remove.
+              tickwork hooks add pushed --style github --secret GH --task build
   check     Find what is wrong with dags and schedules; opens no store.
               tickwork check pipeline.yaml tasks.py
   cron      What a cron expression means, and when it is due next.
@@ -100,6 +103,7 @@ _COMMANDS = {
     "doctor": "doctor",
     "enqueue": "enqueue",
     "gates": "gates",
+    "hooks": "hooks",
     "import": "imports",
     "jobs": "jobs",
     "limits": "limits",

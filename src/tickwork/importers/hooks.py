@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from msgspec import UNSET, Raw
@@ -22,6 +22,7 @@ from tickwork.core.duration import parse_duration
 from tickwork.core.hooks.hook import WINDOW, Hook
 from tickwork.core.options import task_name
 from tickwork.core.yaml_text import Document
+from tickwork.errors import check
 from tickwork.importers.dag_fields import HookFields
 from tickwork.importers.expressions import Filler, Scope
 from tickwork.importers.field import Field, Misfit
@@ -122,3 +123,15 @@ def _template(args: str, as_text: bool = False) -> Filled:
     problems.raise_if_any()
     holes: list[Hole] = filler.holes
     return Filled(Raw(msgspec.json.encode(json)), tuple(holes))
+
+
+def hook_of(name: str, fields: dict[str, Any]) -> Hook:
+    """The hook that a request or a command declares. Raises BadFile, with all that is wrong."""
+    problems = Problems("")
+    document = Document(fields, {(): 1}, [])
+    hook = None
+    with problems.gathered():
+        hook = read_hook(name, Field(document, (), fields), Reading("", lambda name: None, problems, [], {}))
+    problems.raise_if_any()
+    check(hook, f"Hook {name!r} was not read, and nothing is wrong with it.")
+    return cast("Hook", hook)
