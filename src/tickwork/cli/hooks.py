@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tickwork.cli.base import NOT_FOUND, Group, Session, json_option, pass_session, url_option
+from tickwork.cli.base import Group, Session, json_option, pass_session, url_option
 from tickwork.cli.output import ago, print_json, print_table
+from tickwork.errors import HookNotFound
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,8 +72,7 @@ def _row(view: HookView) -> Row:
 @json_option
 @url_option
 @pass_session
-@click.pass_context
-def show(ctx: click.Context, session: Session, /, name: str, as_json: bool) -> None:
+def show(session: Session, /, name: str, as_json: bool) -> None:
     """Show a hook, and what became of the last messages that came in."""
     from tickwork.core.yaml_text import write_yaml
     from tickwork.importers.as_declared import declared_hook
@@ -80,8 +80,7 @@ def show(ctx: click.Context, session: Session, /, name: str, as_json: bool) -> N
     app = session.app()
     view = app.store.get_hook(name)
     if view is None:
-        _missing(ctx, name)
-        return
+        raise _missing(name)
     came = app.store.deliveries(name)
     if as_json:
         print_json({**_plain(view), "deliveries": came})
@@ -138,17 +137,12 @@ def add(session: Session, /, name: str, arguments: tuple[str, ...], as_json: boo
 @json_option
 @url_option
 @pass_session
-@click.pass_context
-def remove(ctx: click.Context, session: Session, /, name: str, as_json: bool) -> None:
+def remove(session: Session, /, name: str, as_json: bool) -> None:
     """Remove a hook. Jobs that it has started go on."""
     if not session.app().store.delete_hooks([name]):
-        _missing(ctx, name)
-    elif as_json:
-        print_json({"removed": name})
-    else:
-        click.echo(f"Removed {name}.")
+        raise _missing(name)
+    print_json({"removed": name}) if as_json else click.echo(f"Removed {name}.")
 
 
-def _missing(ctx: click.Context, name: str) -> None:
-    click.echo(f"error: there is no hook {name!r}. See which there are: tickwork hooks list", err=True)
-    ctx.exit(NOT_FOUND)
+def _missing(name: str) -> HookNotFound:
+    return HookNotFound(f"there is no hook {name!r}. See which there are: tickwork hooks list")

@@ -19,7 +19,15 @@ import click
 
 from tickwork.cli.base import FAILURE, NOT_FOUND, UNREACHABLE, USAGE, Group, Session, log_to_stderr, url_option
 from tickwork.cli.escape import clean_lines
-from tickwork.errors import DagNotFound, InvalidInput, JobNotFound, ScheduleNotFound, StoreUnreachable, TickworkError
+from tickwork.errors import (
+    DagNotFound,
+    HookNotFound,
+    InvalidInput,
+    JobNotFound,
+    ScheduleNotFound,
+    StoreUnreachable,
+    TickworkError,
+)
 
 TOUR = """\
 Usage: tickwork COMMAND ...
@@ -194,7 +202,7 @@ def _code(error: Exception) -> int:
     match error:
         case click.UsageError() | InvalidInput():
             return USAGE
-        case JobNotFound() | ScheduleNotFound() | DagNotFound():
+        case JobNotFound() | ScheduleNotFound() | DagNotFound() | HookNotFound():
             return NOT_FOUND
         case StoreUnreachable():
             return UNREACHABLE

@@ -74,6 +74,7 @@ _STATUS: tuple[tuple[type[errors.TickworkError], int, str], ...] = (
     (errors.JobNotFound, 404, "not-found"),
     (errors.ScheduleNotFound, 404, "not-found"),
     (errors.DagNotFound, 404, "not-found"),
+    (errors.HookNotFound, 404, "not-found"),
     (errors.UnknownTask, 404, "not-found"),
     (errors.LeaseLost, 409, "lease-lost"),
     (errors.BlobError, 503, "result-unavailable"),
