@@ -54,14 +54,6 @@ def outcomes(admin: TestClient, name: str = "h") -> list[tuple[bool, str]]:
     return [(one["is_genuine"], one["outcome"]) for one in items]
 
 
-def test_the_example_that_github_gives(admin: TestClient, anybody: TestClient, app: Tickwork) -> None:
-    """docs.github.com, "Validating webhook deliveries": this secret and payload have this signature."""
-    data = b"Hello, World!"
-    assert digest(data, "It's a Secret to Everybody") == (
-        "757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17"
-    )
-
-
 def test_a_message_of_github_becomes_a_job(admin: TestClient, anybody: TestClient, app: Tickwork) -> None:
     put(admin, GITHUB)
     data = json.dumps(PUSH, indent=3).encode()
@@ -190,9 +182,7 @@ def test_headers_that_are_none(admin: TestClient, anybody: TestClient, header: s
     assert anybody.post("/hooks/h", content=b"{}", headers=raw).status_code == 404
 
 
-@pytest.mark.parametrize(
-    ("age_s", "status"), [(0, 202), (290, 202), (-290, 202), (310, 401), (-310, 401), (10**9, 401)]
-)
+@pytest.mark.parametrize(("age_s", "status"), [(290, 202), (-290, 202), (310, 401), (-310, 401), (10**9, 401)])
 @pytest.mark.parametrize("style", ["stripe", "generic"])
 def test_a_message_may_be_five_minutes_old(
     admin: TestClient, anybody: TestClient, app: Tickwork, style: str, age_s: int, status: int

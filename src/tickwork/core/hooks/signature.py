@@ -51,12 +51,6 @@ def check_signature(style: Style, secret: bytes, headers: Mapping[str, str], bod
     return signature
 
 
-def sign(secret: bytes, body: bytes, at: datetime) -> str:
-    """What a sender puts into X-Tickwork-Signature."""
-    time = str(int(at.timestamp()))
-    return f"t={time},v1={_digest(secret, time.encode() + b'.' + body)}"
-
-
 def _timed(said: str) -> tuple[str, list[str]]:
     """The time and the signatures in "t=1492774577,v1=5257a...,v0=..."; "0" and none where it says no time."""
     parts = [part.strip().partition("=") for part in said.split(",")]
