@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from functools import cache
 from typing import Annotated, Any, cast
 from zoneinfo import ZoneInfo
 
 import msgspec
 
-from tickwork.core.duration import parse_duration
 from tickwork.core.schedule.preview import clock_change
 from tickwork.core.schedule.rule import Calendars
 from tickwork.core.schedule.spec import Spec, encode_spec
@@ -39,7 +38,6 @@ from tickwork.store.schedules import ScheduleView
 routes = Routes("schedules")
 BACKFILL_LIMIT = 10_000  # occurrences in one request
 _SHOWN_DUES = 1000
-_LONGEST_PAUSE = timedelta(days=36_500)
 
 
 class ScheduleBody(Struct):
@@ -207,10 +205,10 @@ def trigger_schedule(call: Call, name: str) -> StartedBody | Answer:
 def pause_schedule(call: Call, name: str, body: PauseBody) -> ScheduleBody | Answer:
     """Have a schedule start nothing from now on, or for a while. Runs that live go on. 409 if it is paused."""
     schedule = _found(call, name)
-    until = None if body.until is None else _until(call, body.until)
+    until = None if body.until is None else _until(body.until)
     if not schedule.pause(body.reason, by=call.who.name, until=until):
         raise Problem(409, "paused", f"schedule {name!r} is paused already. Nothing was changed.")
-    call.changed(f"schedule {name}", after={"paused_until": until, "reason": body.reason})
+    call.changed(f"schedule {name}", after={"paused_until": schedule.view.paused_until, "reason": body.reason})
     return _answer(call, schedule.view)
 
 
@@ -288,18 +286,12 @@ def _body(view: ScheduleView, now: datetime, calendars: Calendars) -> ScheduleBo
     )
 
 
-def _until(call: Call, text: str) -> datetime:
-    """When a pause ends, which is to come."""
-    now = call.app.store.now()
+def _until(text: str) -> datetime | str:
+    """When a pause ends: an instant, or else a duration, which is read later."""
     try:
-        until = datetime.fromisoformat(text)
+        return datetime.fromisoformat(text)
     except ValueError:
-        until = now + min(parse_duration(text, what="until"), _LONGEST_PAUSE)
-    if until.tzinfo is None:
-        raise InvalidOption(f"until is {text} without a zone. Add Z for UTC, or an offset.")
-    if until <= now:
-        raise InvalidOption(f"until is {text}, which has passed.")
-    return until.astimezone(UTC)
+        return text
 
 
 def _instant(cursor: str) -> datetime:
