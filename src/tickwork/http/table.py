@@ -9,6 +9,7 @@ from tickwork.http.resources import (
     health,
     hooks,
     jobs,
+    metrics,
     run_actions,
     runs,
     schedules,
@@ -19,6 +20,7 @@ from tickwork.http.route import Route
 ROUTES: tuple[Route, ...] = (
     *health.probes.all,
     *health.about.all,
+    *metrics.routes.all,
     *jobs.routes.all,
     *tasks.routes.all,
     *schedules.routes.all,
