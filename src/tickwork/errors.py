@@ -10,6 +10,7 @@
     ├── JobNotFound                          no such job in this store
     ├── ScheduleNotFound (also KeyError)     no such schedule in this store
     ├── DagNotFound                          no such dag, or no such version of it, in this store
+    ├── HookNotFound                         no such hook in this store
     ├── JobEnded                             the job ended, and not well
     │   ├── JobFailed                        its last attempt failed, and no retry is left
     │   ├── JobCancelled                     somebody cancelled it
@@ -80,6 +81,10 @@ class ScheduleNotFound(TickworkError, KeyError):
 
 class DagNotFound(TickworkError):
     """No dag of that name, or no such version of it, is in this store."""
+
+
+class HookNotFound(TickworkError):
+    """No hook of that name is in this store."""
 
 
 class JobEnded(TickworkError):

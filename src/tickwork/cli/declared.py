@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tickwork.importers.declared import Declared
     from tickwork.importers.schedules import Known
 
+_SUFFIXES = (".yaml", ".yml", ".json")
 _FILE_LIMIT = 16 * 1024 * 1024  # bytes; a dag of 100,000 steps has less
 
 
@@ -28,6 +29,18 @@ def read_file(file: str, known: Known) -> Declared:
     from tickwork.importers.declared import read_declared
 
     return read_declared(_text(file), known, file=shown_file(file))
+
+
+def read_files(path: str, known: Known) -> Declared:
+    """What a file declares, or all those in a folder together. Raises InvalidInput, and BadFile."""
+    from tickwork.importers.declared import read_all_declared
+
+    if not Path(path).is_dir():
+        return read_file(path, known)
+    files = sorted(one for one in Path(path).iterdir() if one.suffix in _SUFFIXES and one.is_file())
+    if not files:
+        raise InvalidInput(f"{path} has no files that end with {', '.join(_SUFFIXES)}.")
+    return read_all_declared({str(file): _text(str(file)) for file in files}, known)
 
 
 def remarks_on(found: Declared) -> list[str]:

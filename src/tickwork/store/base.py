@@ -33,6 +33,7 @@ from tickwork.core.outcome import Transition
 from tickwork.store.counts import CountVerbs
 from tickwork.store.dags import DagVerbs
 from tickwork.store.flow import FlowVerbs, Reach
+from tickwork.store.hooks import DeclaredVerbs, HookVerbs
 from tickwork.store.migrate import Migration
 from tickwork.store.schedules import ScheduleVerbs
 
@@ -176,7 +177,7 @@ class Waiter(Protocol):
     def close(self) -> None: ...
 
 
-class Store(ScheduleVerbs, FlowVerbs, DagVerbs, CountVerbs, Protocol):
+class Store(ScheduleVerbs, FlowVerbs, DagVerbs, CountVerbs, HookVerbs, DeclaredVerbs, Protocol):
     """The verbs. Nothing above this line knows which database it talks to."""
 
     url: str
@@ -236,6 +237,9 @@ class Store(ScheduleVerbs, FlowVerbs, DagVerbs, CountVerbs, Protocol):
 
     def task_definition(self, name: str) -> TaskDefinition | None:
         """Return what workers last said of a task."""
+
+    def task_definitions(self, limit: int, after: str = "") -> list[TaskDefinition]:
+        """Return what workers last said of tasks, and what is stored of dags, by name, from just after `after` on."""
 
     def connection(self) -> AbstractContextManager[Any]:
         """A transaction of the caller's own on this store: commits at the end of the block, or rolls back."""
