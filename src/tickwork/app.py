@@ -47,6 +47,7 @@ from tickwork.worker.capture import captured
 from tickwork.worker.child import hello
 from tickwork.worker.children import ChildLimits, Children
 from tickwork.worker.heartbeat import Lease
+from tickwork.worker.http_task import add_http
 from tickwork.worker.load import refuse_while_loading
 from tickwork.worker.local import LocalPool
 from tickwork.worker.pools import LocalPools
@@ -310,6 +311,7 @@ class Tickwork(FlowCalls, DagRegistry):
         if concurrency < 1:
             raise InvalidInput(f"concurrency must be at least 1, not {concurrency}.")
         offer = read_offer(_listed(labels), resources)
+        add_http(self)
         known = hello(self)
         served = parse_queues(_listed(queues or [])) or queues_of(known)
         clock, rng = SystemClock(), Random(secrets.randbits(64))

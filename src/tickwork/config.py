@@ -16,13 +16,20 @@ DEFAULT_URL = "sqlite:///tickwork.db"
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Where the store is and how to reach it. `blobs`: a folder for results too large for it, or `module:object`."""
+    """Where the store is and how to reach it. `blobs`: a folder for results too large for it, or `module:object`.
+
+    `http_allow`: hosts and networks that workers reach for the tasks `http` and `smtp`, besides public ones. `http_ca`:
+    a file with the certificates that they trust. `public_url`: where people find the server, for links.
+    """
 
     url: str = DEFAULT_URL
     driver: str = "apsw"
     schema: str = "tickwork"
     listen_url: str | None = None
     blobs: str | None = None
+    http_allow: str | None = None
+    http_ca: str | None = None
+    public_url: str | None = None
 
 
 def load_settings(given: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> Settings:

@@ -20,6 +20,7 @@
     ├── NoCurrentJob                         current_job() was asked for outside of a handler, or in that of a batch
     ├── WorkerError                          a worker could not start, or its children keep dying
     ├── CommandFailed                        a command of the task `shell` did not end with exit code 0
+    ├── RequestFailed                        a request of the task `http` got no answer, or not the one it should
     ├── BlobError                            a result that is too large for the store cannot be kept, or read
     └── StoreError                           the database said no
         ├── StoreUnreachable                 it does not answer
@@ -129,6 +130,14 @@ class CommandFailed(TickworkError):
     def __init__(self, exit_code: int | None, message: str) -> None:
         super().__init__(message)
         self.exit_code = exit_code
+
+
+class RequestFailed(TickworkError):
+    """A request of a built-in task came to nothing; a later try may help. `status` is None when nobody answered."""
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 class BlobError(TickworkError):

@@ -17,16 +17,20 @@ from __future__ import annotations
 
 from collections.abc import Container
 from dataclasses import dataclass, field
+from typing import Any
 
 from tickwork.core.schedule.calendar import Calendar, calendar
 from tickwork.core.schedule.spec import Spec
 from tickwork.core.yaml_text import read_documents
+from tickwork.importers.dag_fields import HttpFields
 from tickwork.importers.dags import DeclaredDag, read_dag
+from tickwork.importers.expressions import Filler, Scope
 from tickwork.importers.field import Field, Misfit
-from tickwork.importers.imported import Remark
 from tickwork.importers.problems import Problems
 from tickwork.importers.reading import Reading
+from tickwork.importers.requests import read_request
 from tickwork.importers.schedules import Known, check_names, made, read_schedule
+from tickwork.importers.structs import read_struct
 
 _KINDS = ("dags", "schedules", "calendars")
 _CALENDAR = ("dates", "yearly", "weekdays", "ics", "tz")
@@ -34,17 +38,16 @@ _CALENDAR = ("dates", "yearly", "weekdays", "ics", "tz")
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What a file declares. `remarks` are on what will not work yet; `secrets` say where each is asked for."""
+    """What a file declares. `secrets` say where each is asked for."""
 
     calendars: dict[str, Calendar] = field(default_factory=dict)
     schedules: dict[str, Spec] = field(default_factory=dict)
     dags: dict[str, DeclaredDag] = field(default_factory=dict)
-    remarks: list[Remark] = field(default_factory=list)
     secrets: dict[str, str] = field(default_factory=dict)
 
     @property
     def specs(self) -> list[Spec]:
-        """The schedules of tasks and commands."""
+        """The schedules of tasks, commands and requests."""
         return list(self.schedules.values())
 
 
@@ -71,7 +74,7 @@ class _Reader:
         self._known = known
         self._found = found
         self._problems = problems
-        self._reading = Reading(file, known, problems, found.remarks, found.secrets)
+        self._reading = Reading(file, known, problems, found.secrets)
 
     def read(self, root: Field) -> None:
         found = self._found
@@ -80,10 +83,18 @@ class _Reader:
                 found.calendars[str(place.path[-1])] = _calendar(place)
         for place in self._named(root["schedules"], found.schedules):
             with self._problems.gathered():
-                found.schedules[str(place.path[-1])] = read_schedule(str(place.path[-1]), place, self._known)
+                found.schedules[str(place.path[-1])] = self._read_schedule(place)
         for place in self._named(root["dags"], found.dags):
             with self._problems.gathered():
                 self._read_dag(place)
+
+    def _read_schedule(self, place: Field) -> Spec:
+        def request(place: Field) -> dict[str, Any]:
+            read_struct(place, HttpFields, self._problems)
+            filler = Filler(Scope(), self._reading)
+            return filler.arguments(read_request(place, filler))
+
+        return read_schedule(str(place.path[-1]), place, self._known, request)
 
     def _read_dag(self, place: Field) -> None:
         dag = read_dag(place, self._reading)

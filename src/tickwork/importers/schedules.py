@@ -25,17 +25,18 @@ Made = TypeVar("Made")
 Known = Callable[[str], TaskDefinition | None]  # what workers have told of the task of that name
 
 SHELL = "shell"
+HTTP = "http"
 SHELL_ARGUMENTS = ("env", "cwd", "stdin", "interpreter")
 _RULES = ("cron", "every", "after", "at", "rrule", "any_of", "all_of")
 _MODIFIERS = {"cron": ("tz", "dst", "dialect"), "rrule": ("tz", "dst")}
-_OTHERS = ("task", SHELL, "args", *SHELL_ARGUMENTS, "tz", "dst", "dialect", "paused", "description")
+_OTHERS = ("task", SHELL, HTTP, "args", *SHELL_ARGUMENTS, "tz", "dst", "dialect", "paused", "description")
 FIELDS = frozenset([*_RULES, *_OTHERS, *POLICIES, *JobOptions.__struct_fields__])
 
 
-def read_schedule(name: str, place: Field, known: Known) -> Spec:
-    """A schedule of a task, or of a command. Raises Misfit."""
+def read_schedule(name: str, place: Field, known: Known, request: Callable[[Field], dict[str, Any]]) -> Spec:
+    """A schedule of a task, of a command, or of a request, whose arguments `request` reads. Raises Misfit."""
     check_names(place, FIELDS, "is not a field of a schedule")
-    target, arguments = _target(place)
+    target, arguments = _target(place, request)
     return made(place, lambda: _spec(name, place, target, encode(known, target, arguments)))
 
 
@@ -69,19 +70,29 @@ def arguments_of(place: Field) -> dict[str, Any]:
     return {name: arguments[name].value for name in arguments.names()}
 
 
-def _target(place: Field) -> tuple[str, dict[str, Any]]:
-    """What is started: a task with its arguments, or a command for the task `shell`."""
-    if place["task"].is_there == place[SHELL].is_there:
-        raise Misfit(place, f"say what it starts: either task or {SHELL}.")
+def _target(place: Field, request: Callable[[Field], dict[str, Any]]) -> tuple[str, dict[str, Any]]:
+    """What is started: a task with its arguments, a command for the task `shell`, or a request for the task `http`."""
+    if sum(place[kind].is_there for kind in ("task", SHELL, HTTP)) != 1:
+        raise Misfit(place, f"say what it starts: one of task, {SHELL} and {HTTP}.")
     if place["task"].is_there:
         wrong = [name for name in SHELL_ARGUMENTS if place[name].is_there]
         if wrong:
             raise Misfit(place[wrong[0]], f"it goes with {SHELL}; the arguments of a task stand under args.")
         return place["task"].text(), arguments_of(place)
+    if place[HTTP].is_there:
+        return HTTP, _alone(place, request)
     if place["args"].is_there:
         raise Misfit(place["args"], f"it goes with task; {SHELL} has {', '.join(SHELL_ARGUMENTS)}.")
     given = {name: place[name].value for name in SHELL_ARGUMENTS if place[name].is_there}
     return SHELL, {"command": place[SHELL].value, **given}
+
+
+def _alone(place: Field, request: Callable[[Field], dict[str, Any]]) -> dict[str, Any]:
+    """The arguments of a request, beside which there are no others."""
+    for name in ("args", *SHELL_ARGUMENTS):
+        if place[name].is_there:
+            raise Misfit(place[name], f"it does not go with {HTTP}, which says all of the request.")
+    return request(place[HTTP])
 
 
 def _rule(place: Field) -> RuleValue:

@@ -27,6 +27,7 @@ from tickwork.errors import InvalidInput, WorkerError
 from tickwork.worker import messages
 from tickwork.worker.capture import captured
 from tickwork.worker.executor import Executor
+from tickwork.worker.http_task import add_http
 from tickwork.worker.load import load_app
 from tickwork.worker.messages import End, Ended, Frames, FromExecutor, Hello, Returned, Trouble, encode, to_executor
 from tickwork.worker.shell import add_shell
@@ -106,6 +107,7 @@ def main(arguments: list[str]) -> None:
     outbox = Outbox(connection)
     try:
         app = load_app(target)
+        add_http(app)
         if shell:
             add_shell(app)
             add_sleep(app)
