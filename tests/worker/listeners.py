@@ -67,7 +67,7 @@ def web(answer: Answer, tls: ssl.SSLContext | None = None) -> Iterator[Web]:
             there.came.append(came)
             answer(self, came)
 
-        do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = _handle  # noqa: N815  http.server looks for these names
+        do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = _handle
 
         def log_message(self, format: str, *args: object) -> None:
             """Say nothing."""

@@ -219,7 +219,7 @@ def test_nobody_comes_to_loopback_in_disguise(host: str) -> None:
 
 
 def test_one_forbidden_address_among_several_is_enough() -> None:
-    with listener() as seen, pytest.raises(Fatal, match="two.example is 127.0.0.1, which is loopback"):
+    with listener() as seen, pytest.raises(Fatal, match=r"two.example is 127.0.0.1, which is loopback"):
         send(f"http://two.example:{seen[0]}/", allow="", resolver=lambda host, port: ["192.0.2.1", "127.0.0.1"][::-1])
     assert len(seen) == 1
 
@@ -237,7 +237,7 @@ def test_a_name_that_resolves_to_something_else_the_second_time_gains_nothing() 
         with pytest.raises(RequestFailed, match="Connection refused"):  # nobody listens at 127.0.0.2
             send(f"http://rebinding.example:{seen[0]}/", allow="127.0.0.2", resolver=rebinding)
         assert asked == ["rebinding.example"]
-        with pytest.raises(Fatal, match="rebinding.example is 127.0.0.1"):
+        with pytest.raises(Fatal, match=r"rebinding.example is 127.0.0.1"):
             send(f"http://rebinding.example:{seen[0]}/", allow="127.0.0.2", resolver=rebinding)
         assert len(seen) == 1
 
@@ -324,9 +324,10 @@ def test_certificates_are_checked_by_the_name_and_not_by_the_address(tls: ssl.SS
 
 
 def test_a_redirect_from_https_to_http_is_not_followed(tls: ssl.SSLContext, certificate: Path) -> None:
-    with web(says(302, Location="http://tls.example/"), tls) as there, pytest.raises(Fatal, match="not encrypted"):
+    with web(says(302, Location="http://tls.example/"), tls) as there:
         url = there.url(host="tls.example", scheme="https")
-        send(url, resolver=lambda host, port: ["127.0.0.1"], ca=str(certificate))
+        with pytest.raises(Fatal, match="not encrypted"):
+            send(url, resolver=lambda host, port: ["127.0.0.1"], ca=str(certificate))
 
 
 # -- on a worker
@@ -376,8 +377,8 @@ def test_a_failure_is_told_in_one_sentence_without_frames(
     assert "the secret NOWHERE_SET is not set in this worker's environment" in error_of(unset)
     refused = app.enqueue("http", url="http://10.0.0.1/")
     assert error_of(refused).splitlines() == [
-        "tickwork.errors.Fatal: 10.0.0.1 is private: nothing was sent. TICKWORK_HTTP_ALLOW of a worker names what else it "
-        "may reach."
+        "tickwork.errors.Fatal: 10.0.0.1 is private: nothing was sent. TICKWORK_HTTP_ALLOW of a worker names what else "
+        "it may reach."
     ]
     assert len(refused.attempts()) == 1
     assert b"c4n4ry" not in b"".join([job.view.args, unset.view.args])

@@ -170,7 +170,7 @@ def _introduce(hello: Hello, store: Store, options: SupervisorOptions) -> None:
     lines = {
         "store": health.facts.get("store", shown_url(store.url)),
         "durability": health.facts.get("durability", "unknown"),
-        "tasks": _names(tasks) if tasks else "none: jobs stay queued until a worker knows them",
+        "tasks": _names(tasks),
         "queues": ", ".join(name if weight == 1 else f"{name}:{weight:g}" for name, weight in queues),
         "slots": f"{options.slots} in {_processes(options.processes)}",
         "pid": f"{os.getpid()} (SIGTERM or Ctrl-C: finish what runs, then exit)",
