@@ -51,6 +51,7 @@ from tickwork.worker.http_task import add_http
 from tickwork.worker.load import refuse_while_loading
 from tickwork.worker.local import LocalPool
 from tickwork.worker.pools import LocalPools
+from tickwork.worker.smtp_task import add_smtp
 from tickwork.worker.supervisor import GRACE, SLOTS, WorkerParts, parse_queues, queues_of
 
 
@@ -312,6 +313,7 @@ class Tickwork(FlowCalls, DagRegistry):
             raise InvalidInput(f"concurrency must be at least 1, not {concurrency}.")
         offer = read_offer(_listed(labels), resources)
         add_http(self)
+        add_smtp(self)
         known = hello(self)
         served = parse_queues(_listed(queues or [])) or queues_of(known)
         clock, rng = SystemClock(), Random(secrets.randbits(64))
@@ -324,7 +326,8 @@ class Tickwork(FlowCalls, DagRegistry):
         )
         pools = LocalPools(local, children, solo, concurrency, clock)
         serving = WorkerOptions(served, concurrency, socket.gethostname(), os.getpid(), VERSION, offer)
-        parts = WorkerParts(self.store, Lease(parse_duration(lease, what="lease")), clock, rng)
+        held = Lease(parse_duration(lease, what="lease"))
+        parts = WorkerParts(self.store, held, clock, rng, self.settings.public_url)
         with captured():
             loop, runner, nudge = parts.assemble(pools, known, solo, serving, parse_duration(grace, what="grace"))
             thread = threading.Thread(target=loop.run, name="tickwork-worker", daemon=True)

@@ -44,7 +44,7 @@ def serve(app: Tickwork, access: Access, options: ServerOptions, started: Callab
     parts = Parts(access, Pulse(app.store, clock), clock)
     try:
         runner.start(parts.pulse)
-        keep_house(runner, app.store, clock, rng)
+        keep_house(runner, app.store, clock, rng, public_url=app.settings.public_url)
         config = uvicorn.Config(
             asgi(app, parts, ROUTES),
             root_path=options.root_path,

@@ -33,6 +33,7 @@ from tickwork.core.outcome import Transition
 from tickwork.store.dags import DagVerbs
 from tickwork.store.flow import FlowVerbs, Reach
 from tickwork.store.migrate import Migration
+from tickwork.store.notify import NotifyVerbs
 from tickwork.store.schedules import ScheduleVerbs
 
 LEASE = timedelta(seconds=30)
@@ -175,7 +176,7 @@ class Waiter(Protocol):
     def close(self) -> None: ...
 
 
-class Store(ScheduleVerbs, FlowVerbs, DagVerbs, Protocol):
+class Store(ScheduleVerbs, FlowVerbs, DagVerbs, NotifyVerbs, Protocol):
     """The verbs. Nothing above this line knows which database it talks to."""
 
     url: str

@@ -32,6 +32,7 @@ from tickwork.worker.load import load_app
 from tickwork.worker.messages import End, Ended, Frames, FromExecutor, Hello, Returned, Trouble, encode, to_executor
 from tickwork.worker.shell import add_shell
 from tickwork.worker.sleep import add_sleep
+from tickwork.worker.smtp_task import add_smtp
 
 BATCH = 64  # so many ends travel in one frame at most
 MOMENT_S = 0.001  # an end waits so long for others while more work is at hand
@@ -108,6 +109,7 @@ def main(arguments: list[str]) -> None:
     try:
         app = load_app(target)
         add_http(app)
+        add_smtp(app)
         if shell:
             add_shell(app)
             add_sleep(app)

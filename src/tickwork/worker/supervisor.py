@@ -82,7 +82,7 @@ def supervise(options: SupervisorOptions, open_store: OpenStore, started: Callab
         lease = Lease(options.lease)
         queues = options.queues or queues_of(hello)
         serving = WorkerOptions(queues, options.slots, socket.gethostname(), os.getpid(), VERSION, options.offer)
-        parts = WorkerParts(store, lease, clock, Random(secrets.randbits(64)))
+        parts = WorkerParts(store, lease, clock, Random(secrets.randbits(64)), hello.settings.get("public_url"))
         names = [queue for queue, _ in queues], [task.name for task in hello.tasks]
         elasticity = Elasticity(rule, children, options.slots, store, *names) if rule.low < rule.high else None
         loop, runner, _ = parts.assemble(ChildPools(children), hello, solo, serving, options.grace, elasticity)
@@ -125,6 +125,7 @@ class WorkerParts:
     lease: Lease
     clock: Clock
     rng: Random
+    public_url: str | None = None
 
     def assemble(
         self,
@@ -149,6 +150,7 @@ class WorkerParts:
             self.rng,
             may_fire=lambda: self.lease.worker is not None,
             own=lambda: self.lease.worker,
+            public_url=self.public_url,
         )
         worker = Worker(
             self.store,
