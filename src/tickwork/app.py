@@ -32,6 +32,7 @@ from tickwork.core.stored_signature import StoredSignature
 from tickwork.dag import Dag, DagRegistry
 from tickwork.errors import InvalidInput
 from tickwork.flow import FlowCalls
+from tickwork.notifications import Notifications
 from tickwork.rules import Calendar, Rule, read_rule
 from tickwork.runs import Run
 from tickwork.schedules import Schedule, Schedules
@@ -288,6 +289,13 @@ class Tickwork(FlowCalls, DagRegistry):
     put_calendar_async = twin(put_calendar)
     delete_calendar_async = twin(delete_calendar)
     calendars_async = twin(calendars)
+
+    # -- notifications
+
+    @property
+    def notifications(self) -> Notifications:
+        """Who is told of what: `app.notifications.put("night", "failed", to="ops", task="report")`."""
+        return Notifications(self.client, self._ids)
 
     # -- workers
 

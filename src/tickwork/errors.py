@@ -10,6 +10,7 @@
     ├── JobNotFound                          no such job in this store
     ├── ScheduleNotFound (also KeyError)     no such schedule in this store
     ├── DagNotFound                          no such dag, or no such version of it, in this store
+    ├── NotificationNotFound                 no such notification, or no such channel, in this store
     ├── JobEnded                             the job ended, and not well
     │   ├── JobFailed                        its last attempt failed, and no retry is left
     │   ├── JobCancelled                     somebody cancelled it
@@ -81,6 +82,10 @@ class ScheduleNotFound(TickworkError, KeyError):
 
 class DagNotFound(TickworkError):
     """No dag of that name, or no such version of it, is in this store."""
+
+
+class NotificationNotFound(TickworkError):
+    """No notification, or no channel, of that name is in this store."""
 
 
 class JobEnded(TickworkError):

@@ -1,4 +1,4 @@
-"""The notifier on both stores, in virtual time: each case is told once, storms in one message, by whoever looks first."""
+"""The notifier on both stores, in virtual time: a case is told once, a storm in one message, by whoever looks first."""
 
 import json
 import logging
@@ -30,11 +30,12 @@ from tickwork.core.ids import IdMaker
 from tickwork.core.job import JobFilter, JobView
 from tickwork.core.notify.cases import OWN
 from tickwork.core.notify.channels import new_channel
+from tickwork.core.notify.delivery import DELIVERY
 from tickwork.core.notify.rules import new_notification
 from tickwork.core.schedule.interval import every
 from tickwork.core.schedule.spec import new_spec
 from tickwork.core.schedule.tick import Tick, encode_tick
-from tickwork.services.notifier import DELIVERY, INTERVAL_S, LAG, Notifier
+from tickwork.services.notifier import INTERVAL_S, LAG, Notifier
 from tickwork.services.scheduler import Scheduler
 from tickwork.store.base import Store
 from tickwork.testing import VirtualClock

@@ -19,7 +19,15 @@ import click
 
 from tickwork.cli.base import FAILURE, NOT_FOUND, UNREACHABLE, USAGE, Group, Session, log_to_stderr, url_option
 from tickwork.cli.escape import clean_lines
-from tickwork.errors import DagNotFound, InvalidInput, JobNotFound, ScheduleNotFound, StoreUnreachable, TickworkError
+from tickwork.errors import (
+    DagNotFound,
+    InvalidInput,
+    JobNotFound,
+    NotificationNotFound,
+    ScheduleNotFound,
+    StoreUnreachable,
+    TickworkError,
+)
 
 TOUR = """\
 Usage: tickwork COMMAND ...
@@ -45,6 +53,9 @@ Look and act:
   queues    What stands in each queue, and for how long: list, pause, resume,
             limit.
   workers   Who is working, where, and on what.
+
+  notify    Who is told of failures, lateness, silence: list, add, remove, test.
+              tickwork notify add night --on failed --to ops
 
 Hold back:
   gates     pause, drop, slow, divert and resume work by task, queue, tenant...
@@ -103,6 +114,7 @@ _COMMANDS = {
     "import": "imports",
     "jobs": "jobs",
     "limits": "limits",
+    "notify": "notify",
     "queues": "queues",
     "run": "run",
     "runs": "runs",
@@ -190,7 +202,7 @@ def _code(error: Exception) -> int:
     match error:
         case click.UsageError() | InvalidInput():
             return USAGE
-        case JobNotFound() | ScheduleNotFound() | DagNotFound():
+        case JobNotFound() | ScheduleNotFound() | DagNotFound() | NotificationNotFound():
             return NOT_FOUND
         case StoreUnreachable():
             return UNREACHABLE

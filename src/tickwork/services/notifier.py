@@ -19,14 +19,13 @@ import msgspec
 
 from tickwork.clock import Clock
 from tickwork.core.ids import IdMaker, JobId
-from tickwork.core.job import NewJob, Policy
-from tickwork.core.notify.cases import OWN, Case, cases_of, concerns
-from tickwork.core.notify.channels import Channel, Message, job_of
+from tickwork.core.job import NewJob
+from tickwork.core.notify.cases import Case, cases_of, concerns
+from tickwork.core.notify.channels import Channel
+from tickwork.core.notify.delivery import delivery
 from tickwork.core.notify.rules import Notification
 from tickwork.core.notify.watch import Digest, Mark, Watch, judged, lasting, under_way
 from tickwork.core.notify.words import message_of
-from tickwork.core.retry import RetryPolicy
-from tickwork.core.stored_signature import StoredSignature
 from tickwork.core.why import explain
 from tickwork.store.base import Store
 from tickwork.store.notify import NotificationMove, NotificationView
@@ -35,7 +34,6 @@ _log = logging.getLogger("tickwork.services")
 INTERVAL_S = 5.0
 LAG = timedelta(seconds=5)
 PAGE = 1000
-DELIVERY = Policy(retry=RetryPolicy(retries=8, base=timedelta(seconds=5)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,14 +97,6 @@ class Notifier:
         if self._troubled.get(name) != told:
             self._troubled[name] = told
             _log.error("Notification %r cannot be judged for now. %s", name, told)
-
-
-def delivery(id: JobId, channel: Channel, message: Message) -> NewJob:
-    """The job that takes a message to a channel."""
-    task, arguments = job_of(channel, message)
-    args = StoredSignature(None).encode((), arguments, task)
-    labels = (f"channel:{channel.name}",)
-    return NewJob(id, task, args, queue=channel.queue, policy=DELIVERY, collection=OWN, labels=labels)
 
 
 # -- how each kind looks for its cases
