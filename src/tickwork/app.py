@@ -44,15 +44,14 @@ from tickwork.tracing.options import NO_STEP
 from tickwork.twins import twin
 from tickwork.version import VERSION
 from tickwork.worker.base import WorkerOptions
+from tickwork.worker.builtin import add_builtin
 from tickwork.worker.capture import captured
 from tickwork.worker.child import hello
 from tickwork.worker.children import ChildLimits, Children
 from tickwork.worker.heartbeat import Lease
-from tickwork.worker.http_task import add_http
 from tickwork.worker.load import refuse_while_loading
 from tickwork.worker.local import LocalPool
 from tickwork.worker.pools import LocalPools
-from tickwork.worker.smtp_task import add_smtp
 from tickwork.worker.supervisor import GRACE, SLOTS, WorkerParts, parse_queues, queues_of
 
 
@@ -320,8 +319,7 @@ class Tickwork(FlowCalls, DagRegistry):
         if concurrency < 1:
             raise InvalidInput(f"concurrency must be at least 1, not {concurrency}.")
         offer = read_offer(_listed(labels), resources)
-        add_http(self)
-        add_smtp(self)
+        add_builtin(self)
         known = hello(self)
         served = parse_queues(_listed(queues or [])) or queues_of(known)
         clock, rng = SystemClock(), Random(secrets.randbits(64))

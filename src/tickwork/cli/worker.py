@@ -162,6 +162,7 @@ def _open_store(settings: dict[str, str | None]) -> Store:
 
 def _introduce(hello: Hello, store: Store, options: SupervisorOptions) -> None:
     """Say what this worker is, once, before the first job."""
+    from tickwork.worker.builtin import NAMES
     from tickwork.worker.supervisor import queues_of
 
     queues = options.queues or queues_of(hello)
@@ -185,7 +186,7 @@ def _introduce(hello: Hello, store: Store, options: SupervisorOptions) -> None:
         _log.warning("%s", warning)
     served = {name for name, _ in queues}
     for task in sorted(hello.tasks, key=lambda task: task.name):
-        if task.queue not in served:
+        if task.queue not in served and task.name not in NAMES:
             _log.warning(
                 "Task %s goes to queue %r, which this worker does not serve: -q %s", task.name, task.queue, task.queue
             )

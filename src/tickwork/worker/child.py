@@ -25,14 +25,13 @@ from tickwork.core.dag.graph import encode_graph
 from tickwork.dag import DagRegistry
 from tickwork.errors import InvalidInput, WorkerError
 from tickwork.worker import messages
+from tickwork.worker.builtin import add_builtin
 from tickwork.worker.capture import captured
 from tickwork.worker.executor import Executor
-from tickwork.worker.http_task import add_http
 from tickwork.worker.load import load_app
 from tickwork.worker.messages import End, Ended, Frames, FromExecutor, Hello, Returned, Trouble, encode, to_executor
 from tickwork.worker.shell import add_shell
 from tickwork.worker.sleep import add_sleep
-from tickwork.worker.smtp_task import add_smtp
 
 BATCH = 64  # so many ends travel in one frame at most
 MOMENT_S = 0.001  # an end waits so long for others while more work is at hand
@@ -108,8 +107,7 @@ def main(arguments: list[str]) -> None:
     outbox = Outbox(connection)
     try:
         app = load_app(target)
-        add_http(app)
-        add_smtp(app)
+        add_builtin(app)
         if shell:
             add_shell(app)
             add_sleep(app)

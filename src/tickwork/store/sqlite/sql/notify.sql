@@ -54,9 +54,10 @@ ORDER  BY r.job_id LIMIT ?
 WITH RECURSIVE place (queue, priority) AS (
     SELECT * FROM (SELECT queue, priority FROM tickwork_queue ORDER BY queue, priority LIMIT 1)
     UNION ALL
-    SELECT n.queue, n.priority FROM place CROSS JOIN tickwork_queue n
-    ON     n.job_id = (SELECT q.job_id FROM tickwork_queue q
-                       WHERE  (q.queue, q.priority) > (place.queue, place.priority) ORDER BY q.queue, q.priority LIMIT 1)
+    SELECT n.queue, n.priority FROM place CROSS JOIN tickwork_queue n ON n.job_id = coalesce(
+        (SELECT q.job_id FROM tickwork_queue q WHERE q.queue = place.queue AND q.priority > place.priority
+         ORDER BY q.queue, q.priority LIMIT 1),
+        (SELECT q.job_id FROM tickwork_queue q WHERE q.queue > place.queue ORDER BY q.queue, q.priority LIMIT 1))
 )
 SELECT j.id, j.task, j.queue, NULL, j.due_at, q.run_at, NULL, NULL, j.tick, j.version, j.run, j.collection, NULL
 FROM   place CROSS JOIN tickwork_queue q ON q.queue = place.queue AND q.priority = place.priority
