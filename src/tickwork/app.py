@@ -8,7 +8,7 @@ import secrets
 import socket
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import cached_property
@@ -58,7 +58,7 @@ from tickwork.worker.supervisor import GRACE, SLOTS, WorkerParts, parse_queues, 
 def open_store(settings: Settings, *, upgrade: bool = False, blobs: Blobs | None = None) -> Store:
     """Open the store that the settings name, with these blobs, or those that the settings name."""
     blobs = open_blobs(settings) if blobs is None else blobs
-    path = sqlite_path(settings.url)
+    path = sqlite_path(settings.place)
     if path is not None:
         from tickwork.store.sqlite import SqliteStore
 
@@ -69,7 +69,7 @@ def open_store(settings: Settings, *, upgrade: bool = False, blobs: Blobs | None
         except ImportError as error:
             raise InvalidInput('PostgreSQL needs its driver: pip install "tickwork[postgres]"') from error
         return PostgresStore(
-            settings.url, schema=settings.schema, listen_url=settings.listen_url, upgrade=upgrade, blobs=blobs
+            settings.url, schema=settings.home, listen_url=settings.listen_url, upgrade=upgrade, blobs=blobs
         )
     raise InvalidInput(
         f"the store's URL begins with {settings.url.partition(':')[0]!r}, which names no store. "
@@ -82,6 +82,7 @@ class Tickwork(FlowCalls, DagRegistry):
 
     `Tickwork()` uses TICKWORK_URL, or tickwork.toml, or an embedded SQLite file in the current folder. The store is
     opened when it is first needed, so that importing an app touches nothing. `upgrade=True` applies migrations.
+    `namespace` is a name for a store of its own beside others at the same URL.
     `blobs` is where results go that are too large for the store: a folder, an object (see `Blobs`), or the name of one,
     `shop.storage:blobs`.
     """
@@ -93,11 +94,12 @@ class Tickwork(FlowCalls, DagRegistry):
         driver: str | None = None,
         schema: str | None = None,
         listen_url: str | None = None,
+        namespace: str | None = None,
         upgrade: bool = False,
         blobs: str | os.PathLike[str] | Blobs | None = None,
     ) -> None:
         super().__init__()
-        given = {"url": url, "driver": driver, "schema": schema, "listen_url": listen_url}
+        given = {"url": url, "driver": driver, "schema": schema, "listen_url": listen_url, "namespace": namespace}
         self._given_blobs = blobs if isinstance(blobs, Blobs) else None
         place = AN_OBJECT if isinstance(blobs, Blobs) else None if blobs is None else os.fspath(blobs)
         self.settings = load_settings({**given, "blobs": place})
@@ -109,7 +111,7 @@ class Tickwork(FlowCalls, DagRegistry):
     @property
     def url(self) -> str:
         """Where the store is."""
-        return self.settings.url
+        return self.settings.place
 
     @cached_property
     def blobs(self) -> Blobs | None:
@@ -128,6 +130,12 @@ class Tickwork(FlowCalls, DagRegistry):
             if self._store is None:
                 self._store = open_store(self.settings, upgrade=self._upgrade, blobs=self.blobs)
             return self._store
+
+    def wrap_store(self, wrap: Callable[[Store], Store]) -> None:
+        """Open the store, and have all calls of it go through this from now on: one that measures them, say."""
+        opened = self.store
+        with self._opening:
+            self._store = wrap(opened)
 
     @property
     def client(self) -> Client:
@@ -333,7 +341,7 @@ class Tickwork(FlowCalls, DagRegistry):
         pools = LocalPools(local, children, solo, concurrency, clock)
         serving = WorkerOptions(served, concurrency, socket.gethostname(), os.getpid(), VERSION, offer)
         held = Lease(parse_duration(lease, what="lease"))
-        parts = WorkerParts(self.store, held, clock, rng, self.settings.public_url)
+        parts = WorkerParts(self.store, held, clock, rng, public_url=self.settings.public_url)
         with captured():
             loop, runner, nudge = parts.assemble(pools, known, solo, serving, parse_duration(grace, what="grace"))
             thread = threading.Thread(target=loop.run, name="tickwork-worker", daemon=True)

@@ -18,6 +18,9 @@ from tickwork.http.access import Access
 from tickwork.http.asgi import asgi
 from tickwork.http.parts import Parts, Pulse
 from tickwork.http.table import ROUTES
+from tickwork.http.timed import timed
+from tickwork.observe.store_counts import StoreCounts
+from tickwork.observe.tally import Tally
 from tickwork.services.house import keep_house
 from tickwork.services.runner import Runner
 
@@ -41,10 +44,13 @@ def serve(app: Tickwork, access: Access, options: ServerOptions, started: Callab
     listening = _listen(options.host, options.port)
     clock, rng = SystemClock(), Random(secrets.randbits(64))
     runner = Runner(clock, rng)
-    parts = Parts(access, Pulse(app.store, clock), clock)
+    tally = Tally()
+    app.wrap_store(lambda store: timed(store, tally, clock))
+    parts = Parts(access, Pulse(app.store, clock), clock, StoreCounts(app.store, clock), tally)
     try:
         runner.start(parts.pulse)
-        keep_house(runner, app.store, clock, rng, public_url=app.settings.public_url)
+        runner.start(parts.store_counts)
+        keep_house(runner, app.store, clock, rng, tally=parts.tally, public_url=app.settings.public_url)
         config = uvicorn.Config(
             asgi(app, parts, ROUTES),
             root_path=options.root_path,
@@ -86,7 +92,8 @@ def is_loopback(host: str) -> bool:
 
 def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
+    # With the protocol named, asyncio sends what it has at once; else small answers wait 40 ms for the other side.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host, port))

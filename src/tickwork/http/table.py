@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from tickwork.http.resources import health, jobs, notifications
+from tickwork.http.resources import health, jobs, metrics, notifications
 from tickwork.http.route import Route
 
 ROUTES: tuple[Route, ...] = (
     *health.probes.all,
     *health.about.all,
+    *metrics.routes.all,
     *jobs.routes.all,
     *notifications.routes.all,
 )
