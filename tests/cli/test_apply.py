@@ -153,7 +153,7 @@ def test_dags_are_stored_and_what_will_not_work_yet_is_told(cli: Cli, file_url: 
     text = 'dags: {d: {steps: {s: {http: {url: "https://example.org", auth: {bearer: "${secret.NOWHERE_SET}"}}}}}}'
     result = cli("apply", "-", input=text)
     assert (result.exit_code, "d     new, version 1" in result.stdout) == (0, True)
-    assert "warning: <stdin>:1: dags.d.steps.s.http: no worker of this version runs http steps" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
     assert "the secret NOWHERE_SET is not set in this environment" in result.stderr
 
 

@@ -44,9 +44,9 @@ def read_files(path: str, known: Known) -> Declared:
 
 
 def remarks_on(found: Declared) -> list[str]:
-    """What will not work yet: also secrets that are not in this environment, though they may be in the workers'."""
+    """What may not work yet: secrets that are not in this environment, though they may be in the workers'."""
     unset = {name: where for name, where in found.secrets.items() if name not in os.environ}
-    return [str(remark) for remark in found.remarks] + [
+    return [
         f"{where}: the secret {name} is not set in this environment; workers need it in theirs."
         for name, where in unset.items()
     ]

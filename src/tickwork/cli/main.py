@@ -24,6 +24,7 @@ from tickwork.errors import (
     HookNotFound,
     InvalidInput,
     JobNotFound,
+    NotificationNotFound,
     ScheduleNotFound,
     StoreUnreachable,
     TickworkError,
@@ -56,6 +57,9 @@ Look and act:
   queues    What stands in each queue, and for how long: list, pause, resume,
             limit.
   workers   Who is working, where, and on what.
+
+  notify    Who is told of failures, lateness, silence: list, add, remove, test.
+              tickwork notify add night --on failed --to ops
 
 Hold back:
   gates     pause, drop, slow, divert and resume work by task, queue, tenant...
@@ -118,6 +122,7 @@ _COMMANDS = {
     "import": "imports",
     "jobs": "jobs",
     "limits": "limits",
+    "notify": "notify",
     "queues": "queues",
     "run": "run",
     "runs": "runs",
@@ -206,7 +211,7 @@ def _code(error: Exception) -> int:
     match error:
         case click.UsageError() | InvalidInput():
             return USAGE
-        case JobNotFound() | ScheduleNotFound() | DagNotFound() | HookNotFound():
+        case JobNotFound() | ScheduleNotFound() | DagNotFound() | HookNotFound() | NotificationNotFound():
             return NOT_FOUND
         case StoreUnreachable():
             return UNREACHABLE

@@ -8,7 +8,10 @@ from typing import Any, TypeVar
 from tickwork.core.yaml_text import Document
 from tickwork.http.problems import Fault, Problem, pointer_to
 from tickwork.importers.field import Field, Misfit
-from tickwork.importers.problems import BadFile
+from tickwork.importers.problems import BadFile, Problems
+from tickwork.importers.reading import Reading
+from tickwork.importers.requests import request_of
+from tickwork.importers.schedules import Known
 
 Made = TypeVar("Made")
 
@@ -25,6 +28,20 @@ def read_body(fields: dict[str, Any], read: Callable[[Field], Made]) -> Made:
             f"{pointer or 'the body'}: {misfit} Nothing was stored.",
             faults=[Fault(str(misfit), pointer=pointer)],
         ) from None
+    except BadFile as error:
+        raise refused_text(error, lines=False) from None
+
+
+def request_reader(known: Known) -> Callable[[Field], dict[str, Any]]:
+    """Reads the request that a schedule sends. Raises BadFile."""
+
+    def read(place: Field) -> dict[str, Any]:
+        problems = Problems("")
+        found = request_of(place, Reading("", known, problems, {}))
+        problems.raise_if_any()
+        return found
+
+    return read
 
 
 def refused_text(error: BadFile, *, lines: bool = True) -> Problem:

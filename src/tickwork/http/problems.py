@@ -80,6 +80,7 @@ _STATUS: tuple[tuple[type[errors.TickworkError], int, str], ...] = (
     (errors.DagNotFound, 404, "not-found"),
     (errors.HookNotFound, 404, "not-found"),
     (errors.UnknownTask, 404, "not-found"),
+    (errors.NotificationNotFound, 404, "not-found"),
     (errors.LeaseLost, 409, "lease-lost"),
     (errors.BlobError, 503, "result-unavailable"),
     (errors.StoreError, 503, "store-unavailable"),

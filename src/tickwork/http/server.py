@@ -50,7 +50,7 @@ def serve(app: Tickwork, access: Access, options: ServerOptions, started: Callab
     try:
         runner.start(parts.pulse)
         runner.start(parts.store_counts)
-        keep_house(runner, app.store, clock, rng, tally=parts.tally)
+        keep_house(runner, app.store, clock, rng, tally=parts.tally, public_url=app.settings.public_url)
         config = uvicorn.Config(
             asgi(app, parts, ROUTES),
             root_path=options.root_path,

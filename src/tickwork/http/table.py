@@ -10,6 +10,7 @@ from tickwork.http.resources import (
     hooks,
     jobs,
     metrics,
+    notifications,
     run_actions,
     runs,
     schedules,
@@ -30,4 +31,5 @@ ROUTES: tuple[Route, ...] = (
     *run_actions.routes.all,
     *hooks.routes.all,
     *deliveries.routes.all,
+    *notifications.routes.all,
 )

@@ -34,11 +34,19 @@ class ParamFields(_Fields):
     description: str | UnsetType = UNSET
 
 
+class HmacFields(_Fields):
+    """The body is signed, in a header."""
+
+    secret: Annotated[str, Meta(description="What signs it, mostly a secret: ${secret.NAME}.")]
+    header: Annotated[str, Meta(description="Default: X-Tickwork-Signature.")] | UnsetType = UNSET
+
+
 class AuthFields(_Fields):
     """Who asks: one of these."""
 
     basic: Annotated[str, Meta(description="user:password, mostly a secret: ${secret.NAME}.")] | UnsetType = UNSET
     bearer: Annotated[str, Meta(description="A token, mostly a secret: ${secret.NAME}.")] | UnsetType = UNSET
+    hmac: HmacFields | UnsetType = UNSET
 
 
 class HttpFields(_Fields):
@@ -50,6 +58,12 @@ class HttpFields(_Fields):
     json: Annotated[Any, Meta(description="The body, sent as JSON.")] = UNSET
     body: Annotated[str, Meta(description="The body, sent as it is.")] | UnsetType = UNSET
     auth: AuthFields | UnsetType = UNSET
+    expect: (
+        Annotated[list[int | str], Meta(description="Statuses that are a success: 200, 2xx, 200-204. Default: 2xx.")]
+        | UnsetType
+    ) = UNSET
+    timeout: Annotated[str, Meta(description="For all of it. Default: 30s.", examples=["30s"])] | UnsetType = UNSET
+    connect_timeout: Annotated[str, Meta(description="Default: 10s.", examples=["10s"])] | UnsetType = UNSET
 
 
 class ApproveFields(_Fields):
@@ -168,11 +182,12 @@ class ScheduleFields(_Fields):
 
 
 class TaskScheduleFields(ScheduleFields):
-    """A schedule of a task, of a dag, or of a command."""
+    """A schedule of a task, of a dag, of a command, or of a request."""
 
     task: Annotated[str, Meta(description="The name of the task that it starts.")] | UnsetType = UNSET
     dag: Annotated[str, Meta(description="The name of the dag that it starts.")] | UnsetType = UNSET
     shell: Annotated[str | list[str], Meta(description="A command that it starts.")] | UnsetType = UNSET
+    http: HttpFields | UnsetType = UNSET
     env: dict[str, str] | UnsetType = UNSET
     cwd: str | UnsetType = UNSET
     stdin: str | UnsetType = UNSET

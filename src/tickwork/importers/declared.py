@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from tickwork.core.hooks.hook import Hook
 from tickwork.core.schedule.calendar import Calendar
@@ -27,9 +28,9 @@ from tickwork.core.yaml_text import read_documents
 from tickwork.importers.dags import DeclaredDag, read_dag
 from tickwork.importers.field import Field, Misfit
 from tickwork.importers.hooks import read_hook
-from tickwork.importers.imported import Remark
 from tickwork.importers.problems import BadFile, Problems
 from tickwork.importers.reading import Reading
+from tickwork.importers.requests import request_of
 from tickwork.importers.schedules import Known, check_names, read_calendar, read_schedule
 
 _KINDS = ("dags", "schedules", "calendars", "hooks")
@@ -37,18 +38,17 @@ _KINDS = ("dags", "schedules", "calendars", "hooks")
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What a file declares. `remarks` are on what will not work yet; `secrets` say where each is asked for."""
+    """What a file declares. `secrets` say where each is asked for."""
 
     calendars: dict[str, Calendar] = field(default_factory=dict)
     schedules: dict[str, Spec] = field(default_factory=dict)
     dags: dict[str, DeclaredDag] = field(default_factory=dict)
     hooks: dict[str, Hook] = field(default_factory=dict)
-    remarks: list[Remark] = field(default_factory=list)
     secrets: dict[str, str] = field(default_factory=dict)
 
     @property
     def specs(self) -> list[Spec]:
-        """The schedules of tasks and commands."""
+        """The schedules of tasks, commands and requests."""
         return list(self.schedules.values())
 
     @property
@@ -96,7 +96,7 @@ class _Reader:
         self._known = known
         self._found = found
         self._problems = problems
-        self._reading = Reading(file, known, problems, found.remarks, found.secrets)
+        self._reading = Reading(file, known, problems, found.secrets)
 
     def read(self, root: Field) -> None:
         found = self._found
@@ -105,7 +105,7 @@ class _Reader:
                 found.calendars[str(place.path[-1])] = read_calendar(place)
         for place in self._named(root["schedules"], found.schedules):
             with self._problems.gathered():
-                found.schedules[str(place.path[-1])] = read_schedule(str(place.path[-1]), place, self._known)
+                found.schedules[str(place.path[-1])] = self._read_schedule(place)
         for place in self._named(root["dags"], found.dags):
             with self._problems.gathered():
                 self._read_dag(place)
@@ -114,6 +114,10 @@ class _Reader:
                 hook = read_hook(str(place.path[-1]), place, self._reading)
                 if hook is not None:
                     found.hooks[hook.name] = hook
+
+    def _read_schedule(self, place: Field) -> Spec:
+        request = partial(request_of, reading=self._reading)
+        return read_schedule(str(place.path[-1]), place, self._known, request)
 
     def _read_dag(self, place: Field) -> None:
         dag = read_dag(place, self._reading)

@@ -118,7 +118,7 @@ def key_of(hook: Hook, values: Values) -> str | None:
 def _template(args: str, as_text: bool = False) -> Filled:
     problems = Problems("a hook")
     document = Document(msgspec.json.decode(args), {(): 1}, [])
-    filler = Filler(Scope(roots=ROOTS), Reading("a hook", lambda name: None, problems, [], {}))
+    filler = Filler(Scope(roots=ROOTS), Reading("a hook", lambda name: None, problems, {}))
     json = filler.fill(Field(document, (), document.value), as_text=as_text)
     problems.raise_if_any()
     holes: list[Hole] = filler.holes
@@ -131,7 +131,7 @@ def hook_of(name: str, fields: dict[str, Any]) -> Hook:
     document = Document(fields, {(): 1}, [])
     hook = None
     with problems.gathered():
-        hook = read_hook(name, Field(document, (), fields), Reading("", lambda name: None, problems, [], {}))
+        hook = read_hook(name, Field(document, (), fields), Reading("", lambda name: None, problems, {}))
     problems.raise_if_any()
     check(hook, f"Hook {name!r} was not read, and nothing is wrong with it.")
     return cast("Hook", hook)

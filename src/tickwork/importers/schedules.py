@@ -26,21 +26,22 @@ Made = TypeVar("Made")
 Known = Callable[[str], TaskDefinition | None]  # what workers have told of the task of that name
 
 SHELL = "shell"
+HTTP = "http"
 SHELL_ARGUMENTS = ("env", "cwd", "stdin", "interpreter")
 _RULES = ("cron", "every", "after", "at", "rrule", "any_of", "all_of")
 _MODIFIERS = {"cron": ("tz", "dst", "dialect", "spread_by"), "rrule": ("tz", "dst")}
 _OF_RULES = ("tz", "dst", "dialect", "spread_by")
-_TARGETS = ("task", "dag", SHELL)
+_TARGETS = ("task", "dag", SHELL, HTTP)
 _ERRORS = ("retry_on", "give_up_on")
 _OTHERS = (*_TARGETS, "args", *SHELL_ARGUMENTS, *_OF_RULES, "paused", "description")
 CALENDAR = ("dates", "yearly", "weekdays", "ics", "tz")
 FIELDS = frozenset([*_RULES, *_OTHERS, *POLICIES, *JobOptions.__struct_fields__])
 
 
-def read_schedule(name: str, place: Field, known: Known) -> Spec:
-    """A schedule of a task, of a dag, or of a command. Raises Misfit."""
+def read_schedule(name: str, place: Field, known: Known, request: Callable[[Field], dict[str, Any]]) -> Spec:
+    """A schedule of a task, a dag, a command, or a request, whose arguments `request` reads. Raises Misfit."""
     check_names(place, FIELDS, "is not a field of a schedule")
-    kind, target, arguments = _target(place)
+    kind, target, arguments = _target(place, request)
     if kind == "dag":
         return _of_dag(made(place, lambda: _spec(name, place, target, encode(_unknown, target, arguments))))
     return made(place, lambda: _spec(name, place, target, encode(known, target, arguments)))
@@ -88,11 +89,13 @@ def arguments_of(place: Field) -> dict[str, Any]:
     return {name: arguments[name].value for name in arguments.names()}
 
 
-def _target(place: Field) -> tuple[str, str, dict[str, Any]]:
-    """What is started: a task or a dag with its arguments, or a command for the task `shell`."""
+def _target(place: Field, request: Callable[[Field], dict[str, Any]]) -> tuple[str, str, dict[str, Any]]:
+    """What is started: a task or a dag with its arguments, a command for `shell`, or a request for `http`."""
     said = [name for name in _TARGETS if place[name].is_there]
     if len(said) != 1:
         raise Misfit(place, f"say what it starts: one of {', '.join(_TARGETS)}{', not several' if said else ''}.")
+    if said[0] == HTTP:
+        return HTTP, HTTP, _alone(place, request)
     if said[0] != SHELL:
         wrong = [name for name in SHELL_ARGUMENTS if place[name].is_there]
         if wrong:
@@ -102,6 +105,14 @@ def _target(place: Field) -> tuple[str, str, dict[str, Any]]:
         raise Misfit(place["args"], f"it goes with task; {SHELL} has {', '.join(SHELL_ARGUMENTS)}.")
     given = {name: place[name].value for name in SHELL_ARGUMENTS if place[name].is_there}
     return SHELL, SHELL, {"command": place[SHELL].value, **given}
+
+
+def _alone(place: Field, request: Callable[[Field], dict[str, Any]]) -> dict[str, Any]:
+    """The arguments of a request, beside which there are no others."""
+    for name in ("args", *SHELL_ARGUMENTS):
+        if place[name].is_there:
+            raise Misfit(place[name], f"it does not go with {HTTP}, which says all of the request.")
+    return request(place[HTTP])
 
 
 def _rule(place: Field) -> RuleValue:

@@ -35,6 +35,7 @@ from tickwork.store.dags import DagVerbs
 from tickwork.store.flow import FlowVerbs, Reach
 from tickwork.store.hooks import DeclaredVerbs, HookVerbs
 from tickwork.store.migrate import Migration
+from tickwork.store.notify import NotifyVerbs
 from tickwork.store.schedules import ScheduleVerbs
 
 LEASE = timedelta(seconds=30)
@@ -177,7 +178,7 @@ class Waiter(Protocol):
     def close(self) -> None: ...
 
 
-class Store(ScheduleVerbs, FlowVerbs, DagVerbs, CountVerbs, HookVerbs, DeclaredVerbs, Protocol):
+class Store(ScheduleVerbs, FlowVerbs, DagVerbs, CountVerbs, HookVerbs, DeclaredVerbs, NotifyVerbs, Protocol):
     """The verbs. Nothing above this line knows which database it talks to."""
 
     url: str

@@ -24,12 +24,16 @@ from tickwork.core.flow.stored import Form
 from tickwork.core.hooks.hook import Delivery
 from tickwork.core.ids import JobId, is_id
 from tickwork.core.job import JobFilter, JobState, JobView, NewJob, Policy, TaskDefinition
+from tickwork.core.notify.cases import Sighting
+from tickwork.core.notify.rules import decode_notification
+from tickwork.core.notify.watch import decode_watch
 from tickwork.core.schedule.merge import merge
 from tickwork.core.schedule.spec import Spec, decode_spec
 from tickwork.core.schedule.standing import Standing, Waiting
 from tickwork.core.schedule.tick import decode_tick
 from tickwork.errors import InvalidInput
 from tickwork.store.flow import Rule
+from tickwork.store.notify import NotificationView
 from tickwork.store.rounds import State, Stile
 from tickwork.store.schedules import ScheduleView, Seen
 
@@ -109,6 +113,32 @@ def checked_id(job_id: JobId) -> JobId:
     if not is_id(job_id):
         raise InvalidInput(f"{job_id!r} is not a place in a list of jobs; pass the next_cursor of the page before.")
     return job_id
+
+
+def notification_view(row: Sequence[Any], instant: Callable[[Any], datetime]) -> NotificationView:
+    """A notification and how it stands, from its row."""
+    value, watch, version, look_at = row
+    return NotificationView(decode_notification(value), decode_watch(watch), version, instant(look_at))
+
+
+def sighting(row: Sequence[Any], instant: Callable[[Any], datetime]) -> Sighting:
+    """A job as far as notifications look at it, from its row."""
+    job_id, task, queue, state, due, run, started, ended, tick, version, of_run, collection, discarded = row
+    return Sighting(
+        JobId(job_id),
+        task,
+        queue,
+        state,
+        due_at=instant(due),
+        run_at=instant(run),
+        started_at=None if started is None else instant(started),
+        ended_at=None if ended is None else instant(ended),
+        schedule=None if tick is None else decode_tick(tick).schedule,
+        is_run=version is not None,
+        is_step=of_run is not None,
+        collection=collection,
+        discarded=discarded is not None,
+    )
 
 
 def clean(text: str | None) -> str | None:

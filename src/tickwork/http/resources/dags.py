@@ -114,11 +114,10 @@ class FieldChange(Struct):
 
 
 class DeclaredAnswer(Struct):
-    """What became of all that a text declares, what will not work yet, and the secrets that it asks for."""
+    """What became of all that a text declares, and the secrets that it asks for."""
 
     dry_run: bool
     items: list[ChangeBody]
-    remarks: list[str]
     secrets: list[str]
 
 
@@ -142,8 +141,7 @@ def declare_dags(call: Call, body: DeclaredBody) -> DeclaredAnswer:
     if not body.dry_run:
         plan.carry_out()
         call.changed(f"dags {', '.join(found.dags)}", after=[one for one in plan.changes if one.change != "unchanged"])
-    remarks = [f"{one.where}: {one.text}" for one in found.remarks]
-    return DeclaredAnswer(body.dry_run, [_change(one) for one in plan.changes], remarks, list(found.secrets))
+    return DeclaredAnswer(body.dry_run, [_change(one) for one in plan.changes], list(found.secrets))
 
 
 @routes.get("/dags/{name}", Scope.READ, streams=MERMAID)

@@ -15,7 +15,7 @@ from tickwork.core.schedule.spec import Spec, encode_spec
 from tickwork.core.schedule.upcoming import state_of, upcoming
 from tickwork.errors import InvalidOption, ScheduleNotFound
 from tickwork.http.call import Call
-from tickwork.http.declared import read_body
+from tickwork.http.declared import read_body, request_reader
 from tickwork.http.lists import (
     Limit,
     PageQuery,
@@ -156,7 +156,8 @@ def put_schedule(call: Call, name: str, body: TaskScheduleFields) -> ScheduleBod
     """
     app = call.app
     known = cache(app.store.task_definition)
-    spec = read_body(msgspec.to_builtins(body), lambda place: read_schedule(name, place, known))
+    request = request_reader(known)
+    spec = read_body(msgspec.to_builtins(body), lambda place: read_schedule(name, place, known, request))
     app.schedules.check_calendars([spec])
     old = app.store.get_schedules([name]).get(name)
     if not is_conditional(call, None if old is None else _etag(old.spec)):

@@ -61,6 +61,7 @@ from tickwork.store.sqlite.file import SqliteFile
 from tickwork.store.sqlite.flow import SqliteFlow, SqliteGround, is_guarded
 from tickwork.store.sqlite.hooks import SqliteHooks
 from tickwork.store.sqlite.moves import SQL, Transaction
+from tickwork.store.sqlite.notify import SqliteNotify
 from tickwork.store.sqlite.runs import SqliteDags, advance, arranged, cancel, produce_all, retry_steps
 from tickwork.store.sqlite.schedules import SqliteSchedules
 from tickwork.store.sqlite.wake import PollOnlyWaiter, SocketWaiter, wake_all
@@ -69,7 +70,7 @@ _LOST_WORKERS_KEPT = timedelta(hours=1)
 _STUCK = timedelta(minutes=1)
 
 
-class SqliteStore(SqliteSchedules, SqliteFlow, SqliteDags, SqliteHooks):
+class SqliteStore(SqliteSchedules, SqliteFlow, SqliteDags, SqliteHooks, SqliteNotify):
     """The embedded store. Safe to use from many threads, and from many processes of one machine."""
 
     def __init__(
