@@ -160,7 +160,7 @@ def _nobody(job: JobView, live: Sequence[WorkerView]) -> str:
         return f"no worker serves its queue {job.queue!r} (they serve: {served}); start one with -q {job.queue}"
     knowing = [worker for worker in serving if job.version is not None or job.task in worker.tasks]
     if not knowing:
-        how = "with --shell" if job.task in ("shell", "@sleep") else "that imports it"
+        how = "with --allow-shell" if job.task in ("shell", "@sleep") else "that imports it"
         return f"no worker of queue {job.queue!r} knows the task {job.task!r}; start one {how}"
     needs = needs_of("" if job.flow is None else job.flow.needs)
     able = [worker for worker in knowing if taken_of(worker.offer, needs) is not None]
