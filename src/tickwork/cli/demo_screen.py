@@ -69,7 +69,7 @@ def _queues(picture: Picture) -> Table:
     """Queues on the left, workers on the right: the same few lines serve both."""
     table = _table("QUEUE", ">DUE", ">LATER", ">RUNNING", "OLDEST DUE", "WORKER", "BUSY")
     workers = [
-        (f"{one.host}:{one.pid}", state_text(one.state).append(f" {one.running} of {one.slots}"))
+        (one.name, state_text(one.state).append(f" {one.running} of {one.slots}"))
         for one in picture.workers
     ]
     for at in range(max(len(picture.queues), len(workers), 1)):
