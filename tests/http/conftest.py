@@ -1,6 +1,7 @@
 """A server on each kind of store, called without a socket."""
 
 from collections.abc import Iterator
+from random import Random
 
 import pytest
 from starlette.testclient import TestClient
@@ -10,6 +11,7 @@ from tickwork import Tickwork
 from tickwork.clock import SystemClock
 from tickwork.http.access import TokenAccess
 from tickwork.http.asgi import asgi
+from tickwork.http.hub import Hub
 from tickwork.http.parts import Parts, Pulse
 from tickwork.http.table import ROUTES
 
@@ -21,7 +23,7 @@ TOKEN = "a-token-of-tests"
 @pytest.fixture
 def parts(app: Tickwork) -> Parts:
     clock = SystemClock()
-    return Parts(TokenAccess(TOKEN), Pulse(app.store, clock), clock)
+    return Parts(TokenAccess(TOKEN), Pulse(app.store, clock), clock, Hub(app.store, clock, Random(1)))
 
 
 @pytest.fixture

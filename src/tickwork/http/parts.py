@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from tickwork.clock import Clock
 from tickwork.http.access import Access
+from tickwork.http.hub import Hub
 from tickwork.store.base import Store
 
 READY_S = 10.0  # a server whose last good answer of the database is older is not ready
@@ -38,4 +39,5 @@ class Parts:
     access: Access
     pulse: Pulse
     clock: Clock
+    hub: Hub
     stopping: asyncio.Event = field(default_factory=asyncio.Event)

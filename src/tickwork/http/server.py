@@ -16,6 +16,7 @@ from tickwork.clock import SystemClock
 from tickwork.errors import InvalidInput
 from tickwork.http.access import Access
 from tickwork.http.asgi import asgi
+from tickwork.http.hub import Hub
 from tickwork.http.parts import Parts, Pulse
 from tickwork.http.table import ROUTES
 from tickwork.services.house import keep_house
@@ -41,7 +42,7 @@ def serve(app: Tickwork, access: Access, options: ServerOptions, started: Callab
     listening = _listen(options.host, options.port)
     clock, rng = SystemClock(), Random(secrets.randbits(64))
     runner = Runner(clock, rng)
-    parts = Parts(access, Pulse(app.store, clock), clock)
+    parts = Parts(access, Pulse(app.store, clock), clock, Hub(app.store, clock, rng))
     try:
         runner.start(parts.pulse)
         keep_house(runner, app.store, clock, rng)
@@ -73,7 +74,9 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._parts.stopping.set()
+        self._parts.hub.stop()
         await super().shutdown(sockets)
+        await self._parts.hub.close()
 
 
 def is_loopback(host: str) -> bool:

@@ -50,7 +50,10 @@ class PostgresRemote:
 
     def _heads(self, session: Session, queues: list[str]) -> DueHeads:
         places = places_of(queues)
-        plain = {"places": text_array([queue for queue, _ in places]), "priorities": array([rank for _, rank in places])}
+        plain = {
+            "places": text_array([queue for queue, _ in places]),
+            "priorities": array([rank for _, rank in places]),
+        }
         lanes = {"queues": text_array(queues), "limit": guarded.OPEN_LIMIT}
         wanted: list[tuple[str, dict[str, Any]]] = [("lane_heads", lanes), ("plain_heads", plain), ("next_opening", {})]
         statements = [(self._sql[name], {"now": session.now, **values}) for name, values in [*wanted, ("now", {})]]
@@ -109,7 +112,9 @@ def _standing(session: Session, job_id: JobId, attempt: int) -> RemoteAttempt | 
     rows = session.run("remote_attempt", job_id=job_id, attempt=attempt)
     if not rows:
         return None
-    id, number, worker, task, queue, policy, failures, crashes, alone, flow, run, step, claimed_at, cancel, until = rows[0]
+    id, number, worker, task, queue, policy, failures, crashes, alone, flow, run, step, claimed_at, cancel, until = (
+        rows[0]
+    )
     counts = (codec.decode_policy(policy), failures, crashes, alone, codec.decode_flow(flow))
     times = (utc(claimed_at), cancel, utc(until))
     return RemoteAttempt(JobId(id), number, WorkerId(worker), task, queue, *counts, run, step, *times)

@@ -81,7 +81,9 @@ def _standing(transaction: Transaction, job_id: JobId, attempt: int) -> RemoteAt
     rows = transaction.run("remote_attempt", {"job_id": job_id, "attempt": attempt})
     if not rows:
         return None
-    id, number, worker, task, queue, policy, failures, crashes, alone, flow, run, step, claimed_at, cancel, until = rows[0]
+    id, number, worker, task, queue, policy, failures, crashes, alone, flow, run, step, claimed_at, cancel, until = (
+        rows[0]
+    )
     counts = (codec.decode_policy(policy), failures, crashes, alone == 1, codec.decode_flow(flow))
     times = (from_us(claimed_at), cancel == 1, from_us(until))
     return RemoteAttempt(id, number, worker, task, queue, *counts, run, step, *times)
