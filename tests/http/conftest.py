@@ -14,6 +14,8 @@ from tickwork.http.asgi import asgi
 from tickwork.http.hub import Hub
 from tickwork.http.parts import Parts, Pulse
 from tickwork.http.table import ROUTES
+from tickwork.observe.store_counts import StoreCounts
+from tickwork.observe.tally import Tally
 
 __all__ = ["app", "postgres_database", "store_url"]
 
@@ -23,7 +25,10 @@ TOKEN = "a-token-of-tests"
 @pytest.fixture
 def parts(app: Tickwork) -> Parts:
     clock = SystemClock()
-    return Parts(TokenAccess(TOKEN), Pulse(app.store, clock), clock, Hub(app.store, clock, Random(1)))
+    store = app.store
+    tally = Tally()
+    hub = Hub(store, clock, Random(1), tally)
+    return Parts(TokenAccess(TOKEN), Pulse(store, clock), clock, StoreCounts(store, clock), hub, tally)
 
 
 @pytest.fixture

@@ -64,6 +64,12 @@ def created_at(job_id: str) -> datetime:
     return _EPOCH + timedelta(milliseconds=stamp_ms)
 
 
+def first_id(instant: datetime) -> JobId:
+    """The smallest id that can have been made in the millisecond of an instant, or later."""
+    stamp_ms = (instant - _EPOCH) // timedelta(milliseconds=1)
+    return JobId(_text(stamp_ms << _COUNTER_BITS, "000000000000"))
+
+
 def is_id(text: str) -> bool:
     """Say whether a text is an id as we write them: a UUIDv7 in lower case, with hyphens."""
     return _UUID7.fullmatch(text) is not None

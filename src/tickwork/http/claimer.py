@@ -137,7 +137,7 @@ class Claimer:
         leased = {
             job.job_id: Leased(job, grant.worker, until[job.job_id]) for job, grant in grants if job.job_id in until
         }
-        self._ends.started(one.job.queue for one in leased.values())
+        self._ends.started(one.job for one in leased.values())
         return [[leased[job.job_id] for job in given if job.job_id in leased] for given in dealt]
 
 

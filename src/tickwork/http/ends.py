@@ -12,6 +12,8 @@ from tickwork.clock import Clock
 from tickwork.core.ids import WorkerId
 from tickwork.core.job import AttemptState, Claimed
 from tickwork.core.outcome import Ending, decide
+from tickwork.observe.table import ATTEMPTS, WAIT
+from tickwork.observe.tally import Tally
 from tickwork.store.base import Finish, Store
 from tickwork.store.remote import RemoteAttempt
 from tickwork.worker.retries import Retries
@@ -24,20 +26,22 @@ _FAILURES = frozenset({AttemptState.FAILED, AttemptState.TIMED_OUT})
 class Ends:
     """Ends attempts. Its calls may come from any thread."""
 
-    def __init__(self, store: Store, clock: Clock, rng: Random) -> None:
+    def __init__(self, store: Store, clock: Clock, rng: Random, tally: Tally) -> None:
         self._store = store
         self._clock = clock
         self._rng = rng
         self._lock = threading.Lock()
         self._retries = Retries(rng)
+        self._tally = tally
         self._over: list[WorkerId] = []
 
-    def started(self, queues: Iterable[str]) -> None:
-        """Jobs of these queues have started, by which the budget for retries is counted."""
+    def started(self, jobs: Iterable[Claimed]) -> None:
+        """Jobs have started; the budget for retries is counted by that."""
         now = self._clock.monotonic()
         with self._lock:
-            for queue in queues:
-                self._retries.started(queue, 1, now)
+            for job in jobs:
+                self._retries.started(job.queue, 1, now)
+                self._tally.spread(WAIT, (job.queue,), max(0, job.claimed_at_us - job.run_at_us) / 1e6)
 
     def end(self, one: RemoteAttempt | Claimed, ending: Ending, worker: WorkerId | None = None) -> bool:
         """Store that an attempt ended so; False when it is not its job's current one any more.
@@ -55,14 +59,15 @@ class Ends:
         # Whether it was a probe is not known here; a breaker that waits for none takes no notice.
         if told := breaker_ends(one.task, one.flow, one.job_id, outcome.attempt, is_probe=True):
             self._store.end_probes(told)
-        if worker is not None:
-            self._tidy(worker)
+        self._ended((one.queue, one.task, outcome.attempt.value), worker)
         return True
 
-    def _tidy(self, worker: WorkerId) -> None:
+    def _ended(self, labels: tuple[str, str, str], worker: WorkerId | None) -> None:
         with self._lock:
-            self._over.append(worker)
-            if len(self._over) < TIDY:
-                return
-            over, self._over = self._over, []
-        self._store.end_leases(over)
+            self._tally.add(ATTEMPTS, labels)
+            self._over += [] if worker is None else [worker]
+            over = self._over if len(self._over) >= TIDY else []
+            if over:
+                self._over = []
+        if over:
+            self._store.end_leases(over)

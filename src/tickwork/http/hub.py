@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from tickwork.clock import Clock
 from tickwork.http.claimer import Asker, Claimer, Leased, Wanted
 from tickwork.http.ends import Ends
+from tickwork.observe.tally import Tally
 from tickwork.services.runner import Backoff
 from tickwork.store.base import Store, Waiter
 
@@ -68,8 +69,8 @@ class _Group:
 class Hub:
     """Serves long polls. It starts with the first of them, and ends with its event loop, or when it is closed."""
 
-    def __init__(self, store: Store, clock: Clock, rng: Random) -> None:
-        self.ends = Ends(store, clock, rng)
+    def __init__(self, store: Store, clock: Clock, rng: Random, tally: Tally) -> None:
+        self.ends = Ends(store, clock, rng, tally)
         self._store = store
         self._clock = clock
         self._claimer = Claimer(store, self.ends, clock)

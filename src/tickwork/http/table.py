@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from tickwork.http.resources import health, jobs, leases
+from tickwork.http.resources import health, jobs, leases, metrics
 from tickwork.http.route import Route
 
-ROUTES: tuple[Route, ...] = (*health.probes.all, *health.about.all, *jobs.routes.all, *leases.routes.all)
+ROUTES: tuple[Route, ...] = (
+    *health.probes.all,
+    *health.about.all,
+    *metrics.routes.all,
+    *jobs.routes.all,
+    *leases.routes.all,
+)

@@ -148,6 +148,8 @@ async def lease_jobs(call: Call, body: LeaseBody) -> LeasesBody:
     lease_s = read_seconds(body.lease, "lease", SHORTEST_LEASE_S, LONGEST_LEASE_S)
     asker = Asker(worker_name(body.worker), timedelta(seconds=lease_s), body.max)
     wait_s = read_seconds(body.wait, "wait", 0, WAIT_LIMIT_S)
+    if call.parts.stopping.is_set():
+        return LeasesBody(jobs=[])
     leased = await call.parts.hub.poll(wanted, asker, wait_s, _disconnected(call.request))
     return LeasesBody(jobs=await run_in_threadpool(shown, call, leased) if leased else [])
 
