@@ -77,8 +77,10 @@ class Hub:
         self._backoff = Backoff("leases over REST", rng)
         self._groups: dict[tuple[object, ...], _Group] = {}
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="tickwork-hub")
-        self._called = asyncio.Event()
-        self._asked = asyncio.Event()  # somebody new waits
+        self._called = asyncio.Event()  # by the store, or by somebody new
+        self._asked = asyncio.Event()  # by somebody new
+        self._fresh: list[_Group] = []  # where somebody new waits
+        self._look_at = 0.0  # when to look for everybody
         self._running: asyncio.Task[None] | None = None
         self._stopped = False
 
@@ -128,7 +130,9 @@ class Hub:
         if self._stopped:
             poll.give([])
             return poll
-        self._groups.setdefault(wanted.key, _Group(wanted)).polls.append(poll)
+        group = self._groups.setdefault(wanted.key, _Group(wanted))
+        group.polls.append(poll)
+        self._fresh.append(group)
         if self._running is None or self._running.done():
             self._running = asyncio.get_running_loop().create_task(self._watch())
         self._asked.set()
@@ -156,45 +160,58 @@ class Hub:
 
     async def _watch(self) -> None:
         waiter: Waiter | None = None
+        self._look_at = 0.0
         try:
             while True:
-                looked_at = self._clock.monotonic()
+                began = self._clock.monotonic()
                 try:
                     waiter = waiter or await self._on_thread(self._store.waiter)
-                    wait_s = await self._look()
+                    await self._look_around(began)
                     self._backoff.worked()
                 except Exception as error:
-                    wait_s = self._backoff.failed(error)
+                    self._look_at = self._clock.monotonic() + self._backoff.failed(error)
                     self._fail(error)
-                await self._rest(waiter, wait_s)
-                await _wait(self._asked, looked_at + REST_S - self._clock.monotonic())
-                self._forget_calls(waiter)
+                await self._rest(waiter)
+                await _wait(self._asked, began + REST_S - self._clock.monotonic())
+                self._called.clear()
+                self._asked.clear()
         finally:
             if waiter is not None:
                 waiter.close()
 
-    async def _rest(self, waiter: Waiter | None, wait_s: float) -> None:
+    async def _rest(self, waiter: Waiter | None) -> None:
         """Wait until there may be something to do; while nobody waits, until somebody does."""
         loop = asyncio.get_running_loop()
-        watched = -1 if waiter is None or not self._groups else waiter.fileno()  # it may be another one each time
-        if watched >= 0:
-            loop.add_reader(watched, self._called.set)
+        watched = -1
+        if waiter is not None and self._groups:
+            watched = waiter.fileno()  # it may be another one each time
+        if waiter is not None and watched >= 0:
+            loop.add_reader(watched, self._call, waiter)
         try:
-            await _wait(self._called, wait_s if self._groups else None)
+            await _wait(self._called, self._look_at - self._clock.monotonic() if self._groups else None)
         finally:
             if watched >= 0:
                 loop.remove_reader(watched)
 
-    def _forget_calls(self, waiter: Waiter | None) -> None:
-        self._called.clear()
-        self._asked.clear()
-        if waiter is not None:
-            waiter.clear()
+    def _call(self, waiter: Waiter) -> None:
+        """The store called: there may be something for everybody."""
+        waiter.clear()
+        self._look_at = 0.0
+        self._called.set()
 
-    async def _look(self) -> float:
-        """Look once for all that wait; return in how many seconds to look again."""
-        waiting = [group for group in self._groups.values() if group.polls]
-        groups = sorted(waiting, key=lambda group: group.polls[0].number)
+    async def _look_around(self, now: float) -> None:
+        """Look for those who are new, or for everybody if it is time to."""
+        everybody = now >= self._look_at
+        groups = list(self._groups.values()) if everybody else self._fresh
+        self._fresh = []
+        if everybody:
+            self._look_at = now + POLL_S
+        wait_s = await self._look([group for group in groups if group.polls])
+        self._look_at = min(self._look_at, self._clock.monotonic() + wait_s)
+
+    async def _look(self, groups: list[_Group]) -> float:
+        """Look once for those who wait there; return in how many seconds to look again."""
+        groups = sorted(dict.fromkeys(groups), key=lambda group: group.polls[0].number)
         looked_for = [poll for group in groups for poll in group.polls]
         queues = list(dict.fromkeys(queue for group in groups for queue in group.wanted.queues))
         if not queues:
