@@ -130,7 +130,7 @@ def api(app: Tickwork, tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.fixture
-def start(language: Language, api: str, tmp_path: Path) -> Iterator[Start]:
+def start(language: Language, api: str, tmp_path: Path) -> Start:
     command = language.command(tmp_path)
     numbers = iter(range(100))
 
@@ -146,7 +146,7 @@ def start(language: Language, api: str, tmp_path: Path) -> Iterator[Start]:
                     worker.signal(number)
             worker.process.wait(10)
 
-    yield start
+    return start
 
 
 def enqueue(app: Tickwork, task: str, args: dict[str, Any], **options: Any) -> Job:
