@@ -99,7 +99,7 @@ class Schedules(Mapping[str, "Schedule"]):
 
         Without any live worker nobody knows what code says, so none is.
         """
-        live = [worker for worker in self.store.workers() if worker.state != "lost"]
+        live = [worker for worker in self.store.workers() if worker.state not in ("lost", "remote")]
         declared = {name for worker in live for name in worker.schedules}
         return [view.name for view in self.views() if live and view.is_declared and view.name not in declared]
 

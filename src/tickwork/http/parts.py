@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from tickwork.clock import Clock
 from tickwork.http.access import Access
+from tickwork.http.hub import Hub
 from tickwork.observe.store_counts import StoreCounts
 from tickwork.observe.tally import Tally
 from tickwork.store.base import Store
@@ -61,6 +62,7 @@ class Parts:
     pulse: Pulse
     clock: Clock
     store_counts: StoreCounts
+    hub: Hub
     tally: Tally = field(default_factory=Tally)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     refusals: Throttle = field(default_factory=lambda: Throttle(10))

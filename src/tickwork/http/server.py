@@ -16,6 +16,7 @@ from tickwork.clock import SystemClock
 from tickwork.errors import InvalidInput
 from tickwork.http.access import Access
 from tickwork.http.asgi import asgi
+from tickwork.http.hub import Hub
 from tickwork.http.parts import Parts, Pulse
 from tickwork.http.table import ROUTES
 from tickwork.http.timed import timed
@@ -46,7 +47,8 @@ def serve(app: Tickwork, access: Access, options: ServerOptions, started: Callab
     runner = Runner(clock, rng)
     tally = Tally()
     app.wrap_store(lambda store: timed(store, tally, clock))
-    parts = Parts(access, Pulse(app.store, clock), clock, StoreCounts(app.store, clock), tally)
+    store, hub = app.store, Hub(app.store, clock, rng, tally)
+    parts = Parts(access, Pulse(store, clock), clock, StoreCounts(store, clock), hub, tally)
     try:
         runner.start(parts.pulse)
         runner.start(parts.store_counts)
@@ -79,7 +81,9 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._parts.stopping.set()
+        self._parts.hub.stop()
         await super().shutdown(sockets)
+        await self._parts.hub.close()
 
 
 def is_loopback(host: str) -> bool:

@@ -36,6 +36,7 @@ from tickwork.store.flow import FlowVerbs, Reach
 from tickwork.store.hooks import DeclaredVerbs, HookVerbs
 from tickwork.store.migrate import Migration
 from tickwork.store.notify import NotifyVerbs
+from tickwork.store.remote import RemoteVerbs
 from tickwork.store.schedules import ScheduleVerbs
 
 LEASE = timedelta(seconds=30)
@@ -178,7 +179,9 @@ class Waiter(Protocol):
     def close(self) -> None: ...
 
 
-class Store(ScheduleVerbs, FlowVerbs, DagVerbs, CountVerbs, HookVerbs, DeclaredVerbs, NotifyVerbs, Protocol):
+class Store(
+    ScheduleVerbs, FlowVerbs, DagVerbs, CountVerbs, HookVerbs, DeclaredVerbs, NotifyVerbs, RemoteVerbs, Protocol
+):
     """The verbs. Nothing above this line knows which database it talks to."""
 
     url: str
@@ -234,7 +237,11 @@ class Store(ScheduleVerbs, FlowVerbs, DagVerbs, CountVerbs, HookVerbs, DeclaredV
         """Return how long jobs of each queue took on average, by the last thousand of all that ended."""
 
     def workers(self) -> list[WorkerView]:
-        """Return the workers that live, and those that were lost lately."""
+        """Return the workers that live, and those that were lost lately.
+
+        An attempt over REST is one of them while it runs, `remote`, by the name that its worker gave. A server, which
+        claims for others and has no slots, is none.
+        """
 
     def task_definition(self, name: str) -> TaskDefinition | None:
         """Return what workers last said of a task."""

@@ -74,6 +74,7 @@ from tickwork.store.postgres.listener import Listener, PollOnlyWaiter
 from tickwork.store.postgres.notifier import Notifier
 from tickwork.store.postgres.notify import PostgresNotify
 from tickwork.store.postgres.pool import BEGIN, BEGIN_WITH_LIMITS, Pool, Server
+from tickwork.store.postgres.remote import PostgresRemote
 from tickwork.store.postgres.runs import PostgresRuns
 from tickwork.store.postgres.schedules import PostgresSchedules
 from tickwork.store.postgres.schema import Schema
@@ -99,7 +100,7 @@ _AMONG = "j.id = ANY (ARRAY(SELECT value::uuid FROM json_array_elements_text({id
 _LABELLED = "EXISTS (SELECT FROM json_array_elements_text(j.labels::json) AS l (name) WHERE l.name = {label})"
 
 
-class PostgresStore(PostgresFlow, PostgresSchedules, PostgresHooks, PostgresNotify):
+class PostgresStore(PostgresFlow, PostgresSchedules, PostgresHooks, PostgresNotify, PostgresRemote):
     """A store in a PostgreSQL database. Safe to use from many threads, processes and machines.
 
     Nothing is opened before it is needed. Tables of another version are refused, unless `upgrade` brings them up to

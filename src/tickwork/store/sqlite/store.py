@@ -62,6 +62,7 @@ from tickwork.store.sqlite.flow import SqliteFlow, SqliteGround, is_guarded
 from tickwork.store.sqlite.hooks import SqliteHooks
 from tickwork.store.sqlite.moves import SQL, Transaction
 from tickwork.store.sqlite.notify import SqliteNotify
+from tickwork.store.sqlite.remote import SqliteRemote
 from tickwork.store.sqlite.runs import SqliteDags, advance, arranged, cancel, produce_all, retry_steps
 from tickwork.store.sqlite.schedules import SqliteSchedules
 from tickwork.store.sqlite.wake import PollOnlyWaiter, SocketWaiter, wake_all
@@ -70,7 +71,7 @@ _LOST_WORKERS_KEPT = timedelta(hours=1)
 _STUCK = timedelta(minutes=1)
 
 
-class SqliteStore(SqliteSchedules, SqliteFlow, SqliteDags, SqliteHooks, SqliteNotify):
+class SqliteStore(SqliteSchedules, SqliteFlow, SqliteDags, SqliteHooks, SqliteNotify, SqliteRemote):
     """The embedded store. Safe to use from many threads, and from many processes of one machine."""
 
     def __init__(
@@ -414,8 +415,9 @@ class SqliteStore(SqliteSchedules, SqliteFlow, SqliteDags, SqliteHooks, SqliteNo
     def reclaim_attempts(self, endings: Sequence[Finish]) -> set[JobId]:
         with self._write() as transaction:
             holders = self._finish(transaction, endings, "leave_running_expired")
-            for worker in sorted(set(holders.values())):
-                transaction.run("lose_worker", (worker,))
+            workers = sorted(set(holders.values()))
+            transaction.run("end_leases", (moves.as_json(workers),))
+            transaction.run_many("lose_worker", [(worker,) for worker in workers])
         self._wake()
         return set(holders)
 
@@ -438,7 +440,7 @@ class SqliteStore(SqliteSchedules, SqliteFlow, SqliteDags, SqliteHooks, SqliteNo
             ids = [job_id for job_id, _ in doomed]
             for kind in ("jobs", "finished", "attempts", "logs", "saved", "runs", "steps"):
                 transaction.run(f"prune_{kind}", (moves.as_json(ids),))
-            transaction.run("prune_workers", (now - duration_us(_LOST_WORKERS_KEPT),))
+            transaction.run("prune_workers", {"lost": now - duration_us(_LOST_WORKERS_KEPT), "now": now})
             transaction.run("prune_keys", (now,))
             fires = transaction.run("prune_fires", {"ended": cutoff["ended"], "limit": limit})
         return Pruned(max(len(ids), len(fires)), codec.own_blobs(doomed))
