@@ -5,6 +5,7 @@ SCHEMA_EXAMPLES is how many requests are made up for each operation and caller; 
 
 import os
 from pathlib import Path
+from random import Random
 from typing import Any, NamedTuple
 
 import pytest
@@ -23,10 +24,12 @@ from tickwork.core.access import ROLES
 from tickwork.credentials import create_key
 from tickwork.http.access import StoreAccess, TokenAccess
 from tickwork.http.asgi import asgi
+from tickwork.http.hub import Hub
 from tickwork.http.parts import Parts, Pulse
 from tickwork.http.route import Anybody, Route, Scope
 from tickwork.http.table import ROUTES
 from tickwork.observe.store_counts import StoreCounts
+from tickwork.observe.tally import Tally
 
 EXAMPLES = int(os.environ.get("SCHEMA_EXAMPLES", "8"))
 CHECKS = [not_a_server_error, response_schema_conformance, status_code_conformance]
@@ -47,7 +50,8 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Tried:
     folder: Path = tmp_path_factory.mktemp("fuzz")
     app, clock = Tickwork(f"sqlite:///{folder}/fuzz.db"), SystemClock()
     access = StoreAccess(app, TokenAccess(TOKEN))
-    parts = Parts(access, Pulse(app.store, clock), clock, StoreCounts(app.store, clock))
+    store, hub = app.store, Hub(app.store, clock, Random(1), Tally())
+    parts = Parts(access, Pulse(store, clock), clock, StoreCounts(store, clock), hub)
     parts.stopping.set()
     viewer, _ = create_key(app.store, "viewer", list(ROLES["viewer"]), None, "test")
     tokens = {"admin": TOKEN, "viewer": viewer}

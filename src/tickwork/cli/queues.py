@@ -47,7 +47,7 @@ def list_queues(session: Session, /, as_json: bool) -> None:
 
 def _print_queues(app: Tickwork, as_json: bool) -> None:
     found, now, workers = app.client.queues(), app.store.now(), app.client.workers()
-    serving = {one.name: [w.slots for w in workers if w.state == "running" and one.name in w.queues] for one in found}
+    serving = {one.name: [w.slots for w in workers if w.serves and one.name in w.queues] for one in found}
     durations = app.store.durations()
     wanted = {one.name: _wanted(one, serving[one.name], durations.get(one.name)) for one in found}
     if as_json:

@@ -207,7 +207,10 @@ class LogChunk:
 
 @dataclass(frozen=True, slots=True)
 class WorkerView:
-    """A worker process that registered itself, and until when it is believed to live."""
+    """A worker process that registered itself, and until when it is believed to live.
+
+    A `remote` one works over REST, at one attempt; its host is the name that it gave. Without tasks it takes any.
+    """
 
     id: str
     host: str
@@ -222,6 +225,19 @@ class WorkerView:
     running: int
     schedules: tuple[str, ...] = ()
     offer: Offer = NOTHING
+
+    @property
+    def name(self) -> str:
+        """How people tell it from others."""
+        return f"{self.host}:{self.pid}" if self.pid else self.host
+
+    @property
+    def serves(self) -> bool:
+        """Whether it takes jobs, or would if it had no other."""
+        return self.state in ("running", "remote")
+
+    def knows(self, task: str) -> bool:
+        return task in self.tasks or (self.state == "remote" and not self.tasks)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from tickwork.core.access import Scope
 from tickwork.errors import InvalidInput
 from tickwork.http.access import Access, is_loopback
 from tickwork.http.asgi import asgi
+from tickwork.http.hub import Hub
 from tickwork.http.parts import Parts, Pulse
 from tickwork.http.table import ROUTES
 from tickwork.http.timed import timed
@@ -47,11 +48,12 @@ def serve(app: Tickwork, access: Access, options: ServerOptions, started: Callab
     opened = frozenset({Scope.METRICS}) if is_loopback(options.host) else frozenset()
     tally = Tally()
     app.wrap_store(lambda store: timed(store, tally, clock))
-    parts = Parts(access, Pulse(app.store, clock), clock, StoreCounts(app.store, clock), opened, tally)
+    store, hub = app.store, Hub(app.store, clock, rng, tally)
+    parts = Parts(access, Pulse(store, clock), clock, StoreCounts(store, clock), hub, tally, open_scopes=opened)
     try:
         runner.start(parts.pulse)
         runner.start(parts.store_counts)
-        keep_house(runner, app.store, clock, rng, tally=parts.tally)
+        keep_house(runner, app.store, clock, rng, tally=parts.tally, public_url=app.settings.public_url)
         config = uvicorn.Config(
             asgi(app, parts, ROUTES),
             root_path=options.root_path,
@@ -80,7 +82,9 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._parts.stopping.set()
+        self._parts.hub.stop()
         await super().shutdown(sockets)
+        await self._parts.hub.close()
 
 
 def _listen(host: str, port: int) -> socket.socket:

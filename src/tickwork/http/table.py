@@ -2,7 +2,26 @@
 
 from __future__ import annotations
 
-from tickwork.http.resources import audit, health, jobs, keys, metrics, secrets, session, users
+from tickwork.http.resources import (
+    audit,
+    calendars,
+    dags,
+    deliveries,
+    health,
+    hooks,
+    jobs,
+    keys,
+    leases,
+    metrics,
+    notifications,
+    run_actions,
+    runs,
+    schedules,
+    secrets,
+    session,
+    tasks,
+    users,
+)
 from tickwork.http.route import Route
 
 ROUTES: tuple[Route, ...] = (
@@ -11,6 +30,16 @@ ROUTES: tuple[Route, ...] = (
     *metrics.routes.all,
     *session.routes.all,
     *jobs.routes.all,
+    *leases.routes.all,
+    *tasks.routes.all,
+    *schedules.routes.all,
+    *calendars.routes.all,
+    *dags.routes.all,
+    *runs.routes.all,
+    *run_actions.routes.all,
+    *hooks.routes.all,
+    *deliveries.routes.all,
+    *notifications.routes.all,
     *keys.routes.all,
     *users.routes.all,
     *secrets.routes.all,
