@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import inspect
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from datetime import timedelta
 from functools import cached_property, update_wrapper
@@ -258,6 +260,19 @@ class BatchTask(Task[[Item], Result]):
         return super().__call__(items)  # type: ignore[arg-type]
 
 
+_given_ids: ContextVar[IdMaker | None] = ContextVar("tickwork_given_ids", default=None)
+
+
+@contextmanager
+def ids_from(maker: IdMaker) -> Iterator[None]:
+    """Have the jobs that are enqueued in the block named by this maker: the same ones, where the block is run again."""
+    before = _given_ids.set(maker)
+    try:
+        yield
+    finally:
+        _given_ids.reset(before)
+
+
 class TaskRegistry:
     """The tasks of an app, by name. What an app adds to it is a store."""
 
@@ -426,7 +441,7 @@ class TaskRegistry:
             options = replace(options, parent=asking.id)
         if options.trace is None and (trace := sent(name, options.queue or DEFAULT_QUEUE, len(encoded))) is not None:
             options = replace(options, trace=trace)
-        ids = self._ids.new_ids(len(encoded))
+        ids = (_given_ids.get() or self._ids).new_ids(len(encoded))
         return options.new_jobs(name, zip(map(JobId, ids), encoded, strict=True), stamp)
 
     def decode_result(self, name: str, data: bytes) -> Any:

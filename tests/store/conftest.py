@@ -100,6 +100,7 @@ def schema(shared_schema: str, postgres_database: str) -> str:
     tables += ["dags", "runs", "steps"]
     tables += ["hooks", "deliveries", "declared"]
     tables += ["channels", "notifications"]
+    tables += ["api_keys", "users", "sessions", "logins", "audit", "answers", "secrets"]
     with psycopg.connect(postgres_database) as connection:
         connection.execute("; ".join(f"DELETE FROM {shared_schema}.{table}" for table in tables).encode())
     return shared_schema

@@ -30,6 +30,7 @@ from tickwork.core.job import (
     WorkerView,
 )
 from tickwork.core.outcome import Transition
+from tickwork.store.access import AccessVerbs
 from tickwork.store.counts import CountVerbs
 from tickwork.store.dags import DagVerbs
 from tickwork.store.flow import FlowVerbs, Reach
@@ -180,7 +181,16 @@ class Waiter(Protocol):
 
 
 class Store(
-    ScheduleVerbs, FlowVerbs, DagVerbs, CountVerbs, HookVerbs, DeclaredVerbs, NotifyVerbs, RemoteVerbs, Protocol
+    ScheduleVerbs,
+    FlowVerbs,
+    DagVerbs,
+    CountVerbs,
+    HookVerbs,
+    DeclaredVerbs,
+    NotifyVerbs,
+    RemoteVerbs,
+    AccessVerbs,
+    Protocol,
 ):
     """The verbs. Nothing above this line knows which database it talks to."""
 

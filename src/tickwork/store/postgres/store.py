@@ -64,6 +64,7 @@ from tickwork.store.graphs import Graphs
 from tickwork.store.guarded import TurnKeeper
 from tickwork.store.migrate import Migration
 from tickwork.store.postgres import documents
+from tickwork.store.postgres.access import PostgresAccess
 from tickwork.store.postgres.adapters import Rows, drive, inside, run_inside, run_inside_async
 from tickwork.store.postgres.bounds import FRONT, Bound, Bounds, Place
 from tickwork.store.postgres.failures import runs_again, translate
@@ -100,7 +101,7 @@ _AMONG = "j.id = ANY (ARRAY(SELECT value::uuid FROM json_array_elements_text({id
 _LABELLED = "EXISTS (SELECT FROM json_array_elements_text(j.labels::json) AS l (name) WHERE l.name = {label})"
 
 
-class PostgresStore(PostgresFlow, PostgresSchedules, PostgresHooks, PostgresNotify, PostgresRemote):
+class PostgresStore(PostgresFlow, PostgresSchedules, PostgresHooks, PostgresNotify, PostgresRemote, PostgresAccess):
     """A store in a PostgreSQL database. Safe to use from many threads, processes and machines.
 
     Nothing is opened before it is needed. Tables of another version are refused, unless `upgrade` brings them up to

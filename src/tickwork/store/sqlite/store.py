@@ -55,6 +55,7 @@ from tickwork.store.guarded import Round, TurnKeeper
 from tickwork.store.migrate import Migration
 from tickwork.store.rounds import Asked
 from tickwork.store.sqlite import moves
+from tickwork.store.sqlite.access import SqliteAccess
 from tickwork.store.sqlite.clock import StoreClock
 from tickwork.store.sqlite.connection import is_stored_already
 from tickwork.store.sqlite.file import SqliteFile
@@ -71,7 +72,7 @@ _LOST_WORKERS_KEPT = timedelta(hours=1)
 _STUCK = timedelta(minutes=1)
 
 
-class SqliteStore(SqliteSchedules, SqliteFlow, SqliteDags, SqliteHooks, SqliteNotify, SqliteRemote):
+class SqliteStore(SqliteSchedules, SqliteFlow, SqliteDags, SqliteHooks, SqliteNotify, SqliteRemote, SqliteAccess):
     """The embedded store. Safe to use from many threads, and from many processes of one machine."""
 
     def __init__(
