@@ -64,6 +64,12 @@ def created_at(job_id: str) -> datetime:
     return _EPOCH + timedelta(milliseconds=stamp_ms)
 
 
+def first_id(instant: datetime) -> str:
+    """Return what no id is below that was made at this instant or later."""
+    ms = max(0, min((instant - _EPOCH) // timedelta(milliseconds=1), _YEAR_10000_MS))
+    return f"{ms >> 16:08x}-{ms & 0xFFFF:04x}-7000-8000-000000000000"
+
+
 def is_id(text: str) -> bool:
     """Say whether a text is an id as we write them: a UUIDv7 in lower case, with hyphens."""
     return _UUID7.fullmatch(text) is not None

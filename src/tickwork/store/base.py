@@ -31,6 +31,7 @@ from tickwork.core.job import (
 )
 from tickwork.core.outcome import Transition
 from tickwork.store.dags import DagVerbs
+from tickwork.store.finding import FindVerbs
 from tickwork.store.flow import FlowVerbs, Reach
 from tickwork.store.migrate import Migration
 from tickwork.store.schedules import ScheduleVerbs
@@ -175,7 +176,7 @@ class Waiter(Protocol):
     def close(self) -> None: ...
 
 
-class Store(ScheduleVerbs, FlowVerbs, DagVerbs, Protocol):
+class Store(ScheduleVerbs, FlowVerbs, DagVerbs, FindVerbs, Protocol):
     """The verbs. Nothing above this line knows which database it talks to."""
 
     url: str
@@ -225,7 +226,7 @@ class Store(ScheduleVerbs, FlowVerbs, DagVerbs, Protocol):
         """Return what handlers of the job wrote, from just after (attempt, seq) on."""
 
     def queues(self) -> list[QueueView]:
-        """Return each queue that has jobs standing or running in it."""
+        """Return each queue that has jobs standing or running in it, counted up to COUNTED."""
 
     def durations(self) -> dict[str, timedelta]:
         """Return how long jobs of each queue took on average, by the last thousand of all that ended."""

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import groupby
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -22,7 +22,7 @@ from tickwork.core.flow.limits import Concurrency, Rate
 from tickwork.core.flow.placement import Offer
 from tickwork.core.flow.stored import Form
 from tickwork.core.ids import JobId, is_id
-from tickwork.core.job import JobFilter, JobState, JobView, NewJob, Policy, TaskDefinition
+from tickwork.core.job import JobState, JobView, NewJob, Policy, TaskDefinition
 from tickwork.core.schedule.merge import merge
 from tickwork.core.schedule.spec import Spec, decode_spec
 from tickwork.core.schedule.standing import Standing, Waiting
@@ -222,64 +222,6 @@ def job_view(row: Mapping[str, Any], instant: Callable[[Any], datetime]) -> JobV
         step=row["step"],
         idx=row["idx"],
     )
-
-
-class Page(NamedTuple):
-    """How to select a page of jobs: where it begins, the column of its ids, and conditions with `{name}` for values."""
-
-    begins: str
-    id: str
-    conditions: list[str]
-    values: dict[str, Any]
-
-
-def page(which: JobFilter) -> Page:
-    """A filter as SQL on j(obs), q(ueue), r(unning) and f(inished).
-
-    A state is written out, not a value: an index on some states is of use only to a statement that names them.
-    """
-    found: list[str] = []
-    values: dict[str, Any] = {}
-    for name, sql in _PLAIN.items():
-        value = getattr(which, name)
-        if value is not None:
-            found.append(sql)
-            values[name] = value
-    if which.runs:
-        found.append("j.version IS NOT NULL")
-    state = JobState.FAILED if which.dead else which.state
-    if which.dead:
-        found.append("f.discarded_at IS NULL")
-    if state is not None and which.state not in (None, state):
-        found.append("false")  # dead, and in another state: nobody is
-    match state:
-        case None:
-            begins, id = "from_jobs", "j.id"
-        case JobState.QUEUED:
-            begins, id = "from_queue", "q.job_id"
-            found.append("q.job_id IS NOT NULL")
-        case JobState.RUNNING:
-            begins, id = "from_running", "r.job_id"
-            found.append("r.job_id IS NOT NULL")
-        case _:
-            begins, id = "from_finished", "f.job_id"
-            found.append(f"f.state = '{state.value}'")
-            if state is not JobState.SUCCEEDED:
-                found.append("f.state <> 'succeeded'")  # as the index says; SQLite does not see that it follows
-    if which.key or which.collection or which.parent or which.ids is not None:  # those are few, wherever they stand
-        begins, id = "from_jobs", "j.id"
-    if which.runs and state in (None, JobState.QUEUED, JobState.SUCCEEDED):  # fewer than the jobs of their steps
-        begins, id = "from_jobs", "j.id"
-    return Page(begins, id, found, values)
-
-
-_PLAIN = {
-    "task": "j.task = {task}",
-    "queue": "j.queue = {queue}",
-    "key": "j.key = {key}",
-    "collection": "j.collection = {collection}",
-    "parent": "j.parent = {parent}",
-}
 
 
 # -- schedules

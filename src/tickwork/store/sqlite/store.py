@@ -20,12 +20,10 @@ from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import (
     AttemptState,
     AttemptView,
-    JobFilter,
     JobState,
     JobView,
     LogChunk,
     NewJob,
-    QueueView,
     TaskDefinition,
     WorkerView,
 )
@@ -57,6 +55,7 @@ from tickwork.store.sqlite import moves
 from tickwork.store.sqlite.clock import StoreClock
 from tickwork.store.sqlite.connection import is_stored_already
 from tickwork.store.sqlite.file import SqliteFile
+from tickwork.store.sqlite.finding import SqliteFinding
 from tickwork.store.sqlite.flow import SqliteFlow, SqliteGround, is_guarded
 from tickwork.store.sqlite.moves import SQL, Transaction
 from tickwork.store.sqlite.runs import SqliteDags, advance, arranged, cancel, produce_all, retry_steps
@@ -67,7 +66,7 @@ _LOST_WORKERS_KEPT = timedelta(hours=1)
 _STUCK = timedelta(minutes=1)
 
 
-class SqliteStore(SqliteSchedules, SqliteFlow, SqliteDags):
+class SqliteStore(SqliteSchedules, SqliteFlow, SqliteDags, SqliteFinding):
     """The embedded store. Safe to use from many threads, and from many processes of one machine."""
 
     def __init__(
@@ -129,24 +128,6 @@ class SqliteStore(SqliteSchedules, SqliteFlow, SqliteDags):
         views = (codec.job_view(row, from_us) for row in rows)
         return {view.id: view for view in views}
 
-    def list_jobs(self, which: JobFilter, limit: int, before: JobId | None = None) -> list[JobView]:
-        begins, id, found, values = codec.page(which)
-        if which.ids is not None:
-            found.append("j.id IN (SELECT value FROM json_each({ids}))")
-            values["ids"] = moves.as_json(list(which.ids))
-        if which.label is not None:
-            found.append("EXISTS (SELECT 1 FROM json_each(j.labels) WHERE value = {label})")
-            values["label"] = which.label
-        if before is not None:
-            found.append(f"{id} < {{before}}")
-            values["before"] = codec.checked_id(before)
-        where = " AND ".join(found) or "true"
-        where = where.format_map({name: f":{name}" for name in values})
-        sql = f"{SQL['job_columns']} {SQL[begins]} WHERE {where} ORDER BY {id} DESC LIMIT :page"
-        with self._read() as transaction:
-            rows = transaction.connection.rows(sql, {**values, "page": limit})
-        return [codec.job_view(row, from_us) for row in rows]
-
     def find_key(self, key: str) -> JobId | None:
         with self._read() as transaction:
             rows = transaction.run("holder_of_key", (key,)) or transaction.run("newest_of_key", (key,))
@@ -191,14 +172,6 @@ class SqliteStore(SqliteSchedules, SqliteFlow, SqliteDags):
         with self._read() as transaction:
             rows = transaction.run("logs", values)
         return [LogChunk(JobId(id), attempt, seq, from_us(at), text) for id, attempt, seq, at, text in rows]
-
-    def queues(self) -> list[QueueView]:
-        with self._read() as transaction:
-            rows = transaction.run("queues", {"now": transaction.now})
-        return [
-            QueueView(name, due, later, running, held, _instant(oldest))
-            for name, due, later, running, held, oldest in rows
-        ]
 
     def durations(self) -> dict[str, timedelta]:
         with self._read() as transaction:
