@@ -8,6 +8,7 @@ from random import Random
 
 from tickwork.clock import Clock
 from tickwork.core.ids import IdMaker
+from tickwork.services.operator import Operator
 from tickwork.services.pruner import Pruner
 from tickwork.services.reaper import Expirer, Reaper
 from tickwork.services.runner import Runner
@@ -33,5 +34,6 @@ def keep_house(
     runner.start(Reaper(store, rng, own))
     runner.start(Expirer(store, clock))
     runner.start(TurnstileKeeper(store, clock))
+    runner.start(Operator(store))
     runner.start(Pruner(store, Retention(), clock))
     return nudge

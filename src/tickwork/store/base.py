@@ -34,6 +34,7 @@ from tickwork.store.dags import DagVerbs
 from tickwork.store.finding import FindVerbs
 from tickwork.store.flow import FlowVerbs, Reach
 from tickwork.store.migrate import Migration
+from tickwork.store.operations import OperationVerbs
 from tickwork.store.schedules import ScheduleVerbs
 
 LEASE = timedelta(seconds=30)
@@ -176,7 +177,7 @@ class Waiter(Protocol):
     def close(self) -> None: ...
 
 
-class Store(ScheduleVerbs, FlowVerbs, DagVerbs, FindVerbs, Protocol):
+class Store(ScheduleVerbs, FlowVerbs, DagVerbs, FindVerbs, OperationVerbs, Protocol):
     """The verbs. Nothing above this line knows which database it talks to."""
 
     url: str
@@ -214,6 +215,14 @@ class Store(ScheduleVerbs, FlowVerbs, DagVerbs, FindVerbs, Protocol):
 
         The first is due `first` from now, the others one `spacing` after the other. A job whose key is held by
         another live job stays as it is. A queued job whose time has not come becomes due now.
+        """
+
+    def reschedule_jobs(
+        self, ids: Sequence[JobId], at: datetime | None = None, delay: timedelta = timedelta(0)
+    ) -> list[JobId]:
+        """Have waiting jobs be due at another time: at an instant, or a delay from now; return those that wait.
+
+        What a limit or a gate holds is judged anew then. A deadline moves with its job.
         """
 
     def discard_jobs(self, ids: Sequence[JobId]) -> list[JobId]:

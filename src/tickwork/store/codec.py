@@ -7,6 +7,7 @@ A store selects the columns of a job under the names of `JobView`'s fields; what
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import groupby
@@ -23,12 +24,14 @@ from tickwork.core.flow.placement import Offer
 from tickwork.core.flow.stored import Form
 from tickwork.core.ids import JobId, is_id
 from tickwork.core.job import JobState, JobView, NewJob, Policy, TaskDefinition
+from tickwork.core.operation import Change, Operation, OperationState
 from tickwork.core.schedule.merge import merge
 from tickwork.core.schedule.spec import Spec, decode_spec
 from tickwork.core.schedule.standing import Standing, Waiting
 from tickwork.core.schedule.tick import decode_tick
 from tickwork.errors import InvalidInput
 from tickwork.store.flow import Rule
+from tickwork.store.operations import Step
 from tickwork.store.rounds import State, Stile
 from tickwork.store.schedules import ScheduleView, Seen
 
@@ -96,6 +99,11 @@ def encode_flow(flow: Flow | None) -> str | None:
 @lru_cache(maxsize=1024)
 def encode_labels(labels: tuple[str, ...]) -> str:
     return msgspec.json.encode(labels).decode()
+
+
+def encode_label(label: str) -> str:
+    """A label as it stands in the text of all labels of a job."""
+    return msgspec.json.encode(label).decode()
 
 
 @lru_cache(maxsize=1024)
@@ -358,6 +366,39 @@ def _state_of(text: str, kind: Any, otherwise: Any) -> Any:
         return msgspec.json.decode(text, type=kind)
     except msgspec.ValidationError:
         return otherwise
+
+
+# -- operations
+
+
+def encode_change(change: Change, now: datetime) -> str:
+    """A change that is asked for now, as JSON: jobs that are made later are none of its."""
+    until = now if change.which.until is None else min(now, change.which.until)
+    return msgspec.json.encode(msgspec.structs.replace(change, which=replace(change.which, until=until))).decode()
+
+
+def operation(row: Sequence[Any], instant: Callable[[Any], datetime]) -> Operation:
+    """An operation from a row of the `operation_columns` select."""
+    id, what, by, state, phase, place, step, looked, changed, error, created_at, ended_at = row
+    return Operation(
+        id=id,
+        change=msgspec.json.decode(what, type=Change),
+        by=by,
+        state=OperationState(state),
+        phase=phase,
+        place=place,
+        step=step,
+        looked=looked,
+        changed=changed,
+        error=error,
+        created_at=instant(created_at),
+        ended_at=None if ended_at is None else instant(ended_at),
+    )
+
+
+def step_row(step: Step, **more: Any) -> dict[str, Any]:
+    """What step_operation takes."""
+    return {**msgspec.structs.asdict(step), "state": step.state.value, "error": clean(step.error), **more}
 
 
 # -- blobs

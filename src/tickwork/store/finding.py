@@ -16,8 +16,8 @@ from tickwork.core.ids import JobId
 from tickwork.core.job import JobFilter, JobPage
 from tickwork.store.ways import Way, ways
 
-WALK = 10_000  # so many jobs a page looks at, where no index finds what is wanted
-ERRORS = 5_000  # and so many errors
+WALK = 5_000  # so many jobs a page looks at, where no index finds what is wanted
+ERRORS = 2_500  # and so many errors
 NAMES = 20  # so many tasks that begin with what is looked for
 KEYS = 1_000  # and so many keys
 

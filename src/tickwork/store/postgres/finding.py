@@ -20,7 +20,11 @@ from tickwork.store.ways import Bounds, Way, bounds, ways
 T = TypeVar("T")
 
 AMONG = "j.id = ANY (ARRAY(SELECT value::uuid FROM json_array_elements_text({ids}::json)))"
-_LABELLED = "EXISTS (SELECT FROM json_array_elements_text(j.labels::json) AS l (name) WHERE l.name = {label})"
+# The first part is quick, and true also for a label within another one.
+_LABELLED = (
+    "strpos(j.labels, {quoted}) > 0 "
+    "AND EXISTS (SELECT FROM json_array_elements_text(j.labels::json) AS l (name) WHERE l.name = {label})"
+)
 _IDS = frozenset({"below", "floor", "run"})
 _START, _END = "00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff"
 
@@ -63,7 +67,7 @@ class PostgresFinding:
             values["ids"] = id_document(ids)
         if which.label is not None:
             found.append(_LABELLED)
-            values["label"] = which.label
+            values |= {"label": which.label, "quoted": codec.encode_label(which.label)}
         end = f"{_all_of(found, values)} ORDER BY {order} LIMIT %(page)s::bigint"
         return self._views(end, {**values, "page": limit}, way.begins)
 

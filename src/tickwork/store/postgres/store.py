@@ -60,6 +60,7 @@ from tickwork.store.flow import Reach
 from tickwork.store.graphs import Graphs
 from tickwork.store.guarded import TurnKeeper
 from tickwork.store.migrate import Migration
+from tickwork.store.operations import KEPT
 from tickwork.store.postgres import documents
 from tickwork.store.postgres.adapters import Rows, drive, inside, run_inside, run_inside_async
 from tickwork.store.postgres.bounds import FRONT, Bound, Bounds, Place
@@ -69,6 +70,7 @@ from tickwork.store.postgres.flow import PostgresFlow
 from tickwork.store.postgres.health import examine
 from tickwork.store.postgres.listener import Listener, PollOnlyWaiter
 from tickwork.store.postgres.notifier import Notifier
+from tickwork.store.postgres.operations import PostgresOperations
 from tickwork.store.postgres.pool import BEGIN, BEGIN_WITH_LIMITS, Pool, Server
 from tickwork.store.postgres.runs import PostgresRuns
 from tickwork.store.postgres.schedules import PostgresSchedules
@@ -93,7 +95,7 @@ _NAP_S = 0.02
 _LOST_WORKERS_KEPT = timedelta(hours=1)
 
 
-class PostgresStore(PostgresFinding, PostgresFlow, PostgresSchedules):
+class PostgresStore(PostgresFinding, PostgresFlow, PostgresSchedules, PostgresOperations):
     """A store in a PostgreSQL database. Safe to use from many threads, processes and machines.
 
     Nothing is opened before it is needed. Tables of another version are refused, unless `upgrade` brings them up to
@@ -222,6 +224,15 @@ class PostgresStore(PostgresFinding, PostgresFlow, PostgresSchedules):
         self._notifier.call()
         retried = {job_id for (job_id,) in rows} | {job_id for job_id, begun in steps.items() if begun}
         return [job_id for job_id in dict.fromkeys(ids) if job_id in retried]
+
+    def reschedule_jobs(
+        self, ids: Sequence[JobId], at: datetime | None = None, delay: timedelta = timedelta(0)
+    ) -> list[JobId]:
+        values = {"ids": id_document(ids), "at": at, "delay_us": duration_us(delay)}
+        rows = self._perform(lambda session: session.run("reschedule_jobs", **values))
+        self._notifier.call()
+        moved = {job_id for (job_id,) in rows}
+        return [job_id for job_id in dict.fromkeys(ids) if job_id in moved]
 
     def discard_jobs(self, ids: Sequence[JobId]) -> list[JobId]:
         rows = self._perform(lambda session: session.run("discard_jobs", ids=id_document(ids)))
@@ -537,6 +548,7 @@ class PostgresStore(PostgresFinding, PostgresFlow, PostgresSchedules):
             "mark": codec.BLOB_MARK,
         }
         rows = self._perform(lambda session: session.run("prune", **values))
+        self._perform(lambda session: session.run("prune_operations", kept_us=duration_us(KEPT)))
         return Pruned(int(rows[0][0]), codec.own_blobs((job_id, blob) for _, job_id, blob in rows))
 
     def unused_blobs(self, keys: Sequence[str]) -> list[str]:

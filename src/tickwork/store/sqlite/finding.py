@@ -17,7 +17,8 @@ from tickwork.store.sqlite.moves import SQL, Transaction, as_json
 from tickwork.store.standing import Standings, lanes_of
 from tickwork.store.ways import Bounds, Way, bounds, ways
 
-_LABELLED = "EXISTS (SELECT 1 FROM json_each(j.labels) WHERE value = {label})"
+# The first part is quick, and true also for a label within another one.
+_LABELLED = "instr(j.labels, {quoted}) AND EXISTS (SELECT 1 FROM json_each(j.labels) WHERE value = {label})"
 _AMONG = "j.id IN (SELECT value FROM json_each({ids}))"
 
 
@@ -103,7 +104,7 @@ def _page(
         values["ids"] = as_json(list(ids))
     if which.label is not None:
         found.append(_LABELLED)
-        values["label"] = which.label
+        values |= {"label": which.label, "quoted": codec.encode_label(which.label)}
     sql = f"{SQL['job_columns']} {SQL[way.begins]} WHERE {_all_of(found, values)} ORDER BY {way.id} DESC LIMIT :page"
     return [codec.job_view(row, from_us) for row in transaction.connection.rows(sql, {**values, "page": limit})]
 

@@ -45,11 +45,12 @@ from tickwork.store.base import (
     Waiter,
     Worker,
 )
-from tickwork.store.codec import duration_us, from_us
+from tickwork.store.codec import duration_us, from_us, to_us
 from tickwork.store.flow import Reach
 from tickwork.store.graphs import Graphs
 from tickwork.store.guarded import Round, TurnKeeper
 from tickwork.store.migrate import Migration
+from tickwork.store.operations import KEPT
 from tickwork.store.rounds import Asked
 from tickwork.store.sqlite import moves
 from tickwork.store.sqlite.clock import StoreClock
@@ -58,6 +59,7 @@ from tickwork.store.sqlite.file import SqliteFile
 from tickwork.store.sqlite.finding import SqliteFinding
 from tickwork.store.sqlite.flow import SqliteFlow, SqliteGround, is_guarded
 from tickwork.store.sqlite.moves import SQL, Transaction
+from tickwork.store.sqlite.operations import SqliteOperations
 from tickwork.store.sqlite.runs import SqliteDags, advance, arranged, cancel, produce_all, retry_steps
 from tickwork.store.sqlite.schedules import SqliteSchedules
 from tickwork.store.sqlite.wake import PollOnlyWaiter, SocketWaiter, wake_all
@@ -66,7 +68,7 @@ _LOST_WORKERS_KEPT = timedelta(hours=1)
 _STUCK = timedelta(minutes=1)
 
 
-class SqliteStore(SqliteSchedules, SqliteFlow, SqliteDags, SqliteFinding):
+class SqliteStore(SqliteSchedules, SqliteFlow, SqliteDags, SqliteFinding, SqliteOperations):
     """The embedded store. Safe to use from many threads, and from many processes of one machine."""
 
     def __init__(
@@ -155,6 +157,16 @@ class SqliteStore(SqliteSchedules, SqliteFlow, SqliteDags, SqliteFinding):
         self._wake()
         return retried
 
+    def reschedule_jobs(
+        self, ids: Sequence[JobId], at: datetime | None = None, delay: timedelta = timedelta(0)
+    ) -> list[JobId]:
+        with self._write() as transaction:
+            asked = transaction.now + duration_us(delay) if at is None else to_us(at)
+            run_at = max(asked, transaction.now)
+            moved = [job_id for job_id in dict.fromkeys(ids) if moves.reschedule(transaction, job_id, run_at)]
+        self._wake()
+        return moved
+
     def discard_jobs(self, ids: Sequence[JobId]) -> list[JobId]:
         with self._write() as transaction:
             return [id for id in ids if transaction.run("discard_job", {"job_id": id, "now": transaction.now})]
@@ -196,8 +208,9 @@ class SqliteStore(SqliteSchedules, SqliteFlow, SqliteDags, SqliteFinding):
                 held,
                 _names(schedules),
                 codec.decode_offer(offer),
+                asked,
             )
-            for id, host, pid, version, queues, tasks, slots, schedules, offer, state, began, until, held in rows
+            for id, host, pid, version, queues, tasks, slots, schedules, offer, state, began, until, held, asked in rows
         ]
 
     def task_definition(self, name: str) -> TaskDefinition | None:
@@ -401,6 +414,7 @@ class SqliteStore(SqliteSchedules, SqliteFlow, SqliteDags, SqliteFinding):
                 transaction.run(f"prune_{kind}", (moves.as_json(ids),))
             transaction.run("prune_workers", (now - duration_us(_LOST_WORKERS_KEPT),))
             transaction.run("prune_keys", (now,))
+            transaction.run("prune_operations", (now - duration_us(KEPT),))
             fires = transaction.run("prune_fires", {"ended": cutoff["ended"], "limit": limit})
         return Pruned(max(len(ids), len(fires)), codec.own_blobs(doomed))
 

@@ -93,7 +93,7 @@ WHERE  run_at <= (SELECT now FROM clock) AND task = ANY (ARRAY(SELECT json_array
 -- :workers
 SELECT w.id, w.host, w.pid, w.version, w.queues, w.tasks, w.slots, w.schedules, w.offer,
        CASE WHEN w.lease_until < coalesce(%(now)s::timestamptz, clock_timestamp()) THEN 'lost' ELSE w.state END,
-       w.started_at, w.lease_until, coalesce(held.count, 0)
+       w.started_at, w.lease_until, coalesce(held.count, 0), w.asked
 FROM   tickwork.workers w LEFT JOIN (SELECT worker, count(*) FROM tickwork.running GROUP BY worker) held ON held.worker = w.id
 WHERE  w.state <> 'ended' ORDER BY w.started_at, w.id
 

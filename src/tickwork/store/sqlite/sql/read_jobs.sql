@@ -87,7 +87,7 @@ SELECT lane, count(*), min(run_at) FROM (
 -- :workers
 SELECT w.id, w.host, w.pid, w.version, w.queues, w.tasks, w.slots, w.schedules, w.offer,
        CASE WHEN w.lease_until < :now THEN 'lost' ELSE w.state END AS state, w.started_at, w.lease_until,
-       coalesce(held.count, 0) AS running
+       coalesce(held.count, 0) AS running, w.asked
 FROM   tickwork_workers w
 LEFT   JOIN (SELECT worker, count(*) AS count FROM tickwork_running GROUP BY worker) held ON held.worker = w.id
 WHERE  w.state <> 'ended' ORDER BY w.started_at, w.id
