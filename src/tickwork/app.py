@@ -8,7 +8,7 @@ import secrets
 import socket
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import cached_property
@@ -56,7 +56,7 @@ from tickwork.worker.supervisor import GRACE, SLOTS, WorkerParts, parse_queues, 
 def open_store(settings: Settings, *, upgrade: bool = False, blobs: Blobs | None = None) -> Store:
     """Open the store that the settings name, with these blobs, or those that the settings name."""
     blobs = open_blobs(settings) if blobs is None else blobs
-    path = sqlite_path(settings.url)
+    path = sqlite_path(settings.place)
     if path is not None:
         from tickwork.store.sqlite import SqliteStore
 
@@ -67,7 +67,7 @@ def open_store(settings: Settings, *, upgrade: bool = False, blobs: Blobs | None
         except ImportError as error:
             raise InvalidInput('PostgreSQL needs its driver: pip install "tickwork[postgres]"') from error
         return PostgresStore(
-            settings.url, schema=settings.schema, listen_url=settings.listen_url, upgrade=upgrade, blobs=blobs
+            settings.url, schema=settings.home, listen_url=settings.listen_url, upgrade=upgrade, blobs=blobs
         )
     raise InvalidInput(
         f"the store's URL begins with {settings.url.partition(':')[0]!r}, which names no store. "
@@ -80,6 +80,7 @@ class Tickwork(FlowCalls, DagRegistry):
 
     `Tickwork()` uses TICKWORK_URL, or tickwork.toml, or an embedded SQLite file in the current folder. The store is
     opened when it is first needed, so that importing an app touches nothing. `upgrade=True` applies migrations.
+    `namespace` is a name for a store of its own beside others at the same URL.
     `blobs` is where results go that are too large for the store: a folder, an object (see `Blobs`), or the name of one,
     `shop.storage:blobs`.
     """
@@ -91,11 +92,12 @@ class Tickwork(FlowCalls, DagRegistry):
         driver: str | None = None,
         schema: str | None = None,
         listen_url: str | None = None,
+        namespace: str | None = None,
         upgrade: bool = False,
         blobs: str | os.PathLike[str] | Blobs | None = None,
     ) -> None:
         super().__init__()
-        given = {"url": url, "driver": driver, "schema": schema, "listen_url": listen_url}
+        given = {"url": url, "driver": driver, "schema": schema, "listen_url": listen_url, "namespace": namespace}
         self._given_blobs = blobs if isinstance(blobs, Blobs) else None
         place = AN_OBJECT if isinstance(blobs, Blobs) else None if blobs is None else os.fspath(blobs)
         self.settings = load_settings({**given, "blobs": place})
@@ -107,7 +109,7 @@ class Tickwork(FlowCalls, DagRegistry):
     @property
     def url(self) -> str:
         """Where the store is."""
-        return self.settings.url
+        return self.settings.place
 
     @cached_property
     def blobs(self) -> Blobs | None:
@@ -126,6 +128,12 @@ class Tickwork(FlowCalls, DagRegistry):
             if self._store is None:
                 self._store = open_store(self.settings, upgrade=self._upgrade, blobs=self.blobs)
             return self._store
+
+    def wrap_store(self, wrap: Callable[[Store], Store]) -> None:
+        """Open the store, and have all calls of it go through this from now on: one that measures them, say."""
+        opened = self.store
+        with self._opening:
+            self._store = wrap(opened)
 
     @property
     def client(self) -> Client:

@@ -146,7 +146,7 @@ def open_blobs(settings: Settings) -> Blobs | None:
         )
     if settings.blobs is not None:
         return NamedBlobs(settings.blobs) if _NAMED.fullmatch(settings.blobs) else LocalBlobs(settings.blobs)
-    path = sqlite_path(settings.url)
+    path = sqlite_path(settings.place)
     return None if path is None else LocalBlobs(f"{path}-blobs")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -11,18 +12,38 @@ from typing import Any
 
 from tickwork.errors import InvalidInput
 
+_NAMESPACE = re.compile(r"[a-z][a-z0-9_]{0,29}")
 DEFAULT_URL = "sqlite:///tickwork.db"
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Where the store is and how to reach it. `blobs`: a folder for results too large for it, or `module:object`."""
+    """Where the store is and how to reach it. `blobs`: a folder for results too large for it, or `module:object`.
+
+    A namespace is a store of its own beside the others: a file `tickwork.NAME.db`, a schema `tickwork_NAME`. So nothing
+    in one can be seen from another, whatever a query forgets.
+    """
 
     url: str = DEFAULT_URL
     driver: str = "apsw"
     schema: str = "tickwork"
     listen_url: str | None = None
     blobs: str | None = None
+    namespace: str | None = None
+
+    @property
+    def place(self) -> str:
+        """The URL of the store of this namespace."""
+        path = sqlite_path(self.url)
+        if path is None or self.namespace is None:
+            return self.url
+        file = Path(path)
+        return f"sqlite:///{file.with_name(f'{file.stem}.{self.namespace}{file.suffix}')}"
+
+    @property
+    def home(self) -> str:
+        """The schema of this namespace, in a PostgreSQL database."""
+        return self.schema if self.namespace is None else f"{self.schema}_{self.namespace}"
 
 
 def load_settings(given: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> Settings:
@@ -37,6 +58,10 @@ def load_settings(given: Mapping[str, Any], environ: Mapping[str, str] | None = 
     settings = Settings(**values)
     if settings.driver not in {"apsw", "sqlite3"}:
         raise InvalidInput(f"driver must be 'apsw' or 'sqlite3', not {settings.driver!r}.")
+    if settings.namespace is not None and not _NAMESPACE.fullmatch(settings.namespace):
+        raise InvalidInput(
+            f"{settings.namespace!r} cannot name a namespace: up to 30 of a-z, 0-9 and _, a letter first."
+        )
     return settings
 
 

@@ -27,12 +27,13 @@ from tickwork.core.flow.stamp import NO_FLOW, Stamp, TaskFlow, encode_task_flow
 from tickwork.core.hints import parameter_names
 from tickwork.core.ids import IdMaker, JobId
 from tickwork.core.job import NewJob, TaskDefinition
-from tickwork.core.options import Options, read_option, task_name
+from tickwork.core.options import DEFAULT_QUEUE, Options, read_option, task_name
 from tickwork.core.schedule.spec import Spec, new_spec, split_policies
 from tickwork.core.signature import Signature
 from tickwork.errors import InvalidArguments, InvalidOption
 from tickwork.rules import Rule, read_rule
 from tickwork.runs import Run
+from tickwork.spans import sent
 from tickwork.store.base import Store
 from tickwork.tracing.calls import Called, Encodes, Traceable, add_call, again_every, refuse_call
 from tickwork.tracing.options import NO_STEP, StepOptions, split_step, step_template
@@ -419,6 +420,8 @@ class TaskRegistry:
         asking = current_or_none()
         if options.parent is None and asking is not None and not asking.batch:
             options = replace(options, parent=asking.id)
+        if options.trace is None and (trace := sent(name, options.queue or DEFAULT_QUEUE, len(encoded))) is not None:
+            options = replace(options, trace=trace)
         ids = self._ids.new_ids(len(encoded))
         return options.new_jobs(name, zip(map(JobId, ids), encoded, strict=True), stamp)
 

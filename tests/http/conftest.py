@@ -12,6 +12,7 @@ from tickwork.http.access import TokenAccess
 from tickwork.http.asgi import asgi
 from tickwork.http.parts import Parts, Pulse
 from tickwork.http.table import ROUTES
+from tickwork.observe.store_counts import StoreCounts
 
 __all__ = ["app", "postgres_database", "store_url"]
 
@@ -21,7 +22,7 @@ TOKEN = "a-token-of-tests"
 @pytest.fixture
 def parts(app: Tickwork) -> Parts:
     clock = SystemClock()
-    return Parts(TokenAccess(TOKEN), Pulse(app.store, clock), clock)
+    return Parts(TokenAccess(TOKEN), Pulse(app.store, clock), clock, StoreCounts(app.store, clock))
 
 
 @pytest.fixture

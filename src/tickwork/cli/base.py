@@ -34,7 +34,13 @@ class _Lines(logging.Formatter):
 
 
 def log_to_stderr(style: str, level: int) -> None:
-    """Write what is logged, as plain lines of this style."""
+    """Write what is logged, as plain lines of this style, or as JSON where the environment asks for it."""
+    from tickwork.observe.jsonlog import log_json, wants_json
+
+    if wants_json():
+        logging.basicConfig(handlers=[], level=level, force=True)
+        log_json(level)
+        return
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Lines(style))
     logging.basicConfig(handlers=[handler], level=level, force=True)
@@ -115,7 +121,7 @@ class Session:
         app = load_app(target)
         if not isinstance(app, Tickwork):
             raise InvalidInput(f"{target} has no Tickwork app.")
-        refuse_other_store(self.url, app.url)
+        refuse_other_store(self.url, app.settings.url)
         click.get_current_context().call_on_close(app.close)
         return app
 

@@ -76,7 +76,7 @@ def sql(session: Session) -> None:
             from tickwork.store.postgres.schema import schema_script
         except ImportError as error:
             raise InvalidInput('PostgreSQL needs its driver: pip install "tickwork[postgres]"') from error
-        click.echo(schema_script(settings.schema))
+        click.echo(schema_script(settings.home))
     else:
         raise InvalidInput("say for which store: --url sqlite:///tickwork.db, or --url postgresql://host/database")
 

@@ -34,6 +34,9 @@ Start here:
 Run:
   worker    Run tasks in production: a supervisor and its child processes.
               tickwork worker shop.py -c 20 -q default -q mail:3
+  server    Serve the REST API, and fire schedules; many may run side by side.
+  up        A server and a worker on one machine, for production.
+              tickwork up shop.py --host 0.0.0.0
   enqueue   Ask for a job.
               tickwork enqueue send_email to=ada@example.org --in 30m
 
@@ -109,6 +112,7 @@ _COMMANDS = {
     "schedules": "schedules",
     "server": "server",
     "tenants": "tenants",
+    "up": "up",
     "version": "version",
     "worker": "worker",
     "workers": "workers",

@@ -83,6 +83,12 @@ _NAMES_SHOWN = 12
     is_flag=True,
     help="Run commands too (the task shell): whoever can write to the store may run any, as this user.",
 )
+@click.option(
+    "--health-port",
+    "health",
+    metavar="[ADDRESS:]PORT",
+    help="Answer /healthz, /readyz and /metrics there; without an address, to this machine alone.",
+)
 @click.option("--with-parent", is_flag=True, hidden=True, help="End when the process that started this one has.")
 @url_option
 @pass_session
@@ -99,6 +105,7 @@ def worker(
     recycle_mb: int | None,
     memory_mb: int | None,
     shell: bool,
+    health: str | None,
     with_parent: bool,
 ) -> None:
     """Run the tasks of a module or file, until it is told to stop.
@@ -115,7 +122,7 @@ def worker(
         os.environ["TICKWORK_URL"] = session.url  # for the children, which open the store that the user's code names
     limits = (max_jobs, recycle_mb, memory_mb)
     offer = (labels, ",".join(resources))
-    options = _options(target or BUILTIN, concurrency, queues, processes, offer, grace, limits, shell)
+    options = _options(target or BUILTIN, concurrency, queues, processes, offer, grace, limits, shell, health)
     from tickwork.worker.supervisor import supervise
 
     def started(hello: Hello, store: Store) -> None:
@@ -134,6 +141,7 @@ def _options(
     grace: str,
     limits: tuple[int | None, int | None, int | None],
     shell: bool,
+    health: str | None,
 ) -> SupervisorOptions:
     from tickwork.core.duration import parse_duration
     from tickwork.core.flow.elastic import read_processes
@@ -150,6 +158,7 @@ def _options(
         limits=ChildLimits(*limits),
         shell=shell,
         offer=read_offer(*offer),
+        health=health,
     )
 
 

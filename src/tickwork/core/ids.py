@@ -64,10 +64,10 @@ def created_at(job_id: str) -> datetime:
     return _EPOCH + timedelta(milliseconds=stamp_ms)
 
 
-def first_id(instant: datetime) -> str:
-    """Return what no id is below that was made at this instant or later."""
-    ms = max(0, min((instant - _EPOCH) // timedelta(milliseconds=1), _YEAR_10000_MS))
-    return f"{ms >> 16:08x}-{ms & 0xFFFF:04x}-7000-8000-000000000000"
+def first_id(instant: datetime) -> JobId:
+    """The smallest id that can have been made in the millisecond of an instant, or later."""
+    stamp_ms = (instant - _EPOCH) // timedelta(milliseconds=1)
+    return JobId(_text(max(0, stamp_ms) << _COUNTER_BITS, "000000000000"))
 
 
 def is_id(text: str) -> bool:

@@ -115,7 +115,8 @@ class Claimed(msgspec.Struct, frozen=True, gc=False):
     """A job that this worker now holds, with the number of the attempt that it may make.
 
     There are many of these, so their instants are the store's microseconds since the epoch. `is_probe`: a breaker wants
-    to know how it ends. `run` and `step`: it is a step of that run. `flaw`: why it cannot be called with its arguments.
+    to know how it ends. `run` and `step`: it is a step of that run. `trace`: the traceparent of whoever enqueued it.
+    `flaw`: why it cannot be called with its arguments.
     """
 
     job_id: JobId
@@ -136,6 +137,7 @@ class Claimed(msgspec.Struct, frozen=True, gc=False):
     run: str | None = None
     step: str | None = None
     inputs: str | None = None
+    trace: str | None = None
     flaw: str | None = None
 
 

@@ -21,6 +21,7 @@ from tickwork.http.call import Call, arguments, response
 from tickwork.http.parts import Parts
 from tickwork.http.problems import Problem, problem_of
 from tickwork.http.route import Route
+from tickwork.observe.table import HTTP
 
 _log = logging.getLogger("tickwork.http")
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -49,7 +50,7 @@ def asgi(app: Tickwork, parts: Parts, routes: Sequence[Route]) -> Starlette:
 def _endpoint(app: Tickwork, parts: Parts, methods: dict[str, Route]) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         route = methods["GET" if request.method == "HEAD" else request.method]
-        request_id = secrets.token_hex(8)
+        request_id, began = secrets.token_hex(8), parts.clock.monotonic()
         try:
             answer = await _handled(app, parts, route, request, request_id)
         except Problem as problem:
@@ -62,6 +63,8 @@ def _endpoint(app: Tickwork, parts: Parts, methods: dict[str, Route]) -> Endpoin
             _log.exception("request %s (%s) failed", request_id, route.name)
             said = f"this is a fault of the server; its log knows more, under {request_id}."
             answer = Problem(500, "internal", said).response(request_id)
+        labels = (route.name, route.method, str(answer.status_code))
+        parts.tally.spread(HTTP, labels, parts.clock.monotonic() - began)
         return _with_headers(answer, request_id)
 
     return endpoint

@@ -127,5 +127,6 @@ def _response(route: Route, kind: Any, schemas: dict[int, Any]) -> dict[str, Any
     if kind is not None:
         return {"description": "Done.", "content": {"application/json": {"schema": schemas[id(kind)]}}}
     if route.streams is not None:
-        return {"description": "Done.", "content": {route.streams: {"schema": {"type": "string"}}}}
+        anything: dict[str, Any] = {} if route.streams == "application/json" else {"type": "string"}
+        return {"description": "Done.", "content": {route.streams: {"schema": anything}}}
     return {"description": "Done."}

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 from tickwork.clock import Clock
 from tickwork.http.access import Access
+from tickwork.observe.store_counts import StoreCounts
+from tickwork.observe.tally import Tally
 from tickwork.store.base import Store
 
 READY_S = 10.0  # a server whose last good answer of the database is older is not ready
@@ -38,4 +40,6 @@ class Parts:
     access: Access
     pulse: Pulse
     clock: Clock
+    store_counts: StoreCounts
+    tally: Tally = field(default_factory=Tally)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)

@@ -18,6 +18,9 @@ from tickwork.http.access import Access
 from tickwork.http.asgi import asgi
 from tickwork.http.parts import Parts, Pulse
 from tickwork.http.table import ROUTES
+from tickwork.http.timed import timed
+from tickwork.observe.store_counts import StoreCounts
+from tickwork.observe.tally import Tally
 from tickwork.services.house import keep_house
 from tickwork.services.runner import Runner
 
@@ -41,10 +44,13 @@ def serve(app: Tickwork, access: Access, options: ServerOptions, started: Callab
     listening = _listen(options.host, options.port)
     clock, rng = SystemClock(), Random(secrets.randbits(64))
     runner = Runner(clock, rng)
-    parts = Parts(access, Pulse(app.store, clock), clock)
+    tally = Tally()
+    app.wrap_store(lambda store: timed(store, tally, clock))
+    parts = Parts(access, Pulse(app.store, clock), clock, StoreCounts(app.store, clock), tally)
     try:
         runner.start(parts.pulse)
-        keep_house(runner, app.store, clock, rng)
+        runner.start(parts.store_counts)
+        keep_house(runner, app.store, clock, rng, tally=parts.tally)
         config = uvicorn.Config(
             asgi(app, parts, ROUTES),
             root_path=options.root_path,

@@ -97,7 +97,7 @@ class _StepReader:
         return parents
 
     def _job(self, kind: str) -> tuple[Template, Filled]:
-        inside = replace(self._scope, items=self._items())
+        inside = replace(self._scope, items=self._items()) if self._place.has("map") else self._scope
         task, args = read_arguments(self._place, kind, inside, self._reading)
         return read_template(self._place, self._said, task, self._reading), args
 
@@ -128,18 +128,17 @@ class _StepReader:
 
     def _items(self) -> list[str]:
         """What elements are called, also where what they are of cannot be read."""
-        if not self._place.has("map"):
-            return []
         place = self._place["map"]
         return place.names() if isinstance(place.value, dict) else [ONE_ITEM]
 
     def _map(self) -> Map | None:
-        place, said = self._place["map"], self._said
-        if not place.is_there:
+        said = self._said
+        if not self._place.has("map"):
             for name in _WITH_MAP:
                 if self._place.has(name):
                     self._problems.add(self._place[name], "it goes with map, which this step does not have.")
             return None
+        place = self._place["map"]
         if said.max_parallel is not UNSET and said.max_parallel < 1:
             self._problems.note(self._place["max_parallel"].misfit("must be 1 or more"))
         named = {name: place[name] for name in place.names()} if isinstance(place.value, dict) else {ONE_ITEM: place}

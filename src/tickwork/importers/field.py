@@ -22,7 +22,7 @@ class Misfit(InvalidInput):
         self.field = field
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)  # not frozen: a file of ten thousand steps makes a hundred thousand of them
 class Field:
     """A value inside a document. A missing one is a field too; `text` and the others then give their default."""
 

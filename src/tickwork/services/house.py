@@ -8,6 +8,7 @@ from random import Random
 
 from tickwork.clock import Clock
 from tickwork.core.ids import IdMaker
+from tickwork.observe.tally import Tally
 from tickwork.services.operator import Operator
 from tickwork.services.pruner import Pruner
 from tickwork.services.reaper import Expirer, Reaper
@@ -27,11 +28,12 @@ def keep_house(
     *,
     may_fire: Callable[[], bool] = lambda: True,
     own: Callable[[], str | None] = lambda: None,
+    tally: Tally | None = None,
 ) -> Nudge:
     """Start them; what is returned has the scheduler look at once. `own` is the worker of this process, if any."""
     ids = IdMaker(lambda: clock.wall_us() // 1000, secrets.randbits)
     nudge = runner.start(Scheduler(store, ids, clock, may_fire))
-    runner.start(Reaper(store, rng, own))
+    runner.start(Reaper(store, rng, own, tally))
     runner.start(Expirer(store, clock))
     runner.start(TurnstileKeeper(store, clock))
     runner.start(Operator(store))

@@ -7,6 +7,8 @@ from random import Random
 
 from tickwork.clock import Clock
 from tickwork.core.outcome import Abandoned, decide
+from tickwork.observe.table import LEASES_EXPIRED
+from tickwork.observe.tally import Tally
 from tickwork.store.base import Finish, Store
 
 BATCH = 500
@@ -18,11 +20,14 @@ LONGEST_S = 30.0
 class Reaper:
     """Reclaims attempts whose lease ran out. Safe to run twice at once, on two machines."""
 
-    def __init__(self, store: Store, rng: Random, own: Callable[[], str | None] = lambda: None) -> None:
+    def __init__(
+        self, store: Store, rng: Random, own: Callable[[], str | None] = lambda: None, tally: Tally | None = None
+    ) -> None:
         """`own` is the worker of this process: after a pause it settles and renews by itself, and is not raced."""
         self._store = store
         self._rng = rng
         self._own = own
+        self._tally = tally
         self.reclaimed = 0
 
     def tick(self, now: float) -> float:
@@ -39,7 +44,10 @@ class Reaper:
             for one in expired
         ]
         if endings:
-            self.reclaimed += len(self._store.reclaim_attempts(endings))  # skips any whose worker came back first
+            count = len(self._store.reclaim_attempts(endings))  # skips any whose worker came back first
+            self.reclaimed += count
+            if self._tally is not None:
+                self._tally.add(LEASES_EXPIRED, (), count)
         return 0.0 if len(expired) == BATCH else INTERVAL_S
 
 

@@ -30,6 +30,7 @@ from tickwork.core.job import (
     WorkerView,
 )
 from tickwork.core.outcome import Transition
+from tickwork.store.counts import CountVerbs
 from tickwork.store.dags import DagVerbs
 from tickwork.store.finding import FindVerbs
 from tickwork.store.flow import FlowVerbs, Reach
@@ -177,7 +178,7 @@ class Waiter(Protocol):
     def close(self) -> None: ...
 
 
-class Store(ScheduleVerbs, FlowVerbs, DagVerbs, FindVerbs, OperationVerbs, Protocol):
+class Store(ScheduleVerbs, FlowVerbs, DagVerbs, FindVerbs, OperationVerbs, CountVerbs, Protocol):
     """The verbs. Nothing above this line knows which database it talks to."""
 
     url: str

@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from importlib.resources import files
 
+from tickwork.errors import check
+
 _SECTION = re.compile(r"^-- :(\w+)\s*$", re.MULTILINE)
 
 
@@ -16,7 +18,10 @@ def load_statements(package: str) -> dict[str, str]:
     statements: dict[str, str] = {}
     for file in files(package).joinpath("sql").iterdir():
         if file.name.endswith(".sql"):
-            statements.update(_split(file.name.removesuffix(".sql"), file.read_text()))
+            found = _split(file.name.removesuffix(".sql"), file.read_text())
+            twice = statements.keys() & found.keys()
+            check(not twice, f"Two files of {package} have a statement of the same name: {', '.join(twice)}.")
+            statements.update(found)
     return statements
 
 

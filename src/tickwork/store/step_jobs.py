@@ -45,16 +45,18 @@ class Going(NamedTuple):
     tenant: str | None
     policy: Policy
     failures: int
+    trace: str | None
 
 
 def going_of(row: Any) -> Going:
     """A run that is going, from its row in either store."""
-    id, dag, version, args, open, failed, cancelled, attempt, priority, collection, labels, flow, policy, failures = row
+    id, dag, version, args, open, failed, cancelled, attempt, priority, collection, labels, *rest = row
+    flow, policy, failures, trace = rest
     run = Run(id, dag, version, _PARAMS.decode(args), open, failed, bool(cancelled))
     stamped = codec.decode_flow(flow)
     tenant = None if stamped is None else stamped.tenant
     around = (priority, collection, codec.decode_labels(labels), tenant)
-    return Going(run, attempt, *around, codec.decode_policy(policy), failures)
+    return Going(run, attempt, *around, codec.decode_policy(policy), failures, trace)
 
 
 class ResultRow(NamedTuple):
@@ -88,6 +90,7 @@ def new_job(going: Going, one: StepJob, id: JobId, filled: Callable[[], bytes]) 
         collection=going.collection,
         labels=template.labels or going.labels,
         parent=run.id,
+        trace=going.trace,
         part=Part(run.id, one.step.name, one.idx, one.inputs),
     )
     where = (template.task, template.flow, template.queue, template.tenant or going.tenant)

@@ -13,6 +13,7 @@ from tickwork.clock import Clock
 from tickwork.core.flow.flow import Broadcast
 from tickwork.core.ids import JobId
 from tickwork.core.schedule.tick import Tick, decode_tick
+from tickwork.spans import Processing
 from tickwork.store.base import NewLog
 from tickwork.store.codec import from_us
 from tickwork.task import Task
@@ -55,6 +56,7 @@ class Attempt:
         "reminders",
         "sealed",
         "sink",
+        "span",
         "task",
         "thread",
         "written",
@@ -76,6 +78,7 @@ class Attempt:
         self.cancelled = False
         self.reminders: list[Call] = []
         self.ending: tuple[EndKind, str] | None = None  # why it is being ended from outside
+        self.span: Processing | None = None
         self.sealed = False  # it has ended, or was given up: nothing more is said of it
         self.sink = Sink(self._pass_on, executor.stir)
         self.written: list[NewLog] = []  # what a transactional handler wrote, to be stored in its transaction
@@ -93,6 +96,8 @@ class Attempt:
         fatal: bool = False,
         settled: bool = False,
     ) -> End:
+        if self.span is not None and kind != "succeeded":
+            self.span.failed(kind, error)
         took = self.executor.clock.monotonic() - self.began
         return End(self.job_id, self.number, kind, self.began, result, error, after_s, fatal, settled, took)
 

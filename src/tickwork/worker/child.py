@@ -24,6 +24,7 @@ from tickwork.clock import SystemClock
 from tickwork.core.dag.graph import encode_graph
 from tickwork.dag import DagRegistry
 from tickwork.errors import InvalidInput, WorkerError
+from tickwork.observe.jsonlog import log_json, wants_json
 from tickwork.worker import messages
 from tickwork.worker.capture import captured
 from tickwork.worker.executor import Executor
@@ -102,6 +103,8 @@ def main(arguments: list[str]) -> None:
     faulthandler.enable()
     if memory_mb:
         resource.setrlimit(resource.RLIMIT_DATA, (memory_mb << 20, memory_mb << 20))
+    if wants_json():
+        log_json()
     connection = socket.socket(fileno=descriptor)
     outbox = Outbox(connection)
     try:

@@ -14,9 +14,11 @@ import msgspec
 
 from tickwork.clock import Clock
 from tickwork.core.ids import JobId
-from tickwork.core.job import AttemptState
+from tickwork.core.job import AttemptState, Claimed
 from tickwork.core.outcome import Ending, Released, decide
 from tickwork.core.why import gist
+from tickwork.observe import table
+from tickwork.observe.tally import Tally
 from tickwork.store.base import Finish, NewLog, OpenAttempt, Progress, Store
 from tickwork.worker.holdings import Held, Holdings
 from tickwork.worker.retries import Retries
@@ -50,6 +52,7 @@ class Endings:
         clock: Clock,
         rng: Random,
         nudge_scheduler: Callable[[], None],
+        tally: Tally | None = None,
     ) -> None:
         self._store = store
         self._held = held
@@ -57,6 +60,7 @@ class Endings:
         self._clock = clock
         self._rng = rng
         self._nudge_scheduler = nudge_scheduler
+        self._tally = tally
         self._unstored: list[Finish] = []  # decided, and not yet stored
         self._runs: set[str] = set()  # those of them that schedules may wait for
         self.turnstiles = Turnstiles(store)
@@ -69,8 +73,8 @@ class Endings:
     def __iter__(self) -> Iterator[Finish]:
         return iter(self._unstored)
 
-    def end(self, held: Held, ending: Ending, waited: float) -> None:
-        """An attempt has ended so; it is held no longer."""
+    def end(self, held: Held, ending: Ending, waited: float, took: float | None = None) -> None:
+        """An attempt has ended so; it is held no longer. `took`: its handler ran so long, `waited` after its claim."""
         job = held.job
         self._held.forget(job.job_id)
         if job.tick is not None:
@@ -81,16 +85,26 @@ class Endings:
             transition = msgspec.structs.replace(transition, delay=later)
         if job.flow is not None:
             self.turnstiles.ended(job, transition.attempt)
+        if self._tally is not None:
+            self._count(self._tally, job, transition.attempt, waited, took)
         about = (round(waited * 1e6), job.run, job.step, job.policy.produce)
         self._unstored.append(Finish(job.job_id, job.attempt, transition, *about))
 
-    def ended_elsewhere(self, held: Held) -> None:
+    def ended_elsewhere(self, held: Held, waited: float, took: float) -> None:
         """An attempt has succeeded, and its handler's own transaction has stored that."""
+        if self._tally is not None:
+            self._count(self._tally, held.job, AttemptState.SUCCEEDED, waited, took)
         self._held.forget(held.job.job_id)
         self.turnstiles.ended(held.job, AttemptState.SUCCEEDED)
         self.turnstiles.freed(held.job)
         if held.job.tick is not None:
             self._nudge_scheduler()
+
+    def _count(self, tally: Tally, job: Claimed, state: AttemptState, waited: float, took: float | None) -> None:
+        tally.add(table.ATTEMPTS, (job.queue, job.task, state.value))
+        if took is not None:
+            tally.spread(table.WAIT, (job.queue,), max(0, job.claimed_at_us - job.run_at_us) / 1e6 + waited)
+            tally.spread(table.RUN, (job.queue, job.task), took)
 
     def release(self, job_ids: Sequence[str]) -> None:
         """Give back jobs that had to stop for no fault of theirs."""

@@ -24,7 +24,9 @@ from tickwork.context import CurrentJob, LazyTransaction, set_current
 from tickwork.core.ids import JobId
 from tickwork.core.job import Policy
 from tickwork.core.outcome import Succeeded, decide
+from tickwork.spans import Processing, is_traced
 from tickwork.store.base import LEASE, Finish, Store
+from tickwork.store.codec import from_us
 from tickwork.task import Task
 from tickwork.worker.attempt import Attempt, EndKind
 from tickwork.worker.batch_call import BatchCall
@@ -321,6 +323,9 @@ class Executor:
         attempt.began = self.clock.monotonic()
         set_sink(attempt.sink)
         set_current(CurrentJob(attempt))
+        if is_traced():
+            given, now = attempt.given, from_us(self.clock.wall_us())
+            attempt.span = Processing(given.task, given.queue, given.job_id, given.attempt, given.trace, now)
         timeout_s = attempt.given.timeout_s
         if timeout_s is not None:
             self.emit(Started(attempt.job_id, attempt.number, attempt.began))
@@ -334,6 +339,8 @@ class Executor:
 
     def _leave(self, attempt: Attempt) -> None:
         """Forget an attempt that is over; what it wrote is passed on."""
+        if attempt.span is not None:
+            attempt.span.end()
         set_current(None)
         set_sink(None)
         self._attempts.pop(attempt.key, None)

@@ -104,10 +104,11 @@ class Hearing:
         if held is None:
             return
         self._pace.took(end.took)
+        waited = max(0.0, end.began - held.claimed_mono)
         if end.settled:
-            self._endings.ended_elsewhere(held)
+            self._endings.ended_elsewhere(held, waited, end.took)
         else:
-            self._endings.end(held, end.ending(), max(0.0, end.began - held.claimed_mono))
+            self._endings.end(held, end.ending(), waited, end.took)
 
     def _hear_death(self, job_ids: Sequence[str], error: str, alone: bool) -> None:
         for job_id in job_ids:

@@ -31,7 +31,7 @@ class Held(msgspec.Struct):
         what = (job.job_id, job.attempt, job.task, job.queue, job.args, timeout_s, policy.retry_on, policy.give_up_on)
         broadcast = None if job.flow is None else job.flow.broadcast
         times = (job.run_at_us, job.claimed_at_us, self.claimed_mono)
-        return Assignment(*what, *times, job.tick, (), broadcast, job.run, job.step, policy.produce)
+        return Assignment(*what, *times, job.tick, (), broadcast, job.run, job.step, policy.produce, job.trace)
 
 
 class Holdings:

@@ -49,6 +49,7 @@ class Assignment(msgspec.Struct, frozen=True, array_like=True):
     run: str | None = None
     step: str | None = None
     produce: tuple[str, ...] = ()
+    trace: str | None = None
 
 
 class Run(msgspec.Struct, frozen=True, array_like=True, tag="run"):

@@ -20,6 +20,7 @@ from tickwork.core.dag.graph import decode_graph
 from tickwork.core.flow.elastic import Elastic, read_processes
 from tickwork.core.flow.placement import NOTHING, Offer
 from tickwork.errors import InvalidInput
+from tickwork.observe.tally import Tally
 from tickwork.services.house import Nudge, keep_house
 from tickwork.services.runner import Runner
 from tickwork.store.base import LEASE, Store
@@ -27,6 +28,7 @@ from tickwork.version import VERSION
 from tickwork.worker.base import Pools, WorkerOptions
 from tickwork.worker.children import ChildLimits, Children
 from tickwork.worker.elasticity import Elasticity, slots_of_each
+from tickwork.worker.health import Health, serve_health
 from tickwork.worker.heartbeat import Heartbeat, Lease
 from tickwork.worker.loop import WorkerLoop
 from tickwork.worker.messages import Hello
@@ -55,6 +57,7 @@ class SupervisorOptions:
     limits: ChildLimits = field(default_factory=ChildLimits)
     shell: bool = False
     offer: Offer = NOTHING
+    health: str | None = None
 
 
 def supervise(options: SupervisorOptions, open_store: OpenStore, started: Callable[[Hello, Store], None]) -> None:
@@ -82,10 +85,13 @@ def supervise(options: SupervisorOptions, open_store: OpenStore, started: Callab
         lease = Lease(options.lease)
         queues = options.queues or queues_of(hello)
         serving = WorkerOptions(queues, options.slots, socket.gethostname(), os.getpid(), VERSION, options.offer)
-        parts = WorkerParts(store, lease, clock, Random(secrets.randbits(64)))
+        tally = None if options.health is None else Tally()
+        parts = WorkerParts(store, lease, clock, Random(secrets.randbits(64)), tally)
         names = [queue for queue, _ in queues], [task.name for task in hello.tasks]
         elasticity = Elasticity(rule, children, options.slots, store, *names) if rule.low < rule.high else None
         loop, runner, _ = parts.assemble(ChildPools(children), hello, solo, serving, options.grace, elasticity)
+        if options.health is not None and tally is not None:
+            serve_health(options.health, Health(lease, tally, clock))
         _obey_signals(loop)
         try:
             loop.run()
@@ -125,6 +131,7 @@ class WorkerParts:
     lease: Lease
     clock: Clock
     rng: Random
+    tally: Tally | None = None
 
     def assemble(
         self,
@@ -149,6 +156,7 @@ class WorkerParts:
             self.rng,
             may_fire=lambda: self.lease.worker is not None,
             own=lambda: self.lease.worker,
+            tally=self.tally,
         )
         worker = Worker(
             self.store,
@@ -166,6 +174,7 @@ class WorkerParts:
             hello.batches,
             elasticity,
             [decode_graph(one) for one in hello.graphs],
+            self.tally,
         )
         for flaw in hello.flaws:
             _log.error("%s", flaw)

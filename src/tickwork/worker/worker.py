@@ -21,6 +21,7 @@ from tickwork.core.job import TaskDefinition
 from tickwork.core.outcome import Released, TimedOut
 from tickwork.core.schedule.spec import Spec
 from tickwork.errors import InvalidInput
+from tickwork.observe.tally import Tally
 from tickwork.store import base
 from tickwork.store.base import Store
 from tickwork.worker.base import Pools, WorkerOptions
@@ -61,6 +62,7 @@ class Worker:
         batches: Mapping[str, Batch] = NO_BATCHES,
         elasticity: Elasticity | None = None,
         graphs: Sequence[Graph] = (),
+        tally: Tally | None = None,
     ) -> None:
         self._store = store
         self._pools = pools
@@ -76,7 +78,7 @@ class Worker:
         self._pace = pace = Pace(options.slots)
         retries = Retries(rng)
         self._held = Holdings(batches)
-        self._endings = Endings(store, self._held, retries, clock, rng, nudge_scheduler)
+        self._endings = Endings(store, self._held, retries, clock, rng, nudge_scheduler, tally)
         self._hearing = Hearing(store, pools, self._held, self._endings, pace)
         self._claiming = Claiming(
             store, pools, tasks, solo_tasks, options, lease, self._held, self._endings, retries, pace, clock, rng

@@ -38,7 +38,7 @@ async def healthz(call: Call) -> HealthBody:
     return HealthBody(status="ok", version=VERSION)
 
 
-@probes.get("/readyz", ANYBODY, also={503: None})
+@probes.get("/readyz", ANYBODY)
 async def readyz(call: Call) -> ReadyBody:
     """Say whether the database answered lately: of its last good answer, not of hope."""
     age = call.parts.pulse.age_s

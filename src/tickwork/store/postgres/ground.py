@@ -235,7 +235,7 @@ def _applicant(row: Any) -> Applicant:
 def _claimed(one: Applicant, now_us: int, is_probe: bool) -> Claimed:
     job_id, attempt, task, _, priority, args, policy, run_us, failures, crashes, alone, tick, *_ = one.row
     what = (JobId(job_id), attempt, task, one.queue, priority, args.encode(), codec.decode_policy(policy))
-    return Claimed(*what, run_us, now_us, failures, crashes, alone, tick, one.flow, is_probe, *one.row[-4:-1])
+    return Claimed(*what, run_us, now_us, failures, crashes, alone, tick, one.flow, is_probe, *one.row[-5:-1])
 
 
 def _places(applicants: Iterable[Applicant]) -> dict[str, str]:

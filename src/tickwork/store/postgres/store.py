@@ -56,6 +56,7 @@ from tickwork.store.base import (
     Worker,
 )
 from tickwork.store.codec import duration_us, from_us
+from tickwork.store.counts import Counts, Marks, count
 from tickwork.store.flow import Reach
 from tickwork.store.graphs import Graphs
 from tickwork.store.guarded import TurnKeeper
@@ -257,6 +258,12 @@ class PostgresStore(PostgresFinding, PostgresFlow, PostgresSchedules, PostgresOp
 
     def durations(self) -> dict[str, timedelta]:
         return dict(self._perform(lambda session: session.run("durations")))
+
+    def counts(self, since: Marks | None, limit: int) -> Counts:
+        now = self.now()
+        return self._perform(
+            lambda session: count(lambda name, values: session.run(name, **values), now, since, limit, utc, utc)
+        )
 
     def workers(self) -> list[WorkerView]:
         rows = self._perform(lambda session: session.run("workers"))

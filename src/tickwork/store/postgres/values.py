@@ -19,7 +19,7 @@ def as_claimed(row: Any) -> Claimed:
     job_id, attempt, task, queue, priority, args, policy, run_at, now, failures, crashes, alone, tick, *_ = row
     rules = codec.decode_policy(policy)
     what = (job_id, attempt, task, queue, priority, args.encode(), rules)
-    return Claimed(*what, run_at, now, failures, crashes, alone, tick, None, False, *row[14:17])
+    return Claimed(*what, run_at, now, failures, crashes, alone, tick, None, False, *row[14:18])
 
 
 def open_attempt(row: Any) -> OpenAttempt:

@@ -222,7 +222,7 @@ def running_row(row: Any, lane: str, worker: WorkerId, now: int) -> tuple[Any, .
 def claimed_row(row: Any, queue: str, now: int, flow: Flow | None = None, is_probe: bool = False) -> Claimed:
     job_id, attempt, task, _, priority, args, policy, run_at, failures, crashes, alone, tick, *_ = row
     what = (job_id, attempt, task, queue, priority, args.encode(), codec.decode_policy(policy))
-    return Claimed(*what, run_at, now, failures, crashes, alone == 1, tick, flow, is_probe, *row[-3:])
+    return Claimed(*what, run_at, now, failures, crashes, alone == 1, tick, flow, is_probe, *row[-4:])
 
 
 def _next_s(transaction: Transaction, asked: dict[str, Any], ahead_us: int) -> tuple[float | None, float | None]:

@@ -46,6 +46,7 @@ from tickwork.store.base import (
     Worker,
 )
 from tickwork.store.codec import duration_us, from_us, to_us
+from tickwork.store.counts import Counts, Marks, count
 from tickwork.store.flow import Reach
 from tickwork.store.graphs import Graphs
 from tickwork.store.guarded import Round, TurnKeeper
@@ -189,6 +190,10 @@ class SqliteStore(SqliteSchedules, SqliteFlow, SqliteDags, SqliteFinding, Sqlite
         with self._read() as transaction:
             rows = transaction.run("durations")
         return {queue: timedelta(microseconds=average) for queue, average in rows}
+
+    def counts(self, since: Marks | None, limit: int) -> Counts:
+        with self._read() as transaction:
+            return count(transaction.run, from_us(transaction.now), since, limit, to_us, from_us)
 
     def workers(self) -> list[WorkerView]:
         with self._read() as transaction:

@@ -85,6 +85,7 @@ later AS MATERIALIZED (
 )
 SELECT t.job_id::text, t.attempt, t.task, t.queue, t.priority, j.args, j.policy, (extract(epoch FROM t.run_at) * 1000000)::bigint,
        (extract(epoch FROM clock.now) * 1000000)::bigint, t.failures, t.crashes, t.alone, j.tick, t.phase, j.run::text, j.step, j.inputs,
+       j.trace,
        extract(epoch FROM later.run_at - clock.now)::float8, extract(epoch FROM later.open_at - clock.now)::float8,
        guarded.now_is
 FROM   leased CROSS JOIN clock CROSS JOIN later CROSS JOIN guarded

@@ -151,7 +151,7 @@ ORDER  BY p.rank, p.run_at, p.job_id
 -- :picked_columns
        p.job_id::text, p.attempt, p.task, p.lane, p.priority, j.args, j.policy, (extract(epoch FROM p.run_at) * 1000000)::bigint,
        p.failures, p.crashes, p.alone, j.tick, p.keyed, (extract(epoch FROM p.expires_at) * 1000000)::bigint, j.queue,
-       j.collection, j.labels, j.flow, j.task, j.run::text, j.step, j.inputs, p.place::text
+       j.collection, j.labels, j.flow, j.task, j.run::text, j.step, j.inputs, j.trace, p.place::text
 
 -- :scout
 -- The next due jobs of a place that are of other kinds than these, and up to where it was looked: that one comes even if

@@ -40,7 +40,7 @@ LIMIT  1
 
 -- :pick_place
 SELECT q.job_id, q.attempt + 1, q.task, q.queue, q.priority, j.args, j.policy, q.run_at, q.failures, q.crashes, q.alone, j.tick,
-       q.keyed, q.expires_at, j.queue, j.collection, j.labels, j.flow, j.task, j.run, j.step, j.inputs
+       q.keyed, q.expires_at, j.queue, j.collection, j.labels, j.flow, j.task, j.run, j.step, j.inputs, j.trace
 FROM   tickwork_queue q CROSS JOIN tickwork_jobs j ON j.id = q.job_id
 WHERE  q.queue = :lane AND q.priority = :priority AND q.run_at <= :now
 AND    q.task IN (SELECT value FROM json_each(:tasks)) AND (q.expires_at IS NULL OR q.expires_at > :now)
@@ -49,7 +49,7 @@ ORDER  BY q.run_at, q.job_id LIMIT :limit
 -- :scout
 -- The next due jobs of a place that are of other kinds than these.
 SELECT q.job_id, q.attempt + 1, q.task, q.queue, q.priority, j.args, j.policy, q.run_at, q.failures, q.crashes, q.alone, j.tick,
-       q.keyed, q.expires_at, j.queue, j.collection, j.labels, j.flow, j.task, j.run, j.step, j.inputs
+       q.keyed, q.expires_at, j.queue, j.collection, j.labels, j.flow, j.task, j.run, j.step, j.inputs, j.trace
 FROM   (
     SELECT * FROM tickwork_queue q WHERE q.queue = :lane AND q.priority = :priority
     AND    (q.run_at, q.job_id) > (:after, :after_id) AND q.run_at <= :until ORDER BY q.run_at, q.job_id LIMIT :walk

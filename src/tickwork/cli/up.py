@@ -1,0 +1,62 @@
+"""`tickwork up`: a server and a worker on one machine, for production; when one of them ends, so does the other.
+
+Nothing is restarted here: whatever keeps services running (systemd, a container's restart policy) does it for both.
+"""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from tickwork.cli.base import FAILURE, Command, Session, pass_session, url_option
+from tickwork.cli.process import Part, stop_event
+from tickwork.cli.worker import BUILTIN
+
+LOOK_S = 0.5
+INSIST_S = 5.0
+STOP_S = 10.0  # for the server, once the worker has gone
+
+
+@click.command(
+    cls=Command, example="tickwork up shop.py\ntickwork up shop.tasks:app --host 0.0.0.0 -c 20 --processes 4"
+)
+@click.argument("target", metavar="[MODULE_OR_FILE]", required=False)
+@click.option("--host", metavar="ADDRESS", default="127.0.0.1", show_default=True, help="Where the server listens.")
+@click.option("--port", metavar="N", type=click.IntRange(0, 65535), default=8700, show_default=True)
+@click.option("-c", "--concurrency", metavar="N", type=click.IntRange(min=1), help="Slots of the worker. Default 10.")
+@click.option("--processes", metavar="N|LOW..HIGH", help="Child processes. Default: one for each core.")
+@click.option("--grace", metavar="SECONDS", type=click.IntRange(min=0), default=20, show_default=True)
+@click.option("--allow-shell", is_flag=True, help="Run commands too (the task shell), as this user.")
+@url_option
+@pass_session
+def up(
+    session: Session,
+    target: str | None,
+    host: str,
+    port: int,
+    concurrency: int | None,
+    processes: str | None,
+    grace: int,
+    allow_shell: bool,
+) -> None:
+    """Serve the API and run the tasks of a module or file, until it is told to stop.
+
+    SIGTERM or Ctrl-C: running jobs finish within the grace, then everything ends.
+    """
+    if session.url is not None:
+        os.environ["TICKWORK_URL"] = session.url
+    worker = ["worker", target or BUILTIN, "--grace", f"{grace}s"]
+    worker += [] if concurrency is None else ["-c", str(concurrency)]
+    worker += [] if processes is None else ["--processes", processes]
+    worker += ["--allow-shell"] if allow_shell else []
+    stopped = stop_event()
+    parts = [Part(["server", "--host", host, "--port", str(port)]), Part(worker)]
+    code: int | None = None
+    while code is None and not stopped.wait(LOOK_S):
+        code = next((ended for part in parts if (ended := part.ended()) is not None), None)
+    server, working = parts
+    working.stop(drain_s=grace + INSIST_S, insist_s=INSIST_S)
+    server.stop(drain_s=STOP_S, insist_s=INSIST_S)
+    if code is not None:
+        raise click.exceptions.Exit(code if code > 0 else FAILURE)

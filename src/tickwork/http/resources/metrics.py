@@ -1,0 +1,19 @@
+"""What Prometheus scrapes of a server."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from tickwork.http.call import Call
+from tickwork.http.route import Routes, Scope
+from tickwork.observe.tally import exposition
+
+routes = Routes("metrics", prefix="")
+TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+@routes.get("/metrics", Scope.METRICS, streams="text/plain")
+def metrics(call: Call) -> Response:
+    """Return the metrics of the store and of this server, as Prometheus reads them."""
+    call.parts.store_counts.look()
+    return Response(exposition(call.parts.store_counts.tally, call.parts.tally), media_type=TYPE)

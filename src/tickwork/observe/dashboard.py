@@ -1,0 +1,192 @@
+"""A dashboard for Grafana and alert rules for Prometheus, made from the table of metrics.
+
+`python -m tickwork.observe.dashboard FOLDER` writes both; those in deploy/ are kept equal to it by a test.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tickwork.observe import table
+from tickwork.observe.table import Metric
+
+
+class Panel(NamedTuple):
+    """A chart: what it asks of Prometheus, each with what its lines are called, and the unit of its axis."""
+
+    title: str
+    queries: tuple[tuple[str, str], ...]
+    unit: str = "short"
+
+
+def _rate(metric: Metric, by: str) -> str:
+    """A counter of the whole store is the same on every server: the largest of them is the one that began first."""
+    return f"sum by ({by}) (max without (instance, pod) (rate({metric.full}[$__rate_interval])))"
+
+
+def _own_rate(metric: Metric, by: str) -> str:
+    return f"sum by ({by}) (rate({metric.full}[$__rate_interval]))"
+
+
+def _quantile(metric: Metric, share: float, by: str = "") -> str:
+    labels = ", ".join(["le", *([by] if by else [])])
+    return f"histogram_quantile({share}, sum by ({labels}) (rate({metric.full}_bucket[$__rate_interval])))"
+
+
+def _gauge(metric: Metric, by: str) -> str:
+    return f"max by ({by}) ({metric.full})" if by else f"max({metric.full})"
+
+
+PANELS = (
+    Panel("Jobs finished", ((_rate(table.JOBS_FINISHED, "outcome"), "{{outcome}}"),), "ops"),
+    Panel("Jobs enqueued", ((_rate(table.JOBS_ENQUEUED, "queue"), "{{queue}}"),), "ops"),
+    Panel("In the queues", ((_gauge(table.QUEUE_JOBS, "queue, state"), "{{queue}} {{state}}"),)),
+    Panel("Oldest due job", ((_gauge(table.QUEUE_OLDEST, "queue"), "{{queue}}"),), "s"),
+    Panel("Wait from due to start", tuple((_quantile(table.WAIT, q), f"p{q * 100:g}") for q in (0.5, 0.95, 0.99)), "s"),
+    Panel("Run time, p95", ((_quantile(table.RUN, 0.95, "task"), "{{task}}"),), "s"),
+    Panel("Attempts by outcome", ((_own_rate(table.ATTEMPTS, "outcome"), "{{outcome}}"),), "ops"),
+    Panel("Slots", ((_gauge(table.WORKER_SLOTS, ""), "slots"), (_gauge(table.WORKER_BUSY, ""), "busy"))),
+    Panel("Workers", ((_gauge(table.WORKERS, "state"), "{{state}}"),)),
+    Panel("Lost leases", ((_own_rate(table.LEASES_EXPIRED, "job"), "taken back"),), "ops"),
+    Panel("Runs of dags", ((_rate(table.RUNS_FINISHED, "dag, outcome"), "{{dag}} {{outcome}}"),), "ops"),
+    Panel("Occurrences of schedules", ((_rate(table.SCHEDULE_FIRES, "action"), "{{action}}"),), "ops"),
+    Panel("Schedules are late by", ((_gauge(table.SCHEDULE_LAG, ""), "lag"),), "s"),
+    Panel("Dead letters", ((_gauge(table.DEAD_JOBS, ""), "jobs"),)),
+    Panel(
+        "Requests",
+        ((_own_rate(table.HTTP, "code").replace(table.HTTP.full, f"{table.HTTP.full}_count"), "{{code}}"),),
+        "ops",
+    ),
+    Panel("Request time, p99", ((_quantile(table.HTTP, 0.99, "route"), "{{route}}"),), "s"),
+    Panel("Calls of the database, p99", ((_quantile(table.DB, 0.99, "op"), "{{op}}"),), "s"),
+    Panel("Paused queues", ((_gauge(table.QUEUE_PAUSED, "queue"), "{{queue}}"),)),
+    Panel("Heartbeats of workers are old", ((_gauge(table.HEARTBEAT_AGE, "instance"), "{{instance}}"),), "s"),
+)
+
+
+class Alert(NamedTuple):
+    """Wake somebody while this holds for so long, and tell them this."""
+
+    name: str
+    expression: str
+    lasts: str
+    severity: str
+    says: str
+
+
+ALERTS = (
+    Alert(
+        "TickworkQueueIsLate",
+        f"max by (queue) ({table.QUEUE_OLDEST.full}) > 300 "
+        f"unless on (queue) max by (queue) ({table.QUEUE_PAUSED.full}) == 1",
+        "5m",
+        "page",
+        "Queue {{ $labels.queue }}: its oldest due job waits for {{ $value | humanizeDuration }}: tickwork queues",
+    ),
+    Alert(
+        "TickworkNoWorkers",
+        f'absent({table.WORKERS.full}{{state="running"}}) == 1 or max({table.WORKERS.full}{{state="running"}}) == 0',
+        "2m",
+        "page",
+        "No worker runs: tickwork workers list",
+    ),
+    Alert(
+        "TickworkJobsFail",
+        f'sum(max without (instance, pod) (rate({table.JOBS_FINISHED.full}{{outcome="failed"}}[10m]))) '
+        f"/ sum(max without (instance, pod) (rate({table.JOBS_FINISHED.full}[10m]))) > 0.05",
+        "10m",
+        "ticket",
+        "{{ $value | humanizePercentage }} of the jobs fail for good: tickwork dead list",
+    ),
+    Alert(
+        "TickworkSchedulesAreLate",
+        f"max({table.SCHEDULE_LAG.full}) > 60",
+        "2m",
+        "page",
+        "A schedule is {{ $value | humanizeDuration }} late: does any worker or server run its services?",
+    ),
+    Alert(
+        "TickworkOccurrencesMissed",
+        f'sum(max without (instance, pod) (increase({table.SCHEDULE_FIRES.full}{{action="pass"}}[15m]))) > 0',
+        "0m",
+        "ticket",
+        "{{ $value }} occurrences of schedules were given up: tickwork schedules list",
+    ),
+    Alert(
+        "TickworkWorkersFallSilent",
+        f"sum(increase({table.LEASES_EXPIRED.full}[15m])) > 10",
+        "0m",
+        "ticket",
+        "{{ $value }} attempts were taken back from workers that fell silent: tickwork workers list",
+    ),
+    Alert(
+        "TickworkDatabaseIsSlow",
+        f"histogram_quantile(0.99, sum by (le) (rate({table.DB.full}_bucket[5m]))) > 1",
+        "10m",
+        "ticket",
+        "One call of the database in a hundred takes {{ $value | humanizeDuration }}: tickwork doctor",
+    ),
+)
+
+
+def dashboard() -> dict[str, Any]:
+    """The dashboard, to be imported into Grafana."""
+    return {
+        "title": "Tickwork",
+        "uid": "tickwork",
+        "schemaVersion": 39,
+        "tags": ["tickwork"],
+        "time": {"from": "now-3h", "to": "now"},
+        "refresh": "30s",
+        "templating": {
+            "list": [{"name": "source", "type": "datasource", "query": "prometheus", "label": "Data source"}]
+        },
+        "panels": [_panel(number, panel) for number, panel in enumerate(PANELS)],
+    }
+
+
+def _panel(number: int, panel: Panel) -> dict[str, Any]:
+    source = {"type": "prometheus", "uid": "${source}"}
+    return {
+        "id": number + 1,
+        "type": "timeseries",
+        "title": panel.title,
+        "datasource": source,
+        "gridPos": {"h": 8, "w": 8, "x": number % 3 * 8, "y": number // 3 * 8},
+        "fieldConfig": {"defaults": {"unit": panel.unit, "min": 0}, "overrides": []},
+        "targets": [
+            {"refId": chr(ord("A") + index), "datasource": source, "expr": query, "legendFormat": legend}
+            for index, (query, legend) in enumerate(panel.queries)
+        ],
+    }
+
+
+def alerts() -> dict[str, Any]:
+    """The alert rules, as a file of Prometheus (JSON is YAML, too)."""
+    rules = [
+        {
+            "alert": alert.name,
+            "expr": alert.expression,
+            "for": alert.lasts,
+            "labels": {"severity": alert.severity},
+            "annotations": {"summary": alert.says},
+        }
+        for alert in ALERTS
+    ]
+    return {"groups": [{"name": "tickwork", "rules": rules}]}
+
+
+def files() -> dict[str, str]:
+    """What is written, by name."""
+    return {
+        "grafana-dashboard.json": json.dumps(dashboard(), indent=2) + "\n",
+        "prometheus-alerts.yaml": json.dumps(alerts(), indent=2) + "\n",
+    }
+
+
+if __name__ == "__main__":
+    for name, text in files().items():
+        Path(sys.argv[1], name).write_text(text)

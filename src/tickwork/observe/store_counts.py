@@ -1,0 +1,86 @@
+"""What a server tells of its store: read at most every few seconds, however often it is scraped."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+
+from tickwork.clock import Clock
+from tickwork.core.job import QueueView
+from tickwork.observe import table
+from tickwork.observe.tally import Labels, Tally
+from tickwork.store.base import Store
+from tickwork.store.counts import Marks
+
+FRESH_S = 5.0
+_STATES = ("due", "later", "held", "running")
+ROWS = 100_000  # counted at once; what is beyond is counted by the next look
+
+
+class StoreCounts:
+    """Looks at a store, and keeps what it saw in a tally."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._looked: float | None = None
+        self._marks: Marks | None = None
+        self.tally = Tally()
+
+    def tick(self, now: float) -> float:
+        """Keep up with the store even while nobody scrapes, so that no look has much to count."""
+        self.look()
+        return FRESH_S * 6
+
+    def look(self) -> None:
+        """Look, unless the last look was just now."""
+        with self._lock:
+            now = self._clock.monotonic()
+            if self._looked is None or now - self._looked >= FRESH_S:
+                self._count()
+                self._measure()
+                self._looked = now
+
+    def _count(self) -> None:
+        counts = self._store.counts(self._marks, ROWS)
+        self._marks = counts.marks
+        for made in counts.created:
+            self.tally.add(table.JOBS_ENQUEUED, (made.queue, made.task), made.jobs)
+        for ended in counts.ended:
+            if ended.is_run:
+                self.tally.add(table.RUNS_FINISHED, (ended.task, ended.state), ended.jobs)
+            else:
+                self.tally.add(table.JOBS_FINISHED, (ended.queue, ended.task, ended.state), ended.jobs)
+        for action, count in counts.fired.items():
+            self.tally.add(table.SCHEDULE_FIRES, (action,), count)
+        self.tally.set(table.SCHEDULE_LAG, {(): counts.lag.total_seconds()})
+        self.tally.set(table.DEAD_JOBS, {(): counts.dead})
+
+    def _measure(self) -> None:
+        now, queues = self._store.now(), self._store.queues()
+        states = ("due", "later", "held", "running")
+        jobs: dict[Labels, float] = {
+            (queue.name, state): float(getattr(queue, state)) for queue in queues for state in states
+        }
+        self.tally.set(table.QUEUE_JOBS, jobs)
+        waits: dict[Labels, float] = {(queue.name,): _since(queue.oldest_due_at, now) for queue in queues}
+        self.tally.set(table.QUEUE_OLDEST, waits)
+        gates = [one.gate for one in self._store.gates() if one.gate.kind == "pause"]
+        paused = {gate.queue: 1.0 for gate in gates if gate.queue is not None and len(gate.selects) == 1}
+        self.tally.set(table.QUEUE_PAUSED, {(name,): paused.get(name, 0.0) for name in {*paused, *_names(queues)}})
+        workers = self._store.workers()
+        live = [worker for worker in workers if worker.state != "lost"]
+        self.tally.set(table.WORKERS, {(state,): n for state, n in Counter(one.state for one in workers).items()})
+        self.tally.set(table.WORKER_SLOTS, {(): sum(worker.slots for worker in live)})
+        self.tally.set(table.WORKER_BUSY, {(): sum(worker.running for worker in live)})
+
+
+def _since(instant: datetime | None, now: datetime) -> float:
+    return 0.0 if instant is None else max(0.0, (now - instant).total_seconds())
+
+
+def _names(queues: Sequence[QueueView]) -> list[str]:
+    return [queue.name for queue in queues]

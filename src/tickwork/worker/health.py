@@ -1,0 +1,78 @@
+"""What a worker tells probes and Prometheus, on a port of its own: /healthz, /readyz, /metrics.
+
+Ready means that its lease was renewed lately, not that its process is there.
+"""
+
+from __future__ import annotations
+
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from tickwork.clock import Clock
+from tickwork.errors import InvalidInput
+from tickwork.observe import table
+from tickwork.observe.tally import Tally, exposition
+from tickwork.worker.heartbeat import Lease
+
+_WAIT_S = 5.0  # for a request that was begun
+
+
+class Health:
+    """What this worker says of itself."""
+
+    def __init__(self, lease: Lease, tally: Tally, clock: Clock) -> None:
+        self._lease = lease
+        self._tally = tally
+        self._clock = clock
+
+    def answer(self, path: str) -> tuple[int, bytes]:
+        """The status and text for a path."""
+        match path:
+            case "/healthz":
+                return 200, b"ok\n"
+            case "/readyz":
+                return self._ready()
+            case "/metrics":
+                return 200, self._metrics()
+            case _:
+                return 404, b"there are /healthz, /readyz and /metrics\n"
+
+    def _ready(self) -> tuple[int, bytes]:
+        if self._lease.worker is not None and self._lease.left(self._clock.monotonic()) > 0:
+            return 200, b"ok\n"
+        return 503, b"the lease was not renewed lately: does the store answer?\n"
+
+    def _metrics(self) -> bytes:
+        since = self._clock.monotonic() - (self._lease.until - self._lease.duration.total_seconds())
+        self._tally.set(table.HEARTBEAT_AGE, {(): since})
+        return exposition(self._tally)
+
+
+def serve_health(where: str, health: Health) -> ThreadingHTTPServer:
+    """Answer on `PORT` of this machine, or on `ADDRESS:PORT`, from a thread. Raises InvalidInput."""
+
+    class Handler(BaseHTTPRequestHandler):
+        timeout = _WAIT_S
+        server_version, sys_version = "tickwork", ""
+
+        def do_GET(self) -> None:
+            status, body = health.answer(self.path.partition("?")[0])
+            self.send_response(status)
+            self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None: ...
+
+    address, _, port = where.rpartition(":")
+    try:
+        server = ThreadingHTTPServer((address or "127.0.0.1", int(port)), Handler)
+    except (OSError, ValueError, OverflowError) as error:
+        raise InvalidInput(
+            f"--health-port {where}: nothing can listen there: {error}. Write 9090, or 0.0.0.0:9090."
+        ) from None
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, name="tickwork-health", daemon=True).start()
+    return server

@@ -1,0 +1,57 @@
+"""The API, tried by its own document: whatever comes in is taken or refused in our own words, and nothing breaks.
+
+SCHEMA_EXAMPLES is how many requests are made up for each operation and caller; `make soak` makes more of them.
+"""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from schemathesis.checks import (
+    not_a_server_error,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from tests.http.conftest import TOKEN
+from tickwork import Tickwork
+from tickwork.clock import SystemClock
+from tickwork.http.access import TokenAccess
+from tickwork.http.asgi import asgi
+from tickwork.http.parts import Parts, Pulse
+from tickwork.http.route import Anybody, Route
+from tickwork.http.table import ROUTES
+from tickwork.observe.store_counts import StoreCounts
+
+EXAMPLES = int(os.environ.get("SCHEMA_EXAMPLES", "8"))
+CHECKS = [not_a_server_error, response_schema_conformance, status_code_conformance]
+CALLERS = {"admin": {"Authorization": f"Bearer {TOKEN}"}, "nobody": {}}
+
+
+@pytest.fixture(scope="module")
+def api(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A server on a store of its own, in which every wait is over at once."""
+    folder: Path = tmp_path_factory.mktemp("fuzz")
+    app, clock = Tickwork(f"sqlite:///{folder}/fuzz.db"), SystemClock()
+    parts = Parts(TokenAccess(TOKEN), Pulse(app.store, clock), clock, StoreCounts(app.store, clock))
+    parts.stopping.set()
+    parts.pulse.tick(0.0)
+    return schemathesis.openapi.from_asgi("/api/v1/openapi.json", asgi(app, parts, ROUTES))
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("caller", CALLERS)
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.name)
+def test_no_request_breaks_the_server_or_its_document(api: Any, route: Route, caller: str) -> None:
+    @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck), database=None)
+    @given(case=api[route.path][route.method].as_strategy())
+    def tried(case: Any) -> None:
+        answer = case.call(headers=CALLERS[caller])
+        case.validate_response(answer, checks=CHECKS)
+        if caller == "nobody" and not isinstance(route.access, Anybody):
+            assert answer.status_code in (401, 404, 405)
+
+    tried()

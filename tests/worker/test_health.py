@@ -1,0 +1,105 @@
+"""What a worker tells probes: of its lease, not of its process; and what it counts."""
+
+import json
+import logging
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+
+from tests.worker.fixtures import eventually
+from tickwork import Tickwork, current_job
+from tickwork.clock import SystemClock
+from tickwork.core.ids import WorkerId
+from tickwork.errors import InvalidInput
+from tickwork.observe import table
+from tickwork.observe.jsonlog import JsonLines, wants_json
+from tickwork.observe.tally import Tally, exposition
+from tickwork.worker.health import Health, serve_health
+from tickwork.worker.heartbeat import Lease
+
+CLOCK = SystemClock()
+
+
+@pytest.fixture
+def lease() -> Lease:
+    return Lease(timedelta(seconds=30))
+
+
+@pytest.fixture
+def address(lease: Lease) -> Iterator[str]:
+    server = serve_health("0", Health(lease, Tally(), CLOCK))
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+def status(url: str) -> int:
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def test_a_worker_is_ready_while_its_lease_is_fresh(address: str, lease: Lease) -> None:
+    assert status(f"{address}/healthz") == 200
+    assert status(f"{address}/readyz") == 503, "it has not registered yet"
+    lease.begin(WorkerId("w"), CLOCK.monotonic())
+    assert status(f"{address}/readyz") == 200
+    lease.begin(WorkerId("w"), CLOCK.monotonic() - 60)
+    assert status(f"{address}/readyz") == 503, "it was not renewed for a minute"
+    assert status(f"{address}/else") == 404
+
+
+def test_a_port_that_is_taken_is_said_in_one_sentence(address: str) -> None:
+    with pytest.raises(InvalidInput, match="nothing can listen there"):
+        serve_health(address.removeprefix("http://"), Health(Lease(timedelta(seconds=30)), Tally(), CLOCK))
+
+
+def test_buckets_count_everything_that_is_not_larger() -> None:
+    tally = Tally()
+    for seconds in (0.001, 0.002, 7000.0):
+        tally.spread(table.WAIT, ("mail",), seconds)
+    text = exposition(tally).decode()
+    assert 'tickwork_job_wait_seconds_bucket{le="0.001",queue="mail"} 1.0' in text
+    assert 'tickwork_job_wait_seconds_bucket{le="0.0025",queue="mail"} 2.0' in text
+    assert 'tickwork_job_wait_seconds_bucket{le="+Inf",queue="mail"} 3.0' in text
+    assert 'tickwork_job_wait_seconds_count{queue="mail"} 3.0' in text
+
+
+def test_a_json_line_names_the_job_whose_handler_logged_it(app: Tickwork) -> None:
+    lines: list[str] = []
+
+    class Keep(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            lines.append(self.format(record))
+
+    keep = Keep()
+    keep.setFormatter(JsonLines())
+
+    @app.task
+    def say() -> str:
+        logging.getLogger("shop").warning("two\nlines \x1b[31m%s", "and red")
+        return current_job().id
+
+    logging.getLogger("shop").addHandler(keep)
+    try:
+        with app.worker():
+            job = say.enqueue()
+            job.result(10)
+    finally:
+        logging.getLogger("shop").removeHandler(keep)
+    eventually(lambda: lines)
+    assert len(lines[0].splitlines()) == 1
+    assert "\x1b" not in lines[0]
+    line = json.loads(lines[0])
+    assert (line["job_id"], line["attempt"], line["task"], line["level"]) == (job.id, 1, "say", "warning")
+
+
+def test_an_unknown_format_of_logs_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TICKWORK_LOG_FORMAT", "xml")
+    with pytest.raises(InvalidInput, match="may be text or json"):
+        wants_json()
