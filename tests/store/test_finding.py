@@ -119,6 +119,7 @@ def test_jobs_are_found_by_when_they_were_made(store: Store) -> None:
     since, until = created_at(ids[3]), created_at(ids[7])
     assert flat(found(store, since=since, until=until)) == ids[6:2:-1]
     assert flat(found(store, since=since, state=JobState.QUEUED)) == ids[:2:-1]
+    assert found(store, 100, since=since, task="t") == [ids[:2:-1]]
     assert [view.id for view in store.list_jobs(JobFilter(until=until, task="t"), 100)] == ids[6::-1]
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from tickwork.core.ids import JobId
+from tickwork.core.ids import JobId, first_id
 from tickwork.core.job import JobFilter, JobPage
 from tickwork.store.ways import Way, ways
 
@@ -71,11 +71,12 @@ def choose(which: JobFilter, floor_of: Floor) -> Walk:
     return min(walks, key=lambda walk: walk.floor or "")
 
 
-def page_of(views: list[Any], limit: int, floor: JobId | None) -> JobPage:
+def page_of(views: list[Any], limit: int, which: JobFilter, floor: JobId | None) -> JobPage:
     """What was read, and where to go on: after the last of a full page, else where the walk ended."""
     if len(views) == limit:
         return JobPage(views, views[-1].id)
-    return JobPage(views, floor)
+    is_over = floor is not None and which.since is not None and floor <= first_id(which.since)
+    return JobPage(views, None if is_over else floor)
 
 
 def hits_of(found: Sequence[Sequence[str]], limit: int, floor: JobId | None, *, is_partial: bool) -> Hits:

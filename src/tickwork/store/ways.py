@@ -64,7 +64,8 @@ def _by_jobs(which: JobFilter, state: JobState | None, by: str | None) -> Way:
     column = by if by in _COLUMNS else None
     indexed = () if by is None or column else (_INDEXED[by],)
     rest = (*_beside(which, by), *_state_conditions(which, state))
-    finds_all = (not rest and which.label is None) or by == "run" or which.ids is not None
+    is_alone = not rest and which.label is None and (column is None or which.since is None)
+    finds_all = is_alone or by == "run" or which.ids is not None
     return Way("from_jobs", "walk_jobs", "j.id", column, indexed, rest, _values(which), finds_all)
 
 

@@ -44,9 +44,9 @@ class PostgresFinding:
         if which.ids is None and which.queue is not None and which.state is JobState.QUEUED:
             waiting = self._waiting_in(which.queue)
             if waiting is not None:
-                return page_of(self._page(which, ways(which)[0], limit, before, among=waiting), limit, None)
+                return page_of(self._page(which, ways(which)[0], limit, before, among=waiting), limit, which, None)
         walk = choose(which, lambda way: self._floor(way, bounds(which, before)))
-        return page_of(self._page(which, walk.way, limit, before, walk.floor), limit, walk.floor)
+        return page_of(self._page(which, walk.way, limit, before, walk.floor), limit, which, walk.floor)
 
     def _page(
         self,
@@ -59,7 +59,11 @@ class PostgresFinding:
     ) -> list[JobView]:
         if which.run is not None and not is_id(which.run):
             return []
-        found, order, values = _conditions(way, bounds(which, before, floor))
+        lies = bounds(which, before, floor)
+        if way.column is None or floor is None:
+            found, order, values = _conditions(way, lies)
+        else:
+            found, order, values = _walked(way, self._sql["walk_names"], lies)
         found += way.conditions
         ids = which.ids if among is None else among
         if ids is not None:
@@ -139,21 +143,32 @@ def _firsts(rows: Sequence[Any]) -> list[str]:
 
 
 def _conditions(way: Way, lies: Bounds) -> tuple[list[str], str, dict[str, Any]]:
-    """What the index of a way answers, between bounds, in which order, and the values of it.
-
-    A name and an id are compared together: asked for one name, in the order of ids, the planner may think that it is
-    sooner found by walking all jobs than by the index. Some of those are only on what is not null.
-    """
+    """What the index of a way answers, between bounds, in which order, and the values of it."""
     values = {**way.values, "below": lies.below, "floor": lies.floor}
-    if way.column is not None:
-        both, value = f"(j.{way.column}, j.id)", f"{{{way.column}}}"
-        values = {**values, "below": lies.below or _END, "floor": lies.floor or _START}
-        found = [f"{both} < ({value}, {{below}})", f"{both} >= ({value}, {{floor}})", f"j.{way.column} IS NOT NULL"]
-        return found, f"j.{way.column} DESC, j.id DESC", values
-    found = [*way.by]
-    found += [f"{way.id} < {{below}}"] if lies.below else []
-    found += [f"{way.id} >= {{floor}}"] if lies.floor else []
-    return found, f"{way.id} DESC", values
+    bottom = [f"{way.id} >= {{floor}}"] if lies.floor else []
+    if way.column is None:
+        top = [f"{way.id} < {{below}}"] if lies.below else []
+        return [*way.by, *top, *bottom], f"{way.id} DESC", values
+    order = f"j.{way.column} DESC, j.id DESC"
+    return [*_named(way.column, "j"), *bottom], order, {**values, "below": lies.below or _END}
+
+
+def _walked(way: Way, table: str, lies: Bounds) -> tuple[list[str], str, dict[str, Any]]:
+    """The same for the jobs that a page walks by the index of a column, and not by another one to the same end."""
+    found, _, values = _conditions(way, lies)
+    order = f"ORDER BY w.{way.column} DESC, w.id DESC LIMIT %(walk)s::bigint"
+    walked = f"SELECT w.id {table} WHERE {' AND '.join(_named(way.column or '', 'w'))} {order}"
+    return [f"j.id = ANY (ARRAY({walked}))", *found[-1:]], "j.id DESC", {**values, "walk": finding.WALK + 1}
+
+
+def _named(column: str, table: str) -> list[str]:
+    """The jobs of a name below an id. Some of the indexes are only on what is not null.
+
+    The two are compared together: asked for a name, in the order of ids, the planner may think that it is sooner found
+    by walking all jobs than by the index.
+    """
+    both, name = f"({table}.{column}, {table}.id)", f"{{{column}}}"
+    return [f"{both} < ({name}, {{below}})", f"{table}.{column} >= {name}", f"{table}.{column} IS NOT NULL"]
 
 
 def _all_of(conditions: Sequence[str], values: dict[str, Any]) -> str:

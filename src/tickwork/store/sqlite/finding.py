@@ -38,9 +38,9 @@ class SqliteFinding:
                 waiting = _waiting_in(transaction, which.queue)
                 if waiting is not None:
                     way = ways(which)[0]
-                    return page_of(_page(transaction, which, way, limit, before, among=waiting), limit, None)
+                    return page_of(_page(transaction, which, way, limit, before, among=waiting), limit, which, None)
             walk = choose(which, lambda way: _floor(transaction, way, bounds(which, before)))
-            return page_of(_page(transaction, which, walk.way, limit, before, walk.floor), limit, walk.floor)
+            return page_of(_page(transaction, which, walk.way, limit, before, walk.floor), limit, which, walk.floor)
 
     def search_jobs(self, text: str, limit: int, before: JobId | None = None) -> Hits:
         low, high = prefix_range(text)

@@ -3,6 +3,9 @@
 -- :walk_jobs
 FROM   tickwork.jobs j
 
+-- :walk_names
+FROM   tickwork.jobs w
+
 -- :walk_queue
 FROM   tickwork.queue q
 
