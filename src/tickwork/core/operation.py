@@ -89,4 +89,4 @@ def concerns(change: Change, view: JobView) -> bool:
     """Whether a change would do something to a job."""
     if change.action in (Action.REDRIVE, Action.DISCARD):
         return view.state is JobState.FAILED and not view.discarded
-    return view.state in _STATES[change.action]
+    return view.state in _STATES[change.action] and not (change.action is Action.CANCEL and view.cancel_requested)

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 from tickwork.clock import Clock
 from tickwork.http.access import Access
+from tickwork.http.throughput import Throughput
+from tickwork.http.watch import Watch
 from tickwork.observe.store_counts import StoreCounts
 from tickwork.observe.tally import Tally
 from tickwork.store.base import Store
@@ -42,4 +44,6 @@ class Parts:
     clock: Clock
     store_counts: StoreCounts
     tally: Tally = field(default_factory=Tally)
+    throughput: Throughput = field(default_factory=Throughput)
+    watch: Watch = field(default_factory=Watch)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)

@@ -37,7 +37,13 @@ class FindVerbs(Protocol):
     """The verbs of finding. They only read."""
 
     def find_jobs(self, which: JobFilter, limit: int, before: JobId | None = None) -> JobPage:
-        """As list_jobs, at a bounded cost: a page may be short, or empty, and still have a next one."""
+        """As list_jobs, at a bounded cost: a page may be short, or empty, and still have a next one.
+
+        The jobs come without their arguments and results, which may be large.
+        """
+
+    def ended_among(self, ids: Sequence[JobId]) -> set[JobId]:
+        """Return those of the jobs that have ended."""
 
     def search_jobs(self, text: str, limit: int, before: JobId | None = None) -> Hits:
         """Return jobs whose task or key begins with a text, or that failed with it somewhere in their error."""

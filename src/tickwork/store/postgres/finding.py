@@ -44,9 +44,12 @@ class PostgresFinding:
         if which.ids is None and which.queue is not None and which.state is JobState.QUEUED:
             waiting = self._waiting_in(which.queue)
             if waiting is not None:
-                return page_of(self._page(which, ways(which)[0], limit, before, among=waiting), limit, which, None)
+                return page_of(
+                    self._page(which, ways(which)[0], limit, before, among=waiting, is_light=True), limit, which, None
+                )
         walk = choose(which, lambda way: self._floor(way, bounds(which, before)))
-        return page_of(self._page(which, walk.way, limit, before, walk.floor), limit, which, walk.floor)
+        views = self._page(which, walk.way, limit, before, walk.floor, is_light=True)
+        return page_of(views, limit, which, walk.floor)
 
     def _page(
         self,
@@ -56,6 +59,8 @@ class PostgresFinding:
         before: JobId | None,
         floor: JobId | None = None,
         among: Sequence[JobId] | None = None,
+        *,
+        is_light: bool = False,
     ) -> list[JobView]:
         if which.run is not None and not is_id(which.run):
             return []
@@ -73,10 +78,15 @@ class PostgresFinding:
             found.append(_LABELLED)
             values |= {"label": which.label, "quoted": codec.encode_label(which.label)}
         end = f"{_all_of(found, values)} ORDER BY {order} LIMIT %(page)s::bigint"
-        return self._views(end, {**values, "page": limit}, way.begins)
+        return self._views(end, {**values, "page": limit}, way.begins, is_light)
 
-    def _views(self, where: str, values: dict[str, Any], begins: str = "from_jobs") -> list[JobView]:
-        sql = f"{self._sql['job_columns']} {self._sql[begins]} WHERE {where}"
+    def _views(
+        self, where: str, values: dict[str, Any], begins: str = "from_jobs", is_light: bool = False
+    ) -> list[JobView]:
+        selected = self._sql["job_columns"]
+        if is_light:
+            selected = selected.replace("j.args,", "'null' AS args,").replace("f.result,", "NULL AS result,")
+        sql = f"{selected} {self._sql[begins]} WHERE {where}"
         rows = self._perform(lambda session: session.connection.run_named(sql, values))
         return [codec.job_view(row, utc) for row in rows]
 
@@ -94,6 +104,10 @@ class PostgresFinding:
         values = {"queue": queue, "low": low, "high": high, "walk": finding.WALK + 1}
         rows = self._perform(lambda session: session.run("waiting_in", **values))
         return [JobId(job_id) for (job_id,) in rows] if len(rows) <= finding.WALK else None
+
+    def ended_among(self, ids: Sequence[JobId]) -> set[JobId]:
+        rows = self._perform(lambda session: session.run("ended_among", ids=id_document(ids)))
+        return {JobId(job_id) for (job_id,) in rows}
 
     def search_jobs(self, text: str, limit: int, before: JobId | None = None) -> Hits:
         low, high = prefix_range(text)

@@ -20,6 +20,7 @@ from tickwork.store.ways import Bounds, Way, bounds, ways
 # The first part is quick, and true also for a label within another one.
 _LABELLED = "instr(j.labels, {quoted}) AND EXISTS (SELECT 1 FROM json_each(j.labels) WHERE value = {label})"
 _AMONG = "j.id IN (SELECT value FROM json_each({ids}))"
+_LIGHT = SQL["job_columns"].replace("j.args,", "'null' AS args,").replace("f.result,", "NULL AS result,")
 
 
 class SqliteFinding:
@@ -30,7 +31,7 @@ class SqliteFinding:
 
     def list_jobs(self, which: JobFilter, limit: int, before: JobId | None = None) -> list[JobView]:
         with self._read() as transaction:
-            return _page(transaction, which, ways(which)[0], limit, before)
+            return _page(transaction, SQL["job_columns"], which, ways(which)[0], limit, before)
 
     def find_jobs(self, which: JobFilter, limit: int, before: JobId | None = None) -> JobPage:
         with self._read() as transaction:
@@ -38,9 +39,17 @@ class SqliteFinding:
                 waiting = _waiting_in(transaction, which.queue)
                 if waiting is not None:
                     way = ways(which)[0]
-                    return page_of(_page(transaction, which, way, limit, before, among=waiting), limit, which, None)
+                    return page_of(
+                        _page(transaction, _LIGHT, which, way, limit, before, among=waiting), limit, which, None
+                    )
             walk = choose(which, lambda way: _floor(transaction, way, bounds(which, before)))
-            return page_of(_page(transaction, which, walk.way, limit, before, walk.floor), limit, which, walk.floor)
+            return page_of(
+                _page(transaction, _LIGHT, which, walk.way, limit, before, walk.floor), limit, which, walk.floor
+            )
+
+    def ended_among(self, ids: Sequence[JobId]) -> set[JobId]:
+        with self._read() as transaction:
+            return {JobId(job_id) for (job_id,) in transaction.run("ended_among", (as_json(list(ids)),))}
 
     def search_jobs(self, text: str, limit: int, before: JobId | None = None) -> Hits:
         low, high = prefix_range(text)
@@ -89,6 +98,7 @@ def _ids(rows: Sequence[Any]) -> list[str]:
 
 def _page(
     transaction: Transaction,
+    columns: str,
     which: JobFilter,
     way: Way,
     limit: int,
@@ -105,7 +115,7 @@ def _page(
     if which.label is not None:
         found.append(_LABELLED)
         values |= {"label": which.label, "quoted": codec.encode_label(which.label)}
-    sql = f"{SQL['job_columns']} {SQL[way.begins]} WHERE {_all_of(found, values)} ORDER BY {way.id} DESC LIMIT :page"
+    sql = f"{columns} {SQL[way.begins]} WHERE {_all_of(found, values)} ORDER BY {way.id} DESC LIMIT :page"
     return [codec.job_view(row, from_us) for row in transaction.connection.rows(sql, {**values, "page": limit})]
 
 

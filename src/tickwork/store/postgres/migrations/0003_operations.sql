@@ -3,8 +3,8 @@
 -- What somebody wants of a worker: 'quiet' or 'stop'; its heartbeat looks.
 ALTER TABLE tickwork.workers ADD COLUMN asked text;
 
--- An operation goes through the jobs that it is for, page by page: `phase` and `place` say how far it is. Whoever holds its lease
--- carries it on, and each step names the step before, so that two never do one of them both.
+-- An operation goes through the jobs that it is for, page by page: `phase` and `place` say how far it is. Whoever holds its
+-- lease carries it on. Each step names the one before: where two do a page, it is noted once.
 CREATE TABLE tickwork.operations (
     id           uuid PRIMARY KEY,
     what         text NOT NULL,

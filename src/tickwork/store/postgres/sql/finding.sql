@@ -23,6 +23,10 @@ SELECT job_id::text FROM (
     UNION ALL SELECT job_id FROM tickwork.queue WHERE queue >= ':' AND queue < ';'
 ) waiting LIMIT %(walk)s::bigint
 
+-- :ended_among
+SELECT f.job_id::text FROM tickwork.finished f
+WHERE  f.job_id = ANY (ARRAY(SELECT value::uuid FROM json_array_elements_text(%(ids)s::json)))
+
 -- :tasks_from
 -- From each name the next one is one step into the index.
 WITH RECURSIVE names (name) AS (

@@ -3,8 +3,8 @@
 -- What somebody wants of a worker: 'quiet' or 'stop'; its heartbeat looks.
 ALTER TABLE tickwork_workers ADD COLUMN asked TEXT;
 
--- An operation goes through the jobs that it is for, page by page: `phase` and `place` say how far it is. Whoever holds its lease
--- carries it on, and each step names the step before, so that two never do one of them both.
+-- An operation goes through the jobs that it is for, page by page: `phase` and `place` say how far it is. Whoever holds its
+-- lease carries it on. Each step names the one before: where two do a page, it is noted once.
 CREATE TABLE tickwork_operations (
     id           TEXT PRIMARY KEY,
     what         TEXT NOT NULL,

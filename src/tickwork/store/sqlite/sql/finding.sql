@@ -20,6 +20,9 @@ SELECT job_id FROM (
     UNION ALL SELECT job_id FROM tickwork_queue WHERE queue >= ':' AND queue < ';'
 ) LIMIT :walk
 
+-- :ended_among
+SELECT f.job_id FROM json_each(?) AS n CROSS JOIN tickwork_finished f ON f.job_id = n.value
+
 -- :tasks_from
 -- From each name the next one is one step into the index.
 WITH RECURSIVE names (name) AS (
