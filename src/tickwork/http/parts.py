@@ -11,6 +11,8 @@ from tickwork.clock import Clock
 from tickwork.core.access import Scope
 from tickwork.http.access import Access
 from tickwork.http.hub import Hub
+from tickwork.http.throughput import Throughput
+from tickwork.http.watch import Watch
 from tickwork.observe.store_counts import StoreCounts
 from tickwork.observe.tally import Tally
 from tickwork.store.base import Store
@@ -67,5 +69,7 @@ class Parts:
     hub: Hub
     open_scopes: frozenset[Scope] = frozenset()
     tally: Tally = field(default_factory=Tally)
+    throughput: Throughput = field(default_factory=Throughput)
+    watch: Watch = field(default_factory=Watch)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     refusals: Throttle = field(default_factory=lambda: Throttle(10))
