@@ -116,18 +116,14 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
         """The arguments of a call as its job carries them. Raises InvalidArguments and InvalidPayload."""
         return self._signature().encode(args, kwargs, self.name)
 
-    def prepare(self, *args: Arguments.args, **kwargs: Arguments.kwargs) -> NewJob:
-        """The job that `enqueue` would store, for who stores it in another way."""
-        return self._job(args, kwargs)
-
     def enqueue(self, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Job:
         """Store a job; return when it is durable (or, with tx=, part of that transaction)."""
-        job = self._job(args, kwargs)
+        job = self.new_job(args, kwargs)
         return self._held(self._registry.client.enqueue([job], self.defaults.tx))[0]
 
     async def enqueue_async(self, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Job:
         """The asyncio twin of `enqueue`."""
-        job = await asyncio.to_thread(self._job, args, kwargs) if self._version else self._job(args, kwargs)
+        job = await asyncio.to_thread(self.new_job, args, kwargs) if self._version else self.new_job(args, kwargs)
         return self._held(await self._registry.client.enqueue_async([job], self.defaults.tx))[0]
 
     def enqueue_many(self, rows: Iterable[Sequence[Any] | Mapping[str, Any]]) -> list[Job]:
@@ -152,10 +148,11 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
 
     def _for_each_worker(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[NewJob]:
         meant = self if self.defaults.expires is not None else self.options(expires=EXPIRES)
-        workers = addressees(self._registry.store.workers(), meant._job(args, kwargs))
-        return [addressed(meant._job(args, kwargs), one, n, len(workers)) for n, one in enumerate(workers)]
+        workers = addressees(self._registry.store.workers(), meant.new_job(args, kwargs))
+        return [addressed(meant.new_job(args, kwargs), one, n, len(workers)) for n, one in enumerate(workers)]
 
-    def _job(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> NewJob:
+    def new_job(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> NewJob:
+        """The job that `enqueue` would store, checked and with an id of its own."""
         encoded = self.encode(args, kwargs)
         return self._new_jobs([encoded])[0]
 

@@ -31,12 +31,10 @@ def quick_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def parts(app: Tickwork) -> Parts:
     clock = SystemClock()
-    store = app.store
+    store, access = app.store, StoreAccess(app, TokenAccess(TOKEN))
     tally = Tally()
     hub = Hub(store, clock, Random(1), tally)
-    return Parts(
-        StoreAccess(app, TokenAccess(TOKEN)), Pulse(store, clock), clock, StoreCounts(store, clock), hub, tally
-    )
+    return Parts(access, Pulse(store, clock), clock, StoreCounts(store, clock), hub, tally=tally)
 
 
 @pytest.fixture

@@ -49,8 +49,8 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Tried:
     """A server on a store of its own, in which every wait is over at once."""
     folder: Path = tmp_path_factory.mktemp("fuzz")
     app, clock = Tickwork(f"sqlite:///{folder}/fuzz.db"), SystemClock()
-    access = StoreAccess(app, TokenAccess(TOKEN))
     store, hub = app.store, Hub(app.store, clock, Random(1), Tally())
+    access = StoreAccess(app, TokenAccess(TOKEN))
     parts = Parts(access, Pulse(store, clock), clock, StoreCounts(store, clock), hub)
     parts.stopping.set()
     viewer, _ = create_key(app.store, "viewer", list(ROLES["viewer"]), None, "test")

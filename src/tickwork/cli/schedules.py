@@ -180,7 +180,7 @@ def pause(
     as_json: bool,
 ) -> None:
     """Have schedules start nothing from now on. Runs that live go on."""
-    from tickwork.cli.gates import read_until
+    from tickwork.core.flow.gates import read_until
 
     ends = read_until(until)
     _act(ctx, session, names, lambda one: one.pause(reason, by=getpass.getuser(), until=ends), "paused", as_json)

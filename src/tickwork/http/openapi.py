@@ -135,9 +135,9 @@ def _responses(route: Route, schemas: dict[int, Any]) -> dict[str, Any]:
 
 def _response(route: Route, kind: Any, schemas: dict[int, Any]) -> dict[str, Any]:
     content: dict[str, Any] = {}
-    if kind is not None:
-        content["application/json"] = {"schema": schemas[id(kind)]}
-    if route.streams is not None:
+    if route.streams is not None and kind is body_kind(route.returns):
         anything: dict[str, Any] = {} if route.streams == "application/json" else {"type": "string"}
         content[route.streams] = {"schema": anything}
+    if kind is not None:
+        content["application/json"] = {"schema": schemas[id(kind)]}
     return {"description": "Done.", "content": content} if content else {"description": "Done."}

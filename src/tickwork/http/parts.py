@@ -11,6 +11,8 @@ from tickwork.clock import Clock
 from tickwork.core.access import Scope
 from tickwork.http.access import Access
 from tickwork.http.hub import Hub
+from tickwork.http.throughput import Throughput
+from tickwork.http.watch import Watch
 from tickwork.observe.store_counts import StoreCounts
 from tickwork.observe.tally import Tally
 from tickwork.store.base import Store
@@ -54,10 +56,10 @@ class Throttle:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The parts. `stopping` is set when the server ends: what waits for long ends its wait then.
+    """The parts. `open_scopes` are those that nobody on this machine has to ask for.
 
-    `refusals` says how often it is recorded that strangers came to a hook. `open_scopes` are those that nobody on this
-    machine has to ask for.
+    `stopping` is set when the server ends: what waits for long ends its wait then. `refusals` says how often it is
+    recorded that strangers came to a hook.
     """
 
     access: Access
@@ -65,7 +67,9 @@ class Parts:
     clock: Clock
     store_counts: StoreCounts
     hub: Hub
-    tally: Tally = field(default_factory=Tally)
     open_scopes: frozenset[Scope] = frozenset()
+    tally: Tally = field(default_factory=Tally)
+    throughput: Throughput = field(default_factory=Throughput)
+    watch: Watch = field(default_factory=Watch)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     refusals: Throttle = field(default_factory=lambda: Throttle(10))

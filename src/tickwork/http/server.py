@@ -49,7 +49,7 @@ def serve(app: Tickwork, access: Access, options: ServerOptions, started: Callab
     tally = Tally()
     app.wrap_store(lambda store: timed(store, tally, clock))
     store, hub = app.store, Hub(app.store, clock, rng, tally)
-    parts = Parts(access, Pulse(store, clock), clock, StoreCounts(store, clock), hub, tally, open_scopes=opened)
+    parts = Parts(access, Pulse(store, clock), clock, StoreCounts(store, clock), hub, opened, tally)
     try:
         runner.start(parts.pulse)
         runner.start(parts.store_counts)

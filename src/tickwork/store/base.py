@@ -33,10 +33,12 @@ from tickwork.core.outcome import Transition
 from tickwork.store.access import AccessVerbs
 from tickwork.store.counts import CountVerbs
 from tickwork.store.dags import DagVerbs
+from tickwork.store.finding import FindVerbs
 from tickwork.store.flow import FlowVerbs, Reach
 from tickwork.store.hooks import DeclaredVerbs, HookVerbs
 from tickwork.store.migrate import Migration
 from tickwork.store.notify import NotifyVerbs
+from tickwork.store.operations import OperationVerbs
 from tickwork.store.remote import RemoteVerbs
 from tickwork.store.schedules import ScheduleVerbs
 
@@ -184,6 +186,8 @@ class Store(
     ScheduleVerbs,
     FlowVerbs,
     DagVerbs,
+    FindVerbs,
+    OperationVerbs,
     CountVerbs,
     HookVerbs,
     DeclaredVerbs,
@@ -231,6 +235,14 @@ class Store(
         another live job stays as it is. A queued job whose time has not come becomes due now.
         """
 
+    def reschedule_jobs(
+        self, ids: Sequence[JobId], at: datetime | None = None, delay: timedelta = timedelta(0)
+    ) -> list[JobId]:
+        """Have waiting jobs be due at another time: at an instant, or a delay from now; return those that wait.
+
+        What a limit or a gate holds is judged anew then. A deadline moves with its job.
+        """
+
     def discard_jobs(self, ids: Sequence[JobId]) -> list[JobId]:
         """Take failed jobs out of the dead letters; return those that were there."""
 
@@ -241,7 +253,7 @@ class Store(
         """Return what handlers of the job wrote, from just after (attempt, seq) on."""
 
     def queues(self) -> list[QueueView]:
-        """Return each queue that has jobs standing or running in it."""
+        """Return each queue that has jobs standing or running in it, counted up to COUNTED."""
 
     def durations(self) -> dict[str, timedelta]:
         """Return how long jobs of each queue took on average, by the last thousand of all that ended."""
