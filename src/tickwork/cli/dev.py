@@ -91,8 +91,11 @@ class _Parts:
         self._running = [Part(command) for command in self._commands]
 
     def failed(self) -> int | None:
-        """The exit code of a part that ended by itself, told once."""
-        for part in (self._server, *self._running):
+        """The exit code of a worker that ended by itself, told once. Raises Exit when the server did."""
+        code = self._server.ended()
+        if code is not None:
+            raise click.exceptions.Exit(code if code > 0 else FAILURE)
+        for part in self._running:
             code = part.ended()
             if code is not None:
                 self._running.remove(part)
