@@ -172,6 +172,7 @@ def _open_store(settings: dict[str, str | None]) -> Store:
 
 def _introduce(hello: Hello, store: Store, options: SupervisorOptions) -> None:
     """Say what this worker is, once, before the first job."""
+    from tickwork.worker.builtin import NAMES
     from tickwork.worker.supervisor import queues_of
 
     queues = options.queues or queues_of(hello)
@@ -180,7 +181,7 @@ def _introduce(hello: Hello, store: Store, options: SupervisorOptions) -> None:
     lines = {
         "store": health.facts.get("store", shown_url(store.url)),
         "durability": health.facts.get("durability", "unknown"),
-        "tasks": _names(tasks) if tasks else "none: jobs stay queued until a worker knows them",
+        "tasks": _names(tasks),
         "queues": ", ".join(name if weight == 1 else f"{name}:{weight:g}" for name, weight in queues),
         "slots": f"{options.slots} in {_processes(options.processes)}",
         "pid": f"{os.getpid()} (SIGTERM or Ctrl-C: finish what runs, then exit)",
@@ -195,7 +196,7 @@ def _introduce(hello: Hello, store: Store, options: SupervisorOptions) -> None:
         _log.warning("%s", warning)
     served = {name for name, _ in queues}
     for task in sorted(hello.tasks, key=lambda task: task.name):
-        if task.queue not in served:
+        if task.queue not in served and task.name not in NAMES:
             _log.warning(
                 "Task %s goes to queue %r, which this worker does not serve: -q %s", task.name, task.queue, task.queue
             )

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+from starlette.responses import Response
 
 from tickwork.http.problems import TYPE, ProblemBody
 from tickwork.http.route import Answer, Anybody, Route, Scope
@@ -47,7 +48,7 @@ def body_kind(returns: Any) -> Any:
     if returns in (None, type(None), Answer) or (isinstance(returns, type) and not issubclass(returns, msgspec.Struct)):
         return None
     if isinstance(returns, types.UnionType):
-        kinds = [kind for kind in typing.get_args(returns) if kind is not Answer]
+        kinds = [kind for kind in typing.get_args(returns) if kind not in (Answer, Response)]
         return kinds[0] if len(kinds) == 1 else returns
     return returns
 
@@ -124,9 +125,10 @@ def _responses(route: Route, schemas: dict[int, Any]) -> dict[str, Any]:
 
 
 def _response(route: Route, kind: Any, schemas: dict[int, Any]) -> dict[str, Any]:
+    content: dict[str, Any] = {}
     if kind is not None:
-        return {"description": "Done.", "content": {"application/json": {"schema": schemas[id(kind)]}}}
+        content["application/json"] = {"schema": schemas[id(kind)]}
     if route.streams is not None:
         anything: dict[str, Any] = {} if route.streams == "application/json" else {"type": "string"}
-        return {"description": "Done.", "content": {route.streams: {"schema": anything}}}
-    return {"description": "Done."}
+        content[route.streams] = {"schema": anything}
+    return {"description": "Done.", "content": content} if content else {"description": "Done."}

@@ -52,7 +52,7 @@ def serve(app: Tickwork, access: Access, options: ServerOptions, started: Callab
     try:
         runner.start(parts.pulse)
         runner.start(parts.store_counts)
-        keep_house(runner, app.store, clock, rng, tally=parts.tally)
+        keep_house(runner, app.store, clock, rng, tally=parts.tally, public_url=app.settings.public_url)
         config = uvicorn.Config(
             asgi(app, parts, ROUTES),
             root_path=options.root_path,
@@ -96,7 +96,8 @@ def is_loopback(host: str) -> bool:
 
 def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
+    # With the protocol named, asyncio sends what it has at once; else small answers wait 40 ms for the other side.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host, port))

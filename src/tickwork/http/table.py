@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
-from tickwork.http.resources import health, jobs, leases, metrics
+from tickwork.http.resources import (
+    calendars,
+    dags,
+    deliveries,
+    health,
+    hooks,
+    jobs,
+    leases,
+    metrics,
+    notifications,
+    run_actions,
+    runs,
+    schedules,
+    tasks,
+)
 from tickwork.http.route import Route
 
 ROUTES: tuple[Route, ...] = (
@@ -11,4 +25,13 @@ ROUTES: tuple[Route, ...] = (
     *metrics.routes.all,
     *jobs.routes.all,
     *leases.routes.all,
+    *tasks.routes.all,
+    *schedules.routes.all,
+    *calendars.routes.all,
+    *dags.routes.all,
+    *runs.routes.all,
+    *run_actions.routes.all,
+    *hooks.routes.all,
+    *deliveries.routes.all,
+    *notifications.routes.all,
 )

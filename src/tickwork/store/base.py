@@ -33,7 +33,9 @@ from tickwork.core.outcome import Transition
 from tickwork.store.counts import CountVerbs
 from tickwork.store.dags import DagVerbs
 from tickwork.store.flow import FlowVerbs, Reach
+from tickwork.store.hooks import DeclaredVerbs, HookVerbs
 from tickwork.store.migrate import Migration
+from tickwork.store.notify import NotifyVerbs
 from tickwork.store.remote import RemoteVerbs
 from tickwork.store.schedules import ScheduleVerbs
 
@@ -177,7 +179,9 @@ class Waiter(Protocol):
     def close(self) -> None: ...
 
 
-class Store(ScheduleVerbs, FlowVerbs, DagVerbs, CountVerbs, RemoteVerbs, Protocol):
+class Store(
+    ScheduleVerbs, FlowVerbs, DagVerbs, CountVerbs, HookVerbs, DeclaredVerbs, NotifyVerbs, RemoteVerbs, Protocol
+):
     """The verbs. Nothing above this line knows which database it talks to."""
 
     url: str
@@ -241,6 +245,9 @@ class Store(ScheduleVerbs, FlowVerbs, DagVerbs, CountVerbs, RemoteVerbs, Protoco
 
     def task_definition(self, name: str) -> TaskDefinition | None:
         """Return what workers last said of a task."""
+
+    def task_definitions(self, limit: int, after: str = "") -> list[TaskDefinition]:
+        """Return what workers last said of tasks, and what is stored of dags, by name, from just after `after` on."""
 
     def connection(self) -> AbstractContextManager[Any]:
         """A transaction of the caller's own on this store: commits at the end of the block, or rolls back."""

@@ -69,8 +69,10 @@ from tickwork.store.postgres.bounds import FRONT, Bound, Bounds, Place
 from tickwork.store.postgres.failures import runs_again, translate
 from tickwork.store.postgres.flow import PostgresFlow
 from tickwork.store.postgres.health import examine
+from tickwork.store.postgres.hooks import PostgresHooks
 from tickwork.store.postgres.listener import Listener, PollOnlyWaiter
 from tickwork.store.postgres.notifier import Notifier
+from tickwork.store.postgres.notify import PostgresNotify
 from tickwork.store.postgres.pool import BEGIN, BEGIN_WITH_LIMITS, Pool, Server
 from tickwork.store.postgres.remote import PostgresRemote
 from tickwork.store.postgres.runs import PostgresRuns
@@ -98,7 +100,7 @@ _AMONG = "j.id = ANY (ARRAY(SELECT value::uuid FROM json_array_elements_text({id
 _LABELLED = "EXISTS (SELECT FROM json_array_elements_text(j.labels::json) AS l (name) WHERE l.name = {label})"
 
 
-class PostgresStore(PostgresFlow, PostgresSchedules, PostgresRemote):
+class PostgresStore(PostgresFlow, PostgresSchedules, PostgresHooks, PostgresNotify, PostgresRemote):
     """A store in a PostgreSQL database. Safe to use from many threads, processes and machines.
 
     Nothing is opened before it is needed. Tables of another version are refused, unless `upgrade` brings them up to
@@ -296,6 +298,10 @@ class PostgresStore(PostgresFlow, PostgresSchedules, PostgresRemote):
     def task_definition(self, name: str) -> TaskDefinition | None:
         rows = self._perform(lambda session: session.run("task_definition", name=name))
         return codec.task_definition(rows[0]) if rows else None
+
+    def task_definitions(self, limit: int, after: str = "") -> list[TaskDefinition]:
+        rows = self._perform(lambda session: session.run("task_definitions", after=after, limit=limit))
+        return [codec.task_definition(row) for row in rows]
 
     @contextlib.contextmanager
     def connection(self) -> Iterator[psycopg.Connection[Any]]:

@@ -59,7 +59,9 @@ from tickwork.store.sqlite.clock import StoreClock
 from tickwork.store.sqlite.connection import is_stored_already
 from tickwork.store.sqlite.file import SqliteFile
 from tickwork.store.sqlite.flow import SqliteFlow, SqliteGround, is_guarded
+from tickwork.store.sqlite.hooks import SqliteHooks
 from tickwork.store.sqlite.moves import SQL, Transaction
+from tickwork.store.sqlite.notify import SqliteNotify
 from tickwork.store.sqlite.remote import SqliteRemote
 from tickwork.store.sqlite.runs import SqliteDags, advance, arranged, cancel, produce_all, retry_steps
 from tickwork.store.sqlite.schedules import SqliteSchedules
@@ -69,7 +71,7 @@ _LOST_WORKERS_KEPT = timedelta(hours=1)
 _STUCK = timedelta(minutes=1)
 
 
-class SqliteStore(SqliteSchedules, SqliteFlow, SqliteDags, SqliteRemote):
+class SqliteStore(SqliteSchedules, SqliteFlow, SqliteDags, SqliteHooks, SqliteNotify, SqliteRemote):
     """The embedded store. Safe to use from many threads, and from many processes of one machine."""
 
     def __init__(
@@ -237,6 +239,11 @@ class SqliteStore(SqliteSchedules, SqliteFlow, SqliteDags, SqliteRemote):
         with self._read() as transaction:
             rows = transaction.run("task_definition", (name,))
         return codec.task_definition(rows[0]) if rows else None
+
+    def task_definitions(self, limit: int, after: str = "") -> list[TaskDefinition]:
+        with self._read() as transaction:
+            rows = transaction.run("task_definitions", {"after": after, "limit": limit})
+        return [codec.task_definition(row) for row in rows]
 
     def connection(self) -> contextlib.AbstractContextManager[Any]:
         return self._file.user_transaction(self._wake)

@@ -115,5 +115,9 @@ WHERE  w.state <> 'ended' AND w.slots > 0 AND (w.state <> 'remote' OR held.count
 -- :task_definition
 SELECT name, queue, priority, policy, schema, flow, version FROM tickwork.tasks WHERE name = %(name)s
 
+-- :task_definitions
+SELECT name, queue, priority, policy, schema, flow, version FROM tickwork.tasks WHERE name > %(after)s
+ORDER  BY name LIMIT %(limit)s::bigint
+
 -- :now
 SELECT coalesce(%(now)s::timestamptz, clock_timestamp())

@@ -107,3 +107,6 @@ WHERE  w.state <> 'ended' AND w.slots > 0 AND (w.state <> 'remote' OR held.count
 
 -- :task_definition
 SELECT name, queue, priority, policy, schema, flow, version FROM tickwork_tasks WHERE name = ?
+
+-- :task_definitions
+SELECT name, queue, priority, policy, schema, flow, version FROM tickwork_tasks WHERE name > :after ORDER BY name LIMIT :limit
