@@ -13,6 +13,7 @@ import uvicorn
 
 from tickwork.app import Tickwork
 from tickwork.clock import SystemClock
+from tickwork.core.canary import NAME as CANARY
 from tickwork.errors import InvalidInput
 from tickwork.http.access import Access
 from tickwork.http.asgi import asgi
@@ -21,6 +22,7 @@ from tickwork.http.table import ROUTES
 from tickwork.http.timed import timed
 from tickwork.observe.store_counts import StoreCounts
 from tickwork.observe.tally import Tally
+from tickwork.rules import every
 from tickwork.services.house import keep_house
 from tickwork.services.runner import Runner
 
@@ -48,6 +50,7 @@ def serve(app: Tickwork, access: Access, options: ServerOptions, started: Callab
     app.wrap_store(lambda store: timed(store, tally, clock))
     parts = Parts(access, Pulse(app.store, clock), clock, StoreCounts(app.store, clock), tally)
     try:
+        release_canary(app)
         runner.start(parts.pulse)
         runner.start(parts.store_counts)
         keep_house(runner, app.store, clock, rng, tally=parts.tally, public_url=app.settings.public_url)
@@ -68,6 +71,13 @@ def serve(app: Tickwork, access: Access, options: ServerOptions, started: Callab
         runner.stop()
         listening.close()
         app.close()
+
+
+def release_canary(app: Tickwork) -> None:
+    """Have a job that does nothing made every so often, if the settings say how often."""
+    if app.settings.canary is not None:
+        about = "measures how soon work starts that is due"
+        app.schedule(CANARY, CANARY, every(app.settings.canary), catchup="none", overlap="skip", description=about)
 
 
 class _Server(uvicorn.Server):
