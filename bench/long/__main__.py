@@ -15,6 +15,7 @@ from bench.long import report
 from bench.long.base import FULL, QUICK, Part, Result, Sizes
 from bench.long.burst import burst
 from bench.long.held import held
+from bench.long.lists import lists
 from bench.long.scale import scale
 from bench.long.sleepers import sleepers
 from bench.long.sustained import sustained
@@ -28,6 +29,7 @@ PARTS: dict[str, Part] = {
     "sustained": sustained,
     "sleepers": sleepers,
     "scale": scale,
+    "lists": lists,
 }
 
 

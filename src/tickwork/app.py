@@ -22,10 +22,12 @@ from tickwork.client import Client, Job, Page
 from tickwork.clock import SystemClock
 from tickwork.config import Settings, load_settings, sqlite_path
 from tickwork.core.duration import parse_duration
+from tickwork.core.flow.elastic import QueueLoad, queue_load
 from tickwork.core.flow.placement import read_offer
 from tickwork.core.flow.stamp import decode_task_flow
 from tickwork.core.ids import JobId
 from tickwork.core.job import JobFilter, JobState, TaskDefinition
+from tickwork.core.operation import Change, Operation
 from tickwork.core.options import Options, calendar_name, read_option, task_name
 from tickwork.core.schedule.spec import Spec, new_spec
 from tickwork.core.stored_signature import StoredSignature
@@ -42,6 +44,7 @@ from tickwork.store.dags import AssetView, DagView
 from tickwork.task import Enqueues, Task
 from tickwork.tracing.options import NO_STEP
 from tickwork.twins import twin
+from tickwork.vault import Vault
 from tickwork.version import VERSION
 from tickwork.worker.base import WorkerOptions
 from tickwork.worker.builtin import add_builtin
@@ -138,6 +141,11 @@ class Tickwork(FlowCalls, DagRegistry):
             self._store = wrap(opened)
 
     @property
+    def vault(self) -> Vault:
+        """The secrets of the store."""
+        return Vault(lambda: self.store, self.url)
+
+    @property
     def client(self) -> Client:
         """The calls on the store, as plain methods."""
         return Client(self.store, self.decode_result)
@@ -225,6 +233,10 @@ class Tickwork(FlowCalls, DagRegistry):
         """Take failed jobs out of the dead letters; return how many."""
         return self.client.discard(replace(_some(job, which), dead=True))
 
+    def begin(self, change: Change, by: str) -> Operation:
+        """Have a change be made to many jobs, page by page, by the services of any worker or server."""
+        return self.store.put_operation(self._ids.new_id(), change, by)
+
     def connection(self) -> AbstractContextManager[Any]:
         """A transaction of your own on the store: pass it as `tx=`; it commits when the block ends well."""
         return self.store.connection()
@@ -306,6 +318,11 @@ class Tickwork(FlowCalls, DagRegistry):
 
     # -- workers
 
+    def queue_loads(self) -> list[QueueLoad]:
+        """What stands in each queue, how many workers serve it, and how many it wants."""
+        found, workers, durations = self.store.queues(), self.store.workers(), self.store.durations()
+        return [queue_load(queue, workers, durations.get(queue.name), SLOTS) for queue in found]
+
     @contextmanager
     def worker(
         self,
@@ -334,7 +351,7 @@ class Tickwork(FlowCalls, DagRegistry):
         solo = frozenset(name for name, task in self.tasks.items() if task.pool == "process")
         for name in solo:
             self._target_of(name)  # refuses here what no child could import
-        local = LocalPool(self.tasks, lambda: self.store, concurrency, clock, self.large_results)
+        local = LocalPool(self.tasks, lambda: self.store, concurrency, clock, self.large_results, self.vault.get)
         children = Children(
             self._target_of, lambda task: True, [], concurrency, os.cpu_count() or 1, clock, ChildLimits()
         )

@@ -11,6 +11,7 @@ from typing import Any, NoReturn, TypeVar
 from tickwork import errors
 from tickwork.context import LazyTransaction, current_or_none
 from tickwork.core import why
+from tickwork.core.causes import Cause, Causes
 from tickwork.core.duration import parse_duration, parse_rate
 from tickwork.core.ids import JobId
 from tickwork.core.job import AttemptView, JobFilter, JobState, JobView, LogChunk, NewJob, QueueView, WorkerView
@@ -88,6 +89,17 @@ class Client:
     def discard(self, which: JobFilter) -> int:
         """Take matching jobs out of the dead letters; return how many. They stay readable until they are pruned."""
         return sum(len(self.store.discard_jobs(ids)) for ids in self._pages(which, _is_dead))
+
+    def causes(self, which: JobFilter, most: int) -> tuple[list[Cause], bool]:
+        """Failed jobs by cause, the most frequent first, of the newest `most`; and whether those were all."""
+        found, before, looked = Causes(), None, 0
+        while looked < most:
+            page = self.store.find_jobs(which, min(PAGE, most - looked), before)
+            found.add(page.jobs)
+            looked, before = looked + len(page.jobs), page.next
+            if before is None:
+                break
+        return found.most_frequent_first(), before is None
 
     def wait_for_any(self, jobs: Sequence[Job]) -> list[Job]:
         """Wait until some of these jobs have ended, however they did; return those. Those that are gone have."""
@@ -220,6 +232,11 @@ class Job:
         errors.check(view.result is not None, f"Job {self.id} succeeded without a result.")
         return self._client.decode_result(view.task, view.result or b"null")
 
+    def reschedule(self, at: datetime | None = None, delay: str | timedelta = timedelta(0)) -> bool:
+        """Have it be due at another time, while it waits; False when it does not. A deadline moves with it."""
+        wait = parse_duration(delay, what="delay")
+        return bool(self._client.store.reschedule_jobs([self.id], at, wait))
+
     def cancel(self) -> bool:
         """Cancel it, or ask it to stop when it runs; False when it had ended."""
         return bool(self._client.store.cancel_jobs([self.id]))
@@ -252,6 +269,7 @@ class Job:
 
     cancel_async = twin(cancel)
     retry_async = twin(retry)
+    reschedule_async = twin(reschedule)
     attempts_async = twin(attempts)
     logs_async = twin(logs)
     why_async = twin(why)

@@ -16,7 +16,7 @@ from tickwork.core.flow.reading import read_text, shown, to_us
 from tickwork.core.flow.turns import read_weight
 from tickwork.core.options import read_option
 from tickwork.core.schedule.zone import EPOCH
-from tickwork.errors import InvalidOption
+from tickwork.errors import InvalidInput, InvalidOption
 from tickwork.store.base import Store
 from tickwork.store.flow import GateView, LimitView
 from tickwork.twins import twin
@@ -94,6 +94,21 @@ class FlowCalls:
         if rule is not None:
             _check_rule(rule)
         return self.store.set_limit(read_text("the name of a limit", name), rule)
+
+    def limit_of(self, queue: str) -> str:
+        """The name of the one limit that is a queue's own. Raises InvalidInput when there is none, or several."""
+        found = [view.name for view in self.limits() if view.name.startswith(f"queue:{queue}#")]
+        if not found:
+            raise InvalidInput(
+                f"no worker has declared a limit of queue {queue!r}, and jobs are stamped with those as they are "
+                f"enqueued. Declare one: app.queue({queue!r}, limits=[concurrency(5)]). To slow it down now: "
+                f"tickwork gates slow --queue {queue} --rate 5/s"
+            )
+        if len(found) > 1:
+            raise InvalidInput(
+                f"queue {queue!r} has several limits; set one of them: tickwork limits set {found[0]} ..."
+            )
+        return found[0]
 
     def set_weight(self, tenant: str, weight: int) -> None:
         """Give a tenant so many turns for each one of a tenant of weight 1: 1 to 100."""

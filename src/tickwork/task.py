@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import inspect
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from datetime import timedelta
 from functools import cached_property, update_wrapper
@@ -116,12 +118,12 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
 
     def enqueue(self, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Job:
         """Store a job; return when it is durable (or, with tx=, part of that transaction)."""
-        job = self._job(args, kwargs)
+        job = self.new_job(args, kwargs)
         return self._held(self._registry.client.enqueue([job], self.defaults.tx))[0]
 
     async def enqueue_async(self, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Job:
         """The asyncio twin of `enqueue`."""
-        job = await asyncio.to_thread(self._job, args, kwargs) if self._version else self._job(args, kwargs)
+        job = await asyncio.to_thread(self.new_job, args, kwargs) if self._version else self.new_job(args, kwargs)
         return self._held(await self._registry.client.enqueue_async([job], self.defaults.tx))[0]
 
     def enqueue_many(self, rows: Iterable[Sequence[Any] | Mapping[str, Any]]) -> list[Job]:
@@ -146,10 +148,11 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
 
     def _for_each_worker(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[NewJob]:
         meant = self if self.defaults.expires is not None else self.options(expires=EXPIRES)
-        workers = addressees(self._registry.store.workers(), meant._job(args, kwargs))
-        return [addressed(meant._job(args, kwargs), one, n, len(workers)) for n, one in enumerate(workers)]
+        workers = addressees(self._registry.store.workers(), meant.new_job(args, kwargs))
+        return [addressed(meant.new_job(args, kwargs), one, n, len(workers)) for n, one in enumerate(workers)]
 
-    def _job(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> NewJob:
+    def new_job(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> NewJob:
+        """The job that `enqueue` would store, checked and with an id of its own."""
         encoded = self.encode(args, kwargs)
         return self._new_jobs([encoded])[0]
 
@@ -252,6 +255,19 @@ class BatchTask(Task[[Item], Result]):
 
     def __call__(self, items: list[Item], /) -> Result:  # type: ignore[override]
         return super().__call__(items)  # type: ignore[arg-type]
+
+
+_given_ids: ContextVar[IdMaker | None] = ContextVar("tickwork_given_ids", default=None)
+
+
+@contextmanager
+def ids_from(maker: IdMaker) -> Iterator[None]:
+    """Have the jobs that are enqueued in the block named by this maker: the same ones, where the block is run again."""
+    before = _given_ids.set(maker)
+    try:
+        yield
+    finally:
+        _given_ids.reset(before)
 
 
 class TaskRegistry:
@@ -422,7 +438,7 @@ class TaskRegistry:
             options = replace(options, parent=asking.id)
         if options.trace is None and (trace := sent(name, options.queue or DEFAULT_QUEUE, len(encoded))) is not None:
             options = replace(options, trace=trace)
-        ids = self._ids.new_ids(len(encoded))
+        ids = (_given_ids.get() or self._ids).new_ids(len(encoded))
         return options.new_jobs(name, zip(map(JobId, ids), encoded, strict=True), stamp)
 
     def decode_result(self, name: str, data: bytes) -> Any:

@@ -60,7 +60,7 @@ def test_it_runs_the_dags_of_its_code_and_of_files(cli: Cli, tmp_path: Path, fil
         "dags: {hello: {steps: {greet: {shell: echo hello}, stumble: {shell: exit 3, retries: 0}}}}"
     )
     assert "hello  new, version 1" in cli.ok("apply", "work.yaml")
-    with program(tmp_path, "worker", "shop.py", "--processes", "1", "--shell") as worker:
+    with program(tmp_path, "worker", "shop.py", "--processes", "1", "--allow-shell") as worker:
         worker.says("pid  ")
         eventually(lambda: "sum_up" in cli.ok("dags", "list"))
         assert cli.ok("run", "sum_up", "a=5", "--wait", "--timeout", "20s") == "10\n"

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import NamedTuple
 
@@ -31,10 +31,13 @@ from tickwork.core.job import JobFilter, JobState, NewJob
 from tickwork.core.notify.watch import Mark
 from tickwork.core.schedule.interval import every
 from tickwork.core.schedule.spec import new_spec
+from tickwork.store import finding
 from tickwork.store.base import Finish, NewLog, OpenAttempt, Progress, Retention, Store
 from tickwork.store.postgres import PostgresStore
+from tickwork.store.postgres import finding as postgres_finding
 from tickwork.store.schedules import Fired, Move
 from tickwork.store.sqlite import SqliteStore
+from tickwork.store.sqlite import finding as sqlite_finding
 from tickwork.testing import VirtualClock
 
 pytestmark = pytest.mark.xdist_group("plans")  # the stores are filled once
@@ -121,6 +124,24 @@ def page(*, below_delayed: bool = False, **which: object) -> Callable[[Filled], 
         PAGE,
         on.first_delayed if below_delayed else None,
     )
+
+
+def bounded(look: Callable[[Filled], object]) -> Callable[[Filled], object]:
+    """The same, walking no further than the small store goes."""
+
+    def call(on: Filled) -> object:
+        with pytest.MonkeyPatch.context() as patch:
+            for name in ("WALK", "ERRORS"):
+                patch.setattr(finding, name, SMALL // 10)
+            for module in (sqlite_finding, postgres_finding):
+                patch.setattr(module, "COUNTED", SMALL // 10)
+            return look(on)
+
+    return call
+
+
+def find(**which: object) -> Callable[[Filled], object]:
+    return bounded(lambda on: on.store.find_jobs(JobFilter(**which), PAGE))  # type: ignore[arg-type]
 
 
 def claim_and_finish(on: Filled) -> None:
@@ -253,6 +274,21 @@ VERBS: dict[str, Callable[[Filled], object]] = {
     "list dead of a task": page(dead=True, task="t"),
     "list by key": page(key="nobody's"),
     "list by collection": page(collection="nobody's"),
+    "find by label": find(label="nobody's"),
+    "find by queue": find(queue="nobody's"),
+    "find by queue, queued": find(queue="other", state=JobState.QUEUED, label="nobody's"),
+    "find by task and state": find(task="nobody's", state=JobState.SUCCEEDED),
+    "find of another task": find(task="t", state=JobState.CANCELLED, label="nobody's"),
+    "find succeeded with a label": find(state=JobState.SUCCEEDED, label="nobody's"),
+    "find queued with a label": find(state=JobState.QUEUED, label="nobody's"),
+    "find dead with a label": find(dead=True, label="nobody's"),
+    "find runs of a task": find(runs=True, task="t"),
+    "find by a run": find(run="019a8f3e-1c2d-7abc-8def-0123456789ab"),
+    "find by when": find(until=datetime(2020, 1, 1, tzinfo=UTC), label="nobody's"),
+    "search": bounded(lambda on: on.store.search_jobs("t", PAGE)),
+    "search in errors": bounded(lambda on: on.store.search_jobs("broke", PAGE)),
+    "queues": bounded(lambda on: on.store.queues()),
+    "ended counts": lambda on: on.store.ended_counts([on.clock.now() - HOUR, on.clock.now()], 100),
 }
 
 
@@ -407,7 +443,7 @@ def test_a_batch_costs_in_proportion_whatever_statistics_say(
     assert many <= 1.5 * few * MANY_OF_THEM / FEW_OF_THEM, f"{few} rows were read for few, {many} for ten times as many"
 
 
-PAGES = [verb for verb in VERBS if verb.startswith("list")]
+PAGES = [verb for verb in VERBS if verb.startswith(("list", "find", "search"))]
 
 
 def test_no_page_of_jobs_has_helpers_started_for_it(postgres_database: str) -> None:

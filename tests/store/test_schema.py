@@ -140,7 +140,7 @@ class TestPostgres:
         self, open_postgres: OpensPostgres, schema: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         store = open_postgres(upgrade=False)
-        broken = migrate.Migration(2, "broken", "CREATE TABLE tickwork.extra (id integer); SELECT no_such_function()")
+        broken = migrate.Migration(98, "broken", "CREATE TABLE tickwork.extra (id integer); SELECT no_such_function()")
         monkeypatch.setattr(store.schema, "_known", [*store.schema._known, broken])
         with pytest.raises(Exception, match="no_such_function"):
             store.upgrade()

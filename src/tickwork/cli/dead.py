@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
 import click
 
 from tickwork.cli.base import (
@@ -18,29 +15,10 @@ from tickwork.cli.base import (
     pass_session,
     url_option,
 )
-from tickwork.cli.output import ago, console, count_of, last_line, print_json, print_table, short_error
+from tickwork.cli.output import ago, console, count_of, print_json, print_table, short_error
 from tickwork.errors import InvalidInput
 
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from tickwork.client import Client
-    from tickwork.core.job import JobFilter, JobView
-
 READ_LIMIT = 10_000  # so many dead letters are looked at to group them
-_PAGE = 1000
-
-
-@dataclass
-class Cause:
-    """Dead letters of one task with the same last line of error. The newest of them stands for all."""
-
-    task: str
-    error: str
-    count: int
-    newest_id: str
-    newest_at: datetime
-    oldest_at: datetime
 
 
 @click.group(cls=Group, example="tickwork dead list\ntickwork dead redrive --task send_email --rate 50/s")
@@ -56,7 +34,7 @@ def dead() -> None:
 def list_dead(session: Session, /, as_json: bool, **which: str | None) -> None:
     """List dead letters by task and error, the most frequent first."""
     app = session.app()
-    causes, complete = grouped(app.client, job_filter(which, dead=True))
+    causes, complete = app.client.causes(job_filter(which, dead=True), READ_LIMIT)
     total = sum(cause.count for cause in causes)
     if as_json:
         print_json({"items": causes, "total": total, "complete": complete})
@@ -69,29 +47,6 @@ def list_dead(session: Session, /, as_json: bool, **which: str | None) -> None:
     print_table([">COUNT", "NEWEST", "TASK", "ERROR"], rows, out)
     more = "" if complete else f" (the newest {READ_LIMIT:,}; there are more)"
     click.echo(f"\n{count_of(total, 'dead letter')}{more}. See one: tickwork jobs show {causes[0].newest_id}")
-
-
-def grouped(client: Client, which: JobFilter) -> tuple[list[Cause], bool]:
-    """Dead letters by cause, the most frequent first, and whether all of them were looked at."""
-    found: dict[tuple[str, str], Cause] = {}
-    cursor, read = None, 0
-    while read < READ_LIMIT:
-        page = client.jobs(which, _PAGE, cursor)
-        for job in page:
-            _add(found, job.view)
-        read, cursor = read + len(page), page.next_cursor
-        if cursor is None:
-            break
-    return sorted(found.values(), key=lambda cause: -cause.count), cursor is None
-
-
-def _add(found: dict[tuple[str, str], Cause], view: JobView) -> None:
-    error, at = last_line(view.error), view.ended_at or view.created_at
-    cause = found.setdefault((view.task, error), Cause(view.task, error, 0, view.id, at, at))
-    cause.count += 1
-    if at > cause.newest_at:
-        cause.newest_id, cause.newest_at = view.id, at
-    cause.oldest_at = min(cause.oldest_at, at)
 
 
 @dead.command("redrive", example="tickwork dead redrive --task send_email --rate 50/s")

@@ -9,7 +9,7 @@ import click
 
 from tickwork.cli.base import FAILURE, Decorated, Group, Session, json_option, pass_session, url_option
 from tickwork.cli.output import ago, count_of, print_json, print_table, utc
-from tickwork.errors import InvalidInput
+from tickwork.core.flow.gates import read_until
 
 if TYPE_CHECKING:
     from tickwork.cli.output import Row
@@ -57,7 +57,7 @@ def list_gates(session: Session, /, as_json: bool) -> None:
 
 
 def _row(view: GateView, now: datetime) -> Row:
-    until = ends_at(view.gate)
+    until = view.gate.until
     return [
         view.gate.name + _more(view.gate),
         ago(view.since, now),
@@ -75,15 +75,6 @@ def _more(gate: Gate) -> str:
     return f"{pace} to {gate.to}" if gate.to is not None else pace
 
 
-def ends_at(gate: Gate) -> datetime | None:
-    """When a gate ends by itself."""
-    from datetime import timedelta
-
-    from tickwork.core.schedule.zone import EPOCH
-
-    return None if gate.until_us is None else EPOCH + timedelta(microseconds=gate.until_us)
-
-
 def gate_json(gate: Gate) -> dict[str, Any]:
     """A gate for programs."""
     from tickwork.core.flow.gates import SELECTORS
@@ -92,7 +83,7 @@ def gate_json(gate: Gate) -> dict[str, Any]:
         "name": gate.name,
         "kind": gate.kind,
         **{name: getattr(gate, name) for name in SELECTORS},
-        "until": ends_at(gate),
+        "until": gate.until,
         "reason": gate.reason,
         "by": gate.by,
         "rate": None if gate.pace is None else gate.pace.said,
@@ -173,19 +164,7 @@ def tell(gate: Gate, as_json: bool) -> None:
     if as_json:
         print_json(gate_json(gate))
         return
-    until = ends_at(gate)
+    until = gate.until
     lasts = "" if until is None else f" until {utc(until)}"
     selects = " ".join(f"--{name} {value}" for name, value in gate.selects.items())
     click.echo(f"In force{lasts}: {gate.name}{_more(gate)}. Lift it: tickwork gates resume {selects}")
-
-
-def read_until(text: str | None) -> str | datetime | None:
-    """What --until says: an instant, or a duration that is read as such."""
-    if text is None or not text[:4].isdecimal() or "-" not in text:
-        return text
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError:
-        raise InvalidInput(
-            f"{text!r} is not an instant; write one like 2026-11-01T12:00+01:00, or a duration like 2h."
-        ) from None

@@ -21,6 +21,7 @@ from tickwork.cli.base import FAILURE, NOT_FOUND, UNREACHABLE, USAGE, Group, Ses
 from tickwork.cli.escape import clean_lines
 from tickwork.errors import (
     DagNotFound,
+    HookNotFound,
     InvalidInput,
     JobNotFound,
     NotificationNotFound,
@@ -78,14 +79,25 @@ Dags:
 Schedules:
   schedules list, show, next, run, pause, resume, backfill, delete.
               tickwork schedules pause report --reason "until Monday"
-  apply     Store the dags, schedules and calendars of a YAML file.
-              tickwork apply nightly.yaml --dry-run
+  apply     Have dags, schedules, calendars and hooks be as YAML files say.
+              tickwork apply jobs/ --prune --dry-run
+  hooks     Where other services leave messages that start jobs: list, show,
+            add, remove.
+              tickwork hooks add pushed --style github --secret GH --task build
   check     Find what is wrong with dags and schedules; opens no store.
               tickwork check pipeline.yaml tasks.py
   cron      What a cron expression means, and when it is due next.
               tickwork cron explain "30 2 * * MON-FRI" --tz Europe/Berlin
   import    Take over crontabs, CronJobs of Kubernetes, traces of workflows.
               tickwork import crontab /etc/crontab --system --dry-run
+
+Who may call:
+  keys      API keys for programs that call the server: create, list, revoke.
+              tickwork keys create deploy --scope enqueue --expires 90d
+  users     People who log in: add, list, passwd, remove.
+              tickwork users add ada --role admin
+  secrets   What jobs ask for by name, encrypted: set, list, delete.
+  audit     Who changed what, over the server.
 
 Look after the store:
   db        upgrade, status, sql.
@@ -104,6 +116,7 @@ Commands that print data take --json. Exit codes: 0 it worked, 1 it failed,
 
 _COMMANDS = {
     "apply": "apply",
+    "audit": "audit",
     "check": "check",
     "cron": "cron",
     "dags": "dags",
@@ -114,17 +127,21 @@ _COMMANDS = {
     "doctor": "doctor",
     "enqueue": "enqueue",
     "gates": "gates",
+    "hooks": "hooks",
     "import": "imports",
     "jobs": "jobs",
+    "keys": "keys",
     "limits": "limits",
     "notify": "notify",
     "queues": "queues",
     "run": "run",
     "runs": "runs",
     "schedules": "schedules",
+    "secrets": "secrets",
     "server": "server",
     "tenants": "tenants",
     "up": "up",
+    "users": "users",
     "version": "version",
     "worker": "worker",
     "workers": "workers",
@@ -206,7 +223,7 @@ def _code(error: Exception) -> int:
     match error:
         case click.UsageError() | InvalidInput():
             return USAGE
-        case JobNotFound() | ScheduleNotFound() | DagNotFound() | NotificationNotFound():
+        case JobNotFound() | ScheduleNotFound() | DagNotFound() | HookNotFound() | NotificationNotFound():
             return NOT_FOUND
         case StoreUnreachable():
             return UNREACHABLE

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from tickwork.cli.escape import clean
+from tickwork.core.causes import last_line
 from tickwork.core.duration import format_duration
 
 if TYPE_CHECKING:
@@ -201,12 +202,6 @@ def about(duration: timedelta) -> str:
 
 def utc(instant: datetime) -> str:
     return instant.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-
-
-def last_line(text: str | None) -> str:
-    """The line of an error that says what happened."""
-    lines = (text or "").strip().splitlines()
-    return lines[-1].strip() if lines else ""
 
 
 def short_error(text: str | None) -> str:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tickwork.cli.base import FAILURE, Group, Session, json_option, pass_session, url_option
-from tickwork.cli.gates import read_until, tell, when_and_why
+from tickwork.cli.gates import tell, when_and_why
 from tickwork.cli.limits import change_limit, read_rule, rule_options
 from tickwork.cli.output import about, count_of, plain, print_json, print_table
-from tickwork.errors import InvalidInput
+from tickwork.core.flow.gates import read_until
 
 if TYPE_CHECKING:
     from tickwork.app import Tickwork
@@ -46,40 +45,29 @@ def list_queues(session: Session, /, as_json: bool) -> None:
 
 
 def _print_queues(app: Tickwork, as_json: bool) -> None:
-    found, now, workers = app.client.queues(), app.store.now(), app.client.workers()
-    serving = {one.name: [w.slots for w in workers if w.state == "running" and one.name in w.queues] for one in found}
-    durations = app.store.durations()
-    wanted = {one.name: _wanted(one, serving[one.name], durations.get(one.name)) for one in found}
+    now, loads = app.store.now(), app.queue_loads()
     if as_json:
-        counts = [{"workers": len(serving[one.name]), "wanted": wanted[one.name]} for one in found]
-        print_json({"items": [{**plain(one), **count} for one, count in zip(found, counts, strict=True)]})
+        print_json({"items": [{**plain(one.queue), "workers": one.workers, "wanted": one.wanted} for one in loads]})
         return
-    if not found:
+    if not loads:
         click.echo("No job stands in any queue.")
         return
     rows = [
         [
-            one.name,
-            f"{one.due:,}",
-            f"{one.later:,}",
-            f"{one.running:,}",
-            f"{one.held:,}",
-            str(len(serving[one.name])),
-            str(wanted[one.name]),
-            "" if one.oldest_due_at is None else about(now - one.oldest_due_at),
+            one.queue.name,
+            *(_counted(one.queue, name) for name in ("due", "later", "running", "held")),
+            str(one.workers),
+            str(one.wanted),
+            "" if one.queue.oldest_due_at is None else about(now - one.queue.oldest_due_at),
         ]
-        for one in found
+        for one in loads
     ]
     print_table(["QUEUE", ">DUE", ">LATER", ">RUNNING", ">HELD", ">WORKERS", ">WANTED", "OLDEST DUE FOR"], rows)
 
 
-def _wanted(queue: QueueView, slots: list[int], duration: timedelta | None) -> int:
-    """How many workers like those that serve it would do its work in good time. What is held wants none."""
-    from tickwork.core.flow.elastic import Load, wanted_workers
-    from tickwork.worker.supervisor import SLOTS
-
-    load = Load(queue.due, queue.running, (duration or timedelta(0)) // timedelta(microseconds=1))
-    return wanted_workers(load, -(-sum(slots) // len(slots)) if slots else SLOTS)
+def _counted(queue: QueueView, name: str) -> str:
+    """A count of a queue; with a plus, where there may be more."""
+    return f"{getattr(queue, name):,}{'+' if name in queue.at_least else ''}"
 
 
 @queues.command("pause", example='tickwork queues pause mail --until 2h --reason "the provider is down"')
@@ -121,18 +109,4 @@ def resume(ctx: click.Context, session: Session, /, name: str, as_json: bool) ->
 def limit(ctx: click.Context, session: Session, /, name: str, as_json: bool, **said: Any) -> None:
     """Change the limit that code declares for a queue, from now on and also for jobs that wait."""
     app, rule = session.app(), read_rule(**said)
-    change_limit(ctx, app, _limit_of(app, name), rule, as_json)
-
-
-def _limit_of(app: Tickwork, queue: str) -> str:
-    """The one limit that is a queue's own."""
-    found = [view.name for view in app.limits() if view.name.startswith(f"queue:{queue}#")]
-    if not found:
-        raise InvalidInput(
-            f"no worker has declared a limit of queue {queue!r}, and jobs are stamped with those as they are enqueued. "
-            f"Declare one: app.queue({queue!r}, limits=[concurrency(5)]). To slow it down now: tickwork gates slow "
-            f"--queue {queue} --rate 5/s"
-        )
-    if len(found) > 1:
-        raise InvalidInput(f"queue {queue!r} has several limits; set one of them: tickwork limits set {found[0]} ...")
-    return found[0]
+    change_limit(ctx, app, app.limit_of(name), rule, as_json)

@@ -67,7 +67,7 @@ def created_at(job_id: str) -> datetime:
 def first_id(instant: datetime) -> JobId:
     """The smallest id that can have been made in the millisecond of an instant, or later."""
     stamp_ms = (instant - _EPOCH) // timedelta(milliseconds=1)
-    return JobId(_text(stamp_ms << _COUNTER_BITS, "000000000000"))
+    return JobId(_text(max(0, stamp_ms) << _COUNTER_BITS, "000000000000"))
 
 
 def is_id(text: str) -> bool:

@@ -207,7 +207,11 @@ class LogChunk:
 
 @dataclass(frozen=True, slots=True)
 class WorkerView:
-    """A worker process that registered itself, and until when it is believed to live."""
+    """A worker process that registered itself, and until when it is believed to live.
+
+    A `remote` one works over REST, at one attempt; its host is the name that it gave. Without tasks it takes any.
+    `asked` is what somebody wants of it: "quiet", to claim nothing, or "stop", to finish what runs and end.
+    """
 
     id: str
     host: str
@@ -222,11 +226,31 @@ class WorkerView:
     running: int
     schedules: tuple[str, ...] = ()
     offer: Offer = NOTHING
+    asked: str | None = None
+
+    @property
+    def name(self) -> str:
+        """How people tell it from others."""
+        return f"{self.host}:{self.pid}" if self.pid else self.host
+
+    @property
+    def serves(self) -> bool:
+        """Whether it takes jobs, or would if it had no other."""
+        return self.state in ("running", "remote")
+
+    def knows(self, task: str) -> bool:
+        return task in self.tasks or (self.state == "remote" and not self.tasks)
+
+
+COUNTED = 10_000  # what stands in a queue is counted up to here
 
 
 @dataclass(frozen=True, slots=True)
 class QueueView:
-    """How much stands in a queue. What is held waits for a limit or a gate, and is not among what is due."""
+    """How much stands in a queue. What is held waits for a limit or a gate, and is not among what is due.
+
+    Counts are exact below COUNTED; those that are named in `at_least` are only known to be no less than they say.
+    """
 
     name: str
     due: int
@@ -234,6 +258,7 @@ class QueueView:
     running: int
     held: int
     oldest_due_at: datetime | None
+    at_least: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +282,8 @@ class TaskDefinition:
 class JobFilter:
     """Which jobs are meant. Empty fields do not restrict.
 
-    `dead` means failed and not discarded, `runs` those that are runs of dags.
+    `dead` means failed and not discarded, `runs` those that are runs of dags. `run` are the steps of one run. Jobs were
+    created `since` an instant, and before `until`, by their ids.
     """
 
     ids: tuple[JobId, ...] | None = None
@@ -270,3 +296,16 @@ class JobFilter:
     parent: str | None = None
     dead: bool = False
     runs: bool = False
+    run: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+class JobPage(msgspec.Struct, frozen=True):
+    """Some jobs, and from where on to look for more; None: there are no more.
+
+    There may be fewer of them than were asked for, and none at all, although there are more.
+    """
+
+    jobs: list[JobView]
+    next: JobId | None

@@ -8,8 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+from starlette.responses import Response
 
 from tickwork.http.problems import TYPE, ProblemBody
+from tickwork.http.repeats import HEADER, KEY_LIMIT, keeps_answers
 from tickwork.http.route import Answer, Anybody, Route, Scope
 from tickwork.version import VERSION
 
@@ -47,7 +49,7 @@ def body_kind(returns: Any) -> Any:
     if returns in (None, type(None), Answer) or (isinstance(returns, type) and not issubclass(returns, msgspec.Struct)):
         return None
     if isinstance(returns, types.UnionType):
-        kinds = [kind for kind in typing.get_args(returns) if kind is not Answer]
+        kinds = [kind for kind in typing.get_args(returns) if kind not in (Answer, Response)]
         return kinds[0] if len(kinds) == 1 else returns
     return returns
 
@@ -66,7 +68,7 @@ def _operation(route: Route, schemas: dict[int, Any]) -> dict[str, Any]:
         "operationId": route.name,
         "summary": route.summary.partition("\n")[0],
         "tags": [route.group],
-        "parameters": [*_path_parameters(route), *_query_parameters(route)],
+        "parameters": [*_path_parameters(route), *_query_parameters(route), *_header_parameters(route)],
         "responses": _responses(route, schemas),
         "security": [] if isinstance(route.access, Anybody) else [{"bearer": []}, {"session": []}],
     }
@@ -104,6 +106,14 @@ def _query_parameters(route: Route) -> list[dict[str, Any]]:
     ]
 
 
+def _header_parameters(route: Route) -> list[dict[str, Any]]:
+    if not keeps_answers(route):
+        return []
+    schema = {"type": "string", "minLength": 1, "maxLength": KEY_LIMIT, "pattern": "^[ -~]*$"}
+    said = "Sent again with the same key and body, the request is not carried out again: its answer is, for 24 hours."
+    return [{"name": HEADER, "in": "header", "required": False, "description": said, "schema": schema}]
+
+
 def _inlined(schema: Any, components: dict[str, Any]) -> Any:
     """A parameter's schema without references: tools that read documents follow them for bodies only."""
     if isinstance(schema, dict):
@@ -124,9 +134,10 @@ def _responses(route: Route, schemas: dict[int, Any]) -> dict[str, Any]:
 
 
 def _response(route: Route, kind: Any, schemas: dict[int, Any]) -> dict[str, Any]:
-    if kind is not None:
-        return {"description": "Done.", "content": {"application/json": {"schema": schemas[id(kind)]}}}
-    if route.streams is not None:
+    content: dict[str, Any] = {}
+    if route.streams is not None and kind is body_kind(route.returns):
         anything: dict[str, Any] = {} if route.streams == "application/json" else {"type": "string"}
-        return {"description": "Done.", "content": {route.streams: {"schema": anything}}}
-    return {"description": "Done."}
+        content[route.streams] = {"schema": anything}
+    if kind is not None:
+        content["application/json"] = {"schema": schemas[id(kind)]}
+    return {"description": "Done.", "content": content} if content else {"description": "Done."}

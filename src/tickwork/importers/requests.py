@@ -7,11 +7,20 @@ from typing import Any
 from tickwork.core.duration import parse_duration
 from tickwork.core.web.answer import is_expected
 from tickwork.importers.dag_fields import HttpFields
-from tickwork.importers.expressions import Filler
+from tickwork.importers.expressions import Filler, Scope
 from tickwork.importers.field import Field
+from tickwork.importers.reading import Reading
 from tickwork.importers.schedules import made
+from tickwork.importers.structs import read_struct
 
 _MAY_BE_SECRET = ("url", "headers", "auth")
+
+
+def request_of(place: Field, reading: Reading) -> dict[str, Any]:
+    """The arguments of a request that stands by itself: it can ask for secrets, and for nothing of a run."""
+    read_struct(place, HttpFields, reading.problems)
+    filler = Filler(Scope(), reading)
+    return filler.arguments(read_request(place, filler))
 
 
 def read_request(place: Field, filler: Filler) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from tickwork.clock import Clock
 from tickwork.core.ids import IdMaker
 from tickwork.observe.tally import Tally
 from tickwork.services.notifier import Notifier
+from tickwork.services.operator import Operator
 from tickwork.services.pruner import Pruner
 from tickwork.services.reaper import Expirer, Reaper
 from tickwork.services.runner import Runner
@@ -40,6 +41,7 @@ def keep_house(
     runner.start(Reaper(store, rng, own, tally))
     runner.start(Expirer(store, clock))
     runner.start(TurnstileKeeper(store, clock))
+    runner.start(Operator(store))
     runner.start(Pruner(store, Retention(), clock))
     runner.start(Notifier(store, ids, clock, public_url))
     return nudge

@@ -30,11 +30,16 @@ from tickwork.core.job import (
     WorkerView,
 )
 from tickwork.core.outcome import Transition
+from tickwork.store.access import AccessVerbs
 from tickwork.store.counts import CountVerbs
 from tickwork.store.dags import DagVerbs
+from tickwork.store.finding import FindVerbs
 from tickwork.store.flow import FlowVerbs, Reach
+from tickwork.store.hooks import DeclaredVerbs, HookVerbs
 from tickwork.store.migrate import Migration
 from tickwork.store.notify import NotifyVerbs
+from tickwork.store.operations import OperationVerbs
+from tickwork.store.remote import RemoteVerbs
 from tickwork.store.schedules import ScheduleVerbs
 
 LEASE = timedelta(seconds=30)
@@ -177,7 +182,20 @@ class Waiter(Protocol):
     def close(self) -> None: ...
 
 
-class Store(ScheduleVerbs, FlowVerbs, DagVerbs, CountVerbs, NotifyVerbs, Protocol):
+class Store(
+    ScheduleVerbs,
+    FlowVerbs,
+    DagVerbs,
+    FindVerbs,
+    OperationVerbs,
+    CountVerbs,
+    HookVerbs,
+    DeclaredVerbs,
+    NotifyVerbs,
+    RemoteVerbs,
+    AccessVerbs,
+    Protocol,
+):
     """The verbs. Nothing above this line knows which database it talks to."""
 
     url: str
@@ -217,6 +235,14 @@ class Store(ScheduleVerbs, FlowVerbs, DagVerbs, CountVerbs, NotifyVerbs, Protoco
         another live job stays as it is. A queued job whose time has not come becomes due now.
         """
 
+    def reschedule_jobs(
+        self, ids: Sequence[JobId], at: datetime | None = None, delay: timedelta = timedelta(0)
+    ) -> list[JobId]:
+        """Have waiting jobs be due at another time: at an instant, or a delay from now; return those that wait.
+
+        What a limit or a gate holds is judged anew then. A deadline moves with its job.
+        """
+
     def discard_jobs(self, ids: Sequence[JobId]) -> list[JobId]:
         """Take failed jobs out of the dead letters; return those that were there."""
 
@@ -227,16 +253,23 @@ class Store(ScheduleVerbs, FlowVerbs, DagVerbs, CountVerbs, NotifyVerbs, Protoco
         """Return what handlers of the job wrote, from just after (attempt, seq) on."""
 
     def queues(self) -> list[QueueView]:
-        """Return each queue that has jobs standing or running in it."""
+        """Return each queue that has jobs standing or running in it, counted up to COUNTED."""
 
     def durations(self) -> dict[str, timedelta]:
         """Return how long jobs of each queue took on average, by the last thousand of all that ended."""
 
     def workers(self) -> list[WorkerView]:
-        """Return the workers that live, and those that were lost lately."""
+        """Return the workers that live, and those that were lost lately.
+
+        An attempt over REST is one of them while it runs, `remote`, by the name that its worker gave. A server, which
+        claims for others and has no slots, is none.
+        """
 
     def task_definition(self, name: str) -> TaskDefinition | None:
         """Return what workers last said of a task."""
+
+    def task_definitions(self, limit: int, after: str = "") -> list[TaskDefinition]:
+        """Return what workers last said of tasks, and what is stored of dags, by name, from just after `after` on."""
 
     def connection(self) -> AbstractContextManager[Any]:
         """A transaction of the caller's own on this store: commits at the end of the block, or rolls back."""

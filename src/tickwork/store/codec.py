@@ -7,11 +7,12 @@ A store selects the columns of a job under the names of `JobView`'s fields; what
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import groupby
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -21,11 +22,13 @@ from tickwork.core.flow.flow import Flow
 from tickwork.core.flow.limits import Concurrency, Rate
 from tickwork.core.flow.placement import Offer
 from tickwork.core.flow.stored import Form
+from tickwork.core.hooks.hook import Delivery
 from tickwork.core.ids import JobId, is_id
-from tickwork.core.job import JobFilter, JobState, JobView, NewJob, Policy, TaskDefinition
+from tickwork.core.job import JobState, JobView, NewJob, Policy, TaskDefinition
 from tickwork.core.notify.cases import Sighting
 from tickwork.core.notify.rules import decode_notification
 from tickwork.core.notify.watch import decode_watch
+from tickwork.core.operation import Change, Operation, OperationState
 from tickwork.core.schedule.merge import merge
 from tickwork.core.schedule.spec import Spec, decode_spec
 from tickwork.core.schedule.standing import Standing, Waiting
@@ -33,6 +36,7 @@ from tickwork.core.schedule.tick import decode_tick
 from tickwork.errors import InvalidInput
 from tickwork.store.flow import Rule
 from tickwork.store.notify import NotificationView
+from tickwork.store.operations import Step
 from tickwork.store.rounds import State, Stile
 from tickwork.store.schedules import ScheduleView, Seen
 
@@ -100,6 +104,11 @@ def encode_flow(flow: Flow | None) -> str | None:
 @lru_cache(maxsize=1024)
 def encode_labels(labels: tuple[str, ...]) -> str:
     return msgspec.json.encode(labels).decode()
+
+
+def encode_label(label: str) -> str:
+    """A label as it stands in the text of all labels of a job."""
+    return msgspec.json.encode(label).decode()
 
 
 @lru_cache(maxsize=1024)
@@ -254,64 +263,6 @@ def job_view(row: Mapping[str, Any], instant: Callable[[Any], datetime]) -> JobV
     )
 
 
-class Page(NamedTuple):
-    """How to select a page of jobs: where it begins, the column of its ids, and conditions with `{name}` for values."""
-
-    begins: str
-    id: str
-    conditions: list[str]
-    values: dict[str, Any]
-
-
-def page(which: JobFilter) -> Page:
-    """A filter as SQL on j(obs), q(ueue), r(unning) and f(inished).
-
-    A state is written out, not a value: an index on some states is of use only to a statement that names them.
-    """
-    found: list[str] = []
-    values: dict[str, Any] = {}
-    for name, sql in _PLAIN.items():
-        value = getattr(which, name)
-        if value is not None:
-            found.append(sql)
-            values[name] = value
-    if which.runs:
-        found.append("j.version IS NOT NULL")
-    state = JobState.FAILED if which.dead else which.state
-    if which.dead:
-        found.append("f.discarded_at IS NULL")
-    if state is not None and which.state not in (None, state):
-        found.append("false")  # dead, and in another state: nobody is
-    match state:
-        case None:
-            begins, id = "from_jobs", "j.id"
-        case JobState.QUEUED:
-            begins, id = "from_queue", "q.job_id"
-            found.append("q.job_id IS NOT NULL")
-        case JobState.RUNNING:
-            begins, id = "from_running", "r.job_id"
-            found.append("r.job_id IS NOT NULL")
-        case _:
-            begins, id = "from_finished", "f.job_id"
-            found.append(f"f.state = '{state.value}'")
-            if state is not JobState.SUCCEEDED:
-                found.append("f.state <> 'succeeded'")  # as the index says; SQLite does not see that it follows
-    if which.key or which.collection or which.parent or which.ids is not None:  # those are few, wherever they stand
-        begins, id = "from_jobs", "j.id"
-    if which.runs and state in (None, JobState.QUEUED, JobState.SUCCEEDED):  # fewer than the jobs of their steps
-        begins, id = "from_jobs", "j.id"
-    return Page(begins, id, found, values)
-
-
-_PLAIN = {
-    "task": "j.task = {task}",
-    "queue": "j.queue = {queue}",
-    "key": "j.key = {key}",
-    "collection": "j.collection = {collection}",
-    "parent": "j.parent = {parent}",
-}
-
-
 # -- schedules
 
 
@@ -350,7 +301,12 @@ def decode_waiting(text: str) -> tuple[Waiting, ...]:
 
 
 def seen(
-    name: str, version: int, spec: str, standing: Standing, runs: Sequence[tuple[str, bool, datetime | None]]
+    name: str,
+    version: int,
+    spec: str,
+    standing: Standing,
+    runs: Sequence[tuple[str, bool, datetime | None]],
+    paused_until: datetime | None = None,
 ) -> Seen:
     """A schedule at a look. How many of its runs live is counted each time, so that no count can go wrong."""
     live = tuple(JobId(job_id) for job_id, ended, _ in runs if not ended)
@@ -359,7 +315,7 @@ def seen(
     if ended and not ends:  # it was pruned, so nobody knows when it ended
         ends = [standing.handled_at]
     counted = msgspec.structs.replace(standing, live_count=len(live), last_ended_at=max(ends, default=None))
-    return Seen(name, version, spec, counted, live, ended)
+    return Seen(name, version, spec, counted, live, ended, paused_until)
 
 
 def schedule_view(row: Mapping[str, Any], instant: Callable[[Any], datetime]) -> ScheduleView:
@@ -382,6 +338,7 @@ def schedule_view(row: Mapping[str, Any], instant: Callable[[Any], datetime]) ->
         ),
         is_declared=bool(row["is_declared"]),
         paused_at=at("paused_at"),
+        paused_until=at("paused_until"),
         paused_by=row["paused_by"],
         paused_why=row["paused_why"],
         wake_at=at("wake_at"),
@@ -390,9 +347,40 @@ def schedule_view(row: Mapping[str, Any], instant: Callable[[Any], datetime]) ->
     )
 
 
+def dag_in_use(name: str, schedule: str) -> InvalidInput:
+    return InvalidInput(
+        f"dag {name!r} is started by schedule {schedule!r}, so it was not deleted. Change or delete that first."
+    )
+
+
 def calendar_in_use(name: str, schedule: str) -> InvalidInput:
     return InvalidInput(
         f"calendar {name!r} is heeded by schedule {schedule!r}, so it was not deleted. Change or delete that first."
+    )
+
+
+# -- hooks
+
+
+def delivery_values(one: Delivery) -> dict[str, Any]:
+    """What is recorded of a delivery, but for its hook and whether it is genuine."""
+    reason, event = clean(one.reason), clean(one.event)
+    what = {"id": one.id, "outcome": one.outcome, "size": one.size}
+    return {**what, "event": event, "job_id": one.job_id, "reason": reason}
+
+
+def delivery(row: Sequence[Any], instant: Callable[[Any], datetime]) -> Delivery:
+    id, hook, is_genuine, outcome, event, job_id, reason, size, received_at = row
+    return Delivery(
+        id=id,
+        hook=hook,
+        is_genuine=bool(is_genuine),
+        outcome=outcome,
+        size=size,
+        event=event,
+        job_id=job_id,
+        reason=reason,
+        received_at=instant(received_at),
     )
 
 
@@ -446,6 +434,39 @@ def _state_of(text: str, kind: Any, otherwise: Any) -> Any:
         return msgspec.json.decode(text, type=kind)
     except msgspec.ValidationError:
         return otherwise
+
+
+# -- operations
+
+
+def encode_change(change: Change, now: datetime) -> str:
+    """A change that is asked for now, as JSON: jobs that are made later are none of its."""
+    until = now if change.which.until is None else min(now, change.which.until)
+    return msgspec.json.encode(msgspec.structs.replace(change, which=replace(change.which, until=until))).decode()
+
+
+def operation(row: Sequence[Any], instant: Callable[[Any], datetime]) -> Operation:
+    """An operation from a row of the `operation_columns` select."""
+    id, what, by, state, phase, place, step, looked, changed, error, created_at, ended_at = row
+    return Operation(
+        id=id,
+        change=msgspec.json.decode(what, type=Change),
+        by=by,
+        state=OperationState(state),
+        phase=phase,
+        place=place,
+        step=step,
+        looked=looked,
+        changed=changed,
+        error=error,
+        created_at=instant(created_at),
+        ended_at=None if ended_at is None else instant(ended_at),
+    )
+
+
+def step_row(step: Step, **more: Any) -> dict[str, Any]:
+    """What step_operation takes."""
+    return {**msgspec.structs.asdict(step), "state": step.state.value, "error": clean(step.error), **more}
 
 
 # -- blobs

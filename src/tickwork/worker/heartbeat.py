@@ -6,10 +6,12 @@ request was sent, so that it stops before the store would let another one begin.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 
 from tickwork.core.ids import WorkerId
 from tickwork.store.base import Store
+from tickwork.store.operations import Ask
 
 
 class Lease:
@@ -40,11 +42,13 @@ class Lease:
 
 
 class Heartbeat:
-    """Renews the lease three times in its length."""
+    """Renews the lease three times in its length, and tells the worker when somebody wants something else of it."""
 
-    def __init__(self, store: Store, lease: Lease) -> None:
+    def __init__(self, store: Store, lease: Lease, told: Callable[[Ask | None], None] = lambda asked: None) -> None:
         self._store = store
         self._lease = lease
+        self._told = told
+        self._asked: Ask | None = None
 
     def tick(self, now: float) -> float:
         interval = self._lease.duration.total_seconds() / 3
@@ -52,4 +56,8 @@ class Heartbeat:
         if worker is None:
             return interval / 10
         self._lease.renewed(worker, now, self._store.renew_lease(worker, self._lease.duration))
+        asked = self._store.asked_of(worker)
+        if asked != self._asked:
+            self._asked = asked
+            self._told(asked)
         return interval

@@ -17,6 +17,7 @@ from tickwork.clock import Clock
 from tickwork.errors import WorkerError
 from tickwork.services.runner import Backoff
 from tickwork.store.base import Waiter
+from tickwork.store.operations import Ask
 from tickwork.worker.worker import Worker
 
 _log = logging.getLogger("tickwork.worker")
@@ -55,6 +56,14 @@ class WorkerLoop:
         """Take no more jobs, let those that run finish within the grace, give back the rest, and end."""
         until = self._clock.monotonic() + (0.0 if now else self._grace_s)
         self._give_up_at = until if self._give_up_at is None else min(self._give_up_at, until)
+        self.call()
+
+    def obey(self, asked: Ask | None) -> None:
+        """Do what somebody asked of this worker through the store: be quiet, stop, or go on."""
+        _log.warning("Somebody asks this worker to %s.", asked or "go on")
+        self._worker.quiet = asked == "quiet"
+        if asked == "stop":
+            self.stop()
         self.call()
 
     def call(self) -> None:

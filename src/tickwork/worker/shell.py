@@ -1,6 +1,6 @@
 """The built-in task `shell`: runs a command, for work that is not written in Python.
 
-Only workers that were started with `--shell` have it: it lets whoever can write to the store run commands as the
+Only workers that were started with `--allow-shell` have it: it lets whoever can write to the store run commands as the
 worker's user. What a command writes goes to its attempt's log, line by line. However its attempt ends, and also when
 the worker is killed with -9, nothing of its process group lives on.
 """
@@ -20,7 +20,7 @@ from tickwork.errors import CommandFailed, Interrupted, InvalidArguments, Invali
 from tickwork.task import TaskRegistry
 from tickwork.worker.capture import LOG_LIMIT
 from tickwork.worker.command import Command, Stream
-from tickwork.worker.secrets import revealed
+from tickwork.worker.secrets import WITHHELD, revealed
 
 NAME = "shell"
 STDOUT_LIMIT = 64 * 1024  # bytes of the result; written twice and escaped they are still below the cap of results
@@ -44,7 +44,7 @@ def add_shell(app: TaskRegistry) -> None:
     try:
         app.task(name=NAME)(shell)
     except InvalidOption as error:
-        raise WorkerError(f"--shell brings a task named {NAME!r}, but {error}") from None
+        raise WorkerError(f"--allow-shell brings a task named {NAME!r}, but {error}") from None
 
 
 def shell(
@@ -80,7 +80,8 @@ def _environment(job: CurrentJob, env: dict[str, str]) -> dict[str, str]:
         "TICKWORK_ATTEMPT": str(job.attempt),
         "TICKWORK_SCHEDULED_FOR": job.scheduled_for.astimezone(UTC).isoformat(),
     }
-    return {**os.environ, **own, **env}
+    inherited = {name: value for name, value in os.environ.items() if name not in WITHHELD}
+    return {**inherited, **own, **env}
 
 
 def _revealed(secrets: dict[str, str]) -> dict[str, str]:

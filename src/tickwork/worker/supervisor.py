@@ -182,7 +182,7 @@ class WorkerParts:
         for flaw in hello.flaws:
             _log.error("%s", flaw)
         loop = WorkerLoop(worker, waiter, pools.filenos, self.clock, self.rng, grace.total_seconds(), pools.unsent)
-        runner.start(Heartbeat(self.store, self.lease))
+        runner.start(Heartbeat(self.store, self.lease, loop.obey))
         return loop, runner, nudge
 
 

@@ -87,6 +87,7 @@ class Worker:
         self._cancels_at = 0.0
         self.called = True  # somebody may have brought work or a cancellation since the last tick
         self.draining = False
+        self.quiet = False  # somebody wants it to claim nothing for a while
 
     # -- the loop
 
@@ -108,7 +109,7 @@ class Worker:
         self._claiming.give_back_unknown(now)
         self._endings.turnstiles.tell()  # before others are claimed that it may concern
         took = 0
-        if owning and not self.draining:
+        if owning and self._claims:
             self._resize()
             took = self._claiming.claim(now)
         self._endings.settle()
@@ -116,6 +117,10 @@ class Worker:
         now = self._clock.monotonic()  # the store took its time
         self._claiming.start_due(now, hurry=self.draining)
         return 0.0 if took else self._wait(now)
+
+    @property
+    def _claims(self) -> bool:
+        return not (self.draining or self.quiet)
 
     @property
     def busy(self) -> bool:
@@ -161,7 +166,7 @@ class Worker:
         """How long nothing has to be done unless somebody calls."""
         owning = self._lease.left(now) > 0
         times = [now + (self._poll_s() if owning else min(self._poll_s(), LEASE_LOOK_S))]
-        if owning and not self.draining:
+        if owning and self._claims:
             times.extend(self._claiming.times())
         if owning:
             times.extend(self._held.start_times())

@@ -8,12 +8,14 @@ while fewer would have been enough with room to spare; so a constant load change
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any, NamedTuple
 
 import msgspec
 
 from tickwork.core.flow.reading import read_whole, shown, to_us
+from tickwork.core.job import QueueView, WorkerView
 from tickwork.errors import InvalidOption
 
 _CHILDREN_LIMIT = 256
@@ -99,3 +101,21 @@ def resize(rule: Elastic, size: Size, load: Load, slots: int, now_us: int) -> Si
 def wanted_workers(load: Load, slots: int, target: timedelta = timedelta(seconds=30)) -> int:
     """Return how many workers, of `slots` each, a queue wants; 0 when it has nothing to do. For outside autoscalers."""
     return -(-wanted_slots(load, target) // slots)
+
+
+class QueueLoad(NamedTuple):
+    """What stands in a queue, how many workers serve it, and how many it wants. What is held wants none."""
+
+    queue: QueueView
+    workers: int
+    wanted: int
+
+
+def queue_load(
+    queue: QueueView, workers: Iterable[WorkerView], duration: timedelta | None, usual_slots: int
+) -> QueueLoad:
+    """Return how many workers like those that serve a queue would do its work in good time."""
+    slots = [one.slots for one in workers if one.state == "running" and queue.name in one.queues]
+    load = Load(queue.due, queue.running, to_us(duration or timedelta(0)))
+    each = -(-sum(slots) // len(slots)) if slots else usual_slots
+    return QueueLoad(queue, len(slots), wanted_workers(load, each))

@@ -73,6 +73,11 @@ class Gate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """What it is known by, also as a turnstile: "pause task=mail collection=campaign-7"."""
         return " ".join([self.kind, *(f"{name}={value}" for name, value in self.selects.items())])
 
+    @property
+    def until(self) -> datetime | None:
+        """When it ends by itself."""
+        return None if self.until_us is None else EPOCH + timedelta(microseconds=self.until_us)
+
     def is_live(self, now_us: int) -> bool:
         return self.until_us is None or now_us < self.until_us
 
@@ -113,6 +118,18 @@ def read_selectors(given: Mapping[str, Any]) -> dict[str, str]:
     if not found:
         raise InvalidOption(f"resume says what it is for: {', '.join(f'{name}=' for name in SELECTORS)}.")
     return found
+
+
+def read_until(text: str | None) -> str | datetime | None:
+    """Return what somebody typed as the end of a gate: an instant, or a duration that is read as such."""
+    if text is None or not text[:4].isdecimal() or "-" not in text:
+        return text
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidOption(
+            f"{text!r} is not an instant; write one like 2026-11-01T12:00+01:00, or a duration like 2h."
+        ) from None
 
 
 def gate_for(job: JobFacts, gates: Iterable[Gate], now_us: int) -> Gate | None:

@@ -1,79 +1,116 @@
-"""Jobs over REST."""
+"""Jobs over REST: enqueue, find, and what operators do to one of them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from tickwork.client import Job
 from tickwork.core.ids import JobId, is_id
-from tickwork.core.job import JobView
-from tickwork.errors import JobNotFound
+from tickwork.core.job import NewJob
+from tickwork.errors import InvalidInput, JobNotFound
 from tickwork.http.call import Call
+from tickwork.http.problems import Fault, Problem
+from tickwork.http.reading import Span, duration, instant
+from tickwork.http.resources.job_shapes import (
+    BATCH_BYTES,
+    BATCH_LIMIT,
+    EnqueuedBody,
+    EnqueuedList,
+    JobBody,
+    JobList,
+    JobQuery,
+    NewJobBody,
+    NewJobsBody,
+    body_of,
+    item_of,
+)
 from tickwork.http.route import Answer, Routes, Scope, Struct
 
+if TYPE_CHECKING:
+    from tickwork.app import Tickwork
+
 routes = Routes("jobs")
+_REACH_SECRETS = ("http", "shell", "smtp")
+_SPANS = ("delay", "key_for", "backoff", "timeout", "expires")
 
 
-class NewJobBody(Struct):
-    """A job to enqueue: its task, its arguments by name, and options as in `task.options(...)`."""
+class RescheduleBody(Struct):
+    """When a job is due instead: at an instant, or after a delay from now."""
 
-    task: str
-    args: dict[str, Any] = msgspec.field(default_factory=dict)
-    queue: str | None = None
-    priority: int | str | None = None
-    delay: str | float | None = None
     at: datetime | None = None
-    key: str | None = None
-    key_for: str | float | None = None
-    replace: bool | None = None
-    retries: int | None = None
-    backoff: str | float | None = None
-    timeout: str | float | None = None
-    expires: str | float | None = None
-    collection: str | None = None
-    labels: list[str] | None = None
-    tenant: str | None = None
-    needs: str | None = None
-
-
-class JobBody(Struct):
-    """A job. `result` is there when it succeeded, `error` when its last attempt did not."""
-
-    id: str
-    task: str
-    queue: str
-    priority: int
-    state: str
-    args: msgspec.Raw
-    key: str | None
-    collection: str | None
-    labels: list[str]
-    parent_id: str | None
-    run_id: str | None
-    step: str | None
-    created_at: datetime
-    run_at: datetime
-    started_at: datetime | None
-    ended_at: datetime | None
-    attempt: int
-    progress: float | None
-    progress_note: str | None
-    worker: str | None
-    result: msgspec.Raw | None
-    error: str | None
-    why: str
+    delay: Span | None = None
 
 
 @routes.post("/jobs", Scope.ENQUEUE, status=201, also={200: JobBody})
 def create_job(call: Call, body: NewJobBody) -> JobBody | Answer:
-    """Enqueue a job. 200 with the job that is there, when a live one holds the same key."""
+    """Enqueue a job. 200 with the job that is there, when its key is taken: by a live one, or by one with `key_for`."""
+    _check_secrets(call, [body])
+    new = _new_job(call.app, body)
+    (job,) = call.app.client.enqueue([new])
+    status = 201 if job.id == new.id else 200
+    return Answer(body_of(job), status, {"Location": f"/api/v1/jobs/{job.id}"})
+
+
+@routes.post("/jobs/batch", Scope.ENQUEUE, status=201, body_limit=BATCH_BYTES)
+def create_jobs(call: Call, body: NewJobsBody) -> EnqueuedList:
+    """Enqueue up to 10,000 jobs, all of them or none."""
+    if len(body.jobs) > BATCH_LIMIT:
+        raise Problem(422, "invalid", f"{len(body.jobs):,} jobs are too many for a batch; the cap is {BATCH_LIMIT:,}.")
+    _check_secrets(call, body.jobs)
+    new, faults = _new_jobs(call.app, body.jobs)
+    if faults:
+        said = f"{len(faults)} of {len(body.jobs)} jobs cannot be enqueued: {faults[0].detail} Nothing was stored."
+        raise Problem(422, "invalid", said, faults=faults)
+    stored = call.app.client.enqueue(new)
+    return EnqueuedList([EnqueuedBody(job.id, job.id == asked.id) for job, asked in zip(stored, new, strict=True)])
+
+
+def _check_secrets(call: Call, bodies: list[NewJobBody]) -> None:
+    """Refuse whoever may only enqueue and has a built-in task be given secrets: it would send them anywhere."""
+    if Scope.OPERATE in call.who.scopes:
+        return
+    if any(body.task in _REACH_SECRETS and body.args.get("secrets") for body in bodies):
+        said = f"{call.who.name} may not hand secrets to built-in tasks: it takes the scope {Scope.OPERATE.value!r}."
+        raise Problem(403, "not-allowed", f"{said} Nothing was done.")
+
+
+def _new_jobs(app: Tickwork, bodies: list[NewJobBody]) -> tuple[list[NewJob], list[Fault]]:
+    """Jobs as they are stored, and what is wrong with those that cannot be; of each it is told where it stands."""
+    new: list[NewJob] = []
+    faults: list[Fault] = []
+    for place, body in enumerate(bodies):
+        try:
+            new.append(_new_job(app, body))
+        except (InvalidInput, Problem) as error:
+            faults.append(Fault(str(error), pointer=f"/jobs/{place}"))
+    return new, faults[:_FAULTS]
+
+
+_FAULTS = 100  # so many are told
+
+
+def _new_job(app: Tickwork, body: NewJobBody) -> NewJob:
     given = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not None}
     task, args = given.pop("task"), given.pop("args")
-    job = call.app.named(task).options(**given).enqueue(**args)
-    return Answer(body_of(job), headers={"Location": f"/api/v1/jobs/{job.id}"})
+    instant("at", body.at)
+    spans = {name: duration(name, given[name]) for name in _SPANS if name in given}
+    return app.named(task).options(**{**given, **spans}).new_job((), args)
+
+
+@routes.get("/jobs", Scope.READ)
+def list_jobs(call: Call, query: JobQuery) -> JobList:
+    """List jobs, the newest first. Follow `next_cursor` until it is null: a page may be short before that."""
+    before = None if query.cursor is None else JobId(query.cursor)
+    if query.q is None:
+        page = call.app.store.find_jobs(query.which(), query.limit, before)
+        return JobList([item_of(view) for view in page.jobs], page.next)
+    hits = call.app.store.search_jobs(query.q, query.limit, before)
+    found = call.app.store.find_jobs(query.which(hits.ids), query.limit) if hits.ids else None
+    return JobList([item_of(view) for view in found.jobs] if found else [], hits.next, hits.is_partial)
 
 
 @routes.get("/jobs/{id}", Scope.READ)
@@ -82,42 +119,50 @@ def get_job(call: Call, id: str) -> JobBody:
     return body_of(found(call, id))
 
 
+@routes.post("/jobs/{id}/cancel", Scope.OPERATE)
+def cancel_job(call: Call, id: str) -> JobBody:
+    """Cancel a job, or ask it to stop while it runs. 409 when it has ended."""
+    job = found(call, id)
+    return _changed(call, job, job.cancel, "has ended, so there is nothing to cancel")
+
+
+@routes.post("/jobs/{id}/retry", Scope.OPERATE)
+def retry_job(call: Call, id: str) -> JobBody:
+    """Queue an ended job again, or have one that waits for a later time be due now. 409 when neither can be.
+
+    A job that succeeded is not run again, and one whose key another live job holds stays as it is.
+    """
+    job = found(call, id)
+    return _changed(call, job, job.retry, "is due already, runs, has succeeded, or its key belongs to another job")
+
+
+@routes.post("/jobs/{id}/reschedule", Scope.OPERATE)
+def reschedule_job(call: Call, id: str, body: RescheduleBody) -> JobBody:
+    """Have a waiting job be due at another time. A deadline moves with it. 409 when it does not wait."""
+    if (body.at is None) == (body.delay is None):
+        raise Problem(422, "invalid", "say when: `at` an instant, or after a `delay`; one of them.")
+    at, job = instant("at", body.at), found(call, id)
+    delay = duration("delay", body.delay or 0.0)
+    return _changed(call, job, lambda: job.reschedule(at, delay), "does not wait: only queued jobs are rescheduled")
+
+
+def _changed(call: Call, job: Job, change: Callable[[], bool], otherwise: str) -> JobBody:
+    """Change a job, and tell the audit log; 409 with the state that it is in, where that cannot be done."""
+    before = job.view
+    if not change():
+        raise Problem(409, "wrong-state", f"job {job.id} is {before.state.value}: it {otherwise}. Nothing was changed.")
+    after = body_of(job)
+    call.changed(
+        f"job:{job.id}",
+        {"state": before.state.value, "run_at": before.run_at},
+        {"state": after.state.value, "run_at": after.run_at},
+    )
+    return after
+
+
 def found(call: Call, id: str) -> Job:
     """The job with this id. Raises JobNotFound."""
     job = call.app.job(JobId(id)) if is_id(id) else None
     if job is None:
         raise JobNotFound(f"there is no job {id!r}: it was never committed, or it was pruned.")
     return job
-
-
-def body_of(job: Job) -> JobBody:
-    view = job.view
-    return shown(view, job.why())
-
-
-def shown(view: JobView, why: str) -> JobBody:
-    return JobBody(
-        id=view.id,
-        task=view.task,
-        queue=view.queue,
-        priority=view.priority,
-        state=view.state.value,
-        args=msgspec.Raw(view.args),
-        key=view.key,
-        collection=view.collection,
-        labels=list(view.labels),
-        parent_id=view.parent,
-        run_id=view.run,
-        step=view.step,
-        created_at=view.created_at,
-        run_at=view.run_at,
-        started_at=view.started_at,
-        ended_at=view.ended_at,
-        attempt=view.attempt,
-        progress=view.progress,
-        progress_note=view.progress_note,
-        worker=view.worker,
-        result=None if view.result is None else msgspec.Raw(view.result),
-        error=view.error,
-        why=why,
-    )

@@ -30,12 +30,10 @@ from tickwork.core.job import (
     AttemptState,
     AttemptView,
     Claimed,
-    JobFilter,
     JobState,
     JobView,
     LogChunk,
     NewJob,
-    QueueView,
     TaskDefinition,
     WorkerView,
 )
@@ -63,16 +61,22 @@ from tickwork.store.flow import Reach
 from tickwork.store.graphs import Graphs
 from tickwork.store.guarded import TurnKeeper
 from tickwork.store.migrate import Migration
+from tickwork.store.operations import KEPT
 from tickwork.store.postgres import documents
+from tickwork.store.postgres.access import PostgresAccess
 from tickwork.store.postgres.adapters import Rows, drive, inside, run_inside, run_inside_async
 from tickwork.store.postgres.bounds import FRONT, Bound, Bounds, Place
 from tickwork.store.postgres.failures import runs_again, translate
+from tickwork.store.postgres.finding import AMONG, PostgresFinding
 from tickwork.store.postgres.flow import PostgresFlow
 from tickwork.store.postgres.health import examine
+from tickwork.store.postgres.hooks import PostgresHooks
 from tickwork.store.postgres.listener import Listener, PollOnlyWaiter
 from tickwork.store.postgres.notifier import Notifier
 from tickwork.store.postgres.notify import PostgresNotify
+from tickwork.store.postgres.operations import PostgresOperations
 from tickwork.store.postgres.pool import BEGIN, BEGIN_WITH_LIMITS, Pool, Server
+from tickwork.store.postgres.remote import PostgresRemote
 from tickwork.store.postgres.runs import PostgresRuns
 from tickwork.store.postgres.schedules import PostgresSchedules
 from tickwork.store.postgres.schema import Schema
@@ -94,11 +98,18 @@ TRIES = 6  # of a transaction that the server wants to be run again
 DUE = 0  # the phase of a claim that takes what is due, before it takes what is due soon
 _NAP_S = 0.02
 _LOST_WORKERS_KEPT = timedelta(hours=1)
-_AMONG = "j.id = ANY (ARRAY(SELECT value::uuid FROM json_array_elements_text({ids}::json)))"
-_LABELLED = "EXISTS (SELECT FROM json_array_elements_text(j.labels::json) AS l (name) WHERE l.name = {label})"
 
 
-class PostgresStore(PostgresFlow, PostgresSchedules, PostgresNotify):
+class PostgresStore(
+    PostgresFinding,
+    PostgresFlow,
+    PostgresSchedules,
+    PostgresOperations,
+    PostgresHooks,
+    PostgresNotify,
+    PostgresRemote,
+    PostgresAccess,
+):
     """A store in a PostgreSQL database. Safe to use from many threads, processes and machines.
 
     Nothing is opened before it is needed. Tables of another version are refused, unless `upgrade` brings them up to
@@ -205,27 +216,7 @@ class PostgresStore(PostgresFlow, PostgresSchedules, PostgresNotify):
         return await run_inside_async(tx, self._steps.insert_and_call(jobs, self._now(), by))
 
     def get_jobs(self, ids: Sequence[JobId]) -> dict[JobId, JobView]:
-        return {view.id: view for view in self._views(_AMONG.format(ids="%(ids)s"), {"ids": id_document(ids)})}
-
-    def list_jobs(self, which: JobFilter, limit: int, before: JobId | None = None) -> list[JobView]:
-        begins, id, found, values = codec.page(which)
-        if which.ids is not None:
-            found.append(_AMONG)
-            values["ids"] = id_document(which.ids)
-        if which.label is not None:
-            found.append(_LABELLED)
-            values["label"] = which.label
-        if before is not None:
-            found.append(f"{id} < {{before}}::uuid")
-            values["before"] = codec.checked_id(before)
-        where = " AND ".join(found).format_map({name: f"%({name})s" for name in values}) or "true"
-        end = f"{where} ORDER BY {id} DESC LIMIT %(page)s::bigint"
-        return self._views(end, {**values, "page": limit}, begins)
-
-    def _views(self, where: str, values: dict[str, Any], begins: str = "from_jobs") -> list[JobView]:
-        sql = f"{self._sql['job_columns']} {self._sql[begins]} WHERE {where}"
-        rows = self._perform(lambda session: session.connection.run_named(sql, values))
-        return [codec.job_view(row, utc) for row in rows]
+        return {view.id: view for view in self._views(AMONG.format(ids="%(ids)s"), {"ids": id_document(ids)})}
 
     def find_key(self, key: str) -> JobId | None:
         rows = self._perform(lambda session: session.run("find_key", key=key))
@@ -248,6 +239,15 @@ class PostgresStore(PostgresFlow, PostgresSchedules, PostgresNotify):
         retried = {job_id for (job_id,) in rows} | {job_id for job_id, begun in steps.items() if begun}
         return [job_id for job_id in dict.fromkeys(ids) if job_id in retried]
 
+    def reschedule_jobs(
+        self, ids: Sequence[JobId], at: datetime | None = None, delay: timedelta = timedelta(0)
+    ) -> list[JobId]:
+        values = {"ids": id_document(ids), "at": at, "delay_us": duration_us(delay)}
+        rows = self._perform(lambda session: session.run("reschedule_jobs", **values))
+        self._notifier.call()
+        moved = {job_id for (job_id,) in rows}
+        return [job_id for job_id in dict.fromkeys(ids) if job_id in moved]
+
     def discard_jobs(self, ids: Sequence[JobId]) -> list[JobId]:
         rows = self._perform(lambda session: session.run("discard_jobs", ids=id_document(ids)))
         discarded = {job_id for (job_id,) in rows}
@@ -269,17 +269,6 @@ class PostgresStore(PostgresFlow, PostgresSchedules, PostgresNotify):
         rows = self._perform(lambda session: session.run("logs", **values))
         return [LogChunk(JobId(id), attempt, seq, utc(at), text) for id, attempt, seq, at, text in rows]
 
-    def queues(self) -> list[QueueView]:
-        def count(session: Session) -> list[Any]:
-            session.connection.execute("SET LOCAL enable_seqscan = on")  # all of it is counted, which this does best
-            return session.run("queues")
-
-        rows = self._perform(count, single=False)
-        return [
-            QueueView(name, due, later, running, held, instant(oldest))
-            for name, due, later, running, held, oldest in rows
-        ]
-
     def durations(self) -> dict[str, timedelta]:
         return dict(self._perform(lambda session: session.run("durations")))
 
@@ -296,6 +285,10 @@ class PostgresStore(PostgresFlow, PostgresSchedules, PostgresNotify):
     def task_definition(self, name: str) -> TaskDefinition | None:
         rows = self._perform(lambda session: session.run("task_definition", name=name))
         return codec.task_definition(rows[0]) if rows else None
+
+    def task_definitions(self, limit: int, after: str = "") -> list[TaskDefinition]:
+        rows = self._perform(lambda session: session.run("task_definitions", after=after, limit=limit))
+        return [codec.task_definition(row) for row in rows]
 
     @contextlib.contextmanager
     def connection(self) -> Iterator[psycopg.Connection[Any]]:
@@ -579,6 +572,7 @@ class PostgresStore(PostgresFlow, PostgresSchedules, PostgresNotify):
             "mark": codec.BLOB_MARK,
         }
         rows = self._perform(lambda session: session.run("prune", **values))
+        self._perform(lambda session: session.run("prune_operations", kept_us=duration_us(KEPT)))
         return Pruned(int(rows[0][0]), codec.own_blobs((job_id, blob) for _, job_id, blob in rows))
 
     def unused_blobs(self, keys: Sequence[str]) -> list[str]:

@@ -29,10 +29,10 @@ def open_attempt(row: Any) -> OpenAttempt:
 
 
 def worker_view(row: Any) -> WorkerView:
-    id, host, pid, version, queues, tasks, slots, schedules, offer, state, began, until, running = row
+    id, host, pid, version, queues, tasks, slots, schedules, offer, state, began, until, running, asked = row
     names = (_names(queues), _names(tasks))
     serves = (_names(schedules), codec.decode_offer(offer))
-    return WorkerView(id, host, pid, version, *names, slots, state, utc(began), utc(until), running, *serves)
+    return WorkerView(id, host, pid, version, *names, slots, state, utc(began), utc(until), running, *serves, asked)
 
 
 def _names(text: str) -> tuple[str, ...]:

@@ -347,6 +347,22 @@ def retry(transaction: Transaction, job_id: JobId, run_at: int) -> bool:
     return queue_again(transaction, job_id, run_at, unless=JobState.SUCCEEDED)
 
 
+def reschedule(transaction: Transaction, job_id: JobId, run_at: int) -> bool:
+    """Have a waiting job be due then, in the lane where nothing holds it yet; False when it does not wait."""
+    rows = transaction.run("take_out", (job_id,))
+    if not rows:
+        return False
+    before, task, attempt, failures, crashes, alone, keyed, expires_at = rows[0]
+    ((queue, priority, flow),) = transaction.run("belongs", (job_id,))
+    stamp = codec.decode_flow(flow)
+    if expires_at is not None:
+        expires_at += run_at - before
+        transaction.run("set_deadline", (expires_at, job_id))
+    place = (home_lane(queue, stamp), row_priority(priority, stamp), run_at, job_id, task, attempt)
+    transaction.run("enter_queue", (*place, failures, crashes, alone, keyed, expires_at))
+    return True
+
+
 def queue_again(transaction: Transaction, job_id: JobId, run_at: int, unless: str = "") -> bool:
     """Queue an ended job again; False when it is none, or ended so."""
     rows = transaction.run("ended_job", (job_id, unless))

@@ -20,12 +20,10 @@ from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import (
     AttemptState,
     AttemptView,
-    JobFilter,
     JobState,
     JobView,
     LogChunk,
     NewJob,
-    QueueView,
     TaskDefinition,
     WorkerView,
 )
@@ -53,14 +51,20 @@ from tickwork.store.flow import Reach
 from tickwork.store.graphs import Graphs
 from tickwork.store.guarded import Round, TurnKeeper
 from tickwork.store.migrate import Migration
+from tickwork.store.operations import KEPT
 from tickwork.store.rounds import Asked
 from tickwork.store.sqlite import moves
+from tickwork.store.sqlite.access import SqliteAccess
 from tickwork.store.sqlite.clock import StoreClock
 from tickwork.store.sqlite.connection import is_stored_already
 from tickwork.store.sqlite.file import SqliteFile
+from tickwork.store.sqlite.finding import SqliteFinding
 from tickwork.store.sqlite.flow import SqliteFlow, SqliteGround, is_guarded
+from tickwork.store.sqlite.hooks import SqliteHooks
 from tickwork.store.sqlite.moves import SQL, Transaction
 from tickwork.store.sqlite.notify import SqliteNotify
+from tickwork.store.sqlite.operations import SqliteOperations
+from tickwork.store.sqlite.remote import SqliteRemote
 from tickwork.store.sqlite.runs import SqliteDags, advance, arranged, cancel, produce_all, retry_steps
 from tickwork.store.sqlite.schedules import SqliteSchedules
 from tickwork.store.sqlite.wake import PollOnlyWaiter, SocketWaiter, wake_all
@@ -69,7 +73,17 @@ _LOST_WORKERS_KEPT = timedelta(hours=1)
 _STUCK = timedelta(minutes=1)
 
 
-class SqliteStore(SqliteSchedules, SqliteFlow, SqliteDags, SqliteNotify):
+class SqliteStore(
+    SqliteSchedules,
+    SqliteFlow,
+    SqliteDags,
+    SqliteFinding,
+    SqliteOperations,
+    SqliteHooks,
+    SqliteNotify,
+    SqliteRemote,
+    SqliteAccess,
+):
     """The embedded store. Safe to use from many threads, and from many processes of one machine."""
 
     def __init__(
@@ -131,24 +145,6 @@ class SqliteStore(SqliteSchedules, SqliteFlow, SqliteDags, SqliteNotify):
         views = (codec.job_view(row, from_us) for row in rows)
         return {view.id: view for view in views}
 
-    def list_jobs(self, which: JobFilter, limit: int, before: JobId | None = None) -> list[JobView]:
-        begins, id, found, values = codec.page(which)
-        if which.ids is not None:
-            found.append("j.id IN (SELECT value FROM json_each({ids}))")
-            values["ids"] = moves.as_json(list(which.ids))
-        if which.label is not None:
-            found.append("EXISTS (SELECT 1 FROM json_each(j.labels) WHERE value = {label})")
-            values["label"] = which.label
-        if before is not None:
-            found.append(f"{id} < {{before}}")
-            values["before"] = codec.checked_id(before)
-        where = " AND ".join(found) or "true"
-        where = where.format_map({name: f":{name}" for name in values})
-        sql = f"{SQL['job_columns']} {SQL[begins]} WHERE {where} ORDER BY {id} DESC LIMIT :page"
-        with self._read() as transaction:
-            rows = transaction.connection.rows(sql, {**values, "page": limit})
-        return [codec.job_view(row, from_us) for row in rows]
-
     def find_key(self, key: str) -> JobId | None:
         with self._read() as transaction:
             rows = transaction.run("holder_of_key", (key,)) or transaction.run("newest_of_key", (key,))
@@ -176,6 +172,16 @@ class SqliteStore(SqliteSchedules, SqliteFlow, SqliteDags, SqliteNotify):
         self._wake()
         return retried
 
+    def reschedule_jobs(
+        self, ids: Sequence[JobId], at: datetime | None = None, delay: timedelta = timedelta(0)
+    ) -> list[JobId]:
+        with self._write() as transaction:
+            asked = transaction.now + duration_us(delay) if at is None else to_us(at)
+            run_at = max(asked, transaction.now)
+            moved = [job_id for job_id in dict.fromkeys(ids) if moves.reschedule(transaction, job_id, run_at)]
+        self._wake()
+        return moved
+
     def discard_jobs(self, ids: Sequence[JobId]) -> list[JobId]:
         with self._write() as transaction:
             return [id for id in ids if transaction.run("discard_job", {"job_id": id, "now": transaction.now})]
@@ -193,14 +199,6 @@ class SqliteStore(SqliteSchedules, SqliteFlow, SqliteDags, SqliteNotify):
         with self._read() as transaction:
             rows = transaction.run("logs", values)
         return [LogChunk(JobId(id), attempt, seq, from_us(at), text) for id, attempt, seq, at, text in rows]
-
-    def queues(self) -> list[QueueView]:
-        with self._read() as transaction:
-            rows = transaction.run("queues", {"now": transaction.now})
-        return [
-            QueueView(name, due, later, running, held, _instant(oldest))
-            for name, due, later, running, held, oldest in rows
-        ]
 
     def durations(self) -> dict[str, timedelta]:
         with self._read() as transaction:
@@ -229,14 +227,20 @@ class SqliteStore(SqliteSchedules, SqliteFlow, SqliteDags, SqliteNotify):
                 held,
                 _names(schedules),
                 codec.decode_offer(offer),
+                asked,
             )
-            for id, host, pid, version, queues, tasks, slots, schedules, offer, state, began, until, held in rows
+            for id, host, pid, version, queues, tasks, slots, schedules, offer, state, began, until, held, asked in rows
         ]
 
     def task_definition(self, name: str) -> TaskDefinition | None:
         with self._read() as transaction:
             rows = transaction.run("task_definition", (name,))
         return codec.task_definition(rows[0]) if rows else None
+
+    def task_definitions(self, limit: int, after: str = "") -> list[TaskDefinition]:
+        with self._read() as transaction:
+            rows = transaction.run("task_definitions", {"after": after, "limit": limit})
+        return [codec.task_definition(row) for row in rows]
 
     def connection(self) -> contextlib.AbstractContextManager[Any]:
         return self._file.user_transaction(self._wake)
@@ -408,8 +412,9 @@ class SqliteStore(SqliteSchedules, SqliteFlow, SqliteDags, SqliteNotify):
     def reclaim_attempts(self, endings: Sequence[Finish]) -> set[JobId]:
         with self._write() as transaction:
             holders = self._finish(transaction, endings, "leave_running_expired")
-            for worker in sorted(set(holders.values())):
-                transaction.run("lose_worker", (worker,))
+            workers = sorted(set(holders.values()))
+            transaction.run("end_leases", (moves.as_json(workers),))
+            transaction.run_many("lose_worker", [(worker,) for worker in workers])
         self._wake()
         return set(holders)
 
@@ -432,8 +437,9 @@ class SqliteStore(SqliteSchedules, SqliteFlow, SqliteDags, SqliteNotify):
             ids = [job_id for job_id, _ in doomed]
             for kind in ("jobs", "finished", "attempts", "logs", "saved", "runs", "steps"):
                 transaction.run(f"prune_{kind}", (moves.as_json(ids),))
-            transaction.run("prune_workers", (now - duration_us(_LOST_WORKERS_KEPT),))
+            transaction.run("prune_workers", {"lost": now - duration_us(_LOST_WORKERS_KEPT), "now": now})
             transaction.run("prune_keys", (now,))
+            transaction.run("prune_operations", (now - duration_us(KEPT),))
             fires = transaction.run("prune_fires", {"ended": cutoff["ended"], "limit": limit})
         return Pruned(max(len(ids), len(fires)), codec.own_blobs(doomed))
 

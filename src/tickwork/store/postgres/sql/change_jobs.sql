@@ -104,6 +104,41 @@ queued AS (
 )
 SELECT job_id::text FROM chosen ORDER BY n
 
+-- :reschedule_jobs
+-- They leave their places, and enter the lane where nothing holds them yet.
+WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
+due AS MATERIALIZED (
+    SELECT greatest(now, coalesce(%(at)s::timestamptz, now + %(delay_us)s::bigint * interval '1 microsecond')) AS at FROM clock
+),
+wanted AS MATERIALIZED (SELECT DISTINCT value::uuid AS id FROM json_array_elements_text(%(ids)s::json)),
+waiting AS MATERIALIZED (
+    SELECT q.* FROM wanted w
+    CROSS  JOIN LATERAL (SELECT q.ctid AS place, q.* FROM tickwork.queue q WHERE q.job_id = w.id FOR UPDATE) q
+),
+moved AS MATERIALIZED (
+    SELECT w.*, (SELECT at FROM due) AS again_at, w.expires_at + ((SELECT at FROM due) - w.run_at) AS deadline, j.home, j.urgency
+    FROM   waiting w
+    CROSS  JOIN LATERAL (
+        SELECT coalesce(j.lane, j.queue) AS home, CASE WHEN starts_with(j.lane, j.queue || ':!') THEN 5 ELSE j.priority END AS urgency
+        FROM   tickwork.jobs j WHERE j.id = w.job_id OFFSET 0
+    ) j
+),
+left_queue AS (
+    DELETE FROM tickwork.queue q WHERE q.ctid = ANY (ARRAY(SELECT m.place FROM moved m)) RETURNING 1
+),
+queued AS (
+    INSERT INTO tickwork.queue (job_id, queue, priority, run_at, task, attempt, failures, crashes, alone, keyed, expires_at)
+    SELECT m.job_id, m.home, m.urgency, m.again_at, m.task, m.attempt, m.failures, m.crashes, m.alone, m.keyed, m.deadline
+    FROM   moved m WHERE (SELECT count(*) FROM left_queue) >= 0
+),
+deadlines AS (
+    UPDATE tickwork.jobs j SET expires_at = j.expires_at + ((SELECT at FROM due) - (
+        SELECT m.run_at FROM moved m WHERE m.job_id = j.id
+    ))
+    WHERE  j.id = ANY (ARRAY(SELECT m.job_id FROM moved m WHERE m.expires_at IS NOT NULL))
+)
+SELECT job_id::text FROM moved
+
 -- :discard_jobs
 UPDATE tickwork.finished SET discarded_at = coalesce(%(now)s::timestamptz, clock_timestamp())
 WHERE  job_id = ANY (ARRAY(SELECT value::uuid FROM json_array_elements_text(%(ids)s::json)))
@@ -182,7 +217,8 @@ k AS (
 ),
 w AS (
     DELETE FROM tickwork.workers t
-    WHERE  t.lease_until < (SELECT now FROM clock) - %(lost_us)s::bigint * interval '1 microsecond'
+    WHERE  t.lease_until < (SELECT now FROM clock)
+    AND    (t.state = 'remote' OR t.lease_until < (SELECT now FROM clock) - %(lost_us)s::bigint * interval '1 microsecond')
     AND    t.id <> ALL (ARRAY(SELECT DISTINCT r.worker FROM tickwork.running r))
 ),
 old AS MATERIALIZED (

@@ -57,21 +57,6 @@ SELECT job_id::text, attempt, seq, at, text FROM tickwork.logs
 WHERE  job_id = %(job_id)s::uuid AND (attempt, seq) > (%(attempt)s::integer, %(seq)s::integer)
 ORDER  BY attempt, seq LIMIT %(limit)s::bigint
 
--- :queues
-WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now)
--- The lane of a job that something holds begins with a colon, and ends in chr(31) and its home lane.
-SELECT split_part(split_part(lane, chr(31), -1), ':', 1), sum(due)::bigint, sum(later)::bigint, sum(running)::bigint,
-       sum(held)::bigint, min(oldest)
-FROM (
-    SELECT queue AS lane, count(*) FILTER (WHERE run_at <= now AND NOT starts_with(queue, ':')) AS due,
-           count(*) FILTER (WHERE run_at > now) AS later, 0 AS running,
-           count(*) FILTER (WHERE run_at <= now AND starts_with(queue, ':')) AS held,
-           min(run_at) FILTER (WHERE run_at <= now) AS oldest
-    FROM   tickwork.queue CROSS JOIN clock GROUP BY queue
-    UNION  ALL
-    SELECT queue, 0, 0, count(*), 0, NULL FROM tickwork.running GROUP BY queue
-) each GROUP BY 1 ORDER BY 1
-
 -- :durations
 SELECT j.queue, avg(last.ended_at - last.started_at)
 FROM   (SELECT job_id, started_at, ended_at FROM tickwork.finished ORDER BY ended_at DESC LIMIT 1000) last
@@ -108,12 +93,16 @@ WHERE  run_at <= (SELECT now FROM clock) AND task = ANY (ARRAY(SELECT json_array
 -- :workers
 SELECT w.id, w.host, w.pid, w.version, w.queues, w.tasks, w.slots, w.schedules, w.offer,
        CASE WHEN w.lease_until < coalesce(%(now)s::timestamptz, clock_timestamp()) THEN 'lost' ELSE w.state END,
-       w.started_at, w.lease_until, coalesce(held.count, 0)
+       w.started_at, w.lease_until, coalesce(held.count, 0), w.asked
 FROM   tickwork.workers w LEFT JOIN (SELECT worker, count(*) FROM tickwork.running GROUP BY worker) held ON held.worker = w.id
-WHERE  w.state <> 'ended' ORDER BY w.started_at, w.id
+WHERE  w.state <> 'ended' AND w.slots > 0 AND (w.state <> 'remote' OR held.count > 0) ORDER BY w.started_at, w.id
 
 -- :task_definition
 SELECT name, queue, priority, policy, schema, flow, version FROM tickwork.tasks WHERE name = %(name)s
+
+-- :task_definitions
+SELECT name, queue, priority, policy, schema, flow, version FROM tickwork.tasks WHERE name > %(after)s
+ORDER  BY name LIMIT %(limit)s::bigint
 
 -- :now
 SELECT coalesce(%(now)s::timestamptz, clock_timestamp())

@@ -16,6 +16,15 @@ INSERT INTO tickwork_finished (job_id, state, ended_at, run_at, attempt, failure
 -- :hurry
 UPDATE tickwork_queue SET run_at = min(run_at, :run_at) WHERE job_id = :job_id AND run_at > :now RETURNING job_id
 
+-- :take_out
+DELETE FROM tickwork_queue WHERE job_id = ? RETURNING run_at, task, attempt, failures, crashes, alone, keyed, expires_at
+
+-- :belongs
+SELECT queue, priority, flow FROM tickwork_jobs WHERE id = ?
+
+-- :set_deadline
+UPDATE tickwork_jobs SET expires_at = ? WHERE id = ?
+
 -- :ended_job
 SELECT f.attempt, f.attempt_state, f.worker, f.started_at, f.ended_at, f.error,
        j.queue, j.priority, iif(j.version IS NULL, j.task, '@dag'), j.key, j.flow
@@ -74,8 +83,9 @@ DELETE FROM tickwork_fires WHERE (schedule, due_at) IN (
 RETURNING due_at
 
 -- :prune_workers
+-- The lease of an attempt over REST is of no use to anybody once the attempt has ended.
 DELETE FROM tickwork_workers
-WHERE lease_until < ? AND id NOT IN (SELECT worker FROM tickwork_running)
+WHERE lease_until < :now AND (lease_until < :lost OR state = 'remote') AND id NOT IN (SELECT worker FROM tickwork_running)
 
 -- :prune_keys
 DELETE FROM tickwork_keys WHERE until <= ?

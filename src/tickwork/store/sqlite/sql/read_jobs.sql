@@ -58,19 +58,6 @@ SELECT job_id, attempt, seq, at, text FROM tickwork_logs
 WHERE job_id = :job_id AND (attempt, seq) > (:attempt, :seq)
 ORDER BY attempt, seq LIMIT :limit
 
--- :queues
--- The lane of a job that something holds begins with a colon, and ends in char(31) and its home lane.
-SELECT substr(home, 1, instr(home || ':', ':') - 1) AS name, sum(due) AS due, sum(later) AS later, sum(running) AS running,
-       sum(held) AS held, min(oldest) AS oldest
-FROM (
-    SELECT substr(queue, instr(queue, char(31)) + 1) AS home, run_at <= :now AND queue NOT LIKE ':%' AS due,
-           run_at > :now AS later, 0 AS running, run_at <= :now AND queue LIKE ':%' AS held,
-           CASE WHEN run_at <= :now THEN run_at END AS oldest
-    FROM   tickwork_queue
-    UNION ALL
-    SELECT queue, 0, 0, 1, 0, NULL FROM tickwork_running
-) GROUP BY name ORDER BY name
-
 -- :durations
 SELECT j.queue, avg(last.ended_at - last.started_at) FROM (
     SELECT job_id, started_at, ended_at FROM tickwork_finished ORDER BY ended_at DESC LIMIT 1000
@@ -100,10 +87,13 @@ SELECT lane, count(*), min(run_at) FROM (
 -- :workers
 SELECT w.id, w.host, w.pid, w.version, w.queues, w.tasks, w.slots, w.schedules, w.offer,
        CASE WHEN w.lease_until < :now THEN 'lost' ELSE w.state END AS state, w.started_at, w.lease_until,
-       coalesce(held.count, 0) AS running
+       coalesce(held.count, 0) AS running, w.asked
 FROM   tickwork_workers w
 LEFT   JOIN (SELECT worker, count(*) AS count FROM tickwork_running GROUP BY worker) held ON held.worker = w.id
-WHERE  w.state <> 'ended' ORDER BY w.started_at, w.id
+WHERE  w.state <> 'ended' AND w.slots > 0 AND (w.state <> 'remote' OR held.count > 0) ORDER BY w.started_at, w.id
 
 -- :task_definition
 SELECT name, queue, priority, policy, schema, flow, version FROM tickwork_tasks WHERE name = ?
+
+-- :task_definitions
+SELECT name, queue, priority, policy, schema, flow, version FROM tickwork_tasks WHERE name > :after ORDER BY name LIMIT :limit

@@ -1,0 +1,192 @@
+"""Jobs as the API shows them, and as it takes them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from tickwork.client import Job
+from tickwork.core.blob import MARK
+from tickwork.core.causes import last_line
+from tickwork.core.job import JobState, JobView
+from tickwork.http.reading import FilterBody, Limit, Span, Text
+from tickwork.http.route import Struct
+
+BATCH_LIMIT = 10_000
+BATCH_BYTES = 16 * 1024 * 1024
+
+
+class NewJobBody(Struct):
+    """A job to enqueue: its task, its arguments by name, and options as in `task.options(...)`.
+
+    Durations are texts such as "1h30m", or numbers of seconds.
+    """
+
+    task: str
+    args: dict[str, Any] = msgspec.field(default_factory=dict)
+    queue: str | None = None
+    priority: int | str | None = None
+    delay: Span | None = None
+    at: datetime | None = None
+    key: str | None = None
+    key_for: Span | None = None
+    replace: bool | None = None
+    retries: int | None = None
+    backoff: Span | None = None
+    timeout: Span | None = None
+    expires: Span | None = None
+    collection: str | None = None
+    labels: list[str] | None = None
+    tenant: str | None = None
+    needs: str | None = None
+
+
+class NewJobsBody(Struct):
+    """Jobs to enqueue, all of them or none."""
+
+    jobs: list[NewJobBody]
+
+
+class EnqueuedBody(Struct):
+    """The job that stands for one that was asked for: itself, or the one that holds its key."""
+
+    id: str
+    is_new: bool
+
+
+class EnqueuedList(Struct):
+    """What stands for each job of a batch, in its order."""
+
+    items: list[EnqueuedBody]
+
+
+class JobItem(Struct):
+    """A job as it stands in a list. `error` is the last line of it."""
+
+    id: str
+    task: str
+    queue: str
+    priority: int
+    state: JobState
+    key: str | None
+    collection: str | None
+    labels: list[str]
+    parent_id: str | None
+    run_id: str | None
+    step: str | None
+    created_at: datetime
+    run_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    attempt: int
+    progress: float | None
+    progress_note: str | None
+    worker: str | None
+    error: str | None
+
+
+class JobBody(Struct):
+    """A job. `result` is there when it succeeded and is not large, `error` when its last attempt did not succeed.
+
+    A result that `is_large` is read at `/jobs/{id}/result`.
+    """
+
+    id: str
+    task: str
+    queue: str
+    priority: int
+    state: JobState
+    args: msgspec.Raw
+    key: str | None
+    collection: str | None
+    labels: list[str]
+    tenant: str | None
+    parent_id: str | None
+    run_id: str | None
+    step: str | None
+    created_at: datetime
+    run_at: datetime
+    expires_at: datetime | None
+    started_at: datetime | None
+    ended_at: datetime | None
+    attempt: int
+    failures: int
+    progress: float | None
+    progress_note: str | None
+    worker: str | None
+    is_cancel_requested: bool
+    is_discarded: bool
+    is_large: bool
+    result: msgspec.Raw | None
+    error: str | None
+    why: str
+
+
+class JobQuery(FilterBody):
+    """Which jobs to list. `q`: the beginning of a task or a key, an id, or words of an error."""
+
+    q: Text | None = None
+    limit: Limit = 50
+    cursor: str | None = None
+
+
+class JobList(Struct):
+    """Some jobs, the newest first. There may be fewer than asked for, or none, while `next_cursor` leads to more.
+
+    `is_partial`: the words of `q` begin so many tasks or keys that some were left out.
+    """
+
+    items: list[JobItem]
+    next_cursor: str | None
+    is_partial: bool = False
+
+
+def body_of(job: Job) -> JobBody:
+    return shown(job.view, job.why())
+
+
+def item_of(view: JobView) -> JobItem:
+    return JobItem(**_common(view), error=last_line(view.error) or None)
+
+
+def shown(view: JobView, why: str) -> JobBody:
+    is_large = view.result is not None and MARK in view.result
+    return JobBody(
+        **_common(view),
+        args=msgspec.Raw(view.args),
+        tenant=None if view.flow is None else view.flow.tenant,
+        expires_at=view.expires_at,
+        failures=view.failures,
+        is_cancel_requested=view.cancel_requested,
+        is_discarded=view.discarded,
+        is_large=is_large,
+        result=None if view.result is None or is_large else msgspec.Raw(view.result),
+        error=view.error,
+        why=why,
+    )
+
+
+def _common(view: JobView) -> dict[str, Any]:
+    return {
+        "id": view.id,
+        "task": view.task,
+        "queue": view.queue,
+        "priority": view.priority,
+        "state": view.state,
+        "key": view.key,
+        "collection": view.collection,
+        "labels": list(view.labels),
+        "parent_id": view.parent,
+        "run_id": view.run,
+        "step": view.step,
+        "created_at": view.created_at,
+        "run_at": view.run_at,
+        "started_at": view.started_at,
+        "ended_at": view.ended_at,
+        "attempt": view.attempt,
+        "progress": view.progress,
+        "progress_note": view.progress_note,
+        "worker": view.worker,
+    }

@@ -1,0 +1,103 @@
+"""What a store promises of finding: jobs by any filter and by words, and what has ended lately, at a bounded cost.
+
+A list that an index answers is read to its end. Where none does, a page walks at most WALK jobs and says where it
+stopped, so that it costs the same however many jobs there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+
+from tickwork.core.ids import JobId, first_id
+from tickwork.core.job import JobFilter, JobPage
+from tickwork.store.ways import Way, ways
+
+WALK = 5_000  # so many jobs a page looks at, where no index finds what is wanted
+ERRORS = 2_500  # and so many errors
+NAMES = 20  # so many tasks that begin with what is looked for
+KEYS = 1_000  # and so many keys
+
+
+class Hits(msgspec.Struct, frozen=True):
+    """Jobs that words were found in, the newest first; `next`: from where on to look for more.
+
+    `is_partial`: so many tasks or keys begin with the words that not all of them were looked at.
+    """
+
+    ids: list[JobId]
+    next: JobId | None
+    is_partial: bool
+
+
+class FindVerbs(Protocol):
+    """The verbs of finding. They only read."""
+
+    def find_jobs(self, which: JobFilter, limit: int, before: JobId | None = None) -> JobPage:
+        """As list_jobs, at a bounded cost: a page may be short, or empty, and still have a next one.
+
+        The jobs come without their arguments and results, which may be large.
+        """
+
+    def ended_among(self, ids: Sequence[JobId]) -> set[JobId]:
+        """Return those of the jobs that have ended."""
+
+    def search_jobs(self, text: str, limit: int, before: JobId | None = None) -> Hits:
+        """Return jobs whose task or key begins with a text, or that failed with it somewhere in their error."""
+
+    def ended_counts(self, edges: Sequence[datetime], most: int) -> list[int]:
+        """Return how many jobs ended from each of these instants to before the next one, counted up to `most`."""
+
+
+Floor = Callable[[Way], JobId | None]
+"""The job to which a page may walk by a way; None: the way ends before that."""
+
+
+class Walk(NamedTuple):
+    """By which way to read a page, and down to which job."""
+
+    way: Way
+    floor: JobId | None
+
+
+def choose(which: JobFilter, floor_of: Floor) -> Walk:
+    """The way that finds everything there is within a page's walk, else the one that comes furthest."""
+    known = ways(which)
+    for way in known:
+        if way.finds_all:
+            return Walk(way, None)
+    walks: list[Walk] = []
+    for way in known:
+        walks.append(Walk(way, floor_of(way)))
+        if walks[-1].floor is None:
+            return walks[-1]
+    return min(walks, key=lambda walk: walk.floor or "")
+
+
+def page_of(views: list[Any], limit: int, which: JobFilter, floor: JobId | None) -> JobPage:
+    """What was read, and where to go on: after the last of a full page, else where the walk ended."""
+    if len(views) == limit:
+        return JobPage(views, views[-1].id)
+    is_over = floor is not None and which.since is not None and floor <= first_id(which.since)
+    return JobPage(views, None if is_over else floor)
+
+
+def hits_of(found: Sequence[Sequence[str]], limit: int, floor: JobId | None, *, is_partial: bool) -> Hits:
+    """The newest of what several lists of up to `limit` ids have found, and nothing below `floor`."""
+    ids = sorted({one for ids in found for one in ids if floor is None or one >= floor}, reverse=True)
+    full = len(ids) >= limit
+    return Hits([JobId(one) for one in ids[:limit]], JobId(ids[limit - 1]) if full else floor, is_partial)
+
+
+def like(text: str) -> str:
+    """What LIKE takes to find a text anywhere, as it is."""
+    escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    return f"%{escaped}%"
+
+
+def prefix_range(text: str) -> tuple[str, str]:
+    """From where to before where the texts lie that begin with this one, compared byte by byte."""
+    return text, text + "\U0010ffff"

@@ -1,0 +1,190 @@
+"""The verbs of finding on PostgreSQL (see `store.finding`), and pages of jobs. The SQL is in sql/finding.sql."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any, TypeVar
+
+from tickwork.core.ids import JobId, is_id
+from tickwork.core.job import COUNTED, JobFilter, JobPage, JobState, JobView, QueueView
+from tickwork.store import codec, finding
+from tickwork.store.finding import Hits, choose, hits_of, like, page_of, prefix_range
+from tickwork.store.postgres import documents
+from tickwork.store.postgres.pool import Pool
+from tickwork.store.postgres.session import Session
+from tickwork.store.postgres.values import id_document, utc
+from tickwork.store.standing import Standings, lanes_of
+from tickwork.store.ways import Bounds, Way, bounds, ways
+
+T = TypeVar("T")
+
+AMONG = "j.id = ANY (ARRAY(SELECT value::uuid FROM json_array_elements_text({ids}::json)))"
+# The first part is quick, and true also for a label within another one.
+_LABELLED = (
+    "strpos(j.labels, {quoted}) > 0 "
+    "AND EXISTS (SELECT FROM json_array_elements_text(j.labels::json) AS l (name) WHERE l.name = {label})"
+)
+_IDS = frozenset({"below", "floor", "run"})
+_START, _END = "00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff"
+
+
+class PostgresFinding:
+    """A part of PostgresStore. What it needs of the rest are its transactions."""
+
+    _sql: dict[str, str]
+
+    def _perform(self, work: Callable[[Session], T], *, pool: Pool | None = None, single: bool = True) -> T:
+        raise NotImplementedError
+
+    def list_jobs(self, which: JobFilter, limit: int, before: JobId | None = None) -> list[JobView]:
+        return self._page(which, ways(which)[0], limit, before)
+
+    def find_jobs(self, which: JobFilter, limit: int, before: JobId | None = None) -> JobPage:
+        if which.ids is None and which.queue is not None and which.state is JobState.QUEUED:
+            waiting = self._waiting_in(which.queue)
+            if waiting is not None:
+                return page_of(
+                    self._page(which, ways(which)[0], limit, before, among=waiting, is_light=True), limit, which, None
+                )
+        walk = choose(which, lambda way: self._floor(way, bounds(which, before)))
+        views = self._page(which, walk.way, limit, before, walk.floor, is_light=True)
+        return page_of(views, limit, which, walk.floor)
+
+    def _page(
+        self,
+        which: JobFilter,
+        way: Way,
+        limit: int,
+        before: JobId | None,
+        floor: JobId | None = None,
+        among: Sequence[JobId] | None = None,
+        *,
+        is_light: bool = False,
+    ) -> list[JobView]:
+        if which.run is not None and not is_id(which.run):
+            return []
+        lies = bounds(which, before, floor)
+        if way.column is None or floor is None:
+            found, order, values = _conditions(way, lies)
+        else:
+            found, order, values = _walked(way, self._sql["walk_names"], lies)
+        found += way.conditions
+        ids = which.ids if among is None else among
+        if ids is not None:
+            found.append(AMONG)
+            values["ids"] = id_document(ids)
+        if which.label is not None:
+            found.append(_LABELLED)
+            values |= {"label": which.label, "quoted": codec.encode_label(which.label)}
+        end = f"{_all_of(found, values)} ORDER BY {order} LIMIT %(page)s::bigint"
+        return self._views(end, {**values, "page": limit}, way.begins, is_light)
+
+    def _views(
+        self, where: str, values: dict[str, Any], begins: str = "from_jobs", is_light: bool = False
+    ) -> list[JobView]:
+        selected = self._sql["job_columns"]
+        if is_light:
+            selected = selected.replace("j.args,", "'null' AS args,").replace("f.result,", "NULL AS result,")
+        sql = f"{selected} {self._sql[begins]} WHERE {where}"
+        rows = self._perform(lambda session: session.connection.run_named(sql, values))
+        return [codec.job_view(row, utc) for row in rows]
+
+    def _floor(self, way: Way, lies: Bounds) -> JobId | None:
+        """The job to which a page may walk; None: there are not so many."""
+        found, order, values = _conditions(way, lies)
+        where = f"WHERE {_all_of(found, values)} ORDER BY {order} LIMIT 1 OFFSET %(walk)s::bigint"
+        sql = f"SELECT {way.id}::text {self._sql[way.walks]} {where}"
+        rows = self._perform(lambda session: session.run_sql(sql, {**values, "walk": finding.WALK}))
+        return JobId(rows[0][0]) if rows else None
+
+    def _waiting_in(self, queue: str) -> list[JobId] | None:
+        """The jobs that wait in a queue, and what is held in any; None when those are too many to be looked at."""
+        low, high = lanes_of(queue)
+        values = {"queue": queue, "low": low, "high": high, "walk": finding.WALK + 1}
+        rows = self._perform(lambda session: session.run("waiting_in", **values))
+        return [JobId(job_id) for (job_id,) in rows] if len(rows) <= finding.WALK else None
+
+    def ended_among(self, ids: Sequence[JobId]) -> set[JobId]:
+        rows = self._perform(lambda session: session.run("ended_among", ids=id_document(ids)))
+        return {JobId(job_id) for (job_id,) in rows}
+
+    def search_jobs(self, text: str, limit: int, before: JobId | None = None) -> Hits:
+        low, high = prefix_range(text)
+        below = _END if before is None else codec.checked_id(before)
+        values = {"low": low, "high": high, "before": below, "limit": limit, "keys": finding.KEYS + 1}
+
+        def look(session: Session) -> tuple[list[str], list[str], list[str], JobId | None, list[str]]:
+            names = _firsts(session.run("tasks_from", **values, names=finding.NAMES + 1))
+            tasks = documents.document(names[: finding.NAMES])
+            newest = _firsts(session.run("newest_of_tasks", **values, tasks=tasks))
+            keyed = _firsts(session.run("jobs_with_key", **values))
+            floors = _firsts(session.run("failed_floor", before=below, walk=finding.ERRORS))
+            floor = JobId(floors[0]) if floors else None
+            errors = {"before": below, "limit": limit, "floor": floor or _START, "like": like(text)}
+            return names, newest, keyed, floor, _firsts(session.run("failed_with", **errors))
+
+        names, newest, keyed, floor, failed = self._perform(look, single=False)
+        found = [newest, keyed, failed, [text] if is_id(text) and text < below else []]
+        is_partial = len(names) > finding.NAMES or len(keyed) > finding.KEYS
+        return hits_of(found, limit, floor, is_partial=is_partial)
+
+    def ended_counts(self, edges: Sequence[datetime], most: int) -> list[int]:
+        instants = [edge.isoformat() for edge in edges]
+        spans = {"since": documents.text_array(instants[:-1]), "until": documents.text_array(instants[1:])}
+        rows = self._perform(lambda session: session.run("ended_between", **spans, most=most))
+        return [count for (count,) in rows]
+
+    def queues(self) -> list[QueueView]:
+        def look(session: Session) -> Standings:
+            found = Standings()
+            names = _firsts(session.run("queue_names"))
+            ranges = [(name, *lanes_of(name)) for name in names]
+            asked = documents.document({"queue": name, "low": low, "high": high} for name, low, high in ranges)
+            for row in session.run("in_lanes", queues=asked, most=COUNTED):
+                found.count(*row)
+            for row in session.run("held", most=COUNTED):
+                found.hold(*row)
+            for row in session.run("running_in"):
+                found.run(*row)
+            return found
+
+        return self._perform(look, single=False).views(utc)
+
+
+def _firsts(rows: Sequence[Any]) -> list[str]:
+    return [row[0] for row in rows]
+
+
+def _conditions(way: Way, lies: Bounds) -> tuple[list[str], str, dict[str, Any]]:
+    """What the index of a way answers, between bounds, in which order, and the values of it."""
+    values = {**way.values, "below": lies.below, "floor": lies.floor}
+    bottom = [f"{way.id} >= {{floor}}"] if lies.floor else []
+    if way.column is None:
+        top = [f"{way.id} < {{below}}"] if lies.below else []
+        return [*way.by, *top, *bottom], f"{way.id} DESC", values
+    order = f"j.{way.column} DESC, j.id DESC"
+    return [*_named(way.column, "j"), *bottom], order, {**values, "below": lies.below or _END}
+
+
+def _walked(way: Way, table: str, lies: Bounds) -> tuple[list[str], str, dict[str, Any]]:
+    """The same for the jobs that a page walks by the index of a column, and not by another one to the same end."""
+    found, _, values = _conditions(way, lies)
+    order = f"ORDER BY w.{way.column} DESC, w.id DESC LIMIT %(walk)s::bigint"
+    walked = f"SELECT w.id {table} WHERE {' AND '.join(_named(way.column or '', 'w'))} {order}"
+    return [f"j.id = ANY (ARRAY({walked}))", *found[-1:]], "j.id DESC", {**values, "walk": finding.WALK + 1}
+
+
+def _named(column: str, table: str) -> list[str]:
+    """The jobs of a name below an id. Some of the indexes are only on what is not null.
+
+    The two are compared together: asked for a name, in the order of ids, the planner may think that it is sooner found
+    by walking all jobs than by the index.
+    """
+    both, name = f"({table}.{column}, {table}.id)", f"{{{column}}}"
+    return [f"{both} < ({name}, {{below}})", f"{table}.{column} >= {name}", f"{table}.{column} IS NOT NULL"]
+
+
+def _all_of(conditions: Sequence[str], values: dict[str, Any]) -> str:
+    places = {name: f"%({name})s{'::uuid' if name in _IDS else ''}" for name in values}
+    return (" AND ".join(conditions) or "true").format_map(places)

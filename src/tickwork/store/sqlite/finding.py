@@ -1,0 +1,151 @@
+"""The verbs of finding on one SQLite file (see `store.finding`), and pages of jobs. The SQL is in sql/finding.sql."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from datetime import datetime
+from itertools import pairwise
+from typing import Any
+
+from tickwork.core.ids import JobId, is_id
+from tickwork.core.job import COUNTED, JobFilter, JobPage, JobState, JobView, QueueView
+from tickwork.store import codec, finding
+from tickwork.store.codec import from_us, to_us
+from tickwork.store.finding import Hits, choose, hits_of, like, page_of, prefix_range
+from tickwork.store.sqlite.moves import SQL, Transaction, as_json
+from tickwork.store.standing import Standings, lanes_of
+from tickwork.store.ways import Bounds, Way, bounds, ways
+
+# The first part is quick, and true also for a label within another one.
+_LABELLED = "instr(j.labels, {quoted}) AND EXISTS (SELECT 1 FROM json_each(j.labels) WHERE value = {label})"
+_AMONG = "j.id IN (SELECT value FROM json_each({ids}))"
+_LIGHT = SQL["job_columns"].replace("j.args,", "'null' AS args,").replace("f.result,", "NULL AS result,")
+
+
+class SqliteFinding:
+    """A part of SqliteStore. What it needs of the rest are its transactions."""
+
+    def _read(self) -> AbstractContextManager[Transaction]:
+        raise NotImplementedError
+
+    def list_jobs(self, which: JobFilter, limit: int, before: JobId | None = None) -> list[JobView]:
+        with self._read() as transaction:
+            return _page(transaction, SQL["job_columns"], which, ways(which)[0], limit, before)
+
+    def find_jobs(self, which: JobFilter, limit: int, before: JobId | None = None) -> JobPage:
+        with self._read() as transaction:
+            if which.ids is None and which.queue is not None and which.state is JobState.QUEUED:
+                waiting = _waiting_in(transaction, which.queue)
+                if waiting is not None:
+                    way = ways(which)[0]
+                    return page_of(
+                        _page(transaction, _LIGHT, which, way, limit, before, among=waiting), limit, which, None
+                    )
+            walk = choose(which, lambda way: _floor(transaction, way, bounds(which, before)))
+            return page_of(
+                _page(transaction, _LIGHT, which, walk.way, limit, before, walk.floor), limit, which, walk.floor
+            )
+
+    def ended_among(self, ids: Sequence[JobId]) -> set[JobId]:
+        with self._read() as transaction:
+            return {JobId(job_id) for (job_id,) in transaction.run("ended_among", (as_json(list(ids)),))}
+
+    def search_jobs(self, text: str, limit: int, before: JobId | None = None) -> Hits:
+        low, high = prefix_range(text)
+        below = _END if before is None else codec.checked_id(before)
+        values = {"low": low, "high": high, "before": below, "limit": limit, "keys": finding.KEYS + 1}
+        with self._read() as transaction:
+            names = [name for (name,) in transaction.run("tasks_from", {**values, "names": finding.NAMES + 1})]
+            found = [
+                _ids(transaction.run("newest_of_task", {**values, "task": name})) for name in names[: finding.NAMES]
+            ]
+            keyed = _ids(transaction.run("jobs_with_key", values))
+            floors = transaction.run("failed_floor", {"before": below, "walk": finding.ERRORS})
+            floor = JobId(floors[0][0]) if floors else None
+            errors = {**values, "floor": floor or "", "like": like(text)}
+            found += [keyed, _ids(transaction.run("failed_with", errors))]
+        if is_id(text) and text < below:
+            found.append([text])
+        is_partial = len(names) > finding.NAMES or len(keyed) > finding.KEYS
+        return hits_of(found, limit, floor, is_partial=is_partial)
+
+    def ended_counts(self, edges: Sequence[datetime], most: int) -> list[int]:
+        with self._read() as transaction:
+            spans = ({"since": to_us(since), "until": to_us(until), "most": most} for since, until in pairwise(edges))
+            return [transaction.run("ended_between", span)[0][0] for span in spans]
+
+    def queues(self) -> list[QueueView]:
+        with self._read() as transaction:
+            found = Standings()
+            most = {"now": transaction.now, "most": COUNTED}
+            for (name,) in transaction.run("queue_names"):
+                low, high = lanes_of(name)
+                found.count(name, *transaction.run("in_lanes", {**most, "queue": name, "low": low, "high": high})[0])
+            for lane, due, later, oldest in transaction.run("held", most):
+                found.hold(lane, due, later, oldest)
+            for lane, count in transaction.run("running_in"):
+                found.run(lane, count)
+        return found.views(from_us)
+
+
+_END = "g"  # above every id
+
+
+def _ids(rows: Sequence[Any]) -> list[str]:
+    return [row[0] for row in rows]
+
+
+def _page(
+    transaction: Transaction,
+    columns: str,
+    which: JobFilter,
+    way: Way,
+    limit: int,
+    before: JobId | None,
+    floor: JobId | None = None,
+    among: Sequence[str] | None = None,
+) -> list[JobView]:
+    found, values = _conditions(way, bounds(which, before, floor))
+    found += way.conditions
+    ids = which.ids if among is None else among
+    if ids is not None:
+        found.append(_AMONG)
+        values["ids"] = as_json(list(ids))
+    if which.label is not None:
+        found.append(_LABELLED)
+        values |= {"label": which.label, "quoted": codec.encode_label(which.label)}
+    sql = f"{columns} {SQL[way.begins]} WHERE {_all_of(found, values)} ORDER BY {way.id} DESC LIMIT :page"
+    return [codec.job_view(row, from_us) for row in transaction.connection.rows(sql, {**values, "page": limit})]
+
+
+def _floor(transaction: Transaction, way: Way, lies: Bounds) -> JobId | None:
+    """The job to which a page may walk; None: there are not so many."""
+    found, values = _conditions(way, lies)
+    where = f"WHERE {_all_of(found, values)} ORDER BY {way.id} DESC LIMIT 1 OFFSET :walk"
+    sql = f"SELECT {way.id} {SQL[way.walks]} {where}"
+    rows = transaction.connection.run(sql, {**values, "walk": finding.WALK})
+    return JobId(rows[0][0]) if rows else None
+
+
+def _conditions(way: Way, lies: Bounds) -> tuple[list[str], dict[str, Any]]:
+    """What the index of a way answers, between bounds."""
+    found = [*way.by] if way.column is None else [f"j.{way.column} = {{{way.column}}}"]
+    values = dict(way.values)
+    for name, sign, value in (("below", "<", lies.below), ("floor", ">=", lies.floor)):
+        if value is not None:
+            found.append(f"{way.id} {sign} {{{name}}}")
+            values[name] = value
+    return found, values
+
+
+def _all_of(conditions: Sequence[str], values: dict[str, Any]) -> str:
+    return (" AND ".join(conditions) or "true").format_map({name: f":{name}" for name in values})
+
+
+def _waiting_in(transaction: Transaction, queue: str) -> list[str] | None:
+    """The jobs that wait in a queue, and what is held in any; None when those are too many to be looked at."""
+    low, high = lanes_of(queue)
+    values = {"queue": queue, "low": low, "high": high, "walk": finding.WALK + 1}
+    ids = _ids(transaction.run("waiting_in", values))
+    return ids if len(ids) <= finding.WALK else None

@@ -1,0 +1,90 @@
+-- Finding: pages of jobs by any filter, words in them, and what stands in the queues. All of it costs the same however many there are.
+
+-- :walk_jobs
+FROM   tickwork_jobs j
+
+-- :walk_queue
+FROM   tickwork_queue q
+
+-- :walk_running
+FROM   tickwork_running r
+
+-- :walk_finished
+FROM   tickwork_finished f
+
+-- :waiting_in
+-- Of a queue: its own lane, those of its jobs with a flow, and everything that is held, which may be of any queue.
+SELECT job_id FROM (
+    SELECT job_id FROM tickwork_queue WHERE queue = :queue
+    UNION ALL SELECT job_id FROM tickwork_queue WHERE queue >= :low AND queue < :high
+    UNION ALL SELECT job_id FROM tickwork_queue WHERE queue >= ':' AND queue < ';'
+) LIMIT :walk
+
+-- :ended_among
+SELECT f.job_id FROM json_each(?) AS n CROSS JOIN tickwork_finished f ON f.job_id = n.value
+
+-- :tasks_from
+-- From each name the next one is one step into the index.
+WITH RECURSIVE names (name) AS (
+    SELECT min(task) FROM tickwork_jobs WHERE task >= :low AND task < :high
+    UNION ALL
+    SELECT (SELECT min(task) FROM tickwork_jobs WHERE task > names.name AND task < :high) FROM names WHERE names.name IS NOT NULL
+)
+SELECT name FROM names WHERE name IS NOT NULL LIMIT :names
+
+-- :newest_of_task
+SELECT id FROM tickwork_jobs WHERE task = :task AND id < :before ORDER BY id DESC LIMIT :limit
+
+-- :jobs_with_key
+SELECT id FROM tickwork_jobs WHERE key >= :low AND key < :high AND id < :before LIMIT :keys
+
+-- :failed_floor
+SELECT job_id FROM tickwork_finished WHERE state = 'failed' AND state <> 'succeeded' AND job_id < :before
+ORDER BY job_id DESC LIMIT 1 OFFSET :walk
+
+-- :failed_with
+SELECT job_id FROM tickwork_finished
+WHERE  state = 'failed' AND state <> 'succeeded' AND job_id < :before AND job_id >= :floor AND error LIKE :like ESCAPE '\'
+ORDER  BY job_id DESC LIMIT :limit
+
+-- :ended_between
+SELECT count(*) FROM (SELECT 1 FROM tickwork_finished WHERE ended_at >= :since AND ended_at < :until LIMIT :most)
+
+-- :queue_names
+-- From a queue's own lane the next one is one step away; lanes of jobs with a flow, and of held ones, are stepped over.
+WITH RECURSIVE lanes (lane) AS (
+    SELECT min(queue) FROM tickwork_queue
+    UNION ALL
+    SELECT CASE WHEN instr(lanes.lane, ':')
+                THEN (SELECT min(queue) FROM tickwork_queue WHERE queue >= substr(lanes.lane, 1, instr(lanes.lane, ':') - 1) || ';')
+                ELSE (SELECT min(queue) FROM tickwork_queue WHERE queue > lanes.lane) END
+    FROM   lanes WHERE lanes.lane IS NOT NULL
+)
+SELECT DISTINCT substr(lane, 1, instr(lane || ':', ':') - 1) FROM lanes WHERE lane NOT LIKE ':%' LIMIT 1000
+
+-- :in_lanes
+-- Each priority of a queue's own lane is a range in the order of times. Lanes of jobs with a flow are walked as they stand.
+WITH priorities (priority) AS (VALUES (0), (1), (2), (3), (4), (5), (6), (7), (8), (9)),
+flowing AS MATERIALIZED (SELECT run_at FROM tickwork_queue WHERE queue >= :low AND queue < :high LIMIT :most)
+SELECT (SELECT count(*) FROM (
+            SELECT 1 FROM priorities p CROSS JOIN tickwork_queue q ON q.queue = :queue AND q.priority = p.priority
+            WHERE  q.run_at <= :now LIMIT :most))
+           + (SELECT count(*) FROM flowing WHERE run_at <= :now) AS due,
+       (SELECT count(*) FROM (
+            SELECT 1 FROM priorities p CROSS JOIN tickwork_queue q ON q.queue = :queue AND q.priority = p.priority
+            WHERE  q.run_at > :now LIMIT :most))
+           + (SELECT count(*) FROM flowing WHERE run_at > :now) AS later,
+       (SELECT count(*) FROM flowing) AS flowing,
+       (SELECT min(first) FROM (
+            SELECT (SELECT min(run_at) FROM tickwork_queue q WHERE q.queue = :queue AND q.priority = p.priority AND run_at <= :now) AS first
+            FROM   priorities p
+            UNION ALL SELECT min(run_at) FROM flowing WHERE run_at <= :now)) AS oldest
+
+-- :held
+-- The lane of a job that something holds begins with a colon, and ends in char(31) and its home lane.
+SELECT substr(queue, instr(queue, char(31)) + 1) AS home, sum(run_at <= :now), sum(run_at > :now), min(CASE WHEN run_at <= :now THEN run_at END)
+FROM   (SELECT queue, run_at FROM tickwork_queue WHERE queue >= ':' AND queue < ';' LIMIT :most)
+GROUP  BY home
+
+-- :running_in
+SELECT queue, count(*) FROM tickwork_running GROUP BY queue

@@ -1,0 +1,363 @@
+"""Jobs over REST, on both stores."""
+
+import asyncio
+import threading
+import time
+from typing import Any
+
+import msgspec
+import pytest
+from starlette.testclient import TestClient
+
+from tests.http.work import claimed, fail, succeed
+from tickwork import Tickwork
+from tickwork.blobs import LocalBlobs
+from tickwork.core.payload import RESULT_LIMIT
+from tickwork.http.parts import Parts
+from tickwork.http.resources import job_shapes
+
+JOBS = "/api/v1/jobs"
+
+
+def enqueue(admin: TestClient, **body: Any) -> dict[str, Any]:
+    answer = admin.post(JOBS, json={"task": "mail", **body})
+    assert answer.status_code == 201, answer.text
+    return dict(answer.json())
+
+
+def listed(admin: TestClient, **query: Any) -> list[str]:
+    """The ids on every page of a list."""
+    found: list[str] = []
+    cursor: dict[str, str] = {}
+    while True:
+        page = admin.get(JOBS, params={**query, **cursor}).json()
+        found += [one["id"] for one in page["items"]]
+        if page["next_cursor"] is None:
+            return found
+        cursor = {"cursor": page["next_cursor"]}
+
+
+# -- enqueue
+
+
+def test_a_job_is_created_with_its_options_and_can_be_read_where_the_answer_says(admin: TestClient) -> None:
+    body = {"args": {"to": "ada"}, "queue": "slow", "priority": 2, "delay": 60, "labels": ["a"], "tenant": "acme"}
+    answer = admin.post(JOBS, json={"task": "mail", **body})
+    assert answer.status_code == 201
+    job = answer.json()
+    assert (job["task"], job["queue"], job["priority"], job["state"]) == ("mail", "slow", 2, "queued")
+    assert (job["labels"], job["tenant"], job["attempt"], job["result"]) == (["a"], "acme", 0, None)
+    read = admin.get(answer.headers["location"])
+    assert read.status_code == 200
+    assert read.json() == {**job, "why": read.json()["why"]}
+
+
+def test_the_same_key_gives_the_job_that_is_there(admin: TestClient, app: Tickwork) -> None:
+    first = enqueue(admin, key="k")
+    again = admin.post(JOBS, json={"task": "mail", "key": "k"})
+    assert (again.status_code, again.json()["id"]) == (200, first["id"])
+    assert again.headers["location"].endswith(first["id"])
+    (one,) = claimed(app)
+    succeed(app, one)
+    assert admin.post(JOBS, json={"task": "mail", "key": "k"}).status_code == 201
+
+
+def test_a_replaced_job_is_the_one_that_is_there(admin: TestClient) -> None:
+    first = enqueue(admin, key="k", delay="1h")
+    again = admin.post(JOBS, json={"task": "other", "key": "k", "delay": "2h", "replace": True})
+    assert (again.status_code, again.json()["id"], again.json()["task"]) == (200, first["id"], "other")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"task": ""},
+        {"task": "mail", "delay": "soon"},
+        {"task": "mail", "delay": -1},
+        {"task": "mail", "delay": 1e300},
+        {"task": "mail", "at": "2026-11-01T12:00:00"},
+        {"task": "mail", "at": "2026-11-01T12:00:00Z", "delay": 1},
+        {"task": "mail", "queue": "a:b"},
+        {"task": "mail", "key": "x\0"},
+        {"task": "mail", "args": {"x": "\0"}},
+        {"task": "mail", "args": {"self": 1}, "retries": -1},
+        {"task": "mail", "replace": True},
+    ],
+)
+def test_what_cannot_be_enqueued_is_refused_and_not_stored(admin: TestClient, body: dict[str, Any]) -> None:
+    answer = admin.post(JOBS, json=body)
+    assert answer.status_code == 422, answer.text
+    assert answer.json()["code"] == "invalid"
+    assert listed(admin) == []
+
+
+def test_arguments_may_have_any_name(admin: TestClient) -> None:
+    assert enqueue(admin, args={"self": 1, "args": 2, "task": 3})["state"] == "queued"
+
+
+def test_a_batch_is_stored_in_its_order(admin: TestClient) -> None:
+    held = enqueue(admin, key="k")["id"]
+    jobs = [{"task": "mail", "args": {"n": n}} for n in range(3)] + [{"task": "mail", "key": "k"}]
+    answer = admin.post(f"{JOBS}/batch", json={"jobs": jobs})
+    assert answer.status_code == 201
+    items = answer.json()["items"]
+    assert [one["is_new"] for one in items] == [True, True, True, False]
+    assert items[3]["id"] == held
+    assert sorted(listed(admin)) == sorted({one["id"] for one in items})
+
+
+def test_a_batch_is_stored_as_a_whole_or_not_at_all(admin: TestClient) -> None:
+    jobs = [{"task": "mail"}, {"task": "mail", "delay": "soon"}, {"task": "mail"}, {"task": "mail", "retries": -1}]
+    answer = admin.post(f"{JOBS}/batch", json={"jobs": jobs})
+    assert answer.status_code == 422
+    assert [one["pointer"] for one in answer.json()["errors"]] == ["/jobs/1", "/jobs/3"]
+    assert listed(admin) == []
+
+
+def test_a_batch_has_a_cap_and_room_for_more_than_other_bodies(
+    admin: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    large = {"task": "mail", "args": {"text": "x" * 200_000}}
+    assert admin.post(f"{JOBS}/batch", json={"jobs": [large] * 10}).status_code == 201
+    monkeypatch.setattr("tickwork.http.resources.jobs.BATCH_LIMIT", 2)
+    assert admin.post(f"{JOBS}/batch", json={"jobs": [{"task": "mail"}] * 3}).status_code == 422
+    assert job_shapes.BATCH_LIMIT == 10_000
+
+
+# -- find
+
+
+def test_jobs_are_listed_page_by_page_without_arguments_and_results(admin: TestClient) -> None:
+    ids = [enqueue(admin)["id"] for _ in range(5)]
+    page = admin.get(JOBS, params={"limit": 2}).json()
+    assert [one["id"] for one in page["items"]] == ids[:-3:-1]
+    assert not {"args", "result", "why"} & set(page["items"][0])
+    assert listed(admin, limit=2) == ids[::-1]
+
+
+def test_jobs_are_found_by_each_filter(admin: TestClient, app: Tickwork) -> None:
+    about = {"queue": "slow", "key": "k", "collection": "c", "labels": ["l"]}
+    wanted = enqueue(admin, **about)
+    other = enqueue(admin)
+    for query in ({"queue": "slow"}, {"key": "k"}, {"collection": "c"}, {"label": "l"}):
+        assert listed(admin, **query) == [wanted["id"]], query
+    assert listed(admin, state="queued", task="mail") == [other["id"], wanted["id"]]
+    (one,) = claimed(app)
+    fail(app, one)
+    assert listed(admin, state="failed") == listed(admin, dead=True) == [other["id"]]
+    assert listed(admin, parent_id="x") == listed(admin, run_id="x") == listed(admin, run_id=other["id"]) == []
+    assert len(listed(admin, created_after="2020-01-01T00:00:00Z", created_before="2999-01-01T00:00:00Z")) == 2
+    assert listed(admin, created_before="2020-01-01T00:00:00Z") == []
+
+
+def test_jobs_are_searched_by_words(admin: TestClient, app: Tickwork) -> None:
+    by_key = enqueue(admin, key="mailbox", task="x", delay=60)["id"]
+    by_task = enqueue(admin, task="mail.send", delay=60)["id"]
+    failed = enqueue(admin, task="y")["id"]
+    (one,) = claimed(app, "y")
+    fail(app, one, "no mail today")
+    assert listed(admin, q="mail") == listed(admin, q="mail", limit=1) == [failed, by_task, by_key]
+    assert listed(admin, q="mail", state="failed") == [failed]
+    assert listed(admin, q="nothing") == []
+    assert admin.get(JOBS, params={"q": "mail"}).json()["is_partial"] is False
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "limit=0",
+        "limit=1001",
+        "limit=x",
+        "state=lost",
+        "cursor=x",
+        "colour=red",
+        "task=",
+        "queue=a%00b",
+        "created_after=2026-11-01T12:00:00",
+        "task=a&task=b",
+    ],
+)
+def test_what_is_no_filter_is_refused(admin: TestClient, query: str) -> None:
+    assert admin.get(f"{JOBS}?{query}").status_code == 422
+
+
+@pytest.mark.parametrize("id", ["x", "019a8f3e-1c2d-7abc-8def-0123456789ab", "..", "%00"])
+def test_a_job_that_is_not_there_is_not_found(admin: TestClient, id: str) -> None:
+    for path in ("", "/attempts", "/logs", "/events", "/result"):
+        assert admin.get(f"{JOBS}/{id}{path}").status_code == 404
+    assert admin.post(f"{JOBS}/{id}/cancel").status_code == 404
+
+
+# -- change
+
+
+def test_a_job_is_cancelled_once(admin: TestClient) -> None:
+    job = enqueue(admin)
+    assert admin.post(f"{JOBS}/{job['id']}/cancel").json()["state"] == "cancelled"
+    again = admin.post(f"{JOBS}/{job['id']}/cancel")
+    assert (again.status_code, again.json()["code"]) == (409, "wrong-state")
+
+
+def test_a_job_is_retried_and_rescheduled(admin: TestClient, app: Tickwork) -> None:
+    job = enqueue(admin)
+    path = f"{JOBS}/{job['id']}"
+    assert admin.post(f"{path}/retry").status_code == 409
+    (one,) = claimed(app)
+    assert admin.post(f"{path}/reschedule", json={"delay": "1h"}).status_code == 409
+    fail(app, one)
+    assert admin.post(f"{path}/retry").json()["state"] == "queued"
+    moved = admin.post(f"{path}/reschedule", json={"at": "2999-01-01T00:00:00Z"})
+    assert (moved.status_code, moved.json()["run_at"]) == (200, "2999-01-01T00:00:00Z")
+    assert admin.post(f"{path}/reschedule", json={"delay": 0}).status_code == 200
+    assert len(claimed(app)) == 1
+
+
+@pytest.mark.parametrize("body", [{}, {"at": "2999-01-01T00:00:00Z", "delay": 1}, {"delay": "x"}, {"delay": -1}])
+def test_a_time_that_is_none_is_refused(admin: TestClient, body: dict[str, Any]) -> None:
+    job = enqueue(admin)
+    assert admin.post(f"{JOBS}/{job['id']}/reschedule", json=body).status_code == 422
+
+
+# -- trail
+
+
+def test_attempts_logs_and_events_tell_what_became_of_a_job(admin: TestClient, app: Tickwork) -> None:
+    job = enqueue(admin)
+    path = f"{JOBS}/{job['id']}"
+    fail(app, claimed(app)[0])
+    admin.post(f"{path}/retry")
+    succeed(app, claimed(app)[0], b'{"n":1}', ("hello\n", "world\n"))
+    tried = admin.get(f"{path}/attempts").json()
+    assert [(one["number"], one["state"]) for one in tried["items"]] == [(1, "failed"), (2, "succeeded")]
+    first = admin.get(f"{path}/attempts", params={"limit": 1}).json()
+    assert (len(first["items"]), first["next_cursor"]) == (1, 1)
+    assert admin.get(f"{path}/attempts", params={"cursor": 1}).json()["items"][0]["number"] == 2
+    page = admin.get(f"{path}/logs", params={"limit": 1}).json()
+    assert [one["text"] for one in page["items"]] == ["hello\n"]
+    rest = admin.get(f"{path}/logs", params={"cursor": page["next_cursor"]}).json()
+    assert ([one["text"] for one in rest["items"]], rest["next_cursor"]) == (["world\n"], None)
+    events = [one["event"] for one in admin.get(f"{path}/events").json()["items"]]
+    begun = ["created", "attempt_started", "attempt_failed", "attempt_started", "attempt_succeeded"]
+    assert events == [*begun, "succeeded"]
+    assert admin.get(f"{path}/result").json() == {"n": 1}
+
+
+@pytest.mark.parametrize("cursor", ["x", "1", "1:x", "-1:0", "1:99999999999"])
+def test_a_place_in_a_log_that_is_none_is_refused(admin: TestClient, cursor: str) -> None:
+    job = enqueue(admin)
+    assert admin.get(f"{JOBS}/{job['id']}/logs", params={"cursor": cursor}).status_code == 422
+
+
+@pytest.mark.parametrize("how", [{"params": {"follow": "true"}}, {"headers": {"accept": "text/event-stream"}}])
+def test_a_log_is_followed_to_the_end_of_its_job(admin: TestClient, app: Tickwork, how: dict[str, Any]) -> None:
+    job = enqueue(admin)
+    (one,) = claimed(app)
+    later = threading.Timer(0.2, lambda: succeed(app, one, logs=("hello\n", "world\n")))
+    later.start()
+    answer = admin.get(f"{JOBS}/{job['id']}/logs", **how)
+    later.join()
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    lines = answer.text.splitlines()
+    assert [line for line in lines if line.startswith("event:")] == ["event: log", "event: log", "event: end"]
+    assert "id: 1:1" in lines
+    assert "data: succeeded" in lines
+    resumed = admin.get(f"{JOBS}/{job['id']}/logs", params={"follow": "true"}, headers={"last-event-id": "1:0"})
+    assert "world" in resumed.text
+    assert "hello" not in resumed.text
+
+
+def test_a_followed_log_ends_with_the_server(admin: TestClient, parts: Parts) -> None:
+    job = enqueue(admin)
+    parts.stopping.set()
+    answer = admin.get(f"{JOBS}/{job['id']}/logs", params={"follow": "true"})
+    assert "event: end" not in answer.text
+
+
+# -- results
+
+
+def test_a_result_is_waited_for(admin: TestClient, app: Tickwork) -> None:
+    job = enqueue(admin)
+    (one,) = claimed(app)
+    early = admin.get(f"{JOBS}/{job['id']}/result")
+    assert (early.status_code, early.json()) == (202, {"id": job["id"], "state": "running"})
+    later = threading.Timer(0.3, lambda: succeed(app, one, b"[1,2]"))
+    later.start()
+    answer = admin.get(f"{JOBS}/{job['id']}/result", params={"wait": "20s"})
+    later.join()
+    assert (answer.status_code, answer.json()) == (200, [1, 2])
+
+
+def test_a_wait_for_a_result_ends_at_its_time(admin: TestClient) -> None:
+    job = enqueue(admin)
+    began = time.monotonic()
+    assert admin.get(f"{JOBS}/{job['id']}/result", params={"wait": 0.3}).status_code == 202
+    assert 0.3 <= time.monotonic() - began < 5
+    assert admin.get(f"{JOBS}/{job['id']}/result", params={"wait": "x"}).status_code == 422
+
+
+def test_a_wait_for_a_result_ends_with_the_server(admin: TestClient, parts: Parts) -> None:
+    job = enqueue(admin)
+    parts.stopping.set()
+    assert admin.get(f"{JOBS}/{job['id']}/result", params={"wait": "50s"}).status_code == 202
+
+
+@pytest.mark.parametrize("how", ["failed", "cancelled"])
+def test_an_end_without_a_result_is_a_problem_with_its_error(admin: TestClient, app: Tickwork, how: str) -> None:
+    job = enqueue(admin)
+    if how == "failed":
+        fail(app, claimed(app)[0], "ValueError: no")
+    else:
+        admin.post(f"{JOBS}/{job['id']}/cancel")
+    answer = admin.get(f"{JOBS}/{job['id']}/result", params={"wait": 5})
+    assert (answer.status_code, answer.json()["code"]) == (409, f"job-{how}")
+    assert "ValueError: no" in answer.json()["detail"] or how == "cancelled"
+
+
+def test_many_wait_with_one_look_at_the_store(app: Tickwork, parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = [app.enqueue("mail").id for _ in range(50)]
+    looks: list[int] = []
+    real = app.store.ended_among
+
+    def look(wanted: Any) -> Any:
+        looks.append(len(wanted))
+        return real(wanted)
+
+    monkeypatch.setattr(app.store, "ended_among", look)
+
+    async def wait() -> list[bool]:
+        waits = [parts.watch.ended(app.store, one, 5.0, parts.stopping) for one in ids]
+        gathered = asyncio.gather(*waits)
+        await asyncio.sleep(0.25)
+        for one in claimed(app):
+            succeed(app, one)
+        return list(await gathered)
+
+    assert asyncio.run(wait()) == [True] * 50
+    assert max(looks) == 50
+    assert len(looks) <= 20
+
+
+def test_a_large_result_is_read_from_where_it_is(admin: TestClient, app: Tickwork, tmp_path: Any) -> None:
+    app.__dict__["blobs"] = LocalBlobs(tmp_path)
+    job = enqueue(admin)
+    (one,) = claimed(app)
+    data = msgspec.json.encode("x" * (RESULT_LIMIT + 10))
+    succeed(app, one, app.large_results.keep(data, one.job_id, one.attempt, "the result"))
+    shown = admin.get(f"{JOBS}/{job['id']}").json()
+    assert (shown["result"], shown["is_large"]) == (None, True)
+    answer = admin.get(f"{JOBS}/{job['id']}/result")
+    assert answer.content == data
+
+
+def test_who_may_only_enqueue_cannot_have_secrets_sent_anywhere(admin: TestClient) -> None:
+    token = admin.post("/api/v1/keys", json={"name": "app", "scopes": ["enqueue"]}).json()["token"]
+    headers = {"Authorization": f"Bearer {token}"}
+    asks = {"task": "http", "args": {"url": "https://x.example/", "secrets": {"headers.X": "${secret.STRIPE}"}}}
+    plain = {"task": "http", "args": {"url": "https://x.example/"}}
+    for path, body in (("/api/v1/jobs", asks), ("/api/v1/jobs/batch", {"jobs": [plain, asks]})):
+        answer = admin.post(path, json=body, headers=headers)
+        assert (answer.status_code, answer.json()["code"]) == (403, "not-allowed")
+    assert admin.get("/api/v1/jobs").json()["items"] == []
+    assert admin.post("/api/v1/jobs", json=plain, headers=headers).status_code == 201
+    assert admin.post("/api/v1/jobs", json=asks).status_code == 201

@@ -1,0 +1,236 @@
+"""Finding: every filter and any words, page by page and at a bounded cost; and counts that end somewhere."""
+
+from datetime import timedelta
+from itertools import pairwise
+
+import pytest
+
+from tests.store.builders import HOUR, SECOND, a_job, an_id, ended, failed, insert_one, jobs, register, running
+from tests.store.test_flow import limited, take
+from tickwork.core.flow.limits import concurrency
+from tickwork.core.ids import JobId, created_at
+from tickwork.core.job import JobFilter, JobState
+from tickwork.errors import InvalidInput
+from tickwork.store import finding, standing
+from tickwork.store.base import Store
+from tickwork.store.postgres import finding as postgres_finding
+from tickwork.store.sqlite import finding as sqlite_finding
+from tickwork.testing import VirtualClock
+
+
+def found(store: Store, limit: int = 100, **which: object) -> list[list[JobId]]:
+    """Every page of a list, to its end."""
+    pages, before = [], None
+    while True:
+        page = store.find_jobs(JobFilter(**which), limit, before)  # type: ignore[arg-type]
+        pages.append([view.id for view in page.jobs])
+        if page.next is None:
+            return pages
+        assert before is None or page.next < before, "a page leads further"
+        before = page.next
+
+
+def flat(pages: list[list[JobId]]) -> list[JobId]:
+    return [job_id for page in pages for job_id in page]
+
+
+@pytest.fixture(params=[10_000, 3])
+def walk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """As many as a page may walk, and so few that every page ends early."""
+    for name in ("WALK", "ERRORS"):
+        monkeypatch.setattr(finding, name, request.param)
+    return int(request.param)
+
+
+FILTERS: list[dict[str, object]] = [
+    {},
+    {"task": "other"},
+    {"queue": "other"},
+    {"label": "other"},
+    {"collection": "other"},
+    {"parent": "other"},
+    {"key": "other"},
+    {"dead": True},
+    {"runs": True},
+    *({"state": state} for state in (JobState.QUEUED, JobState.RUNNING, JobState.SUCCEEDED, JobState.FAILED)),
+    *({"state": state, "task": "other"} for state in (JobState.QUEUED, JobState.RUNNING, JobState.SUCCEEDED)),
+    *({"state": state, "queue": "other"} for state in (JobState.QUEUED, JobState.RUNNING, JobState.FAILED)),
+    {"state": JobState.FAILED, "collection": "other", "label": "other"},
+    {"state": JobState.CANCELLED, "key": "other"},
+    {"dead": True, "task": "other"},
+    {"dead": True, "state": JobState.QUEUED},
+]
+
+
+@pytest.mark.parametrize("which", FILTERS, ids=str)
+def test_what_is_found_is_what_would_be_listed_however_short_the_pages(
+    store: Store, walk: int, which: dict[str, object]
+) -> None:
+    worker = register(store)
+    for number in range(4):
+        for name in ("some", "other"):
+            about = {"task": name, "queue": name, "collection": name, "labels": (name,), "parent": name}
+            ended(store, worker=worker, **about)
+            ended(store, failed, worker=worker, **about)
+            running(store, worker, **about)
+            waiting = a_job(**about, delay=HOUR), a_job(**about, delay=HOUR, key=name if number == 0 else None)
+            store.insert_jobs(waiting)
+    store.cancel_jobs([view.id for view in store.list_jobs(JobFilter(key="other"), 10)])
+    wanted = [view.id for view in store.list_jobs(JobFilter(**which), 100)]  # type: ignore[arg-type]
+    assert wanted or which.get("runs") or "dead" in which
+    pages = found(store, 2, **which)
+    assert flat(pages) == wanted
+    assert max(map(len, pages)) <= 2
+
+
+def test_a_page_that_finds_nothing_within_its_walk_leads_on(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(finding, "WALK", 5)
+    wanted = insert_one(store, labels=("rare",))
+    store.insert_jobs(jobs(20))
+    pages = found(store, label="rare")
+    assert pages[0] == []
+    assert flat(pages) == [wanted]
+
+
+def test_the_way_that_ends_first_is_gone(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There are few of the task and many that are queued, and the other way round."""
+    monkeypatch.setattr(finding, "WALK", 5)
+    rare = insert_one(store, task="rare")
+    store.insert_jobs(jobs(20))
+    assert found(store, task="rare", state=JobState.QUEUED) == [[rare]]
+    assert found(store, task="t", state=JobState.RUNNING) == [[]]
+
+
+def test_the_few_of_a_queue_are_found_at_once_beside_many_of_others(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(finding, "WALK", 5)
+    store.declare_limits({"two": concurrency(1)})
+    held = store.insert_jobs([limited(), limited()])
+    take(store, register(store))
+    plain = insert_one(store, queue="rare", delay=HOUR)
+    store.insert_jobs(jobs(20, queue="other"))
+    assert found(store, queue="rare", state=JobState.QUEUED) == [[plain]]
+    assert found(store, queue="default", state=JobState.QUEUED) == [[held[1]]]
+
+
+def test_jobs_are_found_by_when_they_were_made(store: Store) -> None:
+    ids = store.insert_jobs(jobs(10))
+    since, until = created_at(ids[3]), created_at(ids[7])
+    assert flat(found(store, since=since, until=until)) == ids[6:2:-1]
+    assert flat(found(store, since=since, state=JobState.QUEUED)) == ids[:2:-1]
+    assert found(store, 100, since=since, task="t") == [ids[:2:-1]]
+    assert [view.id for view in store.list_jobs(JobFilter(until=until, task="t"), 100)] == ids[6::-1]
+
+
+def test_an_instant_before_all_times_or_after_them_is_no_trouble(store: Store) -> None:
+    job_id = insert_one(store)
+    early, late = created_at(an_id()).replace(year=1), created_at(an_id()).replace(year=9999)
+    assert flat(found(store, since=early, until=late)) == [job_id]
+    assert flat(found(store, since=late)) == []
+
+
+def test_what_is_no_id_is_no_run(store: Store) -> None:
+    insert_one(store)
+    assert flat(found(store, run="nothing")) == flat(found(store, run=an_id())) == []
+
+
+def test_a_place_that_is_none_is_refused(store: Store) -> None:
+    for look in (lambda: store.find_jobs(JobFilter(), 10, JobId("x")), lambda: store.search_jobs("x", 10, JobId("x"))):
+        with pytest.raises(InvalidInput, match="next_cursor"):
+            look()
+
+
+# -- words
+
+
+def searched(store: Store, text: str, limit: int = 100) -> list[JobId]:
+    hits: list[JobId] = []
+    before = None
+    while True:
+        page = store.search_jobs(text, limit, before)
+        assert len(page.ids) <= limit
+        hits += page.ids
+        if page.next is None:
+            return hits
+        before = page.next
+
+
+def test_words_are_found_at_the_beginning_of_tasks_and_keys_and_anywhere_in_errors(store: Store, walk: int) -> None:
+    by_task = insert_one(store, task="mail.send")
+    by_key = insert_one(store, key="mail-7", delay=HOUR)
+    by_error = ended(store, lambda one: failed(one, "ValueError: no MAIL today"))
+    store.insert_jobs([a_job(task="e-mail"), a_job(key="e-mail", delay=HOUR)])
+    ended(store, lambda one: failed(one, "another"))
+    assert searched(store, "mail") == [by_error, by_key, by_task]
+    assert searched(store, "mail", 1) == [by_error, by_key, by_task]
+    assert searched(store, "nothing") == []
+    assert searched(store, by_key) == [by_key]
+
+
+def test_words_are_taken_as_they_are(store: Store) -> None:
+    percent = ended(store, lambda one: failed(one, r"100% of a_b\c"))
+    ended(store, lambda one: failed(one, "100 of axb"))
+    for text in ("100%", "a_b", r"b\c", "% of"):
+        assert searched(store, text) == [percent], text
+
+
+def test_a_search_that_begins_too_many_names_says_that_it_is_partial(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.insert_jobs([a_job(task=f"task-{number}") for number in range(5)])
+    store.insert_jobs([a_job(key=f"key-{number}") for number in range(5)])
+    assert not store.search_jobs("task", 10).is_partial
+    monkeypatch.setattr(finding, "NAMES", 3)
+    monkeypatch.setattr(finding, "KEYS", 3)
+    assert store.search_jobs("task", 10).is_partial
+    assert store.search_jobs("key", 10).is_partial
+    assert not store.search_jobs("task-1", 10).is_partial
+
+
+# -- counts
+
+
+def test_ends_are_counted_in_spans_up_to_a_bound(store: Store, clock: VirtualClock) -> None:
+    edges = [clock.now() + SECOND * number for number in range(4)]
+    for count in (2, 0, 5):
+        for _ in range(count):
+            ended(store)
+        clock.advance(timedelta(seconds=1))
+    assert store.ended_counts(edges, 100) == [2, 0, 5]
+    assert store.ended_counts(edges, 3) == [2, 0, 3]
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> int:
+    for module in (sqlite_finding, postgres_finding, standing):
+        monkeypatch.setattr(module, "COUNTED", 5)
+    return 5
+
+
+def test_counts_of_queues_end_somewhere_and_say_so(store: Store, counted: int) -> None:
+    store.insert_jobs([*jobs(4), *jobs(2, priority=1), *jobs(3, queue="few"), *jobs(7, queue="later", delay=HOUR)])
+    default, few, later = store.queues()
+    assert (default.due, default.later, default.at_least) == (counted, 0, ("due",))
+    assert (few.due, few.at_least) == (3, ())
+    assert (later.due, later.later, later.at_least) == (0, counted, ("later",))
+
+
+def test_counts_of_what_limits_concern_end_somewhere_and_say_so(store: Store, counted: int) -> None:
+    store.declare_limits({"two": concurrency(1)})
+    store.insert_jobs([limited() for _ in range(9)])
+    (before,) = store.queues()
+    assert (before.due, before.at_least) == (counted, ("due", "later"))
+    take(store, register(store))
+    (after,) = store.queues()
+    assert (after.due, after.held, after.running, after.at_least) == (0, counted, 1, ("held",))
+
+
+def test_every_name_of_a_queue_is_found_whatever_stands_between_them(store: Store) -> None:
+    store.declare_limits({"two": concurrency(1)})
+    names = ["a", "a-b", "a.b", "aa", "b", "0", "~", "Z"]
+    store.insert_jobs([a_job(queue=name) for name in names])
+    store.insert_jobs([limited(queue=name) for name in names for _ in range(2)])
+    found = {view.name: view.due for view in store.queues()}
+    assert found == dict.fromkeys(names, 3)
+    assert all(one.name < other.name for one, other in pairwise(store.queues()))
