@@ -6,6 +6,7 @@ their own and are in nothing that it says: errors name the host of a URL at most
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import os
 import re
@@ -94,7 +95,8 @@ def add_http(app: TaskRegistry) -> None:
 
         clock = SystemClock()
         asked = Asked(url, method, headers or {}, json, body, auth or {}, secrets or {}, os.environ)
-        outgoing = asked.outgoing(clock, tuple(expect or ()), timeout, connect_timeout)
+        times = (timeout, connect_timeout)
+        outgoing = await asyncio.to_thread(asked.outgoing, clock, tuple(expect or ()), *times)  # it may ask the store
         client = HttpClient(Egress(read_allowed(settings.http_allow)), settings.http_ca)
         return await answered(client, outgoing, clock)
 
