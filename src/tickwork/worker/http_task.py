@@ -95,8 +95,9 @@ def add_http(app: TaskRegistry) -> None:
 
         clock = SystemClock()
         asked = Asked(url, method, headers or {}, json, body, auth or {}, secrets or {}, os.environ)
-        times = (timeout, connect_timeout)
-        outgoing = await asyncio.to_thread(asked.outgoing, clock, tuple(expect or ()), *times)  # it may ask the store
+        wanted = (clock, tuple(expect or ()), timeout, connect_timeout)
+        # Secrets are read from the store, which other requests on this event loop must not wait for.
+        outgoing = await asyncio.to_thread(asked.outgoing, *wanted) if secrets else asked.outgoing(*wanted)
         client = HttpClient(Egress(read_allowed(settings.http_allow)), settings.http_ca)
         return await answered(client, outgoing, clock)
 

@@ -137,7 +137,7 @@ class CheckpointBody(Struct):
     state: Any
 
 
-@routes.post("/leases", Scope.WORK)
+@routes.post("/leases", Scope.WORK, is_repeatable=False)
 async def lease_jobs(call: Call, body: LeaseBody) -> LeasesBody:
     """Claim jobs, each with a lease of its own; wait for one if none is due. The list is empty when none was."""
     wanted = Wanted(
