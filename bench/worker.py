@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 PROCESSES = 2
@@ -25,7 +25,7 @@ class BenchFailed(Exception):
 
 
 class WorkerProcess:
-    """One running `tickwork worker`."""
+    """One running `tickwork worker`, or `tickwork server`."""
 
     def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
         self._process = process
@@ -38,7 +38,7 @@ class WorkerProcess:
     def check(self) -> None:
         """Raise BenchFailed when it is gone, with the last lines that it wrote."""
         if self._process.poll() is not None:
-            raise BenchFailed(f"The worker exited with code {self._process.returncode}.\n{self.log_tail()}")
+            raise BenchFailed(f"{self._log.stem} exited with code {self._process.returncode}.\n{self.log_tail()}")
 
     def log_tail(self) -> str:
         return "\n".join(self._log.read_text(errors="replace").splitlines()[-15:])
@@ -52,20 +52,29 @@ class WorkerProcess:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait(STOP_LIMIT_S)
-            raise BenchFailed(f"The worker did not end within {STOP_LIMIT_S:.0f} s of SIGTERM.") from None
+            raise BenchFailed(f"{self._log.stem} did not end within {STOP_LIMIT_S:.0f} s of SIGTERM.") from None
+
+
+def running_worker(
+    url: str, folder: Path, env: Mapping[str, str] | None = None, options: Sequence[str] = ()
+) -> AbstractContextManager[WorkerProcess]:
+    """A worker on a store, from here to the end of the block."""
+    return _running([*command(), *options], folder / "worker.log", {"TICKWORK_URL": url, **(env or {})})
+
+
+def running_server(url: str, folder: Path, port: int, token: str) -> AbstractContextManager[WorkerProcess]:
+    """A server on a store, for callers with this token, from here to the end of the block."""
+    started = [sys.executable, "-m", "tickwork", "server", "--dev", "--port", str(port)]
+    return _running(started, folder / "server.log", {"TICKWORK_URL": url, "TICKWORK_TOKEN": token})
 
 
 @contextmanager
-def running_worker(
-    url: str, folder: Path, env: Mapping[str, str] | None = None, options: Sequence[str] = ()
-) -> Iterator[WorkerProcess]:
-    """A worker on a store, from here to the end of the block."""
-    path = folder / "worker.log"
+def _running(started: Sequence[str], path: Path, env: Mapping[str, str]) -> Iterator[WorkerProcess]:
     with path.open("wb") as log:
         process = subprocess.Popen(
-            [*command(), *options],
-            cwd=folder,  # by which the guard of the folder finds it when we are killed
-            env={**os.environ, "TICKWORK_URL": url, **(env or {})},
+            started,
+            cwd=path.parent,  # by which the guard of the folder finds it when we are killed
+            env={**os.environ, **env},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

@@ -1,6 +1,6 @@
 """The rows of the table: what is measured, ours and raw. All with one configuration, the shipped defaults."""
 
-from bench.rows import dags, drain, enqueue, held, limited, presence, promptness, schedules, tenants
+from bench.rows import dags, drain, enqueue, held, http, limited, presence, promptness, schedules, tenants
 from bench.rows.base import FULL, QUICK, Block, Measure, Row, Sample, Sizes, each_time_anew
 
 __all__ = ["FULL", "QUICK", "ROWS", "Block", "Measure", "Row", "Sample", "Sizes"]
@@ -102,5 +102,19 @@ ROWS = (
         "ms",
         each_time_anew(dags.traced),
         targets=_on_both(small_ms=100, large_ms=1000),
+    ),
+    Row(
+        "http-enqueue",
+        "500 enqueues/s over HTTP, a worker drains",
+        "ms",
+        each_time_anew(http.enqueues),
+        targets={"sqlite": {"p99": 50}},
+    ),
+    Row(
+        "http-idle",
+        "1,000 idle workers that poll over HTTP",
+        "MB, %",
+        each_time_anew(http.idle_polls),
+        targets={"sqlite": {"cpu_percent": 10}},
     ),
 )

@@ -60,6 +60,9 @@ class Sizes:
     dag_runs: int = 10_000
     dag_small: int = 1_000
     dag_large: int = 10_000
+    http_per_s: float = 500.0
+    http_s: float = 10.0
+    http_polls: int = 1_000
 
 
 FULL = Sizes()
@@ -83,6 +86,8 @@ QUICK = Sizes(
     tenant_s=3.0,
     dag_fan_large=2_000,
     dag_runs=200,
+    http_s=3.0,
+    http_polls=100,
 )
 
 

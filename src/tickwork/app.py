@@ -34,6 +34,7 @@ from tickwork.core.stored_signature import StoredSignature
 from tickwork.dag import Dag, DagRegistry
 from tickwork.errors import InvalidInput
 from tickwork.flow import FlowCalls
+from tickwork.notifications import Notifications
 from tickwork.rules import Calendar, Rule, read_rule
 from tickwork.runs import Run
 from tickwork.schedules import Schedule, Schedules
@@ -45,6 +46,7 @@ from tickwork.tracing.options import NO_STEP
 from tickwork.twins import twin
 from tickwork.version import VERSION
 from tickwork.worker.base import WorkerOptions
+from tickwork.worker.builtin import add_builtin
 from tickwork.worker.capture import captured
 from tickwork.worker.child import hello
 from tickwork.worker.children import ChildLimits, Children
@@ -301,6 +303,13 @@ class Tickwork(FlowCalls, DagRegistry):
     delete_calendar_async = twin(delete_calendar)
     calendars_async = twin(calendars)
 
+    # -- notifications
+
+    @property
+    def notifications(self) -> Notifications:
+        """Who is told of what: `app.notifications.put("night", "failed", to="ops", task="report")`."""
+        return Notifications(self.client, self._ids)
+
     # -- workers
 
     def queue_loads(self) -> list[QueueLoad]:
@@ -329,6 +338,7 @@ class Tickwork(FlowCalls, DagRegistry):
         if concurrency < 1:
             raise InvalidInput(f"concurrency must be at least 1, not {concurrency}.")
         offer = read_offer(_listed(labels), resources)
+        add_builtin(self)
         known = hello(self)
         served = parse_queues(_listed(queues or [])) or queues_of(known)
         clock, rng = SystemClock(), Random(secrets.randbits(64))
@@ -341,7 +351,8 @@ class Tickwork(FlowCalls, DagRegistry):
         )
         pools = LocalPools(local, children, solo, concurrency, clock)
         serving = WorkerOptions(served, concurrency, socket.gethostname(), os.getpid(), VERSION, offer)
-        parts = WorkerParts(self.store, Lease(parse_duration(lease, what="lease")), clock, rng)
+        held = Lease(parse_duration(lease, what="lease"))
+        parts = WorkerParts(self.store, held, clock, rng, public_url=self.settings.public_url)
         with captured():
             loop, runner, nudge = parts.assemble(pools, known, solo, serving, parse_duration(grace, what="grace"))
             thread = threading.Thread(target=loop.run, name="tickwork-worker", daemon=True)

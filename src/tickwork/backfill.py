@@ -1,4 +1,4 @@
-"""Running a schedule for occurrences of the past, a few at a time, from the caller's own process."""
+"""Running a schedule for occurrences of the past, a few at a time: while the caller waits, or held by a limit."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from typing import Protocol
 
 import msgspec
 
-from tickwork.client import Client, Job
-from tickwork.core.job import NewJob
+from tickwork.client import PAGE, Client, Job
+from tickwork.core.flow.flow import Flow
+from tickwork.core.flow.limits import Slot, concurrency
+from tickwork.core.ids import JobId
+from tickwork.core.job import JobState, NewJob
 from tickwork.core.schedule.decide import rule_of
 from tickwork.core.schedule.interval import After
 from tickwork.core.schedule.rule import Calendars, read_instant
@@ -85,7 +88,34 @@ class Backfill:
             job.retry()  # leaves one alone that succeeded
         return job
 
+    def enqueue(self) -> list[JobId]:
+        """Store all of its jobs now, and return them. A limit lets `max_parallel` of them run at a time, oldest first.
+
+        Nobody has to wait for them. The limit is that of the schedule: the latest backfill of it says how many.
+        """
+        limit = f"backfill:{self._name}"
+        self._client.store.declare_limits({limit: concurrency(self._max_parallel, name=limit)})
+        found: list[JobId] = []
+        for first in range(0, len(self._dues), PAGE):
+            new = [_limited(self._job(due), limit) for due in self._dues[first : first + PAGE]]
+            jobs = self._client.enqueue(new)
+            found += [job.id for job in jobs]
+            self._retry([job.id for job, made in zip(jobs, new, strict=True) if job.id != made.id])
+        return found
+
+    def _retry(self, earlier: Sequence[JobId]) -> None:
+        """Jobs of an earlier backfill that did not succeed are tried once more."""
+        views = self._client.store.get_jobs(earlier) if earlier else {}
+        ended = [view.id for view in views.values() if view.state.ended and view.state is not JobState.SUCCEEDED]
+        if ended:
+            self._client.store.retry_jobs(ended)
+
     def _job(self, due: datetime) -> NewJob:
         job = self._make(due, is_catchup=True)
         policy = msgspec.structs.replace(job.policy, key_for=KEPT)
         return msgspec.structs.replace(job, key=f"backfill/{self._name}/{due.isoformat()}", policy=policy)
+
+
+def _limited(job: NewJob, limit: str) -> NewJob:
+    flow = Flow() if job.flow is None else job.flow
+    return msgspec.structs.replace(job, flow=msgspec.structs.replace(flow, slots=(*flow.slots, Slot(limit, "", 1))))

@@ -22,6 +22,9 @@ class Settings:
 
     A namespace is a store of its own beside the others: a file `tickwork.NAME.db`, a schema `tickwork_NAME`. So nothing
     in one can be seen from another, whatever a query forgets.
+
+    `http_allow`: hosts and networks that workers reach for the tasks `http` and `smtp`, besides public ones. `http_ca`:
+    a file with the certificates that they trust. `public_url`: where people find the server, for links.
     """
 
     url: str = DEFAULT_URL
@@ -29,6 +32,9 @@ class Settings:
     schema: str = "tickwork"
     listen_url: str | None = None
     blobs: str | None = None
+    http_allow: str | None = None
+    http_ca: str | None = None
+    public_url: str | None = None
     namespace: str | None = None
 
     @property

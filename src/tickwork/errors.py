@@ -10,6 +10,8 @@
     ├── JobNotFound                          no such job in this store
     ├── ScheduleNotFound (also KeyError)     no such schedule in this store
     ├── DagNotFound                          no such dag, or no such version of it, in this store
+    ├── HookNotFound                         no such hook in this store
+    ├── NotificationNotFound                 no such notification, or no such channel, in this store
     ├── JobEnded                             the job ended, and not well
     │   ├── JobFailed                        its last attempt failed, and no retry is left
     │   ├── JobCancelled                     somebody cancelled it
@@ -20,6 +22,7 @@
     ├── NoCurrentJob                         current_job() was asked for outside of a handler, or in that of a batch
     ├── WorkerError                          a worker could not start, or its children keep dying
     ├── CommandFailed                        a command of the task `shell` did not end with exit code 0
+    ├── RequestFailed                        a request of the task `http` got no answer, or not the one it should
     ├── BlobError                            a result that is too large for the store cannot be kept, or read
     └── StoreError                           the database said no
         ├── StoreUnreachable                 it does not answer
@@ -82,6 +85,14 @@ class DagNotFound(TickworkError):
     """No dag of that name, or no such version of it, is in this store."""
 
 
+class HookNotFound(TickworkError):
+    """No hook of that name is in this store."""
+
+
+class NotificationNotFound(TickworkError):
+    """No notification, or no channel, of that name is in this store."""
+
+
 class JobEnded(TickworkError):
     """A job ended without a result. `job_id` names it and `error` says how."""
 
@@ -129,6 +140,14 @@ class CommandFailed(TickworkError):
     def __init__(self, exit_code: int | None, message: str) -> None:
         super().__init__(message)
         self.exit_code = exit_code
+
+
+class RequestFailed(TickworkError):
+    """A request of a built-in task came to nothing; a later try may help. `status` is None when nobody answered."""
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 class BlobError(TickworkError):

@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 
 from tickwork.backfill import Backfill, MakeJob, occurrences
 from tickwork.client import Client, Job
+from tickwork.core.duration import parse_duration
 from tickwork.core.ids import JobId
 from tickwork.core.job import NewJob
 from tickwork.core.options import schedule_name
 from tickwork.core.schedule.policy import Policies
-from tickwork.core.schedule.rule import NO_CALENDARS, Calendars
+from tickwork.core.schedule.rule import NO_CALENDARS, Calendars, read_instant
 from tickwork.core.schedule.spec import Spec, template
 from tickwork.core.schedule.tick import Tick, encode_tick
 from tickwork.core.schedule.upcoming import state_of, upcoming
-from tickwork.errors import InvalidInput, ScheduleNotFound
+from tickwork.errors import InvalidInput, InvalidOption, ScheduleNotFound
 from tickwork.rules import Rule
 from tickwork.store.base import Store
 from tickwork.store.schedules import FireView, ScheduleView
 from tickwork.twins import twin
 
 PAGE = 1000
+_LONGEST_PAUSE = timedelta(days=36_500)
 NewIds = Callable[[int], list[str]]
 
 
@@ -97,7 +99,7 @@ class Schedules(Mapping[str, "Schedule"]):
 
         Without any live worker nobody knows what code says, so none is.
         """
-        live = [worker for worker in self.store.workers() if worker.state != "lost"]
+        live = [worker for worker in self.store.workers() if worker.state not in ("lost", "remote")]
         declared = {name for worker in live for name in worker.schedules}
         return [view.name for view in self.views() if live and view.is_declared and view.name not in declared]
 
@@ -153,9 +155,15 @@ class Schedule:
     def _calendars(self, view: ScheduleView) -> Calendars:
         return self._client.store.calendars() if view.spec.calendar_names else NO_CALENDARS
 
-    def pause(self, reason: str | None = None, *, by: str | None = None) -> bool:
-        """Start nothing from now on; False when it was paused already. Runs that live go on."""
-        return self._change(self._client.store.pause_schedules([self.name], by, reason))
+    def pause(
+        self, reason: str | None = None, *, by: str | None = None, until: str | timedelta | datetime | None = None
+    ) -> bool:
+        """Start nothing from now on; False when it was paused already. Runs that live go on.
+
+        `until` is an instant, or a duration from now, after which it goes on by itself. Raises InvalidOption.
+        """
+        ends = None if until is None else _end_of_pause(until, self._client.store.now())
+        return self._change(self._client.store.pause_schedules([self.name], by, reason, ends))
 
     def resume(self) -> bool:
         """Go on; False when it was not paused. What came due meanwhile was missed: the catch-up policy judges it."""
@@ -218,3 +226,13 @@ class Schedule:
     run_async = twin(run)
     delete_async = twin(delete)
     fires_async = twin(fires)
+
+
+def _end_of_pause(until: str | timedelta | datetime, now: datetime) -> datetime:
+    if isinstance(until, datetime):
+        ends = read_instant("until", until)
+    else:
+        ends = now + min(parse_duration(until, what="until"), _LONGEST_PAUSE)
+    if ends <= now:
+        raise InvalidOption(f"until is {until}, which has passed: such a pause would hold nothing.")
+    return ends

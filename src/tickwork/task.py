@@ -114,6 +114,10 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
         """The arguments of a call as its job carries them. Raises InvalidArguments and InvalidPayload."""
         return self._signature().encode(args, kwargs, self.name)
 
+    def prepare(self, *args: Arguments.args, **kwargs: Arguments.kwargs) -> NewJob:
+        """The job that `enqueue` would store, for who stores it in another way."""
+        return self.new_job(args, kwargs)
+
     def enqueue(self, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Job:
         """Store a job; return when it is durable (or, with tx=, part of that transaction)."""
         job = self.new_job(args, kwargs)

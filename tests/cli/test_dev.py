@@ -47,7 +47,7 @@ def test_the_folder_of_a_file_is_its_own_and_that_of_a_module_the_current_one(tm
 
 def test_without_a_file_it_idles_and_ends_with_0(tmp_path: Path, file_url: str) -> None:
     with program(tmp_path, "dev") as dev:
-        dev.says("tasks      none")
+        dev.says("tasks      @sleep, http")
         tree = dev.tree()
         assert len(tree) > 2
         assert dev.end() == 0

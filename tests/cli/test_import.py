@@ -61,7 +61,7 @@ def test_an_import_is_stored_and_a_second_one_changes_it(cli: Cli, app: Tickwork
         result = cli("import", "crontab", "crontab", "--tz", tz, "--prefix", "web1", "--url", app.url)
         assert result.exit_code == 1
         assert result.stdout.startswith("Imported 2 schedules:\n")
-        assert result.stdout.endswith("tickwork worker --shell\n")
+        assert result.stdout.endswith("tickwork worker --allow-shell\n")
         assert sorted(app.schedules) == ["web1-rotate", "web1-tee-stderr"]
         spec = app.schedules["web1-rotate"].spec
         assert (spec.rule.zone, spec.description) == (tz, "Rotate the logs")
@@ -164,7 +164,7 @@ def test_what_was_imported_runs(cli: Cli, app: Tickwork, crontab: Path, tmp_path
     result = cli("import", "k8s-cronjob", "cronjobs.yaml", "--url", app.url)
     assert result.exit_code == 1
     assert "cronjobs.yaml:10: document 2, spec.jobTemplate.spec.template.spec.containers" in result.stderr
-    with program(tmp_path, "worker", "--shell", "--processes", "1", TICKWORK_URL=app.url):
+    with program(tmp_path, "worker", "--allow-shell", "--processes", "1", TICKWORK_URL=app.url):
         job = app.schedules["tee-stderr"].run()
         assert job.result(timeout=20) == {"exit_code": 0, "stdout": "dear log\n", "lines": ["dear log"]}
         beats = eventually(lambda: list(app.jobs(label="image:busybox", state="succeeded")), 20, "it fires by itself")

@@ -243,10 +243,17 @@ dags:
 class TestDeclaredInFiles:
     def test_apply_stores_versions_and_says_what_changed(self, cli: Cli, shop: DagShop) -> None:
         dry = json.loads(cli.ok("apply", "-", "--dry-run", "--json", input=FILE))
-        assert dry["items"][0] == {"kind": "dag", "name": "nightly", "change": "new", "version": 1, "was": None}
+        assert dry["items"][0] == {
+            "kind": "dag",
+            "name": "nightly",
+            "change": "new",
+            "version": 1,
+            "was": None,
+            "fields": [],
+        }
         assert shop.app.dag_versions("nightly") == []
         assert "nightly  new, version 1\n" in cli.ok("apply", "-", input=FILE)
-        assert "0 changes." in cli.ok("apply", "-", input=FILE)
+        assert "Nothing changed." in cli.ok("apply", "-", input=FILE)
         changed = cli.ok("apply", "-", input=FILE.replace("n is", "it is"))
         assert "nightly  version 2 (was 1)\n" in changed
         assert [view.version for view in shop.app.dag_versions("nightly")] == [2, 1]

@@ -70,6 +70,12 @@ class TestActing:
         assert cli.ok("schedules", "pause", "report", "--reason", "quiet") == "Paused report.\n"
         assert report.app.schedules["report"].view.paused_why == "quiet"
         assert cli("schedules", "pause", "report").exit_code == 1
+        cli.ok("schedules", "resume", "report")
+        cli.ok("schedules", "pause", "report", "--until", "2h")
+        assert ", until " in cli.ok("schedules", "show", "report")
+        assert cli.json("schedules", "show", "report")["paused_until"] is not None
+        for wrong in ("soon", "2020-01-01T00:00Z"):
+            assert cli("schedules", "pause", "report", "--until", wrong).exit_code == 2
         assert cli.json("schedules", "resume", "report") == {"resumed": ["report"], "unchanged": []}
         assert report.app.schedules["report"].state == "active"
 

@@ -18,6 +18,9 @@ from tickwork.cli.base import shown_url
 from tickwork.core.ids import WorkerId
 from tickwork.core.outcome import Succeeded, decide
 from tickwork.store.base import Finish, Worker
+from tickwork.store.migrate import migrations
+
+MIGRATIONS = migrations("tickwork.store.sqlite")
 
 
 def test_queues_show_what_stands_in_them(cli: Cli, shop: Shop) -> None:
@@ -57,7 +60,7 @@ def test_workers_show_who_works(cli: Cli, shop: Shop) -> None:
     assert "  running  0 of 3  " in lines[1]
     assert "  gpu, region:eu, cpu=0.5, mem=8000000000  " in lines[1]
     assert item["offer"] == ["gpu", "region:eu", "cpu=0.5", "mem=8000000000"]
-    assert (item["slots"], item["queues"], item["tasks"]) == (3, ["default", "mail"], ["add", "send"])
+    assert (item["slots"], item["queues"], item["tasks"]) == (3, ["default", "mail"], ["add", "send", "http", "smtp"])
 
 
 def test_doctor_says_what_the_store_promises_and_that_nothing_is_wrong(cli: Cli, shop: Shop) -> None:
@@ -102,10 +105,12 @@ def test_doctor_names_a_queue_that_nobody_serves_and_exits_with_0(
 
 
 def test_an_upgrade_is_safe_to_repeat(cli: Cli, shop: Shop) -> None:
-    assert cli.ok("db", "upgrade").endswith(" is up to date, at version 1.\n")
-    assert cli.json("db", "upgrade") == {"applied": [], "version": 1}
+    newest = MIGRATIONS[-1].number
+    assert cli.ok("db", "upgrade").endswith(f" is up to date, at version {newest}.\n")
+    assert cli.json("db", "upgrade") == {"applied": [], "version": newest}
     status = cli.json("db", "status")
-    assert (status["up_to_date"], status["migrations"]) == (True, [{"number": 1, "name": "engine", "state": "applied"}])
+    applied = [{"number": one.number, "name": one.name, "state": "applied"} for one in MIGRATIONS]
+    assert (status["up_to_date"], status["migrations"]) == (True, applied)
 
 
 def test_a_postgres_database_without_our_tables_says_how_to_make_them(
@@ -114,7 +119,7 @@ def test_a_postgres_database_without_our_tables_says_how_to_make_them(
     monkeypatch.setenv("TICKWORK_URL", postgres_url)
     result = cli("db", "status")
     assert result.exit_code == 1
-    assert result.stderr.endswith(" lacks 1 migration. Apply: tickwork db upgrade\n")
+    assert result.stderr.endswith(f" lacks {len(MIGRATIONS)} migrations. Apply: tickwork db upgrade\n")
     for line in ("jobs list", "doctor"):
         result = cli(*line.split())
         assert result.exit_code == 1

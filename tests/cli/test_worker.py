@@ -38,7 +38,10 @@ def test_it_says_at_its_start_what_it_serves_and_drains_on_sigterm(tmp_path: Pat
         worker.says("which this worker does not serve: -q mail")
         assert f"store      SQLite {_sqlite()} (through apsw), {tmp_path}/tickwork.db\n" in worker.said
         assert "durability synchronous=FULL: " in worker.said
-        assert "tasks      add, nap, send\nqueues     default:2\nslots      4 in 1 process\npid        " in worker.said
+        assert (
+            "tasks      add, http, nap, send, smtp\nqueues     default:2\nslots      4 in 1 process\npid        "
+            in worker.said
+        )
         assert "has        gpu, cpu=2, mem=8000000000\n" in worker.said
         assert f"pid        {worker.process.pid} " in worker.said
         assert app.named("add").enqueue(a=1, b=2).result(timeout=10) == 3
@@ -57,7 +60,7 @@ def test_it_runs_the_dags_of_its_code_and_of_files(cli: Cli, tmp_path: Path, fil
         "dags: {hello: {steps: {greet: {shell: echo hello}, stumble: {shell: exit 3, retries: 0}}}}"
     )
     assert "hello  new, version 1" in cli.ok("apply", "work.yaml")
-    with program(tmp_path, "worker", "shop.py", "--processes", "1", "--shell") as worker:
+    with program(tmp_path, "worker", "shop.py", "--processes", "1", "--allow-shell") as worker:
         worker.says("pid  ")
         eventually(lambda: "sum_up" in cli.ok("dags", "list"))
         assert cli.ok("run", "sum_up", "a=5", "--wait", "--timeout", "20s") == "10\n"

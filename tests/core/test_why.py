@@ -265,3 +265,17 @@ def test_it_can_run_exactly_from_its_time_until_its_deadline() -> None:
 )
 def test_the_gist_of_an_error_is_the_line_that_names_it(error: str, told: str) -> None:
     assert gist(error) == told
+
+
+REMOTE = replace(WORKER, id="bash-1/1", host="bash-1", pid=0, slots=1, state="remote", running=1)
+
+
+def test_a_running_one_names_the_worker_that_has_it_over_rest() -> None:
+    said = why(REMOTE, state=JobState.RUNNING, worker="bash-1/1", attempt=2, started_at=NOW - MINUTE)
+    assert said == "it is running: attempt 2 on bash-1 for 1m"
+
+
+def test_workers_over_rest_count_while_they_work() -> None:
+    assert why(REMOTE).endswith("all 1 slots of the 1 worker(s) that can run it are taken")
+    assert why(replace(REMOTE, tasks=())).endswith("all 1 slots of the 1 worker(s) that can run it are taken")
+    assert "knows the task 'send'" in why(replace(REMOTE, tasks=("other",)))

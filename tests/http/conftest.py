@@ -1,6 +1,7 @@
 """A server on each kind of store, called without a socket."""
 
 from collections.abc import Iterator
+from random import Random
 
 import pytest
 from starlette.testclient import TestClient
@@ -10,9 +11,11 @@ from tickwork import Tickwork
 from tickwork.clock import SystemClock
 from tickwork.http.access import TokenAccess
 from tickwork.http.asgi import asgi
+from tickwork.http.hub import Hub
 from tickwork.http.parts import Parts, Pulse
 from tickwork.http.table import ROUTES
 from tickwork.observe.store_counts import StoreCounts
+from tickwork.observe.tally import Tally
 
 __all__ = ["app", "postgres_database", "store_url"]
 
@@ -22,7 +25,10 @@ TOKEN = "a-token-of-tests"
 @pytest.fixture
 def parts(app: Tickwork) -> Parts:
     clock = SystemClock()
-    return Parts(TokenAccess(TOKEN), Pulse(app.store, clock), clock, StoreCounts(app.store, clock))
+    store = app.store
+    tally = Tally()
+    hub = Hub(store, clock, Random(1), tally)
+    return Parts(TokenAccess(TOKEN), Pulse(store, clock), clock, StoreCounts(store, clock), hub, tally)
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ SCHEMA_EXAMPLES is how many requests are made up for each operation and caller; 
 
 import os
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -21,10 +22,12 @@ from tickwork import Tickwork
 from tickwork.clock import SystemClock
 from tickwork.http.access import TokenAccess
 from tickwork.http.asgi import asgi
+from tickwork.http.hub import Hub
 from tickwork.http.parts import Parts, Pulse
 from tickwork.http.route import Anybody, Route
 from tickwork.http.table import ROUTES
 from tickwork.observe.store_counts import StoreCounts
+from tickwork.observe.tally import Tally
 
 EXAMPLES = int(os.environ.get("SCHEMA_EXAMPLES", "8"))
 CHECKS = [not_a_server_error, response_schema_conformance, status_code_conformance]
@@ -36,7 +39,8 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A server on a store of its own, in which every wait is over at once."""
     folder: Path = tmp_path_factory.mktemp("fuzz")
     app, clock = Tickwork(f"sqlite:///{folder}/fuzz.db"), SystemClock()
-    parts = Parts(TokenAccess(TOKEN), Pulse(app.store, clock), clock, StoreCounts(app.store, clock))
+    store, hub = app.store, Hub(app.store, clock, Random(1), Tally())
+    parts = Parts(TokenAccess(TOKEN), Pulse(store, clock), clock, StoreCounts(store, clock), hub)
     parts.stopping.set()
     parts.pulse.tick(0.0)
     return schemathesis.openapi.from_asgi("/api/v1/openapi.json", asgi(app, parts, ROUTES))

@@ -8,12 +8,10 @@ from tests.importers.test_dags import BAD, EXAMPLE
 from tickwork.core.schedule.policy import POLICIES
 from tickwork.core.yaml_text import read_documents
 from tickwork.importers.dag_fields import CalendarFields, ScheduleFields, TaskScheduleFields, file_schema
-from tickwork.importers.declared import _CALENDAR
-from tickwork.importers.schedules import FIELDS
+from tickwork.importers.schedules import CALENDAR, FIELDS
 
 SCHEMA = file_schema()
 TYPES = {"string": str, "integer": int, "number": (int, float), "boolean": bool, "array": list, "object": dict}
-NOT_IN_FILES = {"retry_on", "give_up_on"}  # they take types of exceptions
 
 
 def complaints(value: Any, schema: dict[str, Any], path: str = "") -> list[str]:
@@ -76,6 +74,6 @@ def test_what_is_refused_for_its_shape_is_refused(path: str) -> None:
 
 
 def test_schedules_have_the_fields_that_are_read() -> None:
-    assert set(TaskScheduleFields.__struct_fields__) == FIELDS - NOT_IN_FILES
+    assert set(TaskScheduleFields.__struct_fields__) == FIELDS
     assert set(ScheduleFields.__struct_fields__) > POLICIES
-    assert set(CalendarFields.__struct_fields__) == set(_CALENDAR)
+    assert set(CalendarFields.__struct_fields__) == set(CALENDAR)

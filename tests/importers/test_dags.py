@@ -255,9 +255,26 @@ def test_assets_that_start_it(text: str, on: tuple[Any, ...]) -> None:
     assert read(f"dags:\n  d:\n    {text}\n    steps: {{s: {{task: t}}}}").dags["d"].graph.on == on
 
 
-def test_http_steps_are_checked_and_it_is_told_that_none_runs_them_yet() -> None:
-    (remark,) = read(EXAMPLE).remarks
-    assert str(remark).startswith("f.yaml:41: dags.nightly.steps.alarm.http: no worker of this version runs http steps")
+def test_http_steps_are_jobs_of_the_task_http() -> None:
+    steps = {step.name: step for step in read(EXAMPLE).dags["nightly"].graph.steps}
+    job = steps["alarm"].job
+    assert job is not None
+    assert job.task == "http"
+
+
+def test_a_schedule_of_a_request_keeps_its_secrets_as_references() -> None:
+    http = '{method: POST, url: "https://example.org", json: {a: 1}, auth: {hmac: {secret: "${secret.SIGN}"}}}'
+    found = read(f"schedules: {{ping: {{every: 1m, http: {http}}}}}")
+    (spec,) = found.specs
+    assert spec.target == "http"
+    assert json.loads(spec.args) == {
+        "method": "POST",
+        "url": "https://example.org",
+        "json": {"a": 1},
+        "auth": {"hmac": {}},
+        "secrets": {"auth.hmac.secret": "${secret.SIGN}"},
+    }
+    assert found.secrets == {"SIGN": "f.yaml:1: schedules.ping.http.auth.hmac.secret"}
 
 
 def test_json_is_read_as_well_with_tabs_and_characters_in_two_halves() -> None:
@@ -422,7 +439,7 @@ def test_all_problems_of_a_file_are_told_with_line_and_field() -> None:
             "a step cannot be called 'a.result', since expressions could not",
         ),
         ("dags: {d: {steps: {s: {task: ''}}}}", "the name of a task must be a printable text"),
-        ("dags: {d: {steps: {s: {http: {url: 'http://x', auth: {}}}}}}", "say one of basic and bearer."),
+        ("dags: {d: {steps: {s: {http: {url: 'http://x', auth: {}}}}}}", "say one of basic, bearer and hmac."),
     ],
 )
 def test_other_problems(text: str, words: str) -> None:

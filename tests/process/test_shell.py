@@ -46,7 +46,8 @@ def test_kills_at_random_moments_leave_no_command(store_url: str, tmp_path: Path
         mark = f"mark{uuid.uuid4().hex}"
         marks.append(mark)
         shell = app.named("shell").options(retries=0, on_lost="fail", labels=[mark])
-        with program(tmp_path, "worker", "--shell", "-c", "12", "--processes", "2", TICKWORK_URL=app.url) as worker:
+        shells = ("worker", "--allow-shell", "-c", "12", "--processes", "2")
+        with program(tmp_path, *shells, TICKWORK_URL=app.url) as worker:
             worker.says("pid  ")
             shell.enqueue_many([{"command": "sleep 600 & sleep 600", "env": {"MARK": mark}}] * COMMANDS)
             eventually(lambda mark=mark: of(mark), 20, "commands run")
@@ -96,7 +97,8 @@ def test_a_worker_that_lives_leaves_nothing_of_what_ended(store_url: str, tmp_pa
 
 
 def _worker(folder: Path, app: Tickwork) -> AbstractContextManager[Program]:
-    return program(folder, "worker", "--shell", "-c", "4", "--processes", "1", "--grace", "3s", TICKWORK_URL=app.url)
+    shells = ("worker", "--allow-shell", "-c", "4", "--processes", "1", "--grace", "3s")
+    return program(folder, *shells, TICKWORK_URL=app.url)
 
 
 def _holds(pid: int) -> tuple[int, int]:

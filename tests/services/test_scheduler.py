@@ -432,3 +432,19 @@ class TestWhatAReviewFound:
         known.append(True)
         go_on(waiting, clock, 3 * SECOND)
         assert fires(store)
+
+
+def test_a_pause_that_ends_is_ended_and_what_was_missed_is_judged(
+    store: Store, clock: VirtualClock, scheduler: Scheduler
+) -> None:
+    put(store, every("1m"), catchup="latest", overlap="allow")
+    go_on(scheduler, clock, 90 * SECOND)
+    began = clock.now()
+    store.pause_schedules(["s"], until=began + 10 * MINUTE)
+    go_on(scheduler, clock, 5 * MINUTE)
+    assert [due for due in dues(store) if due > began] == []
+    go_on(scheduler, clock, 7 * MINUTE)
+    started = [fire.due_at for fire in fires(store) if fire.action == "start" and fire.due_at > began]
+    assert len(started) == 3, "the latest of those that were missed, and two after the end of the pause"
+    assert started[0] <= began + 10 * MINUTE < started[1]
+    assert store.get_schedules(["s"])["s"].paused_at is None

@@ -98,6 +98,8 @@ def schema(shared_schema: str, postgres_database: str) -> str:
     tables = ["jobs", "queue", "running", "finished", "attempts", "keys", "logs", "saved", "workers", "tasks"]
     tables += ["schedules", "schedule_jobs", "fires", "calendars", "limits", "turnstiles", "holds", "gates", "tenants"]
     tables += ["dags", "runs", "steps", "operations"]
+    tables += ["hooks", "deliveries", "declared"]
+    tables += ["channels", "notifications"]
     with psycopg.connect(postgres_database) as connection:
         connection.execute("; ".join(f"DELETE FROM {shared_schema}.{table}" for table in tables).encode())
     return shared_schema

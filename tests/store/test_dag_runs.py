@@ -13,6 +13,8 @@ from tests.store.builders import (
     HOUR,
     MINUTE,
     SECOND,
+    a_definition,
+    a_worker,
     again,
     claim,
     failed,
@@ -42,6 +44,9 @@ from tickwork.core.flow.flow import Flow
 from tickwork.core.flow.limits import Slot, concurrency, read_limits
 from tickwork.core.flow.stamp import TaskFlow, encode_task_flow
 from tickwork.core.job import Claimed, JobFilter, JobState
+from tickwork.core.schedule.interval import every
+from tickwork.core.schedule.spec import new_spec
+from tickwork.errors import InvalidInput
 from tickwork.store.base import Retention, Store
 from tickwork.testing import VirtualClock
 
@@ -513,3 +518,29 @@ def test_a_run_without_work_ends_at_once(store: Store) -> None:
     assert take(store) == {}
     view = store.get_jobs([run])[run]
     assert (view.state, view.result) == (JobState.SUCCEEDED, b'{"n":1}')
+
+
+def test_a_dag_that_was_deleted_is_started_no_more_and_comes_back_as_it_was(store: Store) -> None:
+    store.put_dag(CHAIN)
+    assert store.delete_dag(CHAIN.name)
+    assert not store.delete_dag(CHAIN.name)
+    assert (store.dags(), store.task_definition(CHAIN.name)) == ([], None)
+    assert [view.version for view in store.dags(CHAIN.name)] == [1], "runs keep what they run"
+    assert store.put_dag(CHAIN) == 1
+    assert [view.name for view in store.dags()] == [CHAIN.name]
+
+
+def test_a_dag_that_a_schedule_starts_is_not_deleted(store: Store) -> None:
+    store.put_dag(CHAIN)
+    store.put_schedules([new_spec("nightly", CHAIN.name, every("1h"))])
+    with pytest.raises(InvalidInput, match="'nightly'"):
+        store.delete_dag(CHAIN.name)
+    store.delete_schedules(["nightly"])
+    assert store.delete_dag(CHAIN.name)
+
+
+def test_definitions_are_listed_by_name(store: Store) -> None:
+    store.put_dag(CHAIN)
+    store.register_worker(a_worker("w"), [a_definition("a"), a_definition("z")], MINUTE)
+    assert [one.name for one in store.task_definitions(10)] == sorted(["a", CHAIN.name, "z"])
+    assert [one.name for one in store.task_definitions(1, "a")] == [CHAIN.name]

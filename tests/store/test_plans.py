@@ -9,13 +9,26 @@ from typing import NamedTuple
 import psycopg
 import pytest
 
-from tests.store.builders import HOUR, SECOND, a_job, abandoned, again, claim, failed, jobs, register, succeeded
+from tests.store.builders import (
+    HOUR,
+    MICROSECOND,
+    SECOND,
+    a_job,
+    abandoned,
+    again,
+    claim,
+    failed,
+    jobs,
+    register,
+    succeeded,
+)
 from tests.store.effort import PostgresEffort, SqliteEffort, Verb, effort_on, nodes
 from tickwork.core.blob import BlobRef
 from tickwork.core.flow.flow import Flow
 from tickwork.core.flow.limits import Slot, concurrency
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import JobFilter, JobState, NewJob
+from tickwork.core.notify.watch import Mark
 from tickwork.core.schedule.interval import every
 from tickwork.core.schedule.spec import new_spec
 from tickwork.store import finding
@@ -207,6 +220,11 @@ def look_and_move(on: Filled) -> None:
     assert len(on.store.move_schedules(moves)) == PAGE
 
 
+def just_now(on: Filled) -> tuple[Mark, datetime]:
+    """The moment after the last end: what notifications look at, again and again."""
+    return Mark(on.clock.now() + MICROSECOND), on.clock.now() + SECOND
+
+
 VERBS: dict[str, Callable[[Filled], object]] = {
     "look at schedules and move them": look_and_move,
     "list schedules": lambda on: on.store.list_schedules(PAGE),
@@ -230,6 +248,10 @@ VERBS: dict[str, Callable[[Filled], object]] = {
     "open attempts": lambda on: on.store.open_attempts(on.worker),
     "reap": take_back,
     "expire": lambda on: on.store.expire_jobs(PAGE),
+    "see what failed": lambda on: on.store.ended_jobs(*just_now(on), PAGE, badly=True),
+    "see what ended": lambda on: on.store.ended_jobs(*just_now(on), PAGE, badly=False),
+    "see what waits": lambda on: on.store.waiting_jobs(on.clock.now(), on.clock.now() + SECOND, PAGE),
+    "see what was missed": lambda on: on.store.missed_fires(on.clock.now(), on.clock.now() + SECOND, PAGE),
     "prune, and nothing is old": lambda on: on.store.prune(Retention(), PAGE),
     "prune": prune,
     "unused blobs": lambda on: on.store.unused_blobs([BlobRef.of(b"x", one, 1).key for one in on.failed]),

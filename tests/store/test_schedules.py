@@ -545,3 +545,61 @@ def test_jobs_that_are_inserted_with_a_tick_keep_it(store: Store, clock: Virtual
     ids = store.insert_jobs(jobs)
     ticks = [store.get_jobs(ids)[job_id].tick for job_id in ids]
     assert [tick and tick.scheduled_for for tick in ticks] == [clock.now() - n * HOUR for n in range(3)]
+
+
+class TestPausesThatEnd:
+    def test_it_is_looked_at_when_its_pause_ends(self, store: Store, clock: VirtualClock) -> None:
+        put(store)
+        store.move_schedules([a_move(see(store))])
+        until = store.now() + HOUR
+        assert store.pause_schedules(["s"], "ada", "is down", until) == ["s"]
+        assert store.get_schedules(["s"])["s"].paused_until == until
+        assert store.look_at_schedules(10).schedules == []
+        assert store.end_pauses() == []
+        clock.advance(HOUR)
+        assert (see(store).standing.paused, see(store).paused_until) == (True, until)
+        assert store.end_pauses() == ["s"]
+        view = store.get_schedules(["s"])["s"]
+        assert (view.paused_at, view.paused_until, view.standing.active_since) == (None, None, store.now())
+        assert store.end_pauses() == []
+
+    def test_nothing_else_that_happens_to_it_makes_it_forget_that(self, store: Store, clock: VirtualClock) -> None:
+        store.put_calendar("c", calendar(weekdays=["sat"]))
+        put(store, calendars="c")
+        seen = see(store)
+        until = store.now() + HOUR
+        store.pause_schedules(["s"], until=until)
+        put(store, rule=every("2m"), calendars="c")
+        store.put_calendar("c", calendar(weekdays=["sun"]))
+        store.move_schedules([a_move(seen)])
+        assert store.get_schedules(["s"])["s"].wake_at == until
+        clock.advance(HOUR)
+        store.move_schedules([a_move(see(store))])
+        assert store.end_pauses() == ["s"]
+
+    def test_one_that_is_resumed_before_stays_so(self, store: Store, clock: VirtualClock) -> None:
+        put(store)
+        store.pause_schedules(["s"], until=store.now() + HOUR)
+        assert store.resume_schedules(["s"]) == ["s"]
+        store.pause_schedules(["s"])
+        clock.advance(2 * HOUR)
+        assert store.end_pauses() == []
+        assert store.get_schedules(["s"])["s"].standing.paused
+
+
+def test_a_schedule_is_replaced_only_where_it_is_what_was_seen(store: Store) -> None:
+    first, second, third = a_spec(), a_spec(rule=every("2m")), a_spec(rule=every("3m"))
+    assert not store.replace_schedule(second, first), "there is none"
+    assert store.replace_schedule(first, None)
+    assert not store.replace_schedule(second, None), "there is one"
+    assert not store.replace_schedule(second, third)
+    assert store.replace_schedule(second, first)
+    assert store.get_schedules(["s"])["s"].spec == second
+
+
+def test_of_two_who_make_a_schedule_at_once_one_does(open_store: OpensStore) -> None:
+    stores = [open_store() for _ in range(4)]
+    specs = [a_spec(rule=every(f"{n + 1}m")) for n in range(4)]
+    made = at_once(*[partial(one.replace_schedule, spec, None) for one, spec in zip(stores, specs, strict=True)])
+    assert sorted(made) == [False, False, False, True]
+    assert stores[0].get_schedules(["s"])["s"].spec == specs[made.index(True)]

@@ -33,7 +33,7 @@ def app(tmp_path: Path) -> Iterator[Tickwork]:
 @pytest.fixture
 def worker(app: Tickwork, tmp_path: Path) -> Iterator[Program]:
     """A worker that runs commands and nothing else."""
-    with program(tmp_path, "worker", "--shell", "-c", "4", "--processes", "1", TICKWORK_URL=app.url) as worker:
+    with program(tmp_path, "worker", "--allow-shell", "-c", "4", "--processes", "1", TICKWORK_URL=app.url) as worker:
         worker.says("shell      on: whoever can write to the store")
         yield worker
 
@@ -195,25 +195,25 @@ def test_without_shell_a_worker_does_not_know_the_task(app: Tickwork, tmp_path: 
         job = run(app, "true")
         assert app.named("echo").enqueue(text="done").result(timeout=20) == "done"
         assert job.state == "queued"
-        assert job.why().endswith("knows the task 'shell'; start one with --shell")
+        assert job.why().endswith("knows the task 'shell'; start one with --allow-shell")
 
 
-def test_dev_runs_commands_when_asked_to(app: Tickwork, tmp_path: Path) -> None:
-    with program(tmp_path, "dev", "--shell", TICKWORK_URL=app.url):
+def test_dev_runs_commands(app: Tickwork, tmp_path: Path) -> None:
+    with program(tmp_path, "dev", TICKWORK_URL=app.url):
         assert run(app, "echo hello").result(timeout=20)["stdout"] == "hello\n"
 
 
 def test_a_task_of_that_name_is_not_replaced(app: Tickwork, tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text(BYSTANDER.replace("echo", "shell"))
-    with program(tmp_path, "worker", "shop.py", "--shell", "--processes", "1", TICKWORK_URL=app.url) as worker:
+    with program(tmp_path, "worker", "shop.py", "--allow-shell", "--processes", "1", TICKWORK_URL=app.url) as worker:
         assert worker.process.wait(20) == 1
-        assert "--shell brings a task named 'shell', but two tasks are named 'shell'" in worker.said
+        assert "--allow-shell brings a task named 'shell', but two tasks are named 'shell'" in worker.said
 
 
 def test_a_worker_needs_tasks_or_commands(tmp_path: Path) -> None:
     with program(tmp_path, "worker") as worker:
         assert worker.process.wait(20) == 2
-        assert "say whose tasks to run: MODULE_OR_FILE, or --shell for commands alone." in worker.said
+        assert "say whose tasks to run: MODULE_OR_FILE, or --allow-shell for commands alone." in worker.said
 
 
 def parent_of(pid: int) -> int:
@@ -238,7 +238,7 @@ def test_a_command_that_is_ended_before_it_starts_never_starts(tmp_path: Path) -
 
 def test_secrets_come_from_the_environment_of_the_worker(app: Tickwork, tmp_path: Path) -> None:
     secrets = {"env.HEADER": "Bearer ${secret.OUR_TOKEN} $${secret.OUR_TOKEN}"}
-    shell = ("worker", "--shell", "-c", "1", "--processes", "1")
+    shell = ("worker", "--allow-shell", "-c", "1", "--processes", "1")
     with program(tmp_path, *shell, TICKWORK_URL=app.url, OUR_TOKEN="t0p") as worker:
         worker.says("shell      on: whoever can write to the store")
         job = run(app, 'echo "$HEADER, $OTHER"', secrets=secrets, env={"OTHER": "${secret.OUR_TOKEN}"})

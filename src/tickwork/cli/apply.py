@@ -1,103 +1,111 @@
-"""`tickwork apply`: dags, schedules and calendars from a file, made or changed to be as it says."""
+"""`tickwork apply`: dags, schedules, calendars and hooks from files, made or changed to be as they say."""
 
 from __future__ import annotations
 
+import json
+import os
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tickwork.cli.base import Command, Session, json_option, pass_session, url_option
-from tickwork.cli.declared import print_remarks, read_file, remarks_on, shown_file
+from tickwork.cli.declared import print_remarks, read_files, remarks_on, shown_file
+from tickwork.cli.escape import clean
 from tickwork.cli.output import count_of, print_json, print_table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator
 
-    from tickwork.app import Tickwork
-    from tickwork.core.schedule.spec import Spec
-    from tickwork.importers.declared import Declared
+    from rich.text import Text
+
+    from tickwork.declaring import Change
 
 
-@click.command(cls=Command, example="tickwork apply nightly.yaml --dry-run\ntickwork apply nightly.yaml")
-@click.argument("file")
+@click.command(
+    cls=Command,
+    example="tickwork apply nightly.yaml --dry-run\ntickwork apply nightly.yaml\n"
+    "tickwork apply jobs/ --prune   # and delete what is gone from that folder",
+)
+@click.argument("path", metavar="FILE|DIR")
+@click.option("--prune", is_flag=True, help="Delete what an earlier apply of the same source made and is gone from it.")
+@click.option(
+    "--source", metavar="NAME", help="What these files are known by, wherever they are. Default: their full path."
+)
 @click.option("--dry-run", is_flag=True, help="Say what would change, and change nothing.")
 @json_option
 @url_option
 @pass_session
-def apply(session: Session, file: str, dry_run: bool, as_json: bool) -> None:
-    """Store the dags, schedules and calendars that a YAML file declares. What it does not name stays as it is.
+def apply(session: Session, path: str, prune: bool, source: str | None, dry_run: bool, as_json: bool) -> None:
+    """Store the dags, schedules, calendars and hooks that YAML or JSON files declare. The rest stays as it is.
 
-    A dag that differs from the one that is stored becomes a new version of it; runs that have begun keep theirs.
-
-    FILE may be - for standard input. Nothing is stored when a part of it cannot be read.
+    A dag that differs from the one that is stored becomes a new version of it; runs that have begun keep theirs. Of a
+    folder all *.yaml, *.yml and *.json in it are read. PATH may be - for standard input. Nothing is stored when a part
+    of it cannot be read, or cannot be stored beside what is there.
     """
-    app, shown = session.app(create=True), shown_file(file)
-    found = read_file(file, cache(app.store.task_definition))
+    from tickwork.declaring import Plan
+
+    if source is None and path != "-":
+        source = os.path.abspath(path)
+    if prune and source is None:
+        raise click.UsageError("say --source NAME: what was declared by standard input is not known otherwise.")
+    app = session.app(create=True)
+    found = read_files(path, cache(app.store.task_definition))
     print_remarks(remarks_on(found))
-    specs = [*found.specs, *(dag.schedule for dag in found.dags.values() if dag.schedule is not None)]
-    changes = [*_dag_changes(app, found), *_changes(app, found, specs)]
-    app.schedules.check_calendars(specs, found.calendars)
+    plan = Plan(app.schedules, found, source, prune=prune)
     if not dry_run:
-        _store(app, found, specs)
+        plan.carry_out()
     if as_json:
-        print_json({"dry_run": dry_run, "items": changes})
-        return
-    if not changes:
-        click.echo(f"{shown} declares nothing.")
-        return
-    print_table(["KIND", "NAME", "CHANGE"], [[one["kind"], one["name"], _told(one)] for one in changes])
-    changed = sum(one["change"] != "unchanged" for one in changes)
-    click.echo(f"\n{count_of(changed, 'change')}{', not made: this was a dry run' if dry_run else ''}.")
+        print_json({"dry_run": dry_run, "items": [_plain(one) for one in plan.changes]})
+    elif not plan.changes:
+        click.echo(f"{shown_file(path)} declares nothing.")
+    else:
+        _tell(plan.changes, dry_run)
 
 
-def _store(app: Tickwork, found: Declared, specs: Sequence[Spec]) -> None:
-    """Dags come before the schedules that start them, and calendars before those that heed them."""
-    for name, value in found.calendars.items():
-        app.put_calendar(name, value)
-    for dag in found.dags.values():
-        app.store.put_dag(dag.graph)
-    app.put_schedules(specs)
-    app.schedules.pause_as_said(specs)
+def _plain(change: Change) -> dict[str, Any]:
+    import msgspec
+
+    said = {"kind": change.kind, "name": change.name, "change": change.change}
+    versions = {"version": change.version, "was": change.was} if change.kind == "dag" else {}
+    return {**said, **versions, "fields": [msgspec.structs.asdict(one) for one in change.fields]}
 
 
-def _dag_changes(app: Tickwork, found: Declared) -> list[dict[str, Any]]:
-    """What becomes of the dags: `version` is the one that each has then, `was` that which it has now."""
-    from tickwork.core.dag.graph import digest
+def _tell(changes: Iterable[Change], dry_run: bool) -> None:
+    from tickwork.cli.output import console
 
-    newest = {view.name: view for view in app.dag_versions()} if found.dags else {}
-    changes = []
-    for name, dag in found.dags.items():
-        stored = newest.get(name)
-        was = None if stored is None else stored.version
-        same = stored is not None and digest(stored.graph) == digest(dag.graph)
-        change = "new" if was is None else "unchanged" if same else "changed"
-        changes.append({"kind": "dag", "name": name, "change": change, "version": (was or 0) + (not same), "was": was})
-    return changes
-
-
-def _changes(app: Tickwork, found: Declared, specs: Sequence[Spec]) -> list[dict[str, Any]]:
-    """What becomes of everything else that is declared."""
-    calendars = app.calendars()
-    schedules = app.store.get_schedules([spec.name for spec in specs])
-    changes: list[tuple[str, str, object, object]] = [
-        ("calendar", name, calendars.get(name), value) for name, value in found.calendars.items()
-    ]
-    for spec in specs:
-        stored = schedules.get(spec.name)
-        changes.append(("schedule", spec.name, stored and stored.spec, spec))
-    return [{"kind": kind, "name": name, "change": _change(old, new)} for kind, name, old, new in changes]
+    out = console()
+    print_table(["KIND", "NAME", "CHANGE"], [[one.kind, one.name, _told(one)] for one in changes], out)
+    lines = list(_lines(changes))
+    if lines:
+        click.echo()
+    for line in lines:
+        out.print(line, soft_wrap=not out.is_terminal)
+    changed = sum(one.change != "unchanged" for one in changes)
+    not_made = ", not made: this was a dry run" if dry_run and changed else ""
+    click.echo(f"\n{count_of(changed, 'change') if changed else 'Nothing changed'}{not_made}.")
 
 
-def _told(change: dict[str, Any]) -> str:
+def _told(change: Change) -> str:
     """A change in a few words: "version 3 (was 2)"."""
-    if "version" not in change:
-        return str(change["change"])
-    version = f"version {change['version']}"
-    return {"new": f"new, {version}", "changed": f"{version} (was {change['was']})"}.get(change["change"], "unchanged")
+    if change.kind != "dag" or change.change in {"unchanged", "gone"}:
+        return change.change
+    version = f"version {change.version}"
+    return f"new, {version}" if change.change == "new" else f"{version} (was {change.was})"
 
 
-def _change(old: object, new: object) -> str:
-    if old is None:
-        return "new"
-    return "unchanged" if old == new else "changed"
+def _lines(changes: Iterable[Change]) -> Iterator[Text]:
+    """Each field that differs, on a line of its own."""
+    from rich.text import Text
+
+    for change in changes:
+        for one in change.fields:
+            text = Text(no_wrap=True, overflow="ellipsis")
+            text.append(clean(f"~ {change.kind} {change.name}  "), style="yellow")
+            yield text.append(clean(f"{one.field}: {_value(one.old)} -> {_value(one.new)}"))
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return "none"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""The app of workers without a file. It has no tasks of its own; `--shell` gives it one."""
+"""The app of workers without a file. It has no tasks but the built-in ones."""
 
 from tickwork.app import Tickwork
 

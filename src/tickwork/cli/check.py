@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 @json_option
 @click.pass_context
 def check(ctx: click.Context, files: tuple[str, ...], schema: bool, as_json: bool) -> None:
-    """Check dags, schedules and calendars in YAML and JSON files, and the dags of Python files and modules.
+    """Check dags, schedules, calendars and hooks in YAML and JSON files, and the dags of Python files and modules.
 
     Every problem is told with its file, line and field; the exit code is then 2. FILE may be - for standard input.
     """
@@ -67,7 +67,7 @@ def _checked(file: str) -> dict[str, Any]:
 def _items(found: Declared) -> Iterator[dict[str, Any]]:
     for name, dag in found.dags.items():
         yield {"kind": "dag", "name": name, "steps": len(dag.graph.steps)}
-    for kind, names in (("schedule", found.schedules), ("calendar", found.calendars)):
+    for kind, names in (("schedule", found.schedules), ("calendar", found.calendars), ("hook", found.hooks)):
         yield from ({"kind": kind, "name": name} for name in names)
 
 

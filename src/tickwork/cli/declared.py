@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tickwork.importers.declared import Declared
     from tickwork.importers.schedules import Known
 
+_SUFFIXES = (".yaml", ".yml", ".json")
 _FILE_LIMIT = 16 * 1024 * 1024  # bytes; a dag of 100,000 steps has less
 
 
@@ -30,10 +31,22 @@ def read_file(file: str, known: Known) -> Declared:
     return read_declared(_text(file), known, file=shown_file(file))
 
 
+def read_files(path: str, known: Known) -> Declared:
+    """What a file declares, or all those in a folder together. Raises InvalidInput, and BadFile."""
+    from tickwork.importers.declared import read_all_declared
+
+    if not Path(path).is_dir():
+        return read_file(path, known)
+    files = sorted(one for one in Path(path).iterdir() if one.suffix in _SUFFIXES and one.is_file())
+    if not files:
+        raise InvalidInput(f"{path} has no files that end with {', '.join(_SUFFIXES)}.")
+    return read_all_declared({str(file): _text(str(file)) for file in files}, known)
+
+
 def remarks_on(found: Declared) -> list[str]:
-    """What will not work yet: also secrets that are not in this environment, though they may be in the workers'."""
+    """What may not work yet: secrets that are not in this environment, though they may be in the workers'."""
     unset = {name: where for name, where in found.secrets.items() if name not in os.environ}
-    return [str(remark) for remark in found.remarks] + [
+    return [
         f"{where}: the secret {name} is not set in this environment; workers need it in theirs."
         for name, where in unset.items()
     ]

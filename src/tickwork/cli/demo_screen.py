@@ -68,10 +68,7 @@ def _counted(what: str, counts: dict[str, int]) -> Text:
 def _queues(picture: Picture) -> Table:
     """Queues on the left, workers on the right: the same few lines serve both."""
     table = _table("QUEUE", ">DUE", ">LATER", ">RUNNING", "OLDEST DUE", "WORKER", "BUSY")
-    workers = [
-        (f"{one.host}:{one.pid}", state_text(one.state).append(f" {one.running} of {one.slots}"))
-        for one in picture.workers
-    ]
+    workers = [(one.name, state_text(one.state).append(f" {one.running} of {one.slots}")) for one in picture.workers]
     for at in range(max(len(picture.queues), len(workers), 1)):
         queue = picture.queues[at] if at < len(picture.queues) else None
         worker = workers[at] if at < len(workers) else ("", Text(""))

@@ -50,7 +50,7 @@ def dev(session: Session, target: str | None, concurrency: int | None, processes
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     arguments = ["worker", target or BUILTIN, "--processes", str(processes), "--grace", f"{DRAIN_S}s"]
     arguments += [] if concurrency is None else ["-c", str(concurrency)]
-    arguments += ["--shell"]
+    arguments += ["--allow-shell"]
     os.environ[TOKEN] = os.environ.get(TOKEN) or secrets.token_urlsafe(32)
     stopped = stop_event()
     server = Part(["server", "--dev", "--port", str(port)])

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 def imports() -> None:
     """Take over schedules from crontabs and from CronJobs of Kubernetes, and traces of workflows.
 
-    They run commands or sleep, which only workers do that were started with --shell.
+    They run commands or sleep, which only workers do that were started with --allow-shell.
     """
 
 
@@ -182,7 +182,8 @@ def _tell(imported: Imported, stored: bool) -> None:
     print_table(["NAME", "DUE", "COMMAND"], [_row(spec) for spec in imported.specs], console())
     if stored:
         click.echo(
-            "\nSee them: tickwork schedules list. Workers run commands when they are told to: tickwork worker --shell"
+            "\nSee them: tickwork schedules list. "
+            "Workers run commands when they are told to: tickwork worker --allow-shell"
         )
 
 

@@ -37,7 +37,7 @@ def print_job(
         print_fact(out, name, value)
     if attempts:
         click.echo()
-        _print_attempts(attempts, {worker.id: f"{worker.host}:{worker.pid}" for worker in workers}, now, out)
+        _print_attempts(attempts, {worker.id: worker.name for worker in workers}, now, out)
     if view.error:
         click.echo()
         out.print(Text("Error", style="bold"))

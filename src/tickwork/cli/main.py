@@ -19,7 +19,16 @@ import click
 
 from tickwork.cli.base import FAILURE, NOT_FOUND, UNREACHABLE, USAGE, Group, Session, log_to_stderr, url_option
 from tickwork.cli.escape import clean_lines
-from tickwork.errors import DagNotFound, InvalidInput, JobNotFound, ScheduleNotFound, StoreUnreachable, TickworkError
+from tickwork.errors import (
+    DagNotFound,
+    HookNotFound,
+    InvalidInput,
+    JobNotFound,
+    NotificationNotFound,
+    ScheduleNotFound,
+    StoreUnreachable,
+    TickworkError,
+)
 
 TOUR = """\
 Usage: tickwork COMMAND ...
@@ -49,6 +58,9 @@ Look and act:
             limit.
   workers   Who is working, where, and on what.
 
+  notify    Who is told of failures, lateness, silence: list, add, remove, test.
+              tickwork notify add night --on failed --to ops
+
 Hold back:
   gates     pause, drop, slow, divert and resume work by task, queue, tenant...
               tickwork gates pause --task mail --until 2h --reason "is down"
@@ -67,8 +79,11 @@ Dags:
 Schedules:
   schedules list, show, next, run, pause, resume, backfill, delete.
               tickwork schedules pause report --reason "until Monday"
-  apply     Store the dags, schedules and calendars of a YAML file.
-              tickwork apply nightly.yaml --dry-run
+  apply     Have dags, schedules, calendars and hooks be as YAML files say.
+              tickwork apply jobs/ --prune --dry-run
+  hooks     Where other services leave messages that start jobs: list, show,
+            add, remove.
+              tickwork hooks add pushed --style github --secret GH --task build
   check     Find what is wrong with dags and schedules; opens no store.
               tickwork check pipeline.yaml tasks.py
   cron      What a cron expression means, and when it is due next.
@@ -103,9 +118,11 @@ _COMMANDS = {
     "doctor": "doctor",
     "enqueue": "enqueue",
     "gates": "gates",
+    "hooks": "hooks",
     "import": "imports",
     "jobs": "jobs",
     "limits": "limits",
+    "notify": "notify",
     "queues": "queues",
     "run": "run",
     "runs": "runs",
@@ -194,7 +211,7 @@ def _code(error: Exception) -> int:
     match error:
         case click.UsageError() | InvalidInput():
             return USAGE
-        case JobNotFound() | ScheduleNotFound() | DagNotFound():
+        case JobNotFound() | ScheduleNotFound() | DagNotFound() | HookNotFound() | NotificationNotFound():
             return NOT_FOUND
         case StoreUnreachable():
             return UNREACHABLE

@@ -43,7 +43,8 @@ def _facts(view: ScheduleView, dues: Sequence[datetime], now: datetime) -> Itera
         yield "about", spec.description
     if view.paused_at is not None:
         by = f" by {view.paused_by}" if view.paused_by else ""
-        yield "paused", f"{ago(view.paused_at, now)}{by}{f': {view.paused_why}' if view.paused_why else ''}"
+        ends = "" if view.paused_until is None else f", until {utc(view.paused_until)}"
+        yield "paused", f"{ago(view.paused_at, now)}{by}{ends}{f': {view.paused_why}' if view.paused_why else ''}"
     for at, due in enumerate(dues):
         local = due.astimezone(ZoneInfo(spec.rule.zone)).strftime("%a %Y-%m-%d %H:%M:%S %Z")
         yield "next" if at == 0 else "", f"{local}, {ago(due, now)}"

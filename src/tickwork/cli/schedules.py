@@ -86,6 +86,7 @@ def _schedule_json(view: ScheduleView, now: datetime, calendars: Calendars, unde
         "live_count": view.standing.live_count,
         "handled_at": view.standing.handled_at,
         "paused_at": view.paused_at,
+        "paused_until": view.paused_until,
         "paused_by": view.paused_by,
         "paused_why": view.paused_why,
         "created_at": view.created_at,
@@ -161,16 +162,28 @@ def run(session: Session, /, name: str, as_json: bool) -> None:
     print_json({"id": job.id}) if as_json else click.echo(job.id)
 
 
-@schedules.command("pause", example='tickwork schedules pause report --reason "until Monday"')
+@schedules.command("pause", example='tickwork schedules pause report --until 2h --reason "the provider is down"')
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 @click.option("--reason", metavar="TEXT", help="Shown to whoever asks why.")
+@click.option("--until", metavar="WHEN", help="When they go on by themselves: a duration from now, or an instant.")
 @json_option
 @url_option
 @pass_session
 @click.pass_context
-def pause(ctx: click.Context, session: Session, /, names: tuple[str, ...], reason: str | None, as_json: bool) -> None:
+def pause(
+    ctx: click.Context,
+    session: Session,
+    /,
+    names: tuple[str, ...],
+    reason: str | None,
+    until: str | None,
+    as_json: bool,
+) -> None:
     """Have schedules start nothing from now on. Runs that live go on."""
-    _act(ctx, session, names, lambda one: one.pause(reason, by=getpass.getuser()), "paused", as_json)
+    from tickwork.core.flow.gates import read_until
+
+    ends = read_until(until)
+    _act(ctx, session, names, lambda one: one.pause(reason, by=getpass.getuser(), until=ends), "paused", as_json)
 
 
 @schedules.command("resume", example="tickwork schedules resume report")

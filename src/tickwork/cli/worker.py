@@ -34,7 +34,7 @@ _NAMES_SHOWN = 12
     "tickwork worker shop.tasks:app -c 20 -q default -q mail:3 --processes 4\n"
     "tickwork worker shop.py --processes 1..8 --label gpu --resource mem=8GB,gpu=1\n"
     "tickwork worker shop.py --grace 60s --max-jobs 1000 --memory-mb 512\n"
-    "tickwork worker --shell",
+    "tickwork worker --allow-shell",
 )
 @click.argument("target", metavar="[MODULE_OR_FILE]", required=False)
 @click.option(
@@ -79,7 +79,8 @@ _NAMES_SHOWN = 12
     help="The most that a child may use: beyond it, MemoryError.",
 )
 @click.option(
-    "--shell",
+    "--allow-shell",
+    "shell",
     is_flag=True,
     help="Run commands too (the task shell): whoever can write to the store may run any, as this user.",
 )
@@ -113,7 +114,7 @@ def worker(
     SIGTERM or Ctrl-C: running jobs finish within the grace, the rest is given back, exit code 0. Once more: stop now.
     """
     if target is None and not shell:
-        raise click.UsageError("say whose tasks to run: MODULE_OR_FILE, or --shell for commands alone.")
+        raise click.UsageError("say whose tasks to run: MODULE_OR_FILE, or --allow-shell for commands alone.")
     log_to_stderr("%(asctime)s %(level)-7s %(message)s", logging.INFO)
     signal.signal(signal.SIGTERM, _leave)  # until the supervisor obeys it
     if with_parent:
@@ -171,6 +172,7 @@ def _open_store(settings: dict[str, str | None]) -> Store:
 
 def _introduce(hello: Hello, store: Store, options: SupervisorOptions) -> None:
     """Say what this worker is, once, before the first job."""
+    from tickwork.worker.builtin import NAMES
     from tickwork.worker.supervisor import queues_of
 
     queues = options.queues or queues_of(hello)
@@ -179,7 +181,7 @@ def _introduce(hello: Hello, store: Store, options: SupervisorOptions) -> None:
     lines = {
         "store": health.facts.get("store", shown_url(store.url)),
         "durability": health.facts.get("durability", "unknown"),
-        "tasks": _names(tasks) if tasks else "none: jobs stay queued until a worker knows them",
+        "tasks": _names(tasks),
         "queues": ", ".join(name if weight == 1 else f"{name}:{weight:g}" for name, weight in queues),
         "slots": f"{options.slots} in {_processes(options.processes)}",
         "pid": f"{os.getpid()} (SIGTERM or Ctrl-C: finish what runs, then exit)",
@@ -194,7 +196,7 @@ def _introduce(hello: Hello, store: Store, options: SupervisorOptions) -> None:
         _log.warning("%s", warning)
     served = {name for name, _ in queues}
     for task in sorted(hello.tasks, key=lambda task: task.name):
-        if task.queue not in served:
+        if task.queue not in served and task.name not in NAMES:
             _log.warning(
                 "Task %s goes to queue %r, which this worker does not serve: -q %s", task.name, task.queue, task.queue
             )

@@ -29,14 +29,14 @@ def workers(session: Session, as_json: bool) -> None:
         return
     rows: list[Row] = [
         [
-            f"{one.host}:{one.pid}",
+            one.name,
             state_text(one.state),
             f"{one.running} of {one.slots}",
             ago(one.started_at, now),
             one.version,
             ", ".join(one.queues),
             ", ".join(one.offer.shown),
-            f"{len(one.tasks)}: {', '.join(one.tasks)}" if one.tasks else "none",
+            f"{len(one.tasks)}: {', '.join(one.tasks)}" if one.tasks else "any" if one.state == "remote" else "none",
         ]
         for one in found
     ]

@@ -209,6 +209,7 @@ class LogChunk:
 class WorkerView:
     """A worker process that registered itself, and until when it is believed to live.
 
+    A `remote` one works over REST, at one attempt; its host is the name that it gave. Without tasks it takes any.
     `asked` is what somebody wants of it: "quiet", to claim nothing, or "stop", to finish what runs and end.
     """
 
@@ -226,6 +227,19 @@ class WorkerView:
     schedules: tuple[str, ...] = ()
     offer: Offer = NOTHING
     asked: str | None = None
+
+    @property
+    def name(self) -> str:
+        """How people tell it from others."""
+        return f"{self.host}:{self.pid}" if self.pid else self.host
+
+    @property
+    def serves(self) -> bool:
+        """Whether it takes jobs, or would if it had no other."""
+        return self.state in ("running", "remote")
+
+    def knows(self, task: str) -> bool:
+        return task in self.tasks or (self.state == "remote" and not self.tasks)
 
 
 COUNTED = 10_000  # what stands in a queue is counted up to here

@@ -177,6 +177,11 @@ def calendar_name(value: Any) -> str:
     return _text("the name of a calendar", value)
 
 
+def worker_name(value: Any) -> str:
+    """Check what a worker over REST calls itself."""
+    return _text("worker", value)
+
+
 def exception_names(name: str, value: Any) -> tuple[str, ...]:
     """Exception types by name, so that they can be stored with the job."""
     types = value if isinstance(value, Iterable) else (value,)

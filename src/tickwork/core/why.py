@@ -32,7 +32,7 @@ def explain(
     """
     match job.state:
         case JobState.QUEUED:
-            live = [worker for worker in workers if worker.state == "running"]
+            live = [worker for worker in workers if worker.serves]
             job, where = _sent_on(job, now, gates)
             return _kept(job, now, hold, gates) or f"{RUNNABLE}{where}, but {_nobody(job, live)}"
         case JobState.RUNNING:
@@ -158,9 +158,9 @@ def _nobody(job: JobView, live: Sequence[WorkerView]) -> str:
     if not serving:
         served = ", ".join(sorted({queue for worker in live for queue in worker.queues}))
         return f"no worker serves its queue {job.queue!r} (they serve: {served}); start one with -q {job.queue}"
-    knowing = [worker for worker in serving if job.version is not None or job.task in worker.tasks]
+    knowing = [worker for worker in serving if job.version is not None or worker.knows(job.task)]
     if not knowing:
-        how = "with --shell" if job.task in ("shell", "@sleep") else "that imports it"
+        how = "with --allow-shell" if job.task in ("shell", "@sleep") else "that imports it"
         return f"no worker of queue {job.queue!r} knows the task {job.task!r}; start one {how}"
     needs = needs_of("" if job.flow is None else job.flow.needs)
     able = [worker for worker in knowing if taken_of(worker.offer, needs) is not None]
@@ -182,7 +182,7 @@ def _offering(needs: Needs) -> str:
 
 def _running(job: JobView, workers: Sequence[WorkerView], now: datetime) -> str:
     worker = next((worker for worker in workers if worker.id == job.worker), None)
-    where = f"worker {job.worker}" if worker is None else f"{worker.host}:{worker.pid}"
+    where = f"worker {job.worker}" if worker is None else worker.name
     if worker is not None and worker.state == "lost":
         silent = format_duration(now - worker.lease_until)
         return f"its worker {where} fell silent and its lease ran out {silent} ago; it is about to be queued again"

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+from starlette.responses import Response
 
 from tickwork.http.problems import TYPE, ProblemBody
 from tickwork.http.route import Answer, Anybody, Route, Scope
@@ -47,7 +48,7 @@ def body_kind(returns: Any) -> Any:
     if returns in (None, type(None), Answer) or (isinstance(returns, type) and not issubclass(returns, msgspec.Struct)):
         return None
     if isinstance(returns, types.UnionType):
-        kinds = [kind for kind in typing.get_args(returns) if kind is not Answer]
+        kinds = [kind for kind in typing.get_args(returns) if kind not in (Answer, Response)]
         return kinds[0] if len(kinds) == 1 else returns
     return returns
 

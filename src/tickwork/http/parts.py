@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections import deque
 from dataclasses import dataclass, field
 
 from tickwork.clock import Clock
 from tickwork.http.access import Access
+from tickwork.http.hub import Hub
 from tickwork.http.throughput import Throughput
 from tickwork.http.watch import Watch
 from tickwork.observe.store_counts import StoreCounts
@@ -35,15 +38,35 @@ class Pulse:
         return None if self._answered is None else self._clock.monotonic() - self._answered
 
 
+class Throttle:
+    """Lets so many things happen in a second. Safe to ask from many threads."""
+
+    def __init__(self, most: int) -> None:
+        self._lock = threading.Lock()
+        self._last: deque[float] = deque(maxlen=most)
+
+    def allows(self, now: float) -> bool:
+        with self._lock:
+            if len(self._last) == self._last.maxlen and now - self._last[0] < 1.0:
+                return False
+            self._last.append(now)
+            return True
+
+
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The parts. `stopping` is set when the server ends: what waits for long ends its wait then."""
+    """The parts. `stopping` is set when the server ends: what waits for long ends its wait then.
+
+    `refusals` says how often it is recorded that strangers came to a hook.
+    """
 
     access: Access
     pulse: Pulse
     clock: Clock
     store_counts: StoreCounts
+    hub: Hub
     tally: Tally = field(default_factory=Tally)
     throughput: Throughput = field(default_factory=Throughput)
     watch: Watch = field(default_factory=Watch)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    refusals: Throttle = field(default_factory=lambda: Throttle(10))

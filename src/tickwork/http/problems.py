@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 
 import msgspec
@@ -16,11 +16,15 @@ _PREFIX = "urn:tickwork:problem:"
 
 
 class Fault(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is wrong with one place of a request. `pointer` is a JSON pointer into its body."""
+    """What is wrong with one place of a request. `pointer` is a JSON pointer into its body, or into a text in it.
+
+    `line` is that of such a text.
+    """
 
     detail: str
     pointer: str | None = None
     parameter: str | None = None
+    line: int | None = None
 
 
 class ProblemBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -74,7 +78,9 @@ _STATUS: tuple[tuple[type[errors.TickworkError], int, str], ...] = (
     (errors.JobNotFound, 404, "not-found"),
     (errors.ScheduleNotFound, 404, "not-found"),
     (errors.DagNotFound, 404, "not-found"),
+    (errors.HookNotFound, 404, "not-found"),
     (errors.UnknownTask, 404, "not-found"),
+    (errors.NotificationNotFound, 404, "not-found"),
     (errors.LeaseLost, 409, "lease-lost"),
     (errors.BlobError, 503, "result-unavailable"),
     (errors.StoreError, 503, "store-unavailable"),
@@ -99,5 +105,9 @@ _PLACE = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
 
 def _pointer(place: str) -> str:
     """`$.jobs[3].delay` as the pointer `/jobs/3/delay`."""
-    steps = [name or number for name, number in _PLACE.findall(place)]
-    return "".join("/" + step.replace("~", "~0").replace("/", "~1") for step in steps)
+    return pointer_to([name or number for name, number in _PLACE.findall(place)])
+
+
+def pointer_to(path: Iterable[str | int]) -> str:
+    """A path of keys and positions as a JSON pointer."""
+    return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in path)

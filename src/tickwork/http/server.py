@@ -16,6 +16,7 @@ from tickwork.clock import SystemClock
 from tickwork.errors import InvalidInput
 from tickwork.http.access import Access
 from tickwork.http.asgi import asgi
+from tickwork.http.hub import Hub
 from tickwork.http.parts import Parts, Pulse
 from tickwork.http.table import ROUTES
 from tickwork.http.timed import timed
@@ -46,11 +47,12 @@ def serve(app: Tickwork, access: Access, options: ServerOptions, started: Callab
     runner = Runner(clock, rng)
     tally = Tally()
     app.wrap_store(lambda store: timed(store, tally, clock))
-    parts = Parts(access, Pulse(app.store, clock), clock, StoreCounts(app.store, clock), tally)
+    store, hub = app.store, Hub(app.store, clock, rng, tally)
+    parts = Parts(access, Pulse(store, clock), clock, StoreCounts(store, clock), hub, tally)
     try:
         runner.start(parts.pulse)
         runner.start(parts.store_counts)
-        keep_house(runner, app.store, clock, rng, tally=parts.tally)
+        keep_house(runner, app.store, clock, rng, tally=parts.tally, public_url=app.settings.public_url)
         config = uvicorn.Config(
             asgi(app, parts, ROUTES),
             root_path=options.root_path,
@@ -79,7 +81,9 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._parts.stopping.set()
+        self._parts.hub.stop()
         await super().shutdown(sockets)
+        await self._parts.hub.close()
 
 
 def is_loopback(host: str) -> bool:
@@ -92,7 +96,8 @@ def is_loopback(host: str) -> bool:
 
 def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
+    # With the protocol named, asyncio sends what it has at once; else small answers wait 40 ms for the other side.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host, port))

@@ -2,7 +2,28 @@
 
 from __future__ import annotations
 
-from tickwork.http.resources import bulk, dead, flow, health, job_trail, jobs, metrics, queues, stats, workers
+from tickwork.http.resources import (
+    bulk,
+    calendars,
+    dags,
+    dead,
+    deliveries,
+    flow,
+    health,
+    hooks,
+    job_trail,
+    jobs,
+    leases,
+    metrics,
+    notifications,
+    queues,
+    run_actions,
+    runs,
+    schedules,
+    stats,
+    tasks,
+    workers,
+)
 from tickwork.http.route import Route
 
 ROUTES: tuple[Route, ...] = (
@@ -19,4 +40,14 @@ ROUTES: tuple[Route, ...] = (
     *flow.gates.all,
     *flow.tenants.all,
     *stats.routes.all,
+    *leases.routes.all,
+    *tasks.routes.all,
+    *schedules.routes.all,
+    *calendars.routes.all,
+    *dags.routes.all,
+    *runs.routes.all,
+    *run_actions.routes.all,
+    *hooks.routes.all,
+    *deliveries.routes.all,
+    *notifications.routes.all,
 )

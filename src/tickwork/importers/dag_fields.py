@@ -11,6 +11,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from tickwork.core.dag.graph import RunIf
+from tickwork.core.hooks.hook import Style
 
 ParamType = Literal["string", "integer", "number", "boolean", "array", "object"]
 Method = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
@@ -33,11 +34,19 @@ class ParamFields(_Fields):
     description: str | UnsetType = UNSET
 
 
+class HmacFields(_Fields):
+    """The body is signed, in a header."""
+
+    secret: Annotated[str, Meta(description="What signs it, mostly a secret: ${secret.NAME}.")]
+    header: Annotated[str, Meta(description="Default: X-Tickwork-Signature.")] | UnsetType = UNSET
+
+
 class AuthFields(_Fields):
     """Who asks: one of these."""
 
     basic: Annotated[str, Meta(description="user:password, mostly a secret: ${secret.NAME}.")] | UnsetType = UNSET
     bearer: Annotated[str, Meta(description="A token, mostly a secret: ${secret.NAME}.")] | UnsetType = UNSET
+    hmac: HmacFields | UnsetType = UNSET
 
 
 class HttpFields(_Fields):
@@ -49,6 +58,12 @@ class HttpFields(_Fields):
     json: Annotated[Any, Meta(description="The body, sent as JSON.")] = UNSET
     body: Annotated[str, Meta(description="The body, sent as it is.")] | UnsetType = UNSET
     auth: AuthFields | UnsetType = UNSET
+    expect: (
+        Annotated[list[int | str], Meta(description="Statuses that are a success: 200, 2xx, 200-204. Default: 2xx.")]
+        | UnsetType
+    ) = UNSET
+    timeout: Annotated[str, Meta(description="For all of it. Default: 30s.", examples=["30s"])] | UnsetType = UNSET
+    connect_timeout: Annotated[str, Meta(description="Default: 10s.", examples=["10s"])] | UnsetType = UNSET
 
 
 class ApproveFields(_Fields):
@@ -121,6 +136,16 @@ class AllOf(_Fields):
     all: list[str]
 
 
+class CalendarFields(_Fields):
+    """Days on which schedules that name it have no occurrences."""
+
+    dates: list[str] | UnsetType = UNSET
+    yearly: list[str] | UnsetType = UNSET
+    weekdays: list[str] | UnsetType = UNSET
+    ics: str | UnsetType = UNSET
+    tz: str | UnsetType = UNSET
+
+
 class ScheduleFields(_Fields):
     """When runs start by themselves: one rule, policies, and the parameters of these runs."""
 
@@ -135,6 +160,7 @@ class ScheduleFields(_Fields):
     tz: str | UnsetType = UNSET
     dst: Literal["once", "skip", "both", "shift"] | UnsetType = UNSET
     dialect: Literal["standard", "quartz"] | UnsetType = UNSET
+    spread_by: Annotated[str, Meta(description="What H is spread by. Default: the name.")] | UnsetType = UNSET
     catchup: Literal["all", "latest", "none"] | UnsetType = UNSET
     catchup_limit: int | UnsetType = UNSET
     catchup_age: Duration | UnsetType = UNSET
@@ -145,7 +171,7 @@ class ScheduleFields(_Fields):
     end: Instant | UnsetType = UNSET
     max_runs: int | UnsetType = UNSET
     deadline: Duration | UnsetType = UNSET
-    calendars: str | list[str] | UnsetType = UNSET
+    calendars: str | list[str | CalendarFields] | UnsetType = UNSET
     paused: bool | UnsetType = UNSET
     description: str | UnsetType = UNSET
     priority: int | str | UnsetType = UNSET
@@ -156,10 +182,12 @@ class ScheduleFields(_Fields):
 
 
 class TaskScheduleFields(ScheduleFields):
-    """A schedule of a task, or of a command."""
+    """A schedule of a task, of a dag, of a command, or of a request."""
 
     task: Annotated[str, Meta(description="The name of the task that it starts.")] | UnsetType = UNSET
+    dag: Annotated[str, Meta(description="The name of the dag that it starts.")] | UnsetType = UNSET
     shell: Annotated[str | list[str], Meta(description="A command that it starts.")] | UnsetType = UNSET
+    http: HttpFields | UnsetType = UNSET
     env: dict[str, str] | UnsetType = UNSET
     cwd: str | UnsetType = UNSET
     stdin: str | UnsetType = UNSET
@@ -170,16 +198,27 @@ class TaskScheduleFields(ScheduleFields):
     timeout: Duration | UnsetType = UNSET
     on_lost: Literal["retry", "fail"] | UnsetType = UNSET
     needs: dict[str, bool | int | float | str] | UnsetType = UNSET
+    retry_on: Annotated[list[str], Meta(description="Exceptions by name.")] | UnsetType = UNSET
+    give_up_on: Annotated[list[str], Meta(description="Exceptions by name.")] | UnsetType = UNSET
 
 
-class CalendarFields(_Fields):
-    """Days on which schedules that name it have no occurrences."""
+class HookFields(_Fields):
+    """Where another service leaves messages: how they are signed, and what starts with them."""
 
-    dates: list[str] | UnsetType = UNSET
-    yearly: list[str] | UnsetType = UNSET
-    weekdays: list[str] | UnsetType = UNSET
-    ics: str | UnsetType = UNSET
-    tz: str | UnsetType = UNSET
+    style: Annotated[Style, Meta(description="Whose signatures: GitHub's, Stripe's, or X-Tickwork-Signature.")]
+    secret: Annotated[str, Meta(description="The name of the secret: ${secret.NAME}, or NAME.")]
+    task: Annotated[str, Meta(description="The name of the task that it starts.")] | UnsetType = UNSET
+    dag: Annotated[str, Meta(description="The name of the dag that it starts.")] | UnsetType = UNSET
+    args: (
+        Annotated[dict[str, Any], Meta(description="The arguments, by name; ${body.data.id} is a part of the message.")]
+        | UnsetType
+    ) = UNSET
+    key: Annotated[str, Meta(description="What a message is known by: ${body.id}.")] | UnsetType = UNSET
+    events: Annotated[list[str], Meta(description="The types that are taken. Default: all.")] | UnsetType = UNSET
+    window: (
+        Annotated[str, Meta(description="How long none is taken twice. Default: a day.", examples=["1d"])] | UnsetType
+    ) = UNSET
+    description: str | UnsetType = UNSET
 
 
 class DagFields(_Fields):
@@ -207,6 +246,7 @@ class FileFields(_Fields):
     dags: dict[str, DagFields] | UnsetType = UNSET
     schedules: dict[str, TaskScheduleFields] | UnsetType = UNSET
     calendars: dict[str, CalendarFields] | UnsetType = UNSET
+    hooks: dict[str, HookFields] | UnsetType = UNSET
 
 
 def file_schema() -> dict[str, Any]:

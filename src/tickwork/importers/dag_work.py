@@ -21,14 +21,12 @@ from tickwork.importers.dag_fields import ApproveFields, StepFields
 from tickwork.importers.expressions import Filler, Scope, has_expression, plain
 from tickwork.importers.field import Field, Misfit
 from tickwork.importers.reading import Reading
-from tickwork.importers.schedules import SHELL, SHELL_ARGUMENTS, encode, made
+from tickwork.importers.requests import read_request
+from tickwork.importers.schedules import HTTP, SHELL, SHELL_ARGUMENTS, encode, made
 
-KINDS = ("task", SHELL, "http", "approve")
-HTTP = "@http"
+KINDS = ("task", SHELL, HTTP, "approve")
 OPTIONS = ("queue", "priority", "retries", "backoff", "timeout", "expires", "on_lost", "labels", "tenant", "resources")
 _GOES_WITH = {"args": "task", **dict.fromkeys(SHELL_ARGUMENTS, SHELL)}
-_OF_HTTP = ("method", "url", "headers", "json", "body", "auth")
-_MAY_BE_SECRET = ("url", "headers", "auth")
 _OF_JOBS = (*OPTIONS, "map", "product", "max_parallel")
 
 
@@ -61,8 +59,7 @@ def read_arguments(place: Field, kind: str, scope: Scope, reading: Reading) -> t
         case "shell":
             task, filled = SHELL, _of_shell(place, filler)
         case _:
-            task, filled = HTTP, _of_http(place["http"], filler)
-            reading.remark(place["http"], "no worker of this version runs http steps; it would wait for one that does.")
+            task, filled = HTTP, read_request(place["http"], filler)
     arguments = filler.arguments(filled)
     json = made(place, lambda: encode(reading.known, task, arguments))
     return task, Filled(msgspec.Raw(json), tuple(filler.holes))
@@ -84,21 +81,6 @@ def _of_shell(place: Field, filler: Filler) -> dict[str, Any]:
         if place.has(name):
             filled[name] = filler.fill(place[name], name, as_text=True, secret=name == "env")
     return filled
-
-
-def _of_http(place: Field, filler: Filler) -> dict[str, Any]:
-    problems, url, auth = filler.reading.problems, place["url"], place["auth"]
-    if place.has("json") and place.has("body"):
-        problems.add(place["body"], "json is the body already: say one of them.")
-    if auth.is_there and len(auth.names()) != 1:
-        problems.add(auth, "say one of basic and bearer.")
-    if isinstance(url.value, str) and not url.value.startswith(("http://", "https://", "${")):
-        problems.note(url.misfit("must begin with http:// or https://"))
-    return {
-        name: filler.fill(place[name], name, as_text=name != "json", secret=name in _MAY_BE_SECRET)
-        for name in _OF_HTTP
-        if place.has(name)
-    }
 
 
 def read_template(place: Field, said: StepFields, task: str, reading: Reading) -> Template:

@@ -1,4 +1,4 @@
-"""Work declared without Python: dags, schedules and calendars in a YAML or JSON file, for `tickwork apply`.
+"""Work declared without Python: dags, schedules, calendars and hooks in a YAML or JSON file, for `tickwork apply`.
 
 calendars:
   holidays: {yearly: ["12-25"], weekdays: [sat, sun]}
@@ -11,46 +11,72 @@ dags:
     steps:
       fetch: {task: fetch}
       load: {task: load, args: {rows: "${fetch.result.rows}"}}
+hooks:
+  pushed: {style: github, secret: "${secret.GITHUB}", task: build, args: {commit: "${body.after}"}}
 """
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
-from tickwork.core.schedule.calendar import Calendar, calendar
+from tickwork.core.hooks.hook import Hook
+from tickwork.core.schedule.calendar import Calendar
 from tickwork.core.schedule.spec import Spec
 from tickwork.core.yaml_text import read_documents
 from tickwork.importers.dags import DeclaredDag, read_dag
 from tickwork.importers.field import Field, Misfit
-from tickwork.importers.imported import Remark
-from tickwork.importers.problems import Problems
+from tickwork.importers.hooks import read_hook
+from tickwork.importers.problems import BadFile, Problems
 from tickwork.importers.reading import Reading
-from tickwork.importers.schedules import Known, check_names, made, read_schedule
+from tickwork.importers.requests import request_of
+from tickwork.importers.schedules import Known, check_names, read_calendar, read_schedule
 
-_KINDS = ("dags", "schedules", "calendars")
-_CALENDAR = ("dates", "yearly", "weekdays", "ics", "tz")
+_KINDS = ("dags", "schedules", "calendars", "hooks")
 
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What a file declares. `remarks` are on what will not work yet; `secrets` say where each is asked for."""
+    """What a file declares. `secrets` say where each is asked for."""
 
     calendars: dict[str, Calendar] = field(default_factory=dict)
     schedules: dict[str, Spec] = field(default_factory=dict)
     dags: dict[str, DeclaredDag] = field(default_factory=dict)
-    remarks: list[Remark] = field(default_factory=list)
+    hooks: dict[str, Hook] = field(default_factory=dict)
     secrets: dict[str, str] = field(default_factory=dict)
 
     @property
     def specs(self) -> list[Spec]:
-        """The schedules of tasks and commands."""
+        """The schedules of tasks, commands and requests."""
         return list(self.schedules.values())
+
+    @property
+    def all_specs(self) -> list[Spec]:
+        """All schedules, those of dags, too."""
+        return [*self.specs, *(dag.schedule for dag in self.dags.values() if dag.schedule is not None)]
 
 
 def read_declared(text: str, known: Known, *, file: str) -> Declared:
     """Read a file. Raises BadFile, which names file, line and field of all that is wrong; nothing is taken then."""
-    found, problems = Declared(), Problems(file)
+    return read_all_declared({file: text}, known)
+
+
+def read_all_declared(texts: Mapping[str, str], known: Known) -> Declared:
+    """Read files that belong together, by their names. What one of them declares, no other may."""
+    found, wrong = Declared(), []
+    for file, text in texts.items():
+        try:
+            _read_file(file, text, known, found)
+        except BadFile as error:
+            wrong += error.problems
+    if wrong:
+        raise BadFile(wrong)
+    return found
+
+
+def _read_file(file: str, text: str, known: Known, found: Declared) -> None:
+    problems = Problems(file)
     for document in read_documents(text, file=file):
         root = Field(document, (), document.value)
         for path, line in document.repeated:
@@ -61,7 +87,6 @@ def read_declared(text: str, known: Known, *, file: str) -> Declared:
             if isinstance(root.value, dict):
                 _Reader(file, known, found, problems).read(root)
     problems.raise_if_any()
-    return found
 
 
 class _Reader:
@@ -71,19 +96,28 @@ class _Reader:
         self._known = known
         self._found = found
         self._problems = problems
-        self._reading = Reading(file, known, problems, found.remarks, found.secrets)
+        self._reading = Reading(file, known, problems, found.secrets)
 
     def read(self, root: Field) -> None:
         found = self._found
         for place in self._named(root["calendars"], found.calendars):
             with self._problems.gathered():
-                found.calendars[str(place.path[-1])] = _calendar(place)
+                found.calendars[str(place.path[-1])] = read_calendar(place)
         for place in self._named(root["schedules"], found.schedules):
             with self._problems.gathered():
-                found.schedules[str(place.path[-1])] = read_schedule(str(place.path[-1]), place, self._known)
+                found.schedules[str(place.path[-1])] = self._read_schedule(place)
         for place in self._named(root["dags"], found.dags):
             with self._problems.gathered():
                 self._read_dag(place)
+        for place in self._named(root["hooks"], found.hooks):
+            with self._problems.gathered():
+                hook = read_hook(str(place.path[-1]), place, self._reading)
+                if hook is not None:
+                    found.hooks[hook.name] = hook
+
+    def _read_schedule(self, place: Field) -> Spec:
+        request = partial(request_of, reading=self._reading)
+        return read_schedule(str(place.path[-1]), place, self._known, request)
 
     def _read_dag(self, place: Field) -> None:
         dag = read_dag(place, self._reading)
@@ -94,15 +128,10 @@ class _Reader:
         self._found.dags[dag.graph.name] = dag
 
     def _named(self, place: Field, there: Container[str]) -> list[Field]:
-        """The fields of a place that may be missing, but for names that an earlier document of the file has taken."""
+        """The fields of a place that may be missing, but for names that an earlier document has taken."""
         if place.is_there and not isinstance(place.value, dict):
             self._problems.note(place.misfit("must have fields"))
         for name in place.names():
             if name in there:
-                self._problems.add(place[name], "an earlier document of this file declares it, too.")
+                self._problems.add(place[name], "an earlier document or file declares it, too.")
         return [place[name] for name in place.names() if name not in there]
-
-
-def _calendar(place: Field) -> Calendar:
-    check_names(place, _CALENDAR, "is not a field of a calendar")
-    return made(place, lambda: calendar(**{name: place[name].value for name in place.names()}))

@@ -35,12 +35,16 @@ _KEPT = object()
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What expressions may name: parameters, steps, those of them that are mapped, and elements by their names."""
+    """What expressions may name: parameters, steps, those of them that are mapped, and elements by their names.
+
+    `roots`: instead of all that, these values by their own names, as a hook has `${body}`.
+    """
 
     params: Collection[str] = ()
     steps: Collection[str] = ()
     mapped: Collection[str] = ()
     items: Collection[str] = ()
+    roots: Collection[str] = ()
 
 
 class Inexpressible(Exception):
@@ -93,6 +97,8 @@ def expression(inner: str, scope: Scope) -> Param | Result | Item:
     """What stands between ${ and }. Raises Inexpressible."""
     head = re.split(r"[.\[]", inner, maxsplit=1)[0]
     rest = inner[len(head) :]
+    if scope.roots:
+        return _root(inner, head, rest, scope)
     if head == "params":
         return _param(inner, rest, scope)
     if head == "item":
@@ -100,6 +106,13 @@ def expression(inner: str, scope: Scope) -> Param | Result | Item:
     if head == "secret":
         raise Inexpressible(f"${{{inner}}} may stand in env of shell, and in url, headers and auth of http.")
     return _result(inner, head, scope)
+
+
+def _root(inner: str, head: str, rest: str, scope: Scope) -> Param:
+    if head not in scope.roots:
+        known = ", ".join(f"${{{name}}}" for name in scope.roots)
+        raise Inexpressible(f"${{{inner}}} names no value: there are {known}, and their parts.")
+    return Param(head, _path(inner, rest))
 
 
 def _param(inner: str, rest: str, scope: Scope) -> Param:

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from difflib import get_close_matches
 from typing import NamedTuple
 
+from tickwork.core.yaml_text import Path
 from tickwork.errors import InvalidInput
 from tickwork.importers.field import Field, Misfit
 
@@ -17,6 +18,7 @@ class Problem(NamedTuple):
     line: int
     field: str
     text: str
+    path: Path = ()
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}: {self.field or 'the file'}: {self.text}"
@@ -41,7 +43,7 @@ class Problems:
         return len(self._found)
 
     def add(self, place: Field, text: str, *, line: int | None = None) -> None:
-        self._found.append(Problem(self._file, place.line if line is None else line, place.name, text))
+        self._found.append(Problem(self._file, place.line if line is None else line, place.name, text, place.path))
 
     def gathered(self) -> _Gathered:
         """Note a misfit in a block, and go on after it."""

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from tickwork.core.job import TaskDefinition
+from tickwork.core.schedule.calendar import Calendar, calendar
 from tickwork.core.schedule.combine import ExceptOn, all_of, any_of
 from tickwork.core.schedule.cron import cron
 from tickwork.core.schedule.interval import after, at, every
@@ -25,24 +26,38 @@ Made = TypeVar("Made")
 Known = Callable[[str], TaskDefinition | None]  # what workers have told of the task of that name
 
 SHELL = "shell"
+HTTP = "http"
 SHELL_ARGUMENTS = ("env", "cwd", "stdin", "interpreter")
 _RULES = ("cron", "every", "after", "at", "rrule", "any_of", "all_of")
-_MODIFIERS = {"cron": ("tz", "dst", "dialect"), "rrule": ("tz", "dst")}
-_OTHERS = ("task", SHELL, "args", *SHELL_ARGUMENTS, "tz", "dst", "dialect", "paused", "description")
+_MODIFIERS = {"cron": ("tz", "dst", "dialect", "spread_by"), "rrule": ("tz", "dst")}
+_OF_RULES = ("tz", "dst", "dialect", "spread_by")
+_TARGETS = ("task", "dag", SHELL, HTTP)
+_ERRORS = ("retry_on", "give_up_on")
+_OTHERS = (*_TARGETS, "args", *SHELL_ARGUMENTS, *_OF_RULES, "paused", "description")
+CALENDAR = ("dates", "yearly", "weekdays", "ics", "tz")
 FIELDS = frozenset([*_RULES, *_OTHERS, *POLICIES, *JobOptions.__struct_fields__])
 
 
-def read_schedule(name: str, place: Field, known: Known) -> Spec:
-    """A schedule of a task, or of a command. Raises Misfit."""
+def read_schedule(name: str, place: Field, known: Known, request: Callable[[Field], dict[str, Any]]) -> Spec:
+    """A schedule of a task, a dag, a command, or a request, whose arguments `request` reads. Raises Misfit."""
     check_names(place, FIELDS, "is not a field of a schedule")
-    target, arguments = _target(place)
+    kind, target, arguments = _target(place, request)
+    if kind == "dag":
+        return _of_dag(made(place, lambda: _spec(name, place, target, encode(_unknown, target, arguments))))
     return made(place, lambda: _spec(name, place, target, encode(known, target, arguments)))
 
 
 def read_dag_schedule(dag: str, place: Field) -> Spec:
     """The schedule of a dag, which has its name; `args` are parameters of its runs. Raises Misfit."""
-    spec = made(place, lambda: _spec(dag, place, dag, encode(lambda _: None, dag, arguments_of(place))))
+    return _of_dag(made(place, lambda: _spec(dag, place, dag, encode(_unknown, dag, arguments_of(place)))))
+
+
+def _of_dag(spec: Spec) -> Spec:
     return msgspec.structs.replace(spec, kind="dag")
+
+
+def _unknown(dag: str) -> None:
+    """What is known of a dag that may be declared beside its schedule."""
 
 
 def encode(known: Known, task: str, arguments: dict[str, Any]) -> bytes:
@@ -52,13 +67,18 @@ def encode(known: Known, task: str, arguments: dict[str, Any]) -> bytes:
 
 def _spec(name: str, place: Field, target: str, args: bytes) -> Spec:
     rule = _rule(place)
-    given = {one: place[one].value for one in place.names() if one in POLICIES or one in JobOptions.__struct_fields__}
+    options = [one for one in JobOptions.__struct_fields__ if one not in _ERRORS]
+    given = {one: place[one].value for one in place.names() if one in POLICIES or one in options}
     for instant in ("start", "end"):
         if place[instant].is_there:
             given[instant] = _instant(place[instant])
+    if isinstance(place["calendars"].value, list):
+        given["calendars"] = [_days(one) for one in place["calendars"].items()]
     given["paused"] = place["paused"].flag(False)
     given["description"] = place["description"].text("") or None
-    return new_spec(name, target, rule, args, **given)
+    spec = new_spec(name, target, rule, args, **given)
+    errors = {one: tuple(error.text() for error in place[one].items()) for one in _ERRORS if place[one].is_there}
+    return msgspec.structs.replace(spec, options=msgspec.structs.replace(spec.options, **errors)) if errors else spec
 
 
 def arguments_of(place: Field) -> dict[str, Any]:
@@ -69,19 +89,30 @@ def arguments_of(place: Field) -> dict[str, Any]:
     return {name: arguments[name].value for name in arguments.names()}
 
 
-def _target(place: Field) -> tuple[str, dict[str, Any]]:
-    """What is started: a task with its arguments, or a command for the task `shell`."""
-    if place["task"].is_there == place[SHELL].is_there:
-        raise Misfit(place, f"say what it starts: either task or {SHELL}.")
-    if place["task"].is_there:
+def _target(place: Field, request: Callable[[Field], dict[str, Any]]) -> tuple[str, str, dict[str, Any]]:
+    """What is started: a task or a dag with its arguments, a command for `shell`, or a request for `http`."""
+    said = [name for name in _TARGETS if place[name].is_there]
+    if len(said) != 1:
+        raise Misfit(place, f"say what it starts: one of {', '.join(_TARGETS)}{', not several' if said else ''}.")
+    if said[0] == HTTP:
+        return HTTP, HTTP, _alone(place, request)
+    if said[0] != SHELL:
         wrong = [name for name in SHELL_ARGUMENTS if place[name].is_there]
         if wrong:
-            raise Misfit(place[wrong[0]], f"it goes with {SHELL}; the arguments of a task stand under args.")
-        return place["task"].text(), arguments_of(place)
+            raise Misfit(place[wrong[0]], f"it goes with {SHELL}; the arguments of a {said[0]} stand under args.")
+        return said[0], place[said[0]].text(), arguments_of(place)
     if place["args"].is_there:
         raise Misfit(place["args"], f"it goes with task; {SHELL} has {', '.join(SHELL_ARGUMENTS)}.")
     given = {name: place[name].value for name in SHELL_ARGUMENTS if place[name].is_there}
-    return SHELL, {"command": place[SHELL].value, **given}
+    return SHELL, SHELL, {"command": place[SHELL].value, **given}
+
+
+def _alone(place: Field, request: Callable[[Field], dict[str, Any]]) -> dict[str, Any]:
+    """The arguments of a request, beside which there are no others."""
+    for name in ("args", *SHELL_ARGUMENTS):
+        if place[name].is_there:
+            raise Misfit(place[name], f"it does not go with {HTTP}, which says all of the request.")
+    return request(place[HTTP])
 
 
 def _rule(place: Field) -> RuleValue:
@@ -90,7 +121,7 @@ def _rule(place: Field) -> RuleValue:
         raise Misfit(place, f"say when it is due: one of {', '.join(_RULES)}{', not several' if said else ''}.")
     kind = said[0]
     takes = _MODIFIERS.get(kind, ())
-    for name in ("tz", "dst", "dialect"):
+    for name in _OF_RULES:
         if place[name].is_there and name not in takes:
             raise Misfit(place[name], f"it does not go with {kind}; a rule inside of it may have one of its own.")
     modifiers = {name: place[name].text() for name in takes if place[name].is_there}
@@ -100,7 +131,8 @@ def _rule(place: Field) -> RuleValue:
 def _rule_of(kind: str, value: Field, modifiers: dict[str, Any]) -> RuleValue:
     match kind:
         case "cron":
-            return cron(value.text(), **modifiers)
+            spread_by = modifiers.pop("spread_by", None)
+            return cron(value.text(), name=spread_by, **modifiers)
         case "rrule":
             return rrule(value.text(), **modifiers)
         case "every":
@@ -117,15 +149,26 @@ def _rule_of(kind: str, value: Field, modifiers: dict[str, Any]) -> RuleValue:
 
 
 def _part(place: Field) -> RuleValue:
-    check_names(place, (*_RULES, "tz", "dst", "dialect"), "is not a field of a rule")
+    check_names(place, (*_RULES, *_OF_RULES), "is not a field of a rule")
     return _rule(place)
 
 
 def _part_or_days(place: Field) -> RuleValue | ExceptOn:
     if not place["except_on"].is_there:
         return _part(place)
-    names = [one.text() for one in place["except_on"].items()]
-    return made(place, lambda: ExceptOn(tuple(names)))
+    days = [_days(one) for one in place["except_on"].items()]
+    return made(place, lambda: ExceptOn(tuple(days)))
+
+
+def _days(place: Field) -> str | Calendar:
+    """A calendar by its name, or as it is."""
+    return read_calendar(place) if isinstance(place.value, dict) else place.text()
+
+
+def read_calendar(place: Field) -> Calendar:
+    """A calendar. Raises Misfit."""
+    check_names(place, CALENDAR, "is not a field of a calendar")
+    return made(place, lambda: calendar(**{name: place[name].value for name in place.names()}))
 
 
 def _instant(place: Field) -> datetime:

@@ -9,6 +9,7 @@ from random import Random
 from tickwork.clock import Clock
 from tickwork.core.ids import IdMaker
 from tickwork.observe.tally import Tally
+from tickwork.services.notifier import Notifier
 from tickwork.services.operator import Operator
 from tickwork.services.pruner import Pruner
 from tickwork.services.reaper import Expirer, Reaper
@@ -29,8 +30,12 @@ def keep_house(
     may_fire: Callable[[], bool] = lambda: True,
     own: Callable[[], str | None] = lambda: None,
     tally: Tally | None = None,
+    public_url: str | None = None,
 ) -> Nudge:
-    """Start them; what is returned has the scheduler look at once. `own` is the worker of this process, if any."""
+    """Start them; what is returned has the scheduler look at once. `own` is the worker of this process, if any.
+
+    `public_url` is where people find the server, for links in messages.
+    """
     ids = IdMaker(lambda: clock.wall_us() // 1000, secrets.randbits)
     nudge = runner.start(Scheduler(store, ids, clock, may_fire))
     runner.start(Reaper(store, rng, own, tally))
@@ -38,4 +43,5 @@ def keep_house(
     runner.start(TurnstileKeeper(store, clock))
     runner.start(Operator(store))
     runner.start(Pruner(store, Retention(), clock))
+    runner.start(Notifier(store, ids, clock, public_url))
     return nudge

@@ -49,6 +49,9 @@ class Scheduler:
             return POLL_S
         look = self._store.look_at_schedules(BATCH)
         looked = self._clock.monotonic()
+        if any(seen.paused_until is not None and seen.paused_until <= look.now for seen in look.schedules):
+            self._store.end_pauses()
+            return 0.0
         moves = [self._move(look, seen) for seen in look.schedules]
         if moves:
             self._carry_out(look, moves)

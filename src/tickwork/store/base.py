@@ -34,8 +34,11 @@ from tickwork.store.counts import CountVerbs
 from tickwork.store.dags import DagVerbs
 from tickwork.store.finding import FindVerbs
 from tickwork.store.flow import FlowVerbs, Reach
+from tickwork.store.hooks import DeclaredVerbs, HookVerbs
 from tickwork.store.migrate import Migration
+from tickwork.store.notify import NotifyVerbs
 from tickwork.store.operations import OperationVerbs
+from tickwork.store.remote import RemoteVerbs
 from tickwork.store.schedules import ScheduleVerbs
 
 LEASE = timedelta(seconds=30)
@@ -178,7 +181,19 @@ class Waiter(Protocol):
     def close(self) -> None: ...
 
 
-class Store(ScheduleVerbs, FlowVerbs, DagVerbs, FindVerbs, OperationVerbs, CountVerbs, Protocol):
+class Store(
+    ScheduleVerbs,
+    FlowVerbs,
+    DagVerbs,
+    FindVerbs,
+    OperationVerbs,
+    CountVerbs,
+    HookVerbs,
+    DeclaredVerbs,
+    NotifyVerbs,
+    RemoteVerbs,
+    Protocol,
+):
     """The verbs. Nothing above this line knows which database it talks to."""
 
     url: str
@@ -242,10 +257,17 @@ class Store(ScheduleVerbs, FlowVerbs, DagVerbs, FindVerbs, OperationVerbs, Count
         """Return how long jobs of each queue took on average, by the last thousand of all that ended."""
 
     def workers(self) -> list[WorkerView]:
-        """Return the workers that live, and those that were lost lately."""
+        """Return the workers that live, and those that were lost lately.
+
+        An attempt over REST is one of them while it runs, `remote`, by the name that its worker gave. A server, which
+        claims for others and has no slots, is none.
+        """
 
     def task_definition(self, name: str) -> TaskDefinition | None:
         """Return what workers last said of a task."""
+
+    def task_definitions(self, limit: int, after: str = "") -> list[TaskDefinition]:
+        """Return what workers last said of tasks, and what is stored of dags, by name, from just after `after` on."""
 
     def connection(self) -> AbstractContextManager[Any]:
         """A transaction of the caller's own on this store: commits at the end of the block, or rolls back."""

@@ -22,8 +22,12 @@ from tickwork.core.flow.flow import Flow
 from tickwork.core.flow.limits import Concurrency, Rate
 from tickwork.core.flow.placement import Offer
 from tickwork.core.flow.stored import Form
+from tickwork.core.hooks.hook import Delivery
 from tickwork.core.ids import JobId, is_id
 from tickwork.core.job import JobState, JobView, NewJob, Policy, TaskDefinition
+from tickwork.core.notify.cases import Sighting
+from tickwork.core.notify.rules import decode_notification
+from tickwork.core.notify.watch import decode_watch
 from tickwork.core.operation import Change, Operation, OperationState
 from tickwork.core.schedule.merge import merge
 from tickwork.core.schedule.spec import Spec, decode_spec
@@ -31,6 +35,7 @@ from tickwork.core.schedule.standing import Standing, Waiting
 from tickwork.core.schedule.tick import decode_tick
 from tickwork.errors import InvalidInput
 from tickwork.store.flow import Rule
+from tickwork.store.notify import NotificationView
 from tickwork.store.operations import Step
 from tickwork.store.rounds import State, Stile
 from tickwork.store.schedules import ScheduleView, Seen
@@ -116,6 +121,32 @@ def checked_id(job_id: JobId) -> JobId:
     if not is_id(job_id):
         raise InvalidInput(f"{job_id!r} is not a place in a list of jobs; pass the next_cursor of the page before.")
     return job_id
+
+
+def notification_view(row: Sequence[Any], instant: Callable[[Any], datetime]) -> NotificationView:
+    """A notification and how it stands, from its row."""
+    value, watch, version, look_at = row
+    return NotificationView(decode_notification(value), decode_watch(watch), version, instant(look_at))
+
+
+def sighting(row: Sequence[Any], instant: Callable[[Any], datetime]) -> Sighting:
+    """A job as far as notifications look at it, from its row."""
+    job_id, task, queue, state, due, run, started, ended, tick, version, of_run, collection, discarded = row
+    return Sighting(
+        JobId(job_id),
+        task,
+        queue,
+        state,
+        due_at=instant(due),
+        run_at=instant(run),
+        started_at=None if started is None else instant(started),
+        ended_at=None if ended is None else instant(ended),
+        schedule=None if tick is None else decode_tick(tick).schedule,
+        is_run=version is not None,
+        is_step=of_run is not None,
+        collection=collection,
+        discarded=discarded is not None,
+    )
 
 
 def clean(text: str | None) -> str | None:
@@ -270,7 +301,12 @@ def decode_waiting(text: str) -> tuple[Waiting, ...]:
 
 
 def seen(
-    name: str, version: int, spec: str, standing: Standing, runs: Sequence[tuple[str, bool, datetime | None]]
+    name: str,
+    version: int,
+    spec: str,
+    standing: Standing,
+    runs: Sequence[tuple[str, bool, datetime | None]],
+    paused_until: datetime | None = None,
 ) -> Seen:
     """A schedule at a look. How many of its runs live is counted each time, so that no count can go wrong."""
     live = tuple(JobId(job_id) for job_id, ended, _ in runs if not ended)
@@ -279,7 +315,7 @@ def seen(
     if ended and not ends:  # it was pruned, so nobody knows when it ended
         ends = [standing.handled_at]
     counted = msgspec.structs.replace(standing, live_count=len(live), last_ended_at=max(ends, default=None))
-    return Seen(name, version, spec, counted, live, ended)
+    return Seen(name, version, spec, counted, live, ended, paused_until)
 
 
 def schedule_view(row: Mapping[str, Any], instant: Callable[[Any], datetime]) -> ScheduleView:
@@ -302,6 +338,7 @@ def schedule_view(row: Mapping[str, Any], instant: Callable[[Any], datetime]) ->
         ),
         is_declared=bool(row["is_declared"]),
         paused_at=at("paused_at"),
+        paused_until=at("paused_until"),
         paused_by=row["paused_by"],
         paused_why=row["paused_why"],
         wake_at=at("wake_at"),
@@ -310,9 +347,40 @@ def schedule_view(row: Mapping[str, Any], instant: Callable[[Any], datetime]) ->
     )
 
 
+def dag_in_use(name: str, schedule: str) -> InvalidInput:
+    return InvalidInput(
+        f"dag {name!r} is started by schedule {schedule!r}, so it was not deleted. Change or delete that first."
+    )
+
+
 def calendar_in_use(name: str, schedule: str) -> InvalidInput:
     return InvalidInput(
         f"calendar {name!r} is heeded by schedule {schedule!r}, so it was not deleted. Change or delete that first."
+    )
+
+
+# -- hooks
+
+
+def delivery_values(one: Delivery) -> dict[str, Any]:
+    """What is recorded of a delivery, but for its hook and whether it is genuine."""
+    reason, event = clean(one.reason), clean(one.event)
+    what = {"id": one.id, "outcome": one.outcome, "size": one.size}
+    return {**what, "event": event, "job_id": one.job_id, "reason": reason}
+
+
+def delivery(row: Sequence[Any], instant: Callable[[Any], datetime]) -> Delivery:
+    id, hook, is_genuine, outcome, event, job_id, reason, size, received_at = row
+    return Delivery(
+        id=id,
+        hook=hook,
+        is_genuine=bool(is_genuine),
+        outcome=outcome,
+        size=size,
+        event=event,
+        job_id=job_id,
+        reason=reason,
+        received_at=instant(received_at),
     )
 
 

@@ -60,6 +60,12 @@ class DagVerbs(Protocol):
     def put_dag(self, graph: Graph) -> int:
         """Store a definition, if it differs from the newest; return its version."""
 
+    def delete_dag(self, name: str) -> bool:
+        """Have a dag be started no more; False when there is none. InvalidInput while a schedule starts it.
+
+        Its versions stay as long as their runs do, and who stores it again finds them.
+        """
+
     def dags(self, name: str | None = None) -> list[DagView]:
         """Return the newest version of every dag by name, or every version of one, the newest first."""
 

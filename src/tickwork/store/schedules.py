@@ -34,6 +34,7 @@ class Seen(msgspec.Struct, frozen=True):
     standing: Standing
     live: tuple[JobId, ...] = ()
     ended: tuple[JobId, ...] = ()
+    paused_until: datetime | None = None
 
 
 class Look(msgspec.Struct, frozen=True):
@@ -86,6 +87,7 @@ class ScheduleView:
     standing: Standing
     is_declared: bool
     paused_at: datetime | None
+    paused_until: datetime | None
     paused_by: str | None
     paused_why: str | None
     wake_at: datetime | None
@@ -128,8 +130,13 @@ class ScheduleVerbs(Protocol):
     def delete_schedules(self, names: Sequence[str]) -> list[str]:
         """Delete schedules and the records of their fires; return those that were there. Their jobs go on."""
 
-    def pause_schedules(self, names: Sequence[str], by: str | None = None, why: str | None = None) -> list[str]:
-        """Have schedules start nothing from now on; return those that were not paused before."""
+    def replace_schedule(self, spec: Spec, old: Spec | None) -> bool:
+        """Store a schedule where it is still defined by `old`, or, without one, where none of its name is there."""
+
+    def pause_schedules(
+        self, names: Sequence[str], by: str | None = None, why: str | None = None, until: datetime | None = None
+    ) -> list[str]:
+        """Have schedules start nothing from now on, or until an instant; return those that were not paused before."""
 
     def resume_schedules(self, names: Sequence[str]) -> list[str]:
         """Have paused schedules go on; return those that were paused. What came due meanwhile was missed."""
@@ -150,6 +157,9 @@ class ScheduleVerbs(Protocol):
 
     def look_at_schedules(self, limit: int) -> Look:
         """Return about `limit` schedules whose time to be looked at has come, or that wait for a run that has ended."""
+
+    def end_pauses(self) -> list[str]:
+        """Have schedules go on whose pause was to last until now, as resume_schedules does; return them."""
 
     def move_schedules(self, moves: Sequence[Move]) -> set[str]:
         """Move schedules in one transaction; return those that were moved. The others had been moved or changed.

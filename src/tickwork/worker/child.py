@@ -26,6 +26,7 @@ from tickwork.dag import DagRegistry
 from tickwork.errors import InvalidInput, WorkerError
 from tickwork.observe.jsonlog import log_json, wants_json
 from tickwork.worker import messages
+from tickwork.worker.builtin import add_builtin
 from tickwork.worker.capture import captured
 from tickwork.worker.executor import Executor
 from tickwork.worker.load import load_app
@@ -109,6 +110,7 @@ def main(arguments: list[str]) -> None:
     outbox = Outbox(connection)
     try:
         app = load_app(target)
+        add_builtin(app)
         if shell:
             add_shell(app)
             add_sleep(app)

@@ -1,6 +1,6 @@
 """The built-in task `shell`: runs a command, for work that is not written in Python.
 
-Only workers that were started with `--shell` have it: it lets whoever can write to the store run commands as the
+Only workers that were started with `--allow-shell` have it: it lets whoever can write to the store run commands as the
 worker's user. What a command writes goes to its attempt's log, line by line. However its attempt ends, and also when
 the worker is killed with -9, nothing of its process group lives on.
 """
@@ -44,7 +44,7 @@ def add_shell(app: TaskRegistry) -> None:
     try:
         app.task(name=NAME)(shell)
     except InvalidOption as error:
-        raise WorkerError(f"--shell brings a task named {NAME!r}, but {error}") from None
+        raise WorkerError(f"--allow-shell brings a task named {NAME!r}, but {error}") from None
 
 
 def shell(

@@ -15,7 +15,7 @@ def add_sleep(app: TaskRegistry) -> None:
     try:
         app.task(name=NAME)(sleep)
     except InvalidOption as error:
-        raise WorkerError(f"--shell brings a task named {NAME!r}, but {error}") from None
+        raise WorkerError(f"--allow-shell brings a task named {NAME!r}, but {error}") from None
 
 
 async def sleep(seconds: float) -> None:

@@ -86,7 +86,8 @@ def supervise(options: SupervisorOptions, open_store: OpenStore, started: Callab
         queues = options.queues or queues_of(hello)
         serving = WorkerOptions(queues, options.slots, socket.gethostname(), os.getpid(), VERSION, options.offer)
         tally = None if options.health is None else Tally()
-        parts = WorkerParts(store, lease, clock, Random(secrets.randbits(64)), tally)
+        public_url = hello.settings.get("public_url")
+        parts = WorkerParts(store, lease, clock, Random(secrets.randbits(64)), tally, public_url)
         names = [queue for queue, _ in queues], [task.name for task in hello.tasks]
         elasticity = Elasticity(rule, children, options.slots, store, *names) if rule.low < rule.high else None
         loop, runner, _ = parts.assemble(ChildPools(children), hello, solo, serving, options.grace, elasticity)
@@ -132,6 +133,7 @@ class WorkerParts:
     clock: Clock
     rng: Random
     tally: Tally | None = None
+    public_url: str | None = None
 
     def assemble(
         self,
@@ -157,6 +159,7 @@ class WorkerParts:
             may_fire=lambda: self.lease.worker is not None,
             own=lambda: self.lease.worker,
             tally=self.tally,
+            public_url=self.public_url,
         )
         worker = Worker(
             self.store,

@@ -6,6 +6,7 @@ cannot act for an end that a handler's own transaction stored.
 
 from __future__ import annotations
 
+from tickwork.core.flow.flow import Flow
 from tickwork.core.flow.limits import Passage
 from tickwork.core.flow.stamp import breaker_name
 from tickwork.core.ids import JobId
@@ -20,6 +21,20 @@ _FAILED = {
 }
 
 
+def breaker_ends(
+    task: str, flow: Flow | None, job_id: JobId, how: AttemptState, *, is_probe: bool
+) -> list[tuple[Passage, JobId, bool]]:
+    """What breakers are to be told of an attempt that ended so: they count failures, and wait for probes.
+
+    Released attempts tell them nothing.
+    """
+    failed = _FAILED.get(how)
+    if flow is None or failed is None or not (failed or is_probe):
+        return []
+    name = breaker_name(task)
+    return [(Passage(name, slot.key), job_id, failed) for slot in flow.slots if slot.limit == name]
+
+
 class Turnstiles:
     """Gathers what is to be told, and tells it. What could not be told is told the next time."""
 
@@ -29,12 +44,8 @@ class Turnstiles:
         self._freed: list[Passage] = []
 
     def ended(self, job: Claimed, how: AttemptState) -> None:
-        """An attempt ended so. Breakers count failures, and wait for probes; released attempts tell them nothing."""
-        failed = _FAILED.get(how)
-        if job.flow is None or failed is None or not (failed or job.is_probe):
-            return
-        name = breaker_name(job.task)
-        self._ends += [(Passage(name, slot.key), job.job_id, failed) for slot in job.flow.slots if slot.limit == name]
+        """An attempt ended so."""
+        self._ends += breaker_ends(job.task, job.flow, job.job_id, how, is_probe=job.is_probe)
 
     def freed(self, job: Claimed) -> None:
         """The end of an attempt was stored in somebody's own transaction."""

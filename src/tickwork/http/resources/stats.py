@@ -6,7 +6,8 @@ from datetime import datetime
 
 from tickwork.core.job import JobFilter
 from tickwork.http.call import Call
-from tickwork.http.reading import Limit, Text
+from tickwork.http.lists import Limit
+from tickwork.http.reading import Text
 from tickwork.http.resources.dead import CauseBody, cause_body
 from tickwork.http.resources.job_shapes import JobItem, item_of
 from tickwork.http.resources.queues import QueueBody, all_queues

@@ -90,11 +90,13 @@ class PostgresDags:
         def put(session: Session) -> int:
             session.run("lock_dag", name=graph.name)
             newest = session.run("newest_dag", name=graph.name)
-            if newest and newest[0][1] == found:
+            is_known = bool(newest) and newest[0][1] == found
+            if is_known and session.run("task_definition", name=graph.name):
                 return int(newest[0][0])
-            version = newest[0][0] + 1 if newest else 1
-            text = encode_graph(graph).decode()
-            session.run("insert_dag", name=graph.name, version=version, digest=found, graph=text)
+            version = newest[0][0] + (not is_known) if newest else 1
+            if not is_known:
+                text = encode_graph(graph).decode()
+                session.run("insert_dag", name=graph.name, version=version, digest=found, graph=text)
             session.run("define_tasks", tasks=documents.task_definitions([definition_of(graph, version)]))
             limits = step_jobs.limits_of(graph, version).items()
             rules = documents.document({"name": name, "rule": codec.encode_rule(rule)} for name, rule in limits)
@@ -106,6 +108,17 @@ class PostgresDags:
             return int(version)
 
         return self._perform(put, single=False)
+
+    def delete_dag(self, name: str) -> bool:
+        def delete(session: Session) -> bool:
+            session.run("lock_dag", name=name)
+            starts = session.run("starts_dag", name=name)
+            if starts:
+                raise codec.dag_in_use(name, starts[0][0])
+            session.run("forget_triggers", dag=name)
+            return bool(session.run("undefine_dag", name=name))
+
+        return self._perform(delete, single=False)
 
     def dags(self, name: str | None = None) -> list[DagView]:
         wanted, values = ("newest_dags", {}) if name is None else ("versions_of_dag", {"name": name})

@@ -10,7 +10,7 @@ import msgspec
 
 from tickwork.core.ids import JobId
 from tickwork.core.schedule.calendar import Calendar
-from tickwork.core.schedule.spec import Spec, encode_spec
+from tickwork.core.schedule.spec import Spec, decode_spec, encode_spec
 from tickwork.core.schedule.stored import decode_calendar, encode_calendar
 from tickwork.errors import check
 from tickwork.store import codec
@@ -78,13 +78,29 @@ class PostgresSchedules:
         deleted = self._perform(delete, single=False)
         return [name for name in dict.fromkeys(names) if name in deleted]
 
-    def pause_schedules(self, names: Sequence[str], by: str | None = None, why: str | None = None) -> list[str]:
-        return self._changed("pause_schedules", names, by=by, why=codec.clean(why))
+    def replace_schedule(self, spec: Spec, old: Spec | None) -> bool:
+        given, names = documents.document([_spec(spec, None)]), documents.document([spec.name])
+
+        def replace(session: Session) -> bool:
+            stored = session.run("stored_specs", names=names)
+            if not stored:
+                return old is None and bool(session.run("new_schedules", schedules=given))
+            if decode_spec(stored[0][1]) != old:
+                return False
+            session.run("put_schedules", schedules=given)
+            return True
+
+        return self._perform(replace, single=False)
+
+    def pause_schedules(
+        self, names: Sequence[str], by: str | None = None, why: str | None = None, until: datetime | None = None
+    ) -> list[str]:
+        return self._changed("pause_schedules", names, by=by, why=codec.clean(why), until=until)
 
     def resume_schedules(self, names: Sequence[str]) -> list[str]:
         return self._changed("resume_schedules", names)
 
-    def _changed(self, statement: str, names: Sequence[str], **values: str | None) -> list[str]:
+    def _changed(self, statement: str, names: Sequence[str], **values: Any) -> list[str]:
         """Change schedules; return those that were, in the order in which they are named."""
         given = documents.document(names)
         changed = {name for (name,) in self._perform(lambda session: session.run(statement, names=given, **values))}
@@ -131,6 +147,9 @@ class PostgresSchedules:
             return Look(now, [_seen(row) for row in due], wake_s, dict(calendars), definitions)
 
         return self._perform(look)
+
+    def end_pauses(self) -> list[str]:
+        return [name for (name,) in self._perform(lambda session: session.run("end_pauses"))]
 
     def move_schedules(self, moves: Sequence[Move]) -> set[str]:
         values = {
@@ -188,10 +207,11 @@ def _spec(spec: Spec, declared: str | None) -> dict[str, Any]:
 
 
 def _seen(row: Any) -> Seen:
-    name, version, spec, _, _, handled_at, since, run_count, last_ended_at, waiting, paused, job_ids, ended, ends = row
+    name, version, spec, _, _, handled_at, since, run_count, last_ended_at, waiting, paused, until, *runs_of = row
+    job_ids, ended, ends = runs_of
     stood = codec.standing(utc(handled_at), utc(since), run_count, instant(last_ended_at), waiting, paused=paused)
     runs = zip(job_ids or (), ended or (), map(instant, ends or ()), strict=True)
-    return codec.seen(name, version, spec, stood, list(runs))
+    return codec.seen(name, version, spec, stood, list(runs), instant(until))
 
 
 def _standing(move: Move) -> dict[str, Any]:

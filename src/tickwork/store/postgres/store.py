@@ -69,10 +69,13 @@ from tickwork.store.postgres.failures import runs_again, translate
 from tickwork.store.postgres.finding import AMONG, PostgresFinding
 from tickwork.store.postgres.flow import PostgresFlow
 from tickwork.store.postgres.health import examine
+from tickwork.store.postgres.hooks import PostgresHooks
 from tickwork.store.postgres.listener import Listener, PollOnlyWaiter
 from tickwork.store.postgres.notifier import Notifier
+from tickwork.store.postgres.notify import PostgresNotify
 from tickwork.store.postgres.operations import PostgresOperations
 from tickwork.store.postgres.pool import BEGIN, BEGIN_WITH_LIMITS, Pool, Server
+from tickwork.store.postgres.remote import PostgresRemote
 from tickwork.store.postgres.runs import PostgresRuns
 from tickwork.store.postgres.schedules import PostgresSchedules
 from tickwork.store.postgres.schema import Schema
@@ -96,7 +99,15 @@ _NAP_S = 0.02
 _LOST_WORKERS_KEPT = timedelta(hours=1)
 
 
-class PostgresStore(PostgresFinding, PostgresFlow, PostgresSchedules, PostgresOperations):
+class PostgresStore(
+    PostgresFinding,
+    PostgresFlow,
+    PostgresSchedules,
+    PostgresOperations,
+    PostgresHooks,
+    PostgresNotify,
+    PostgresRemote,
+):
     """A store in a PostgreSQL database. Safe to use from many threads, processes and machines.
 
     Nothing is opened before it is needed. Tables of another version are refused, unless `upgrade` brings them up to
@@ -272,6 +283,10 @@ class PostgresStore(PostgresFinding, PostgresFlow, PostgresSchedules, PostgresOp
     def task_definition(self, name: str) -> TaskDefinition | None:
         rows = self._perform(lambda session: session.run("task_definition", name=name))
         return codec.task_definition(rows[0]) if rows else None
+
+    def task_definitions(self, limit: int, after: str = "") -> list[TaskDefinition]:
+        rows = self._perform(lambda session: session.run("task_definitions", after=after, limit=limit))
+        return [codec.task_definition(row) for row in rows]
 
     @contextlib.contextmanager
     def connection(self) -> Iterator[psycopg.Connection[Any]]:

@@ -204,11 +204,13 @@ class SqliteDags:
         found = digest(graph)
         with self._write() as transaction:
             newest = transaction.run("newest_dag", (graph.name,))
-            if newest and newest[0][1] == found:
+            is_known = bool(newest) and newest[0][1] == found
+            if is_known and transaction.run("task_definition", (graph.name,)):
                 return int(newest[0][0])
-            version = newest[0][0] + 1 if newest else 1
-            text = encode_graph(graph).decode()
-            transaction.run("insert_dag", (graph.name, version, found, text, transaction.now))
+            version = newest[0][0] + (not is_known) if newest else 1
+            if not is_known:
+                text = encode_graph(graph).decode()
+                transaction.run("insert_dag", (graph.name, version, found, text, transaction.now))
             transaction.run("define_task", moves.task_row(definition_of(graph, version)))
             transaction.run("forget_triggers", (graph.name,))
             transaction.run_many(
@@ -216,7 +218,15 @@ class SqliteDags:
             )
             for name, rule in step_jobs.limits_of(graph, version).items():
                 transaction.run("declare_limit", {"name": name, "rule": codec.encode_rule(rule)})
-        return version
+        return int(version)
+
+    def delete_dag(self, name: str) -> bool:
+        with self._write() as transaction:
+            starts = transaction.run("starts_dag", (name,))
+            if starts:
+                raise codec.dag_in_use(name, starts[0][0])
+            transaction.run("forget_triggers", (name,))
+            return bool(transaction.run("undefine_dag", (name,)))
 
     def dags(self, name: str | None = None) -> list[DagView]:
         with self._read() as transaction:

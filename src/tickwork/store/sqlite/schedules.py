@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from tickwork.core.schedule.calendar import Calendar
-from tickwork.core.schedule.spec import Spec, encode_spec
+from tickwork.core.schedule.spec import Spec, decode_spec, encode_spec
 from tickwork.core.schedule.stored import decode_calendar, encode_calendar
 from tickwork.errors import check
 from tickwork.store import codec
@@ -69,9 +69,20 @@ class SqliteSchedules:
                 transaction.run("forget_jobs", (name,))
         return deleted
 
-    def pause_schedules(self, names: Sequence[str], by: str | None = None, why: str | None = None) -> list[str]:
+    def replace_schedule(self, spec: Spec, old: Spec | None) -> bool:
         with self._write() as transaction:
-            values = {"now": transaction.now, "by": by, "why": codec.clean(why)}
+            stored = transaction.run("stored_specs", (as_json([spec.name]),))
+            if (decode_spec(stored[0][1]) if stored else None) != old:
+                return False
+            _put(transaction, spec, None)
+        return True
+
+    def pause_schedules(
+        self, names: Sequence[str], by: str | None = None, why: str | None = None, until: datetime | None = None
+    ) -> list[str]:
+        with self._write() as transaction:
+            ends = None if until is None else to_us(until)
+            values = {"now": transaction.now, "by": by, "why": codec.clean(why), "until": ends}
             return [name for name in names if transaction.run("pause_schedule", {**values, "name": name})]
 
     def resume_schedules(self, names: Sequence[str]) -> list[str]:
@@ -126,6 +137,12 @@ class SqliteSchedules:
         seen = [_seen(row, runs.get(row[0], ())) for row in rows]
         return Look(from_us(now), seen, wake_s, calendars, {row[0]: codec.task_definition(row) for row in definitions})
 
+    def end_pauses(self) -> list[str]:
+        with self._write() as transaction:
+            now = transaction.now
+            names = [name for (name,) in transaction.run("overdue_pauses", {"now": now})]
+            return [name for name in names if transaction.run("resume_schedule", {"now": now, "name": name})]
+
     def move_schedules(self, moves: Sequence[Move]) -> set[str]:
         with self._write() as transaction:
             moved = [move for move in moves if transaction.run("move_schedule", _standing(move))]
@@ -153,7 +170,7 @@ def _put(transaction: Transaction, spec: Spec, declared: str | None) -> None:
 
 
 def _seen(row: Any, runs: Sequence[Any]) -> Seen:
-    name, version, spec, _, _, handled_at, active_since, run_count, last_ended_at, waiting, paused = row
+    name, version, spec, _, _, handled_at, active_since, run_count, last_ended_at, waiting, paused, until = row
     return codec.seen(
         name,
         version,
@@ -167,6 +184,7 @@ def _seen(row: Any, runs: Sequence[Any]) -> Seen:
             paused=bool(paused),
         ),
         [(job_id, bool(ended), None if at is None else from_us(at)) for job_id, ended, at in runs],
+        None if until is None else from_us(until),
     )
 
 

@@ -59,8 +59,11 @@ from tickwork.store.sqlite.connection import is_stored_already
 from tickwork.store.sqlite.file import SqliteFile
 from tickwork.store.sqlite.finding import SqliteFinding
 from tickwork.store.sqlite.flow import SqliteFlow, SqliteGround, is_guarded
+from tickwork.store.sqlite.hooks import SqliteHooks
 from tickwork.store.sqlite.moves import SQL, Transaction
+from tickwork.store.sqlite.notify import SqliteNotify
 from tickwork.store.sqlite.operations import SqliteOperations
+from tickwork.store.sqlite.remote import SqliteRemote
 from tickwork.store.sqlite.runs import SqliteDags, advance, arranged, cancel, produce_all, retry_steps
 from tickwork.store.sqlite.schedules import SqliteSchedules
 from tickwork.store.sqlite.wake import PollOnlyWaiter, SocketWaiter, wake_all
@@ -69,7 +72,16 @@ _LOST_WORKERS_KEPT = timedelta(hours=1)
 _STUCK = timedelta(minutes=1)
 
 
-class SqliteStore(SqliteSchedules, SqliteFlow, SqliteDags, SqliteFinding, SqliteOperations):
+class SqliteStore(
+    SqliteSchedules,
+    SqliteFlow,
+    SqliteDags,
+    SqliteFinding,
+    SqliteOperations,
+    SqliteHooks,
+    SqliteNotify,
+    SqliteRemote,
+):
     """The embedded store. Safe to use from many threads, and from many processes of one machine."""
 
     def __init__(
@@ -222,6 +234,11 @@ class SqliteStore(SqliteSchedules, SqliteFlow, SqliteDags, SqliteFinding, Sqlite
         with self._read() as transaction:
             rows = transaction.run("task_definition", (name,))
         return codec.task_definition(rows[0]) if rows else None
+
+    def task_definitions(self, limit: int, after: str = "") -> list[TaskDefinition]:
+        with self._read() as transaction:
+            rows = transaction.run("task_definitions", {"after": after, "limit": limit})
+        return [codec.task_definition(row) for row in rows]
 
     def connection(self) -> contextlib.AbstractContextManager[Any]:
         return self._file.user_transaction(self._wake)
@@ -393,8 +410,9 @@ class SqliteStore(SqliteSchedules, SqliteFlow, SqliteDags, SqliteFinding, Sqlite
     def reclaim_attempts(self, endings: Sequence[Finish]) -> set[JobId]:
         with self._write() as transaction:
             holders = self._finish(transaction, endings, "leave_running_expired")
-            for worker in sorted(set(holders.values())):
-                transaction.run("lose_worker", (worker,))
+            workers = sorted(set(holders.values()))
+            transaction.run("end_leases", (moves.as_json(workers),))
+            transaction.run_many("lose_worker", [(worker,) for worker in workers])
         self._wake()
         return set(holders)
 
@@ -417,7 +435,7 @@ class SqliteStore(SqliteSchedules, SqliteFlow, SqliteDags, SqliteFinding, Sqlite
             ids = [job_id for job_id, _ in doomed]
             for kind in ("jobs", "finished", "attempts", "logs", "saved", "runs", "steps"):
                 transaction.run(f"prune_{kind}", (moves.as_json(ids),))
-            transaction.run("prune_workers", (now - duration_us(_LOST_WORKERS_KEPT),))
+            transaction.run("prune_workers", {"lost": now - duration_us(_LOST_WORKERS_KEPT), "now": now})
             transaction.run("prune_keys", (now,))
             transaction.run("prune_operations", (now - duration_us(KEPT),))
             fires = transaction.run("prune_fires", {"ended": cutoff["ended"], "limit": limit})

@@ -217,7 +217,8 @@ k AS (
 ),
 w AS (
     DELETE FROM tickwork.workers t
-    WHERE  t.lease_until < (SELECT now FROM clock) - %(lost_us)s::bigint * interval '1 microsecond'
+    WHERE  t.lease_until < (SELECT now FROM clock)
+    AND    (t.state = 'remote' OR t.lease_until < (SELECT now FROM clock) - %(lost_us)s::bigint * interval '1 microsecond')
     AND    t.id <> ALL (ARRAY(SELECT DISTINCT r.worker FROM tickwork.running r))
 ),
 old AS MATERIALIZED (

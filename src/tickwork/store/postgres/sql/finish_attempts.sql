@@ -30,7 +30,8 @@ left_running AS (
 -- :reclaim_attempts
 -- The reaper's way: only while the worker's lease is past, which is checked once nobody else can change it. It never waits:
 -- whoever holds a lock here is just ending, renewing or claiming. A worker that loses an attempt this way is lost as a
--- whole: its next heartbeat is refused, and what else it holds is reclaimed, too.
+-- whole: its next heartbeat is refused, and what else it holds is reclaimed, too. The lease of an attempt over REST goes
+-- with the attempt.
 WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
 ending AS MATERIALIZED (
     -- include ending
@@ -54,7 +55,10 @@ closed AS MATERIALIZED (
 -- include left_running
 lost AS (
     UPDATE tickwork.workers w SET state = 'lost' FROM (SELECT DISTINCT c.worker FROM closed c) c
-    WHERE  w.id = c.worker AND w.state <> 'ended'
+    WHERE  w.id = c.worker AND w.state NOT IN ('ended', 'remote')
+),
+ended_leases AS (
+    DELETE FROM tickwork.workers w USING (SELECT DISTINCT c.worker FROM closed c) c WHERE w.id = c.worker AND w.state = 'remote'
 ),
 -- include settled
 SELECT job_id::text, NULL FROM closed

@@ -95,10 +95,14 @@ SELECT w.id, w.host, w.pid, w.version, w.queues, w.tasks, w.slots, w.schedules, 
        CASE WHEN w.lease_until < coalesce(%(now)s::timestamptz, clock_timestamp()) THEN 'lost' ELSE w.state END,
        w.started_at, w.lease_until, coalesce(held.count, 0), w.asked
 FROM   tickwork.workers w LEFT JOIN (SELECT worker, count(*) FROM tickwork.running GROUP BY worker) held ON held.worker = w.id
-WHERE  w.state <> 'ended' ORDER BY w.started_at, w.id
+WHERE  w.state <> 'ended' AND w.slots > 0 AND (w.state <> 'remote' OR held.count > 0) ORDER BY w.started_at, w.id
 
 -- :task_definition
 SELECT name, queue, priority, policy, schema, flow, version FROM tickwork.tasks WHERE name = %(name)s
+
+-- :task_definitions
+SELECT name, queue, priority, policy, schema, flow, version FROM tickwork.tasks WHERE name > %(after)s
+ORDER  BY name LIMIT %(limit)s::bigint
 
 -- :now
 SELECT coalesce(%(now)s::timestamptz, clock_timestamp())

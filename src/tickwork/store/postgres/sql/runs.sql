@@ -16,8 +16,17 @@ VALUES (%(name)s, %(version)s::integer, %(digest)s, %(graph)s, coalesce(%(now)s:
 SELECT graph FROM tickwork.dags WHERE name = %(name)s AND version = %(version)s::integer
 
 -- :newest_dags
+-- One that was deleted is not defined any more. Its versions stay for the runs that have them.
 SELECT d.name, d.version, d.graph, d.created_at FROM tickwork.dags d
-WHERE  d.version = (SELECT max(version) FROM tickwork.dags WHERE name = d.name) ORDER BY d.name
+WHERE  d.version = (SELECT max(version) FROM tickwork.dags WHERE name = d.name)
+AND    EXISTS (SELECT FROM tickwork.tasks t WHERE t.name = d.name)
+ORDER  BY d.name
+
+-- :starts_dag
+SELECT name FROM tickwork.schedules WHERE target = %(name)s ORDER BY name LIMIT 1
+
+-- :undefine_dag
+DELETE FROM tickwork.tasks WHERE name = %(name)s AND version IS NOT NULL RETURNING name
 
 -- :versions_of_dag
 SELECT name, version, graph, created_at FROM tickwork.dags WHERE name = %(name)s ORDER BY version DESC

@@ -3,6 +3,21 @@
 
 -- :put_schedules
 -- An edit of when it is due holds from now on; the rest of a schedule may change and loses nothing that is due.
+-- include inserted_schedules
+ON CONFLICT (name) DO UPDATE SET
+    kind = excluded.kind, target = excluded.target, spec = excluded.spec, timing = excluded.timing,
+    calendars = excluded.calendars, declared = coalesce(excluded.declared, s.declared),
+    handled_at = CASE WHEN s.timing <> excluded.timing THEN greatest(s.handled_at, excluded.edited_at) ELSE s.handled_at END,
+    wake_at = CASE WHEN s.paused_at IS NULL THEN excluded.edited_at ELSE s.paused_until END, version = s.version + 1,
+    edited_at = excluded.edited_at
+WHERE  s.spec <> excluded.spec OR coalesce(excluded.declared <> s.declared, excluded.declared IS NOT NULL)
+
+-- :new_schedules
+-- include inserted_schedules
+ON CONFLICT (name) DO NOTHING
+RETURNING name
+
+-- :inserted_schedules
 INSERT INTO tickwork.schedules AS s
        (name, kind, target, spec, timing, calendars, declared, handled_at, active_since, run_count, waiting, paused_at, wake_at,
         version, created_at, edited_at)
@@ -14,12 +29,6 @@ CROSS  JOIN json_to_recordset(%(schedules)s::json) AS
        g (name text, kind text, target text, spec text, timing text, calendars text, declared text, start timestamptz,
           paused boolean)
 ORDER  BY g.name
-ON CONFLICT (name) DO UPDATE SET
-    kind = excluded.kind, target = excluded.target, spec = excluded.spec, timing = excluded.timing,
-    calendars = excluded.calendars, declared = coalesce(excluded.declared, s.declared),
-    handled_at = CASE WHEN s.timing <> excluded.timing THEN greatest(s.handled_at, excluded.edited_at) ELSE s.handled_at END,
-    wake_at = CASE WHEN s.paused_at IS NULL THEN excluded.edited_at END, version = s.version + 1, edited_at = excluded.edited_at
-WHERE  s.spec <> excluded.spec OR coalesce(excluded.declared <> s.declared, excluded.declared IS NOT NULL)
 
 -- :stored_specs
 SELECT name, spec, declared FROM tickwork.schedules
@@ -29,7 +38,7 @@ FOR UPDATE
 
 -- :schedule_columns
 SELECT s.name, s.spec, s.declared IS NOT NULL AS is_declared, s.handled_at, s.active_since, s.run_count, s.last_ended_at,
-       s.waiting, s.paused_at, s.paused_by, s.paused_why, s.wake_at, s.created_at, s.edited_at,
+       s.waiting, s.paused_at, s.paused_until, s.paused_by, s.paused_why, s.wake_at, s.created_at, s.edited_at,
        (SELECT count(*) FROM tickwork.schedule_jobs r JOIN tickwork.jobs j ON j.id = r.job_id
         LEFT JOIN tickwork.finished f ON f.job_id = r.job_id WHERE r.schedule = s.name AND f.job_id IS NULL) AS live_count
 FROM   tickwork.schedules s
@@ -51,17 +60,27 @@ SELECT name FROM gone
 
 -- :pause_schedules
 UPDATE tickwork.schedules
-SET    paused_at = coalesce(%(now)s::timestamptz, clock_timestamp()), paused_by = %(by)s, paused_why = %(why)s, wake_at = NULL,
-       version = version + 1
+SET    paused_at = coalesce(%(now)s::timestamptz, clock_timestamp()), paused_by = %(by)s, paused_why = %(why)s,
+       paused_until = %(until)s::timestamptz, wake_at = %(until)s::timestamptz, version = version + 1
 WHERE  name IN (SELECT value FROM json_array_elements_text(%(names)s::json)) AND paused_at IS NULL
 RETURNING name
 
 -- :resume_schedules
 UPDATE tickwork.schedules
-SET    paused_at = NULL, paused_by = NULL, paused_why = NULL, active_since = clock.now, wake_at = clock.now,
-       version = version + 1
+SET    paused_at = NULL, paused_by = NULL, paused_why = NULL, paused_until = NULL, active_since = clock.now,
+       wake_at = clock.now, version = version + 1
 FROM   (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now) clock
 WHERE  name IN (SELECT value FROM json_array_elements_text(%(names)s::json)) AND paused_at IS NOT NULL
+RETURNING name
+
+-- :end_pauses
+-- One whose pause ends by itself is to be looked at when it does.
+UPDATE tickwork.schedules
+SET    paused_at = NULL, paused_by = NULL, paused_why = NULL, paused_until = NULL, active_since = clock.now,
+       wake_at = clock.now, version = version + 1
+FROM   (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now) clock
+WHERE  name IN (SELECT s.name FROM tickwork.schedules s WHERE s.wake_at <= clock.now AND s.paused_until <= clock.now
+                ORDER BY s.name FOR UPDATE)
 RETURNING name
 
 -- :fires
@@ -82,7 +101,7 @@ UPDATE tickwork.schedules s
 SET    handled_at = CASE WHEN s.paused_at IS NULL AND (s.wake_at IS NULL OR s.wake_at > clock.now)
                          AND EXISTS (SELECT FROM tickwork.calendars c WHERE c.name = %(name)s)
                          THEN greatest(s.handled_at, clock.now) ELSE s.handled_at END,
-       wake_at = CASE WHEN s.paused_at IS NULL THEN clock.now END, version = s.version + 1
+       wake_at = CASE WHEN s.paused_at IS NULL THEN clock.now ELSE s.paused_until END, version = s.version + 1
 FROM   clock CROSS JOIN put
 WHERE  put.name IN (SELECT value FROM json_array_elements_text(s.calendars::json))
 
@@ -117,8 +136,8 @@ due AS MATERIALIZED (
      WHERE r.awaited AND (f.job_id IS NOT NULL OR j.id IS NULL) LIMIT %(limit)s::bigint)
 )
 SELECT clock.now, extract(epoch FROM later.wake_at - clock.now)::float8, s.name, s.version, s.spec, s.target, s.calendars,
-       s.handled_at, s.active_since, s.run_count, s.last_ended_at, s.waiting, s.paused_at IS NOT NULL, runs.job_ids, runs.ended,
-       runs.ends
+       s.handled_at, s.active_since, s.run_count, s.last_ended_at, s.waiting, s.paused_at IS NOT NULL, s.paused_until,
+       runs.job_ids, runs.ended, runs.ends
 FROM   clock
 CROSS  JOIN LATERAL (SELECT min(n.wake_at) AS wake_at FROM tickwork.schedules n WHERE n.wake_at > clock.now) later
 LEFT   JOIN (due JOIN tickwork.schedules s ON s.name = due.name) ON true
@@ -150,7 +169,7 @@ held AS MATERIALIZED (
 moved AS (
     UPDATE tickwork.schedules s
     SET    handled_at = g.handled_at, run_count = g.run_count, last_ended_at = g.last_ended_at, waiting = g.waiting,
-           wake_at = g.wake_at, version = s.version + 1
+           wake_at = coalesce(s.paused_until, g.wake_at), version = s.version + 1
     FROM   given g
     WHERE  s.name = g.name AND (g.name IN (SELECT h.name FROM held h)) = true
     RETURNING s.name, g.awaited

@@ -83,8 +83,9 @@ DELETE FROM tickwork_fires WHERE (schedule, due_at) IN (
 RETURNING due_at
 
 -- :prune_workers
+-- The lease of an attempt over REST is of no use to anybody once the attempt has ended.
 DELETE FROM tickwork_workers
-WHERE lease_until < ? AND id NOT IN (SELECT worker FROM tickwork_running)
+WHERE lease_until < :now AND (lease_until < :lost OR state = 'remote') AND id NOT IN (SELECT worker FROM tickwork_running)
 
 -- :prune_keys
 DELETE FROM tickwork_keys WHERE until <= ?

@@ -90,7 +90,10 @@ SELECT w.id, w.host, w.pid, w.version, w.queues, w.tasks, w.slots, w.schedules, 
        coalesce(held.count, 0) AS running, w.asked
 FROM   tickwork_workers w
 LEFT   JOIN (SELECT worker, count(*) AS count FROM tickwork_running GROUP BY worker) held ON held.worker = w.id
-WHERE  w.state <> 'ended' ORDER BY w.started_at, w.id
+WHERE  w.state <> 'ended' AND w.slots > 0 AND (w.state <> 'remote' OR held.count > 0) ORDER BY w.started_at, w.id
 
 -- :task_definition
 SELECT name, queue, priority, policy, schema, flow, version FROM tickwork_tasks WHERE name = ?
+
+-- :task_definitions
+SELECT name, queue, priority, policy, schema, flow, version FROM tickwork_tasks WHERE name > :after ORDER BY name LIMIT :limit

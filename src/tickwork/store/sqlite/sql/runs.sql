@@ -10,8 +10,17 @@ INSERT INTO tickwork_dags (name, version, digest, graph, created_at) VALUES (?, 
 SELECT graph FROM tickwork_dags WHERE name = ? AND version = ?
 
 -- :newest_dags
+-- One that was deleted is not defined any more. Its versions stay for the runs that have them.
 SELECT d.name, d.version, d.graph, d.created_at FROM tickwork_dags d
-WHERE  d.version = (SELECT max(version) FROM tickwork_dags WHERE name = d.name) ORDER BY d.name
+WHERE  d.version = (SELECT max(version) FROM tickwork_dags WHERE name = d.name)
+AND    EXISTS (SELECT 1 FROM tickwork_tasks t WHERE t.name = d.name)
+ORDER  BY d.name
+
+-- :starts_dag
+SELECT name FROM tickwork_schedules WHERE target = ? ORDER BY name LIMIT 1
+
+-- :undefine_dag
+DELETE FROM tickwork_tasks WHERE name = ? AND version IS NOT NULL RETURNING name
 
 -- :versions_of_dag
 SELECT name, version, graph, created_at FROM tickwork_dags WHERE name = ? ORDER BY version DESC

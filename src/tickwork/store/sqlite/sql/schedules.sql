@@ -9,7 +9,7 @@ ON CONFLICT (name) DO UPDATE SET
     kind = excluded.kind, target = excluded.target, spec = excluded.spec, timing = excluded.timing,
     calendars = excluded.calendars, declared = coalesce(excluded.declared, declared),
     handled_at = CASE WHEN timing <> excluded.timing THEN max(handled_at, :now) ELSE handled_at END,
-    wake_at = CASE WHEN paused_at IS NULL THEN :now END, version = version + 1, edited_at = :now
+    wake_at = CASE WHEN paused_at IS NULL THEN :now ELSE paused_until END, version = version + 1, edited_at = :now
 WHERE spec <> excluded.spec OR coalesce(excluded.declared <> declared, excluded.declared IS NOT NULL)
 
 -- :stored_specs
@@ -17,7 +17,7 @@ SELECT name, spec, declared FROM tickwork_schedules WHERE name IN (SELECT value 
 
 -- :schedule_columns
 SELECT s.name, s.spec, s.declared IS NOT NULL AS is_declared, s.handled_at, s.active_since, s.run_count, s.last_ended_at,
-       s.waiting, s.paused_at, s.paused_by, s.paused_why, s.wake_at, s.created_at, s.edited_at,
+       s.waiting, s.paused_at, s.paused_until, s.paused_by, s.paused_why, s.wake_at, s.created_at, s.edited_at,
        (SELECT count(*) FROM tickwork_schedule_jobs r JOIN tickwork_jobs j ON j.id = r.job_id
         LEFT JOIN tickwork_finished f ON f.job_id = r.job_id WHERE r.schedule = s.name AND f.job_id IS NULL) AS live_count
 FROM   tickwork_schedules s
@@ -39,15 +39,20 @@ DELETE FROM tickwork_schedule_jobs WHERE schedule = ?
 
 -- :pause_schedule
 UPDATE tickwork_schedules
-SET    paused_at = :now, paused_by = :by, paused_why = :why, wake_at = NULL, version = version + 1
+SET    paused_at = :now, paused_by = :by, paused_why = :why, paused_until = :until, wake_at = :until, version = version + 1
 WHERE  name = :name AND paused_at IS NULL
 RETURNING name
 
 -- :resume_schedule
 UPDATE tickwork_schedules
-SET    paused_at = NULL, paused_by = NULL, paused_why = NULL, active_since = :now, wake_at = :now, version = version + 1
+SET    paused_at = NULL, paused_by = NULL, paused_why = NULL, paused_until = NULL, active_since = :now, wake_at = :now,
+       version = version + 1
 WHERE  name = :name AND paused_at IS NOT NULL
 RETURNING name
+
+-- :overdue_pauses
+-- One whose pause ends by itself is to be looked at when it does.
+SELECT name FROM tickwork_schedules WHERE wake_at <= :now AND paused_until <= :now
 
 -- :fires
 SELECT due_at, action, job_id, fired_at, is_catchup, reason FROM tickwork_fires
@@ -63,7 +68,7 @@ RETURNING name
 -- calendar holds from now on. A paused one is judged when it goes on.
 UPDATE tickwork_schedules
 SET    handled_at = CASE WHEN :known AND paused_at IS NULL AND (wake_at IS NULL OR wake_at > :now) THEN max(handled_at, :now) ELSE handled_at END,
-       wake_at = CASE WHEN paused_at IS NULL THEN :now END, version = version + 1
+       wake_at = CASE WHEN paused_at IS NULL THEN :now ELSE paused_until END, version = version + 1
 WHERE  EXISTS (SELECT 1 FROM json_each(calendars) WHERE value = :name)
 
 -- :heeds_calendar
@@ -97,7 +102,8 @@ SELECT schedule FROM (
 SELECT min(wake_at) FROM tickwork_schedules WHERE wake_at > ?
 
 -- :look_at
-SELECT name, version, spec, target, calendars, handled_at, active_since, run_count, last_ended_at, waiting, paused_at IS NOT NULL
+SELECT name, version, spec, target, calendars, handled_at, active_since, run_count, last_ended_at, waiting, paused_at IS NOT NULL,
+       paused_until
 FROM   tickwork_schedules WHERE name IN (SELECT value FROM json_each(?))
 
 -- :runs_of
@@ -109,8 +115,8 @@ WHERE  r.schedule IN (SELECT value FROM json_each(?))
 
 -- :move_schedule
 UPDATE tickwork_schedules
-SET    handled_at = :handled_at, run_count = :run_count, last_ended_at = :last_ended_at, waiting = :waiting, wake_at = :wake_at,
-       version = version + 1
+SET    handled_at = :handled_at, run_count = :run_count, last_ended_at = :last_ended_at, waiting = :waiting,
+       wake_at = coalesce(paused_until, :wake_at), version = version + 1
 WHERE  name = :name AND version = :version
 RETURNING name
 

@@ -1,0 +1,1 @@
+"""Hooks: messages of other services, signed, that become jobs. What they are, and whether one is genuine."""

@@ -1,0 +1,75 @@
+"""Whether a message was signed by who knows the secret: HMAC-SHA256 over its very bytes, in three styles.
+
+- github: `X-Hub-Signature-256: sha256=...`, over the body.
+- stripe: `Stripe-Signature: t=...,v1=...`, over `t.body`; there may be several v1.
+- generic: `X-Tickwork-Signature: t=...,v1=...`, likewise.
+
+A signature is compared in constant time, and one is computed also where a message brings none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+from tickwork.core.hooks.hook import Style
+
+TOLERANCE = timedelta(minutes=5)  # how far apart the clocks of a sender and ours may be, the way included
+HEADERS: dict[Style, str] = {
+    "github": "x-hub-signature-256",
+    "stripe": "stripe-signature",
+    "generic": "x-tickwork-signature",
+}
+_SIGNATURES_LIMIT = 8
+_HEADER_LIMIT = 4096
+_TIME = re.compile(r"[0-9]{1,12}", re.ASCII)
+
+
+class BadSignature(Exception):
+    """The message was not signed with this secret."""
+
+
+class TooOld(Exception):
+    """The message was signed with this secret, at another time."""
+
+
+def check_signature(style: Style, secret: bytes, headers: Mapping[str, str], body: bytes, now: datetime) -> str:
+    """Return the signature of a message, as we compute it. Raises BadSignature, and TooOld.
+
+    `headers` have names in lower case.
+    """
+    said = headers.get(HEADERS[style], "")[:_HEADER_LIMIT]
+    if style == "github":
+        return _matched(secret, body, [said.removeprefix("sha256=")] if said.startswith("sha256=") else [])
+    time, given = _timed(said)
+    signature = _matched(secret, b"%s.%s" % (time.encode(), body), given)
+    if abs(now.timestamp() - int(time)) > TOLERANCE.total_seconds():
+        raise TooOld("it was signed at another time than now: more than 5 minutes ago, or by a clock that is wrong")
+    return signature
+
+
+def _timed(said: str) -> tuple[str, list[str]]:
+    """The time and the signatures in "t=1492774577,v1=5257a...,v0=..."; "0" and none where it says no time."""
+    parts = [part.strip().partition("=") for part in said.split(",")]
+    times = [value for name, _, value in parts if name == "t"]
+    if len(times) != 1 or _TIME.fullmatch(times[0]) is None:
+        return "0", []
+    return times[0], [value for name, _, value in parts if name == "v1"]
+
+
+def _matched(secret: bytes, message: bytes, given: list[str]) -> str:
+    """The signature of a message, if it is among those given. It takes the same time whether it is or not."""
+    expected = _digest(secret, message)
+    found = [
+        hmac.compare_digest(one.encode("utf-8", "replace"), expected.encode()) for one in given[:_SIGNATURES_LIMIT]
+    ]
+    if not any(found):
+        raise BadSignature("its signature does not hold" if given else "it brings no signature")
+    return expected
+
+
+def _digest(secret: bytes, message: bytes) -> str:
+    return hmac.new(secret, message, hashlib.sha256).hexdigest()

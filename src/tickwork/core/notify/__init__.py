@@ -1,0 +1,1 @@
+"""Notifications: who is to be told of what, when that is due, and in which words."""

@@ -1,0 +1,22 @@
+"""The job that takes a message to a channel. It is one like any other: with retries, and a dead letter if they fail."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from tickwork.core.ids import JobId
+from tickwork.core.job import NewJob, Policy
+from tickwork.core.notify.cases import OWN
+from tickwork.core.notify.channels import Channel, Message, job_of
+from tickwork.core.retry import RetryPolicy
+from tickwork.core.stored_signature import StoredSignature
+
+DELIVERY = Policy(retry=RetryPolicy(retries=8, base=timedelta(seconds=5)))
+
+
+def delivery(id: JobId, channel: Channel, message: Message) -> NewJob:
+    """A job of the built-in task that sends it there."""
+    task, arguments = job_of(channel, message)
+    args = StoredSignature(None).encode((), arguments, task)
+    labels = (f"channel:{channel.name}",)
+    return NewJob(id, task, args, queue=channel.queue, policy=DELIVERY, collection=OWN, labels=labels)

@@ -1,0 +1,126 @@
+"""Which addresses a request may go to: public ones, and those that an operator allows.
+
+What is meant is the address that is dialled, after the name was resolved. Whatever stands for an IPv4 address inside of
+an IPv6 one (mapped, 6to4, NAT64) is judged as that address.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+
+from tickwork.errors import InvalidInput
+
+Address = IPv4Address | IPv6Address
+
+_V4 = {
+    "0.0.0.0/8": "unspecified",
+    "10.0.0.0/8": "private",
+    "100.64.0.0/10": "shared by a carrier",
+    "127.0.0.0/8": "loopback",
+    "169.254.0.0/16": "link-local",
+    "172.16.0.0/12": "private",
+    "192.0.0.0/24": "reserved",
+    "192.0.2.0/24": "reserved",
+    "192.88.99.0/24": "reserved",
+    "192.168.0.0/16": "private",
+    "198.18.0.0/15": "reserved",
+    "198.51.100.0/24": "reserved",
+    "203.0.113.0/24": "reserved",
+    "224.0.0.0/4": "multicast",
+    "240.0.0.0/4": "reserved",
+}
+_V6 = {
+    "::/128": "unspecified",
+    "::1/128": "loopback",
+    "fc00::/7": "private",
+    "fe80::/10": "link-local",
+    "fec0::/10": "private",
+    "ff00::/8": "multicast",
+    "2001::/23": "reserved",
+    "2001:db8::/32": "reserved",
+    "3fff::/20": "reserved",
+}
+_CLOSED_V4 = [(IPv4Network(network), said) for network, said in _V4.items()]
+_CLOSED_V6 = [(IPv6Network(network), said) for network, said in _V6.items()]
+_GLOBAL_V6 = IPv6Network("2000::/3")  # nothing else is routed; what was not thought of is closed
+_6TO4 = IPv6Network("2002::/16")
+_EMBEDDING = (IPv6Network("::ffff:0:0/96"), IPv6Network("64:ff9b::/96"))
+_NUMBER = re.compile(r"[0-9]+|0[xX][0-9a-fA-F]*")
+
+
+def closed(address: Address) -> str | None:
+    """What kind of address it is, if requests must not go there by themselves; None: it is public."""
+    if isinstance(address, IPv4Address):
+        return next((said for network, said in _CLOSED_V4 if address in network), None)
+    inner = _inside(address)
+    if inner is not None:
+        return closed(inner)
+    said = next((said for network, said in _CLOSED_V6 if address in network), None)
+    return said or (None if address in _GLOBAL_V6 else "reserved")
+
+
+def _inside(address: IPv6Address) -> IPv4Address | None:
+    """The IPv4 address that packets for this one end up at, if there is one."""
+    if any(address in network for network in _EMBEDDING):
+        return IPv4Address(int(address) & 0xFFFFFFFF)
+    if address in _6TO4:
+        return IPv4Address(int(address) >> 80 & 0xFFFFFFFF)
+    return None
+
+
+def read_address(text: str) -> Address:
+    """An address as resolvers give it, its zone left out. Raises ValueError."""
+    return ip_address(text.partition("%")[0])
+
+
+def disguised(host: str) -> bool:
+    """Whether a host is a number in another form than an address has: 2130706433, 0x7f.1, 0177.0.0.1."""
+    if not _NUMBER.fullmatch(host.rstrip(".").rpartition(".")[2]):
+        return False
+    try:
+        return str(ip_address(host)) != host
+    except ValueError:
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """What an operator allows besides public addresses: hosts by their names, and networks."""
+
+    hosts: frozenset[str] = frozenset()
+    networks: tuple[IPv4Network | IPv6Network, ...] = ()
+
+    def refusal(self, host: str, addresses: Sequence[Address]) -> str | None:
+        """Why none of these addresses of a host may be dialled; None: all of them may."""
+        if host.lower().rstrip(".") in self.hosts:
+            return None
+        for address in addresses:
+            said = closed(address)
+            if said is not None and not self._has(address):
+                return f"{host} is {address}, which is {said}" if str(address) != host else f"{host} is {said}"
+        return None
+
+    def _has(self, address: Address) -> bool:
+        inner = _inside(address) if isinstance(address, IPv6Address) else None
+        return any(one in network for network in self.networks for one in (address, inner) if one is not None)
+
+
+def read_allowed(text: str | None) -> Allowed:
+    """Read a list such as `intranet.example.org, 10.1.0.0/16`. Raises InvalidInput."""
+    hosts, networks = set(), []
+    for one in re.split(r"[,\s]+", text or ""):
+        if not one:
+            continue
+        try:
+            networks.append(ip_network(one))
+        except ValueError:
+            if "/" in one or ":" in one or disguised(one):
+                raise InvalidInput(
+                    f"http_allow has {one!r}, which is neither a host nor a network. Write names and networks, such as "
+                    f"intranet.example.org, 10.1.0.0/16."
+                ) from None
+            hosts.add(one.lower().rstrip("."))
+    return Allowed(frozenset(hosts), tuple(networks))

@@ -1,0 +1,84 @@
+"""Where a request goes. A URL is read once, strictly, and what was read is what is dialled.
+
+Parsers that disagree on where a host ends are how requests are led astray, so whatever is unusual is refused: user
+names, backslashes, spaces, hosts that are numbers in disguise.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from ipaddress import IPv6Address
+from urllib.parse import quote, urljoin, urlsplit
+
+from tickwork.core.web.addresses import disguised
+from tickwork.errors import InvalidArguments
+
+PORTS = {"http": 80, "https": 443}
+URL_LIMIT = 8192
+_HOST = re.compile(r"(?=.{1,253}$)([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?\.?)+")
+_UNSAFE = re.compile(r"[\x00-\x20\x7f\\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Url:
+    """Where a request goes: `host` is a name, or an address without brackets."""
+
+    scheme: str
+    host: str
+    port: int
+    target: str
+
+    @property
+    def origin(self) -> tuple[str, str, int]:
+        return self.scheme, self.host, self.port
+
+    @property
+    def authority(self) -> str:
+        """What the Host header says."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == PORTS[self.scheme] else f"{host}:{self.port}"
+
+    @property
+    def shown(self) -> str:
+        """What may be said of it: paths and queries often hold tokens."""
+        return f"{self.scheme}://{self.authority}"
+
+
+def read_url(text: str) -> Url:
+    """Read a URL. Raises InvalidArguments, which does not repeat it: it may hold a secret."""
+    if len(text) > URL_LIMIT or _UNSAFE.search(text):
+        raise InvalidArguments("the url is too long, or has a space, a backslash or a control character in it.")
+    try:
+        parts = urlsplit(text)
+        port, host = parts.port, (parts.hostname or "").lower()
+    except ValueError:
+        raise InvalidArguments("the url cannot be read: its host or its port is none.") from None
+    if parts.scheme not in PORTS:
+        raise InvalidArguments("the url must begin with http:// or https://.")
+    if "@" in parts.netloc:
+        raise InvalidArguments("the url names a user: say who asks under auth.")
+    path = quote(parts.path or "/", safe="/%:@!$&'()*+,;=~-._")
+    query = quote(parts.query, safe="/%:@!$&'()*+,;=~-._?")
+    target = f"{path}?{query}" if query else path
+    return Url(parts.scheme, _host(host, parts.netloc), PORTS[parts.scheme] if port is None else port, target)
+
+
+def redirected(url: Url, location: str) -> Url:
+    """Where an answer sends a request on to. Raises InvalidArguments."""
+    return read_url(urljoin(f"{url.shown}{url.target}", location))
+
+
+def _host(host: str, netloc: str) -> str:
+    if "[" in netloc:
+        try:
+            return str(IPv6Address(host if "%" not in host else ""))
+        except ValueError:
+            raise InvalidArguments("the url has brackets, and no IPv6 address in them.") from None
+    try:
+        ascii_host = host if host.isascii() else host.encode("idna").decode()
+    except UnicodeError:
+        ascii_host = ""
+    if not _HOST.fullmatch(ascii_host) or disguised(ascii_host):
+        raise InvalidArguments("the url has no host, or one that is a number in disguise: write 192.0.2.7, or a name.")
+    return ascii_host

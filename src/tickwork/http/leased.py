@@ -1,0 +1,80 @@
+"""What somebody who works over REST is told of a job: all that is needed to do it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import msgspec
+
+from tickwork.core.blob import MARK
+from tickwork.core.outcome import Failed
+from tickwork.errors import BlobError, InvalidArguments
+from tickwork.http.call import Call
+from tickwork.http.claimer import Leased
+from tickwork.http.route import Struct
+from tickwork.store.codec import from_us
+
+ARGS_LIMIT = 16 * 1024 * 1024  # with the results of earlier steps in them
+
+
+class LeasedJobBody(Struct):
+    """A job to do. `attempt` goes with everything that is said of it; `state` is what an earlier attempt has saved.
+
+    `timeout` is how many seconds it may take in all; at a heartbeat after that it has ended.
+    """
+
+    id: str
+    task: str
+    args: msgspec.Raw
+    attempt: int
+    lease_until: datetime
+    queue: str
+    priority: int
+    run_at: datetime
+    timeout: float | None
+    state: msgspec.Raw | None
+    run_id: str | None
+    step: str | None
+
+
+def shown(call: Call, leased: Sequence[Leased]) -> list[LeasedJobBody]:
+    """The jobs as they are told of, without those that cannot be: these have failed."""
+    bodies = (_shown(call, one) for one in leased)
+    return [body for body in bodies if body is not None]
+
+
+def _shown(call: Call, one: Leased) -> LeasedJobBody | None:
+    job = one.job
+    args = _args(call, one)
+    if args is None:
+        return None
+    state = call.app.store.saved_state(job.job_id) if job.attempt > 1 else None
+    return LeasedJobBody(
+        id=job.job_id,
+        task=job.task,
+        args=msgspec.Raw(args),
+        attempt=job.attempt,
+        lease_until=one.lease_until,
+        queue=job.queue,
+        priority=job.priority,
+        run_at=from_us(job.run_at_us),
+        timeout=None if job.policy.timeout is None else job.policy.timeout.total_seconds(),
+        state=None if state is None else msgspec.Raw(state),
+        run_id=job.run,
+        step=job.step,
+    )
+
+
+def _args(call: Call, one: Leased) -> bytes | None:
+    """Its arguments, with what is in blobs. What cannot be had ends the attempt, as it does in a worker."""
+    try:
+        args = call.app.large_results.whole(one.job.args) if MARK in one.job.args else one.job.args
+    except (BlobError, InvalidArguments) as error:
+        call.parts.hub.ends.end(one.job, Failed(str(error)), one.worker)
+        return None
+    if len(args) > ARGS_LIMIT:
+        flaw = f"its arguments are {len(args):,} bytes with the results in them; over REST {ARGS_LIMIT:,} are the most."
+        call.parts.hub.ends.end(one.job, Failed(flaw, fatal=True), one.worker)
+        return None
+    return args

@@ -1,0 +1,129 @@
+"""Calendars over REST, and what cron expressions mean."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+import msgspec
+
+from tickwork.core.schedule.calendar import Calendar
+from tickwork.core.schedule.cron import cron
+from tickwork.core.schedule.preview import preview
+from tickwork.errors import InvalidInput, InvalidOption
+from tickwork.http.call import Call
+from tickwork.http.declared import read_body
+from tickwork.http.lists import PageQuery, is_sayable, name_after
+from tickwork.http.problems import Problem
+from tickwork.http.route import Routes, Scope, Struct
+from tickwork.importers.as_declared import declared_calendar
+from tickwork.importers.dag_fields import CalendarFields
+from tickwork.importers.schedules import read_calendar
+
+routes = Routes("schedules")
+
+
+class CalendarBody(Struct):
+    """A calendar: days on which schedules that heed it have no occurrences."""
+
+    name: str
+    dates: list[str]
+    yearly: list[str]
+    weekdays: list[str]
+    tz: str | None
+
+
+class CalendarPage(Struct):
+    """Some calendars, by name."""
+
+    items: list[CalendarBody]
+    next_cursor: str | None
+
+
+class CronBody(Struct):
+    """An expression to explain. `name` is that of the schedule, which H is spread by."""
+
+    expression: str
+    tz: str = "UTC"
+    n: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 20
+    dialect: Literal["standard", "quartz"] = "standard"
+    dst: Literal["once", "skip", "both", "shift"] = "once"
+    name: str | None = None
+
+
+class OccurrenceBody(Struct):
+    """An occurrence, and what the clock of its zone shows then. `clock_change` is what happens to it on that day."""
+
+    due_at: datetime
+    local: str
+    clock_change: str | None
+
+
+class CronExplained(Struct):
+    """What an expression means, in words, and when it is due next."""
+
+    expression: str
+    tz: str
+    dialect: str
+    dst: str
+    explanation: str
+    next: list[OccurrenceBody]
+
+
+@routes.get("/calendars", Scope.READ)
+def list_calendars(call: Call, query: PageQuery) -> CalendarPage:
+    """List calendars by name."""
+    after = name_after(query)
+    found = [(name, value) for name, value in sorted(call.app.calendars().items()) if name > after]
+    page = found[: query.limit]
+    return CalendarPage([_body(*one) for one in page], page[-1][0] if len(found) > len(page) else None)
+
+
+@routes.get("/calendars/{name}", Scope.READ)
+def get_calendar(call: Call, name: str) -> CalendarBody:
+    """Return a calendar."""
+    return _body(name, _found(call, name))
+
+
+@routes.put("/calendars/{name}", Scope.OPERATE)
+def put_calendar(call: Call, name: str, body: CalendarFields) -> CalendarBody:
+    """Store a calendar, or change the one of that name: that moves what comes of all schedules that heed it."""
+    value = read_body(msgspec.to_builtins(body), read_calendar)
+    old = call.app.calendars().get(name)
+    call.app.put_calendar(name, value)
+    call.changed(f"calendar {name}", None if old is None else declared_calendar(old), declared_calendar(value))
+    return _body(name, value)
+
+
+@routes.delete("/calendars/{name}", Scope.OPERATE)
+def delete_calendar(call: Call, name: str) -> None:
+    """Delete a calendar. 409 while a schedule heeds it."""
+    old = _found(call, name)
+    try:
+        call.app.delete_calendar(name)
+    except InvalidInput as error:
+        raise Problem(409, "in-use", str(error)) from None
+    call.changed(f"calendar {name}", declared_calendar(old))
+
+
+@routes.post("/cron/explain", Scope.READ)
+def explain_cron(call: Call, body: CronBody) -> CronExplained:
+    """Say in words when an expression is due, and list its next times; days on which clocks change are marked."""
+    rule = cron(body.expression, tz=body.tz, dialect=body.dialect, dst=body.dst, name=body.name)
+    if rule.needs_name:
+        raise InvalidOption(f"cron {body.expression!r}: H is spread by the name of the schedule; say name.")
+    found = preview(rule, body.n, after=call.app.store.now())
+    dues = [OccurrenceBody(one.due_at, one.local.isoformat(), one.clock_change) for one in found]
+    return CronExplained(rule.expression, rule.tz, rule.dialect, rule.dst, rule.explain(), dues)
+
+
+def _found(call: Call, name: str) -> Calendar:
+    found = call.app.calendars().get(name) if is_sayable(name) else None
+    if found is None:
+        raise Problem(404, "not-found", f"there is no calendar {name!r}.")
+    return found
+
+
+def _body(name: str, value: Calendar) -> CalendarBody:
+    dates = [day.isoformat() for day in value.dates]
+    return CalendarBody(name, dates, list(value.yearly), list(value.weekdays), value.tz)

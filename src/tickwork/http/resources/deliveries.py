@@ -1,0 +1,187 @@
+"""What other services leave at hooks: taken if it is signed as the hook asks, and made into a job.
+
+Whoever does not know the secret learns nothing: that a name is not there and that a signature does not hold is one
+answer, after the same work. Who may see the hook finds the reason among its deliveries.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+from starlette.concurrency import run_in_threadpool
+
+from tickwork.core.blob import Unfillable
+from tickwork.core.dag.inputs import Values
+from tickwork.core.flow.stamp import decode_task_flow
+from tickwork.core.hooks.hook import Delivery, Hook, Outcome
+from tickwork.core.hooks.signature import HEADERS, BadSignature, TooOld, check_signature
+from tickwork.errors import InvalidInput
+from tickwork.http.call import Call, read_bytes
+from tickwork.http.lists import is_sayable
+from tickwork.http.problems import Problem
+from tickwork.http.route import ANYBODY, BODY_LIMIT, Routes, Struct
+from tickwork.http.secrets import secret_of
+from tickwork.importers.hooks import arguments_of, key_of
+
+_log = logging.getLogger("tickwork.http")
+routes = Routes("hooks", prefix="")
+
+_NOBODY = Hook(name="nobody", style="generic", secret="nobody", target="nobody")
+_NO_SECRET = secrets.token_bytes(32)
+_HIDDEN = {"authorization", "cookie", "proxy-authorization", *HEADERS.values()}
+_PLAIN = re.compile(r"[\w.:-]{1,80}", re.ASCII)
+
+
+class TakenBody(Struct):
+    """What became of a message: accepted, a duplicate of one that was taken before, or ignored for its type."""
+
+    id: str
+    outcome: str
+    job_id: str | None
+
+
+@routes.post("/hooks/{name}", ANYBODY, status=202)
+async def deliver(call: Call, name: str) -> TakenBody:
+    """Take a message of another service, signed as the hook asks, and start what the hook says with it.
+
+    404 when there is no such hook, or the signature does not hold. A message that was taken before gives its job.
+    """
+    data = await read_bytes(call.request, BODY_LIMIT)
+    return await run_in_threadpool(_take, call, name, data)
+
+
+@dataclass(slots=True)
+class _Message:
+    """One message at a hook, while it is taken."""
+
+    call: Call
+    hook: Hook
+    headers: Mapping[str, str]
+    data: bytes
+    id: str
+    event: str | None = None
+
+    def record(
+        self, outcome: Outcome, *, job_id: str | None = None, reason: str | None = None, is_genuine: bool = True
+    ) -> None:
+        if not is_genuine and not self.call.parts.refusals.allows(self.call.parts.clock.monotonic()):
+            return
+        self.call.app.store.record_delivery(
+            Delivery(
+                id=self.id,
+                hook=self.hook.name,
+                is_genuine=is_genuine,
+                outcome=outcome,
+                size=len(self.data),
+                event=self.event,
+                job_id=job_id,
+                reason=reason,
+            )
+        )
+
+    def refused(self, status: int, code: str, reason: str) -> Problem:
+        """Record that a genuine message cannot be taken, and say so to who sent it."""
+        self.record("refused", reason=reason)
+        return Problem(status, code, f"{reason}. Nothing was started.")
+
+
+def _take(call: Call, name: str, data: bytes) -> TakenBody:
+    view = call.app.store.get_hook(name) if is_sayable(name) else None
+    headers = {key.lower(): value for key, value in call.request.headers.items()}
+    (id,) = call.app.schedules.new_ids(1)
+    message = _Message(call, _NOBODY if view is None else view.hook, headers, data, id)
+    signature = _check(message, _NO_SECRET if view is None else _secret(message))
+    values = _values(message)
+    hook, event = message.hook, message.event
+    if (hook.events and event not in hook.events) or (hook.style == "github" and event == "ping" and not hook.events):
+        message.record("ignored", reason=f"its type is {event}")
+        return TakenBody(id, "ignored", None)
+    return _start(message, values, signature)
+
+
+def _secret(message: _Message) -> bytes:
+    secret = secret_of(message.hook.secret)
+    if secret is None:
+        reason = f"the secret {message.hook.secret} of hook {message.hook.name!r} is not set on this server"
+        _log.error("%s; what comes in there is refused.", reason)
+        message.record("refused", reason=reason, is_genuine=False)
+        raise Problem(503, "not-configured", "this hook is not set up yet.", headers={"Retry-After": "60"})
+    return secret
+
+
+def _check(message: _Message, secret: bytes) -> str:
+    """The signature of a message. Raises Problem when it does not hold."""
+    now = message.call.app.store.now()
+    try:
+        return check_signature(message.hook.style, secret, message.headers, message.data, now)
+    except BadSignature as error:
+        message.record("refused", reason=str(error), is_genuine=False)
+        raise Problem(
+            404, "not-found", "there is no such hook, or this message is not signed as it asks. Nothing was started."
+        ) from None
+    except TooOld as error:
+        message.record("refused", reason=str(error), is_genuine=False)
+        raise Problem(401, "too-old", f"{error}. Nothing was started.") from None
+
+
+def _values(message: _Message) -> Values:
+    """What expressions may name. The body is written anew, so that nothing in it passes for something of ours."""
+    try:
+        body = msgspec.json.decode(message.data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise message.refused(400, "malformed", "the body cannot be read as JSON") from None
+    message.event = _event(message.hook, message.headers, body)
+    shown = {name: value for name, value in message.headers.items() if name not in _HIDDEN}
+    values = {"body": body, "event": message.event, "headers": shown}
+    return {name: Raw(msgspec.json.encode(value)) for name, value in values.items()}
+
+
+def _event(hook: Hook, headers: Mapping[str, str], body: Any) -> str | None:
+    """The type of a message: GitHub says it in a header, others in the body."""
+    if hook.style == "github":
+        found = headers.get("x-github-event")
+    else:
+        found = body.get("type") if isinstance(body, dict) else None
+    return found[:200] if isinstance(found, str) else None
+
+
+def _start(message: _Message, values: Values, signature: str) -> TakenBody:
+    """Enqueue what a hook says. While its job lives, and for the window after that, a message is taken once."""
+    call, hook = message.call, message.hook
+    definition = call.app.store.task_definition(hook.target)
+    if hook.kind == "dag" and (definition is None or definition.version is None):
+        raise message.refused(409, "no-such-dag", f"there is no dag {hook.target!r} in this store")
+    debounced = definition is not None and decode_task_flow(definition.flow).habit is not None
+    try:
+        key = _key(hook, values, signature)
+        options = {} if debounced else {"key": f"hook/{hook.name}/{key}", "key_for": hook.window}
+        new = call.app.named(hook.target).options(**options).prepare(**arguments_of(hook, values))
+        (job,) = call.app.client.enqueue([new])
+    except (Unfillable, InvalidInput) as error:
+        raise message.refused(422, "invalid", str(error).removesuffix(".")) from None
+    outcome: Outcome = "accepted" if job.id == new.id else "duplicate"
+    message.record(outcome, job_id=job.id)
+    return TakenBody(message.id, outcome, job.id)
+
+
+def _key(hook: Hook, values: Values, signature: str) -> str:
+    """What a message is known by: what the hook says, the id of an event of Stripe's, else its signature.
+
+    Headers that name a delivery are not signed: who has seen a message could send it again under another name.
+    """
+    said = key_of(hook, values)
+    if said is None and hook.style == "stripe":
+        body = msgspec.json.decode(values["body"])
+        found = body.get("id") if isinstance(body, dict) else None
+        said = found if isinstance(found, str) else None
+    if said is None:
+        return signature[:40]
+    return said if _PLAIN.fullmatch(said) else hashlib.sha256(said.encode()).hexdigest()[:40]

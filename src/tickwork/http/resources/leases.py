@@ -1,0 +1,257 @@
+"""Work in any language: claim jobs over REST, keep their leases, and say how they end.
+
+Everything about an attempt names it, by the job's id and the attempt's number. Where it is not the job's current one
+any more, the answer is 409 `lease-lost`, and nothing has changed: the job is somebody else's by now.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Annotated, Any
+
+import msgspec
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+
+from tickwork.core.flow.placement import read_offer
+from tickwork.core.ids import JobId
+from tickwork.core.job import AttemptState, JobState
+from tickwork.core.options import read_option, task_name, worker_name
+from tickwork.core.outcome import Failed, Released, Succeeded, TimedOut, clip
+from tickwork.core.payload import RESULT_LIMIT, encode, storable
+from tickwork.errors import InvalidOption, LeaseLost
+from tickwork.http.call import Call
+from tickwork.http.claimer import Asker, Wanted
+from tickwork.http.durations import read_seconds
+from tickwork.http.leased import LeasedJobBody, shown
+from tickwork.http.resources.jobs import found
+from tickwork.http.route import BODY_LIMIT, Routes, Scope, Struct
+from tickwork.store.base import Progress
+from tickwork.store.codec import clean
+from tickwork.store.remote import RemoteAttempt
+from tickwork.worker.capture import LOG_LIMIT
+
+routes = Routes("work")
+
+WAIT_LIMIT_S = 60.0
+LEASE_S, SHORTEST_LEASE_S, LONGEST_LEASE_S = 30.0, 1.0, 3600.0
+AFTER_LIMIT_S = 366 * 86400.0
+NOTE_LIMIT = 500
+_RESULT_BODY = RESULT_LIMIT + 64 * 1024
+
+Duration = str | float
+Number = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+
+
+class LeaseBody(Struct):
+    """What a worker would do: jobs of these queues, the first one first, and of these tasks; without: of any.
+
+    Tickwork's own tasks (`shell`, `http`) are given to those who name them. `wait` is how long to wait for a job, up to
+    60 s, and `lease` how long each job is the worker's own without a heartbeat, from 1 s to 1 h. `labels` and
+    `resources` are what it has, for jobs with needs.
+    """
+
+    queues: Annotated[list[Name], msgspec.Meta(min_length=1, max_length=100)]
+    worker: Name
+    tasks: Annotated[list[Name], msgspec.Meta(max_length=1000)] = msgspec.field(default_factory=list)
+    wait: Duration = 0.0
+    lease: Duration = LEASE_S
+    max: Annotated[int, msgspec.Meta(ge=1, le=100)] = 1
+    labels: Annotated[list[Name], msgspec.Meta(max_length=100)] = msgspec.field(default_factory=list)
+    resources: dict[str, str | float] = msgspec.field(default_factory=dict)
+
+
+class LeasesBody(Struct):
+    """Jobs to do now. None: nothing was due while this waited."""
+
+    jobs: list[LeasedJobBody]
+
+
+class HeartbeatBody(Struct):
+    """Which attempt goes on, for how long from now on, and how far it is, from 0 to 1."""
+
+    attempt: Number
+    lease: Duration = LEASE_S
+    progress: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
+    note: str | None = None
+
+
+class RenewedBody(Struct):
+    """Until when the job is the worker's own. `cancel`: somebody wants it to stop; whatever it comes to, it ends so."""
+
+    lease_until: datetime
+    cancel: bool
+
+
+class CompleteBody(Struct):
+    """An attempt that succeeded, and its result."""
+
+    attempt: Number
+    result: Any = None
+
+
+class FailBody(Struct):
+    """An attempt that failed. The job's own policy says whether and when it is tried again.
+
+    Without `retry` it is not; `after` is the wait that the policy would otherwise choose.
+    """
+
+    attempt: Number
+    error: Annotated[str, msgspec.Meta(min_length=1)]
+    retry: bool = True
+    after: Duration | None = None
+
+
+class ReleaseBody(Struct):
+    """An attempt that gives its job back, as a worker does that is told to stop."""
+
+    attempt: Number
+
+
+class EndBody(Struct):
+    """What became of the job: its state just afterwards."""
+
+    id: str
+    state: str
+
+
+class LogBody(Struct):
+    """Lines that an attempt wrote. With `seq`, which counts from 0, sending them twice stores them once."""
+
+    attempt: Number
+    text: Annotated[str, msgspec.Meta(max_length=256 * 1024)]
+    seq: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)] | None = None
+
+
+class LoggedBody(Struct):
+    """Which piece of the attempt's log that became."""
+
+    seq: int
+
+
+class CheckpointBody(Struct):
+    """What a later attempt resumes from: it finds it in `state` of its job."""
+
+    attempt: Number
+    state: Any
+
+
+@routes.post("/leases", Scope.WORK)
+async def lease_jobs(call: Call, body: LeaseBody) -> LeasesBody:
+    """Claim jobs, each with a lease of its own; wait for one if none is due. The list is empty when none was."""
+    wanted = Wanted(
+        tuple(dict.fromkeys(read_option("queue", queue) for queue in body.queues)),
+        tuple(dict.fromkeys(_task(name) for name in body.tasks)),
+        read_offer(body.labels, body.resources),
+    )
+    lease_s = read_seconds(body.lease, "lease", SHORTEST_LEASE_S, LONGEST_LEASE_S)
+    asker = Asker(worker_name(body.worker), timedelta(seconds=lease_s), body.max)
+    wait_s = read_seconds(body.wait, "wait", 0, WAIT_LIMIT_S)
+    if call.parts.stopping.is_set():
+        return LeasesBody(jobs=[])
+    leased = await call.parts.hub.poll(wanted, asker, wait_s, _disconnected(call.request))
+    return LeasesBody(jobs=await run_in_threadpool(shown, call, leased) if leased else [])
+
+
+async def _disconnected(request: Request) -> None:
+    """Return when whoever sent the request has hung up."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _task(name: str) -> str:
+    if name.startswith("@"):
+        raise InvalidOption(f"{name!r} is a task of Tickwork's own workers; nobody else can do it.")
+    return task_name(name)
+
+
+@routes.post("/jobs/{id}/heartbeat", Scope.WORK)
+def renew_lease(call: Call, id: str, body: HeartbeatBody) -> RenewedBody:
+    """Keep a job: extend its lease, from now on, and hear whether somebody wants it to stop.
+
+    An attempt whose timeout has passed ends here.
+    """
+    lease = timedelta(seconds=read_seconds(body.lease, "lease", SHORTEST_LEASE_S, LONGEST_LEASE_S))
+    one = call.app.store.renew_attempt(JobId(id), body.attempt, lease)
+    if one is None:
+        raise _lost(call, id, body.attempt)
+    if one.policy.timeout is not None and one.lease_until - lease - one.claimed_at > one.policy.timeout:
+        error = f"it ran for more than its timeout of {one.policy.timeout.total_seconds():g} s"
+        call.parts.hub.ends.end(one, TimedOut(error), one.worker)
+        raise LeaseLost(f"attempt {body.attempt} of job {id} has ended: {error}.")
+    if body.progress is not None:
+        note = None if body.note is None else storable(body.note)[:NOTE_LIMIT]
+        call.app.store.set_progress([Progress(one.job_id, one.attempt, body.progress, note)])
+    return RenewedBody(lease_until=one.lease_until, cancel=one.cancel_requested)
+
+
+@routes.post("/jobs/{id}/complete", Scope.WORK, body_limit=_RESULT_BODY)
+def complete_job(call: Call, id: str, body: CompleteBody) -> EndBody:
+    """End a job as succeeded. Once more with an equal result: the same answer."""
+    result = encode(body.result, what=f"the result of job {id}", limit_bytes=RESULT_LIMIT)
+    one = call.app.store.remote_attempt(JobId(id), body.attempt)
+    if one is None or not call.parts.hub.ends.end(one, Succeeded(result), one.worker):
+        job = found(call, id).view
+        if (job.state, job.attempt, job.result) != (JobState.SUCCEEDED, body.attempt, result):
+            raise _lost(call, id, body.attempt)
+    return _ended(call, id)
+
+
+@routes.post("/jobs/{id}/fail", Scope.WORK)
+def fail_job(call: Call, id: str, body: FailBody) -> EndBody:
+    """End an attempt as failed; the job is tried again, or has failed for good. Once more: the same answer."""
+    after = None if body.after is None else timedelta(seconds=read_seconds(body.after, "after", 0, AFTER_LIMIT_S))
+    one = call.app.store.remote_attempt(JobId(id), body.attempt)
+    if one is None or not call.parts.hub.ends.end(one, Failed(body.error, not body.retry, after), one.worker):
+        tried = (body.attempt, AttemptState.FAILED, clean(clip(body.error)))
+        if tried not in [(one.number, one.state, one.error) for one in found(call, id).attempts()]:
+            raise _lost(call, id, body.attempt)
+    return _ended(call, id)
+
+
+@routes.post("/jobs/{id}/release", Scope.WORK)
+def release_job(call: Call, id: str, body: ReleaseBody) -> EndBody:
+    """Give a job back: it is due again at once, and nothing is charged."""
+    one = _current(call, id, body.attempt)
+    if not call.parts.hub.ends.end(one, Released(), one.worker):
+        raise _lost(call, id, body.attempt)
+    return _ended(call, id)
+
+
+@routes.post("/jobs/{id}/log", Scope.WORK, body_limit=BODY_LIMIT * 2)
+def append_log(call: Call, id: str, body: LogBody) -> LoggedBody:
+    """Store lines of an attempt. They are there before the end of the job is seen."""
+    seq = call.app.store.append_log(JobId(id), body.attempt, body.text, body.seq, LOG_LIMIT)
+    if seq is None:
+        raise _lost(call, id, body.attempt)
+    return LoggedBody(seq=seq)
+
+
+@routes.post("/jobs/{id}/checkpoint", Scope.WORK, body_limit=_RESULT_BODY)
+def save_checkpoint(call: Call, id: str, body: CheckpointBody) -> None:
+    """Store what a later attempt of the job resumes from."""
+    state = encode(body.state, what=f"the state of job {id}", limit_bytes=RESULT_LIMIT)
+    one = _current(call, id, body.attempt)
+    if not call.app.store.save_state(one.job_id, one.attempt, state):
+        raise _lost(call, id, body.attempt)
+
+
+def _current(call: Call, id: str, attempt: int) -> RemoteAttempt:
+    one = call.app.store.remote_attempt(JobId(id), attempt)
+    if one is None:
+        raise _lost(call, id, attempt)
+    return one
+
+
+def _lost(call: Call, id: str, attempt: int) -> LeaseLost:
+    """What to say to somebody whose attempt is not the current one. Raises JobNotFound."""
+    job = found(call, id).view
+    return LeaseLost(
+        f"attempt {attempt} of job {id} holds no lease over REST: the job is {job.state.value}, at attempt "
+        f"{job.attempt}. Nothing was changed."
+    )
+
+
+def _ended(call: Call, id: str) -> EndBody:
+    return EndBody(id=id, state=found(call, id).view.state.value)

@@ -1,0 +1,137 @@
+"""Hooks as files and requests declare them, and what a message becomes by what they say.
+
+hooks:
+  pushed: {style: github, secret: "${secret.GITHUB}", task: build, args: {commit: "${body.after}"}, events: [push]}
+  paid: {style: stripe, secret: STRIPE, dag: ship, args: {order: "${body.data.object.id}"}}
+
+`${body...}` is a part of the message, `${event}` its type, and `${headers.NAME}` one of its headers.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Any, cast
+
+import msgspec
+from msgspec import UNSET, Raw
+
+from tickwork.core.dag.graph import Filled, Hole
+from tickwork.core.dag.inputs import NO_RESULTS, Values, filled
+from tickwork.core.duration import parse_duration
+from tickwork.core.hooks.hook import WINDOW, Hook
+from tickwork.core.options import task_name
+from tickwork.core.yaml_text import Document
+from tickwork.errors import check
+from tickwork.importers.dag_fields import HookFields
+from tickwork.importers.expressions import Filler, Scope
+from tickwork.importers.field import Field, Misfit
+from tickwork.importers.problems import Problems
+from tickwork.importers.reading import Reading
+from tickwork.importers.schedules import SHELL, made
+from tickwork.importers.structs import read_struct
+
+ROOTS = ("body", "event", "headers")
+_SECRET = re.compile(r"\$\{\s*secret\.([A-Za-z_][A-Za-z0-9_]*)\s*\}|([A-Za-z_][A-Za-z0-9_]*)")
+_MAY_COME_FROM_OUTSIDE = ("env", "stdin")
+
+
+def read_hook(name: str, place: Field, reading: Reading) -> Hook | None:
+    """Read a hook; None where something of it cannot be read, which is noted. Raises Misfit."""
+    before = len(reading.problems)
+    said = read_struct(place, HookFields, reading.problems)
+    kind = _kind(place)
+    secret = _secret(place["secret"], reading)
+    _check_expressions(place, reading)
+    if len(reading.problems) > before or secret is None:
+        return None
+    window = WINDOW
+    if said.window is not UNSET:
+        window = made(place["window"], lambda: parse_duration(place["window"].value, what="window"))
+    return made(
+        place,
+        lambda: Hook(
+            name=name,
+            style=said.style,
+            secret=secret,
+            target=task_name(place[kind].value),
+            kind=kind,
+            args=msgspec.json.encode({} if said.args is UNSET else said.args).decode(),
+            key=said.key or None,
+            events=tuple(said.events or ()),
+            window=window,
+            description=said.description or None,
+        ),
+    )
+
+
+def _kind(place: Field) -> Any:
+    said = [kind for kind in ("task", "dag") if place.has(kind)]
+    if len(said) != 1:
+        raise Misfit(place, "say what it starts: either task or dag.")
+    return said[0]
+
+
+def _secret(place: Field, reading: Reading) -> str | None:
+    """The name of a secret."""
+    found = _SECRET.fullmatch(place.value) if isinstance(place.value, str) else None
+    if found is None:
+        if place.is_there:
+            reading.problems.add(place, "name the secret, as in ${secret.GITHUB}; its value stands in no file.")
+        return None
+    reading.ask_for(found[1] or found[2], place)
+    return found[1] or found[2]
+
+
+def _check_expressions(place: Field, reading: Reading) -> None:
+    filler = Filler(Scope(roots=ROOTS), reading)
+    if place.has("key"):
+        filler.fill(place["key"], "key", as_text=True)
+    if not place.has("args"):
+        return
+    before = len(filler.holes)
+    filler.fill(place["args"])
+    for hole in filler.holes[before:]:
+        if place["task"].value == SHELL and hole.where[0] not in _MAY_COME_FROM_OUTSIDE:
+            reading.problems.add(
+                place["args"],
+                "a message may not say what is run: pass its values to the command through env or stdin.",
+            )
+
+
+def arguments_of(hook: Hook, values: Values) -> dict[str, Any]:
+    """The arguments of the job that a message becomes. Raises Unfillable where the message does not have a part."""
+    found: dict[str, Any] = msgspec.json.decode(filled(_template(hook.args), values, NO_RESULTS))
+    return found
+
+
+def key_of(hook: Hook, values: Values) -> str | None:
+    """What a hook says its messages are known by. Raises Unfillable."""
+    if hook.key is None:
+        return None
+    template = _template(msgspec.json.encode({"key": hook.key}).decode(), as_text=True)
+    found = msgspec.json.decode(filled(template, values, NO_RESULTS), type=dict[str, Any])["key"]
+    return found if isinstance(found, str) else msgspec.json.encode(found).decode()
+
+
+@lru_cache(maxsize=1024)
+def _template(args: str, as_text: bool = False) -> Filled:
+    problems = Problems("a hook")
+    document = Document(msgspec.json.decode(args), {(): 1}, [])
+    filler = Filler(Scope(roots=ROOTS), Reading("a hook", lambda name: None, problems, {}))
+    json = filler.fill(Field(document, (), document.value), as_text=as_text)
+    problems.raise_if_any()
+    holes: list[Hole] = filler.holes
+    return Filled(Raw(msgspec.json.encode(json)), tuple(holes))
+
+
+def hook_of(name: str, fields: dict[str, Any]) -> Hook:
+    """The hook that a request or a command declares. Raises BadFile, with all that is wrong."""
+    problems = Problems("")
+    document = Document(fields, {(): 1}, [])
+    hook = None
+    with problems.gathered():
+        hook = read_hook(name, Field(document, (), fields), Reading("", lambda name: None, problems, {}))
+    problems.raise_if_any()
+    check(hook, f"Hook {name!r} was not read, and nothing is wrong with it.")
+    return cast("Hook", hook)

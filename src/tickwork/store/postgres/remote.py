@@ -1,0 +1,120 @@
+"""The verbs of attempts over REST on PostgreSQL (see `store.remote`). The SQL is in sql/remote.sql."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+from tickwork.core.flow.flow import read_lane
+from tickwork.core.ids import JobId, WorkerId, is_id
+from tickwork.store import codec, guarded
+from tickwork.store.backlog import places_of
+from tickwork.store.base import NewLog
+from tickwork.store.codec import duration_us, to_us
+from tickwork.store.postgres import documents
+from tickwork.store.postgres.documents import array, text_array
+from tickwork.store.postgres.pool import Pool
+from tickwork.store.postgres.session import Session
+from tickwork.store.postgres.values import utc
+from tickwork.store.remote import FIRST, DueWork, Grant, RemoteAttempt
+from tickwork.store.remoting import DueHeads, due_heads, within
+from tickwork.store.rounds import Head
+
+T = TypeVar("T")
+
+
+class PostgresRemote:
+    """A part of PostgresStore. What it needs of the rest are its transactions, and connections that heartbeats have."""
+
+    _sql: dict[str, str]
+    _reserved: Pool
+
+    def _perform(self, work: Callable[[Session], T], *, pool: Pool | None = None, single: bool = True) -> T:
+        raise NotImplementedError
+
+    def due_work(self, queues: Sequence[str]) -> DueWork:
+        queues = list(dict.fromkeys(queues))
+        heads = self._perform(lambda session: self._heads(session, queues))
+        if not heads.due:
+            return DueWork({}, heads.next_s)
+        values = {
+            "lanes": text_array([lane for _, lane, _ in heads.due]),
+            "priorities": array([priority for _, _, priority in heads.due]),
+            "first": FIRST,
+        }
+        found: dict[str, set[str]] = {}
+        for lane, task in self._perform(lambda session: session.run("place_tasks", **values)):
+            found.setdefault(read_lane(lane).queue, set()).add(task)
+        return DueWork(found, heads.next_s)
+
+    def _heads(self, session: Session, queues: list[str]) -> DueHeads:
+        places = places_of(queues)
+        plain = {
+            "places": text_array([queue for queue, _ in places]),
+            "priorities": array([rank for _, rank in places]),
+        }
+        lanes = {"queues": text_array(queues), "limit": guarded.OPEN_LIMIT}
+        wanted: list[tuple[str, dict[str, Any]]] = [("lane_heads", lanes), ("plain_heads", plain), ("next_opening", {})]
+        statements = [(self._sql[name], {"now": session.now, **values}) for name, values in [*wanted, ("now", {})]]
+        held, own, ((opens_at_us,),), ((now,),) = session.run_together(statements)
+        heads = [Head(*row[:3]) for row in held if read_lane(row[0]).queue in queues] + [Head(*row) for row in own]
+        return due_heads(heads, to_us(utc(now)), opens_at_us)
+
+    def grant_leases(self, claimer: WorkerId, grants: Sequence[Grant]) -> dict[JobId, datetime]:
+        given = documents.document(_grant(one) for one in grants)
+        rows = self._perform(lambda session: session.run("grant_leases", claimer=claimer, grants=given))
+        jobs = {one.worker: one.job_id for one in grants}
+        return {jobs[WorkerId(worker)]: utc(until) for worker, until in rows}
+
+    def remote_attempt(self, job_id: JobId, attempt: int) -> RemoteAttempt | None:
+        return self._perform(lambda session: _standing(session, job_id, attempt)) if is_id(job_id) else None
+
+    def renew_attempt(self, job_id: JobId, attempt: int, lease: timedelta) -> RemoteAttempt | None:
+        def renew(session: Session) -> RemoteAttempt | None:
+            session.run("renew_attempt", job_id=job_id, attempt=attempt, lease_us=duration_us(lease))
+            return _standing(session, job_id, attempt)
+
+        return self._perform(renew, pool=self._reserved, single=False) if is_id(job_id) else None
+
+    def append_log(self, job_id: JobId, attempt: int, text: str, seq: int | None, limit: int) -> int | None:
+        about = {"job_id": job_id, "attempt": attempt}
+
+        def append(session: Session) -> int | None:
+            if not session.run("hold_attempt", **about):
+                return None
+            ((last, held),) = session.run("logged", **about)
+            chunk = last + 1 if seq is None else seq
+            if kept := within(text, held, limit):
+                session.run("append_logs", logs=documents.new_logs([NewLog(job_id, attempt, chunk, kept)]))
+            return int(chunk)
+
+        return self._perform(append, single=False) if is_id(job_id) else None
+
+    def end_leases(self, workers: Sequence[WorkerId]) -> None:
+        self._perform(lambda session: session.run("end_leases", ids=text_array(workers)))
+
+
+def _grant(one: Grant) -> dict[str, Any]:
+    return {
+        "job_id": one.job_id,
+        "attempt": one.attempt,
+        "worker": one.worker,
+        "name": one.name,
+        "queues": documents.document(one.queues),
+        "tasks": documents.document(one.tasks),
+        "offer": codec.encode_offer(one.offer),
+        "lease_us": duration_us(one.lease),
+    }
+
+
+def _standing(session: Session, job_id: JobId, attempt: int) -> RemoteAttempt | None:
+    rows = session.run("remote_attempt", job_id=job_id, attempt=attempt)
+    if not rows:
+        return None
+    id, number, worker, task, queue, policy, failures, crashes, alone, flow, run, step, claimed_at, cancel, until = (
+        rows[0]
+    )
+    counts = (codec.decode_policy(policy), failures, crashes, alone, codec.decode_flow(flow))
+    times = (utc(claimed_at), cancel, utc(until))
+    return RemoteAttempt(JobId(id), number, WorkerId(worker), task, queue, *counts, run, step, *times)

@@ -1,0 +1,89 @@
+"""The verbs of attempts over REST on one SQLite file (see `store.remote`). The SQL is in sql/remote.sql."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from datetime import datetime, timedelta
+from typing import Any
+
+from tickwork.core.ids import JobId, WorkerId
+from tickwork.store import codec
+from tickwork.store.base import NewLog
+from tickwork.store.codec import duration_us, from_us
+from tickwork.store.remote import FIRST, DueWork, Grant, RemoteAttempt
+from tickwork.store.remoting import due_heads, within
+from tickwork.store.sqlite import moves
+from tickwork.store.sqlite.flow import SqliteGround
+from tickwork.store.sqlite.moves import Transaction, as_json
+
+
+class SqliteRemote:
+    """A part of SqliteStore. What it needs of the rest are its transactions."""
+
+    def _write(self, tx: Any = None) -> AbstractContextManager[Transaction]:
+        raise NotImplementedError
+
+    def _read(self) -> AbstractContextManager[Transaction]:
+        raise NotImplementedError
+
+    def due_work(self, queues: Sequence[str]) -> DueWork:
+        found: dict[str, set[str]] = {}
+        with self._read() as transaction:
+            look = SqliteGround(transaction, WorkerId(""), list(dict.fromkeys(queues)), ()).look()
+            heads = due_heads(look.heads, look.now_us, look.opens_at_us)
+            for queue, lane, priority in heads.due:
+                values = {"lane": lane, "priority": priority, "now": look.now_us, "first": FIRST}
+                found.setdefault(queue, set()).update(name for (name,) in transaction.run("place_tasks", values))
+        return DueWork(found, heads.next_s)
+
+    def grant_leases(self, claimer: WorkerId, grants: Sequence[Grant]) -> dict[JobId, datetime]:
+        granted: dict[JobId, datetime] = {}
+        with self._write() as transaction:
+            for one in grants:
+                fence = {"job_id": one.job_id, "attempt": one.attempt, "claimer": claimer, "worker": one.worker}
+                if not transaction.run("hand_over", fence):
+                    continue
+                until = transaction.now + duration_us(one.lease)
+                serves = {"queues": as_json(one.queues), "tasks": as_json(one.tasks)}
+                times = {"now": transaction.now, "until": until}
+                row = {"worker": one.worker, "name": one.name, "offer": codec.encode_offer(one.offer)}
+                transaction.run("grant_lease", {**row, **serves, **times})
+                granted[one.job_id] = from_us(until)
+        return granted
+
+    def remote_attempt(self, job_id: JobId, attempt: int) -> RemoteAttempt | None:
+        with self._read() as transaction:
+            return _standing(transaction, job_id, attempt)
+
+    def renew_attempt(self, job_id: JobId, attempt: int, lease: timedelta) -> RemoteAttempt | None:
+        with self._write() as transaction:
+            until = transaction.now + duration_us(lease)
+            transaction.run("renew_attempt", {"job_id": job_id, "attempt": attempt, "until": until})
+            return _standing(transaction, job_id, attempt)
+
+    def append_log(self, job_id: JobId, attempt: int, text: str, seq: int | None, limit: int) -> int | None:
+        with self._write() as transaction:
+            if _standing(transaction, job_id, attempt) is None:
+                return None
+            ((last, held),) = transaction.run("logged", {"job_id": job_id, "attempt": attempt})
+            chunk = last + 1 if seq is None else seq
+            if kept := within(text, held, limit):
+                moves.append(transaction, [NewLog(job_id, attempt, chunk, kept)])
+            return int(chunk)
+
+    def end_leases(self, workers: Sequence[WorkerId]) -> None:
+        with self._write() as transaction:
+            transaction.run("end_leases", (as_json(list(workers)),))
+
+
+def _standing(transaction: Transaction, job_id: JobId, attempt: int) -> RemoteAttempt | None:
+    rows = transaction.run("remote_attempt", {"job_id": job_id, "attempt": attempt})
+    if not rows:
+        return None
+    id, number, worker, task, queue, policy, failures, crashes, alone, flow, run, step, claimed_at, cancel, until = (
+        rows[0]
+    )
+    counts = (codec.decode_policy(policy), failures, crashes, alone == 1, codec.decode_flow(flow))
+    times = (from_us(claimed_at), cancel == 1, from_us(until))
+    return RemoteAttempt(id, number, worker, task, queue, *counts, run, step, *times)

@@ -1,0 +1,32 @@
+-- Attempts over REST: each has a lease of its own, a worker in the state 'remote'.
+
+-- :place_tasks
+SELECT DISTINCT task FROM (
+    SELECT task FROM tickwork_queue WHERE queue = :lane AND priority = :priority AND run_at <= :now
+    ORDER  BY run_at, job_id LIMIT :first
+)
+
+-- :hand_over
+UPDATE tickwork_running SET worker = :worker WHERE job_id = :job_id AND attempt = :attempt AND worker = :claimer
+RETURNING job_id
+
+-- :grant_lease
+INSERT INTO tickwork_workers (id, host, pid, version, queues, tasks, slots, schedules, offer, state, started_at, lease_until)
+VALUES (:worker, :name, 0, '', :queues, :tasks, 1, '[]', :offer, 'remote', :now, :until)
+
+-- :remote_attempt
+SELECT r.job_id, r.attempt, r.worker, r.task, j.queue, j.policy, r.failures, r.crashes, r.alone, j.flow, j.run, j.step, r.claimed_at,
+       r.cancel_at IS NOT NULL, w.lease_until
+FROM   tickwork_running r CROSS JOIN tickwork_workers w ON w.id = r.worker CROSS JOIN tickwork_jobs j ON j.id = r.job_id
+WHERE  r.job_id = :job_id AND r.attempt = :attempt AND w.state = 'remote'
+
+-- :renew_attempt
+UPDATE tickwork_workers SET lease_until = :until
+WHERE  state = 'remote' AND id = (SELECT worker FROM tickwork_running WHERE job_id = :job_id AND attempt = :attempt)
+
+-- :logged
+-- The last chunk of an attempt, and how much all of them hold.
+SELECT coalesce(max(seq), -1), coalesce(sum(length(text)), 0) FROM tickwork_logs WHERE job_id = :job_id AND attempt = :attempt
+
+-- :end_leases
+DELETE FROM tickwork_workers WHERE state = 'remote' AND id IN (SELECT value FROM json_each(?))

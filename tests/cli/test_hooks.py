@@ -1,0 +1,24 @@
+"""`tickwork hooks`: added, listed, shown and removed."""
+
+from tests.cli.conftest import Cli, Shop
+
+
+def test_a_hook_is_added_listed_shown_and_removed(cli: Cli, shop: Shop) -> None:
+    assert "No hooks yet" in cli.ok("hooks", "list")
+    said = ["--style", "github", "--secret", "GITHUB", "--task", "build", "--arg", "commit=${body.after}"]
+    assert "/hooks/pushed" in cli.ok("hooks", "add", "pushed", *said, "--arg", "n=3", "--event", "push")
+    (one,) = cli.json("hooks", "list")["items"]
+    assert (one["name"], one["task"], one["args"]) == ("pushed", "build", {"commit": "${body.after}", "n": 3})
+    assert cli.json("hooks", "show", "pushed")["deliveries"] == []
+    assert "commit: ${body.after}" in cli.ok("hooks", "show", "pushed")
+    assert cli.ok("hooks", "remove", "pushed") == "Removed pushed.\n"
+    assert cli("hooks", "remove", "pushed").exit_code == 3
+    assert cli("hooks", "show", "pushed").exit_code == 3
+
+
+def test_what_a_hook_cannot_be_is_refused_with_the_field(cli: Cli, shop: Shop) -> None:
+    result = cli("hooks", "add", "h", "--style", "github", "--secret", "GITHUB", "--task", "t", "--arg", "a=${bdy.x}")
+    assert (result.exit_code, "${bdy.x} names no value" in result.stderr) == (2, True)
+    assert cli("hooks", "add", "h", "--style", "github", "--secret", "it is this", "--task", "t").exit_code == 2
+    assert cli("hooks", "add", "a/b", "--style", "github", "--secret", "S", "--task", "t").exit_code == 2
+    assert cli.json("hooks", "list") == {"items": []}

@@ -1,0 +1,161 @@
+"""Those who wait for work over REST: whatever they and the store do, each job is done once."""
+
+import asyncio
+import random
+import time
+from collections.abc import Coroutine
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tickwork import Tickwork
+from tickwork.clock import SystemClock
+from tickwork.core.outcome import Succeeded
+from tickwork.errors import StoreError, StoreUnreachable
+from tickwork.http.claimer import Asker, Leased, Wanted
+from tickwork.http.hub import Hub
+from tickwork.observe.tally import Tally
+
+WORKERS, JOBS = 12, 120
+LEASE = timedelta(minutes=1)
+
+
+def a_hub(app: Tickwork) -> Hub:
+    return Hub(app.store, SystemClock(), random.Random(1), Tally())
+
+
+def never() -> Coroutine[Any, Any, object]:
+    return asyncio.Event().wait()
+
+
+def an_asker(most: int = 1) -> Asker:
+    return Asker("w", LEASE, most)
+
+
+def test_each_job_is_done_once_by_workers_that_come_and_hang_up(app: Tickwork) -> None:
+    seed = random.SystemRandom().randrange(2**32)
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    task = app.named("t").options(queue="q", retries=0, on_lost="fail")
+    done: list[str] = []
+
+    async def work(hub: Hub) -> None:
+        wanted = Wanted(("q",), rng.choice([(), ("t",)]))
+        while len(done) < JOBS:
+            hangs_up = asyncio.to_thread(_pause, rng.random() / 50) if rng.random() < 0.5 else never()
+            wait_s = rng.choice([0.0, rng.random() / 20, 1.0])
+            for one in await hub.poll(wanted, Asker("w", LEASE, rng.randint(1, 5)), wait_s, hangs_up):
+                await asyncio.to_thread(finish, hub, one)
+
+    def finish(hub: Hub, one: Leased) -> None:
+        assert hub.ends.end(one.job, Succeeded(b"null"), one.worker)
+        done.append(one.job.job_id)
+
+    async def bring() -> None:
+        for _ in range(JOBS // 10):
+            await asyncio.to_thread(task.enqueue_many, [{}] * 10)
+
+    async def all_of_it() -> None:
+        hub = a_hub(app)
+        async with asyncio.timeout(50), asyncio.TaskGroup() as group:
+            group.create_task(bring())
+            for _ in range(WORKERS):
+                group.create_task(work(hub))
+        await hub.close()
+
+    asyncio.run(all_of_it())
+    jobs = app.jobs(queue="q", limit=1000)
+    assert sorted(done) == sorted(job.id for job in jobs)
+    assert {job.state for job in jobs} == {"succeeded"}
+    ends = [one.state.value for job in jobs for one in job.attempts()]
+    assert set(ends) <= {"succeeded", "released"}
+    assert app.store.workers() == []
+
+
+def _pause(seconds: float) -> None:
+    time.sleep(seconds)
+
+
+def test_one_whose_request_is_cancelled_leaves_nothing_behind(app: Tickwork) -> None:
+    async def all_of_it() -> None:
+        hub = a_hub(app)
+        waiting = asyncio.create_task(hub.poll(Wanted(("q",)), an_asker(), 30, never()))
+        await asyncio.sleep(0.1)
+        waiting.cancel()
+        with suppress(asyncio.CancelledError):
+            await waiting
+        assert hub._groups == {}
+        await hub.close()
+
+    asyncio.run(all_of_it())
+
+
+def test_while_the_store_fails_those_who_do_not_wait_are_told_and_the_others_wait(
+    app: Tickwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = True
+
+    def due(queues: Any) -> Any:
+        if broken:
+            raise StoreUnreachable("the store is away")
+        return app.store.due_work(queues)
+
+    async def all_of_it() -> None:
+        nonlocal broken
+        hub = a_hub(app)
+        monkeypatch.setattr(hub._claimer, "due", due)
+        patient = asyncio.create_task(hub.poll(Wanted(("q",)), an_asker(), 30, never()))
+        with pytest.raises(StoreError, match="the store is away"):
+            await hub.poll(Wanted(("q",)), an_asker(), 0, never())
+        broken = False
+        job = await asyncio.to_thread(lambda: app.named("t").options(queue="q").enqueue())
+        (leased,) = await asyncio.wait_for(patient, 10)
+        assert leased.job.job_id == job.id
+        await hub.close()
+
+    asyncio.run(all_of_it())
+
+
+def test_a_claim_whose_grant_failed_is_under_a_lease_that_nobody_renews(
+    app: Tickwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server goes on under another name, so that what was claimed comes back by itself."""
+
+    def fail(*grants: Any) -> Any:
+        raise StoreUnreachable("the store is away")
+
+    async def all_of_it() -> None:
+        hub = a_hub(app)
+        first = app.named("t").options(queue="q").enqueue()
+        with monkeypatch.context() as patch:
+            patch.setattr(app.store, "grant_leases", fail)
+            with pytest.raises(StoreError):
+                await hub.poll(Wanted(("q",)), an_asker(), 0, never())
+        claimed_by = first.view.worker
+        second = app.named("t").options(queue="q").enqueue()
+        (leased,) = await hub.poll(Wanted(("q",)), an_asker(), 0, never())
+        assert leased.job.job_id == second.id
+        assert claimed_by is not None
+        assert hub._claimer._me not in (None, claimed_by)
+        assert [one.job_id for one in app.store.open_attempts(claimed_by)] == [first.id]  # type: ignore[arg-type]
+        await hub.close()
+
+    asyncio.run(all_of_it())
+
+
+def test_those_who_want_different_things_are_served_in_the_order_they_came(app: Tickwork) -> None:
+    async def all_of_it() -> None:
+        hub = a_hub(app)
+        wants = [Wanted(("q",), ("a",)), Wanted(("q",), ("b", "a")), Wanted(("q",))]
+        waiting = []
+        for wanted in wants:
+            waiting.append(asyncio.create_task(hub.poll(wanted, an_asker(), 20, never())))
+            await asyncio.sleep(0.05)
+        jobs = [await asyncio.to_thread(app.named("a").options(queue="q").enqueue) for _ in range(3)]
+        got = [await asyncio.wait_for(one, 10) for one in waiting]
+        assert [one.job.job_id for leased in got for one in leased] == [job.id for job in jobs]
+        await hub.close()
+
+    asyncio.run(all_of_it())
