@@ -44,6 +44,7 @@ from tickwork.store.dags import AssetView, DagView
 from tickwork.task import Enqueues, Task
 from tickwork.tracing.options import NO_STEP
 from tickwork.twins import twin
+from tickwork.vault import Vault
 from tickwork.version import VERSION
 from tickwork.worker.base import WorkerOptions
 from tickwork.worker.builtin import add_builtin
@@ -138,6 +139,11 @@ class Tickwork(FlowCalls, DagRegistry):
         opened = self.store
         with self._opening:
             self._store = wrap(opened)
+
+    @property
+    def vault(self) -> Vault:
+        """The secrets of the store."""
+        return Vault(lambda: self.store, self.url)
 
     @property
     def client(self) -> Client:
@@ -345,7 +351,7 @@ class Tickwork(FlowCalls, DagRegistry):
         solo = frozenset(name for name, task in self.tasks.items() if task.pool == "process")
         for name in solo:
             self._target_of(name)  # refuses here what no child could import
-        local = LocalPool(self.tasks, lambda: self.store, concurrency, clock, self.large_results)
+        local = LocalPool(self.tasks, lambda: self.store, concurrency, clock, self.large_results, self.vault.get)
         children = Children(
             self._target_of, lambda task: True, [], concurrency, os.cpu_count() or 1, clock, ChildLimits()
         )

@@ -57,7 +57,7 @@ def load_settings(given: Mapping[str, Any], environ: Mapping[str, str] | None = 
     environ = os.environ if environ is None else environ
     values: dict[str, Any] = _from_file(Path.cwd())
     for field in fields(Settings):
-        value = _from_environment(f"TICKWORK_{field.name.upper()}", environ)
+        value = from_environment(f"TICKWORK_{field.name.upper()}", environ)
         if value is not None:
             values[field.name] = value
     values.update({name: value for name, value in given.items() if value is not None})
@@ -86,7 +86,8 @@ def sqlite_path(url: str) -> str | None:
     return path
 
 
-def _from_environment(name: str, environ: Mapping[str, str]) -> str | None:
+def from_environment(name: str, environ: Mapping[str, str]) -> str | None:
+    """What a variable says, or the file that it names with _FILE at its end; None when neither is there."""
     if environ.get(name):
         return environ[name]
     file = environ.get(f"{name}_FILE")  # secrets are often mounted as files

@@ -23,6 +23,7 @@
     ├── WorkerError                          a worker could not start, or its children keep dying
     ├── CommandFailed                        a command of the task `shell` did not end with exit code 0
     ├── RequestFailed                        a request of the task `http` got no answer, or not the one it should
+    ├── SecretError                          a secret cannot be sealed or opened here
     ├── BlobError                            a result that is too large for the store cannot be kept, or read
     └── StoreError                           the database said no
         ├── StoreUnreachable                 it does not answer
@@ -152,6 +153,10 @@ class RequestFailed(TickworkError):
 
 class BlobError(TickworkError):
     """The blob for a result that is too large for the store cannot be written, or is gone, damaged or out of reach."""
+
+
+class SecretError(TickworkError):
+    """A secret cannot be sealed or opened here: the key is missing, is another one, or the value was tampered with."""
 
 
 class StoreError(TickworkError):

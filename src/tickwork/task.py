@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import inspect
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from datetime import timedelta
 from functools import cached_property, update_wrapper
@@ -113,10 +115,6 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
     def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:
         """The arguments of a call as its job carries them. Raises InvalidArguments and InvalidPayload."""
         return self._signature().encode(args, kwargs, self.name)
-
-    def prepare(self, *args: Arguments.args, **kwargs: Arguments.kwargs) -> NewJob:
-        """The job that `enqueue` would store, for who stores it in another way."""
-        return self.new_job(args, kwargs)
 
     def enqueue(self, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Job:
         """Store a job; return when it is durable (or, with tx=, part of that transaction)."""
@@ -257,6 +255,19 @@ class BatchTask(Task[[Item], Result]):
 
     def __call__(self, items: list[Item], /) -> Result:  # type: ignore[override]
         return super().__call__(items)  # type: ignore[arg-type]
+
+
+_given_ids: ContextVar[IdMaker | None] = ContextVar("tickwork_given_ids", default=None)
+
+
+@contextmanager
+def ids_from(maker: IdMaker) -> Iterator[None]:
+    """Have the jobs that are enqueued in the block named by this maker: the same ones, where the block is run again."""
+    before = _given_ids.set(maker)
+    try:
+        yield
+    finally:
+        _given_ids.reset(before)
 
 
 class TaskRegistry:
@@ -427,7 +438,7 @@ class TaskRegistry:
             options = replace(options, parent=asking.id)
         if options.trace is None and (trace := sent(name, options.queue or DEFAULT_QUEUE, len(encoded))) is not None:
             options = replace(options, trace=trace)
-        ids = self._ids.new_ids(len(encoded))
+        ids = (_given_ids.get() or self._ids).new_ids(len(encoded))
         return options.new_jobs(name, zip(map(JobId, ids), encoded, strict=True), stamp)
 
     def decode_result(self, name: str, data: bytes) -> Any:

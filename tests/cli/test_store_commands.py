@@ -124,7 +124,7 @@ def test_a_postgres_database_without_our_tables_says_how_to_make_them(
         result = cli(*line.split())
         assert result.exit_code == 1
         assert "tickwork db upgrade" in result.stderr
-    assert cli.ok("db", "upgrade").startswith("Applied 1 (engine).\n")
+    assert cli.ok("db", "upgrade").startswith("Applied 1 (engine).\nApplied 2 (access).\n")
     assert cli("db", "status").exit_code == 0
     assert cli.ok("jobs", "list").startswith("No jobs yet.")
 

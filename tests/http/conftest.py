@@ -7,9 +7,9 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.worker.fixtures import app, postgres_database, store_url
-from tickwork import Tickwork
+from tickwork import Tickwork, credentials
 from tickwork.clock import SystemClock
-from tickwork.http.access import TokenAccess
+from tickwork.http.access import StoreAccess, TokenAccess
 from tickwork.http.asgi import asgi
 from tickwork.http.hub import Hub
 from tickwork.http.parts import Parts, Pulse
@@ -22,13 +22,19 @@ __all__ = ["app", "postgres_database", "store_url"]
 TOKEN = "a-token-of-tests"
 
 
+@pytest.fixture(autouse=True)
+def quick_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What makes a password slow to guess would make its tests slow. Its cost is stored with each."""
+    monkeypatch.setattr(credentials, "_COST", 16)
+
+
 @pytest.fixture
 def parts(app: Tickwork) -> Parts:
     clock = SystemClock()
-    store = app.store
+    store, access = app.store, StoreAccess(app, TokenAccess(TOKEN))
     tally = Tally()
     hub = Hub(store, clock, Random(1), tally)
-    return Parts(TokenAccess(TOKEN), Pulse(store, clock), clock, StoreCounts(store, clock), hub, tally)
+    return Parts(access, Pulse(store, clock), clock, StoreCounts(store, clock), hub, tally=tally)
 
 
 @pytest.fixture

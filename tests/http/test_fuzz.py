@@ -6,7 +6,7 @@ SCHEMA_EXAMPLES is how many requests are made up for each operation and caller; 
 import os
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import schemathesis
@@ -20,42 +20,60 @@ from schemathesis.checks import (
 from tests.http.conftest import TOKEN
 from tickwork import Tickwork
 from tickwork.clock import SystemClock
-from tickwork.http.access import TokenAccess
+from tickwork.core.access import ROLES
+from tickwork.credentials import create_key
+from tickwork.http.access import StoreAccess, TokenAccess
 from tickwork.http.asgi import asgi
 from tickwork.http.hub import Hub
 from tickwork.http.parts import Parts, Pulse
-from tickwork.http.route import Anybody, Route
+from tickwork.http.route import Anybody, Route, Scope
 from tickwork.http.table import ROUTES
 from tickwork.observe.store_counts import StoreCounts
 from tickwork.observe.tally import Tally
 
 EXAMPLES = int(os.environ.get("SCHEMA_EXAMPLES", "8"))
 CHECKS = [not_a_server_error, response_schema_conformance, status_code_conformance]
-CALLERS = {"admin": {"Authorization": f"Bearer {TOKEN}"}, "nobody": {}}
+CALLERS = ("admin", "viewer", "nobody")
+
+
+class Tried(NamedTuple):
+    """What the document of a server says, and the headers of those who try it."""
+
+    document: Any
+    pulse: Pulse
+    headers: dict[str, dict[str, str]]
 
 
 @pytest.fixture(scope="module")
-def api(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def api(tmp_path_factory: pytest.TempPathFactory) -> Tried:
     """A server on a store of its own, in which every wait is over at once."""
     folder: Path = tmp_path_factory.mktemp("fuzz")
     app, clock = Tickwork(f"sqlite:///{folder}/fuzz.db"), SystemClock()
     store, hub = app.store, Hub(app.store, clock, Random(1), Tally())
-    parts = Parts(TokenAccess(TOKEN), Pulse(store, clock), clock, StoreCounts(store, clock), hub)
+    access = StoreAccess(app, TokenAccess(TOKEN))
+    parts = Parts(access, Pulse(store, clock), clock, StoreCounts(store, clock), hub)
     parts.stopping.set()
-    parts.pulse.tick(0.0)
-    return schemathesis.openapi.from_asgi("/api/v1/openapi.json", asgi(app, parts, ROUTES))
+    viewer, _ = create_key(app.store, "viewer", list(ROLES["viewer"]), None, "test")
+    tokens = {"admin": TOKEN, "viewer": viewer}
+    headers = {name: {"Authorization": f"Bearer {token}"} for name, token in tokens.items()}
+    document = schemathesis.openapi.from_asgi("/api/v1/openapi.json", asgi(app, parts, ROUTES))
+    return Tried(document, parts.pulse, {**headers, "nobody": {}})
 
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("caller", CALLERS)
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.name)
-def test_no_request_breaks_the_server_or_its_document(api: Any, route: Route, caller: str) -> None:
+def test_no_request_breaks_the_server_or_its_document(api: Tried, route: Route, caller: str) -> None:
+    api.pulse.tick(0.0)
+
     @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck), database=None)
-    @given(case=api[route.path][route.method].as_strategy())
+    @given(case=api.document[route.path][route.method].as_strategy())
     def tried(case: Any) -> None:
-        answer = case.call(headers=CALLERS[caller])
+        answer = case.call(headers=api.headers[caller])
         case.validate_response(answer, checks=CHECKS)
         if caller == "nobody" and not isinstance(route.access, Anybody):
             assert answer.status_code in (401, 404, 405)
+        if caller == "viewer" and isinstance(route.access, Scope) and route.access not in ROLES["viewer"]:
+            assert answer.status_code in (403, 404, 405)
 
     tried()

@@ -100,6 +100,13 @@ def test_an_insert_that_is_repeated_changes_nothing(store: Store, clock: Virtual
 
 
 @pytest.mark.parametrize("key", [None, "k"])
+def test_an_insert_of_one_job_that_is_repeated_while_it_waits_changes_nothing(store: Store, key: str | None) -> None:
+    job = a_job(key=key)
+    assert store.insert_jobs([job]) == store.insert_jobs([job]) == [job.id]
+    assert len(claim(store)) == 1
+
+
+@pytest.mark.parametrize("key", [None, "k"])
 def test_a_late_repeat_of_an_insert_does_not_bring_an_ended_job_back(store: Store, key: str | None) -> None:
     job = a_job(key=key)
     store.insert_jobs([job])

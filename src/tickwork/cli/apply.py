@@ -51,7 +51,7 @@ def apply(session: Session, path: str, prune: bool, source: str | None, dry_run:
         raise click.UsageError("say --source NAME: what was declared by standard input is not known otherwise.")
     app = session.app(create=True)
     found = read_files(path, cache(app.store.task_definition))
-    print_remarks(remarks_on(found))
+    print_remarks(remarks_on(found, {secret.name for secret in app.store.secrets()}))
     plan = Plan(app.schedules, found, source, prune=prune)
     if not dry_run:
         plan.carry_out()

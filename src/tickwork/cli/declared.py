@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,9 +44,9 @@ def read_files(path: str, known: Known) -> Declared:
     return read_all_declared({str(file): _text(str(file)) for file in files}, known)
 
 
-def remarks_on(found: Declared) -> list[str]:
-    """What may not work yet: secrets that are not in this environment, though they may be in the workers'."""
-    unset = {name: where for name, where in found.secrets.items() if name not in os.environ}
+def remarks_on(found: Declared, stored: Collection[str] = ()) -> list[str]:
+    """What may not work yet: secrets that are neither in the store nor here, though workers may have them."""
+    unset = {name: where for name, where in found.secrets.items() if name not in os.environ and name not in stored}
     return [
         f"{where}: the secret {name} is not set in this environment; workers need it in theirs."
         for name, where in unset.items()

@@ -91,6 +91,14 @@ Schedules:
   import    Take over crontabs, CronJobs of Kubernetes, traces of workflows.
               tickwork import crontab /etc/crontab --system --dry-run
 
+Who may call:
+  keys      API keys for programs that call the server: create, list, revoke.
+              tickwork keys create deploy --scope enqueue --expires 90d
+  users     People who log in: add, list, passwd, remove.
+              tickwork users add ada --role admin
+  secrets   What jobs ask for by name, encrypted: set, list, delete.
+  audit     Who changed what, over the server.
+
 Look after the store:
   db        upgrade, status, sql.
               tickwork db upgrade --url postgresql://user@host/database
@@ -108,6 +116,7 @@ Commands that print data take --json. Exit codes: 0 it worked, 1 it failed,
 
 _COMMANDS = {
     "apply": "apply",
+    "audit": "audit",
     "check": "check",
     "cron": "cron",
     "dags": "dags",
@@ -121,15 +130,18 @@ _COMMANDS = {
     "hooks": "hooks",
     "import": "imports",
     "jobs": "jobs",
+    "keys": "keys",
     "limits": "limits",
     "notify": "notify",
     "queues": "queues",
     "run": "run",
     "runs": "runs",
     "schedules": "schedules",
+    "secrets": "secrets",
     "server": "server",
     "tenants": "tenants",
     "up": "up",
+    "users": "users",
     "version": "version",
     "worker": "worker",
     "workers": "workers",

@@ -13,6 +13,10 @@ from tickwork.cli.process import end_with_parent
 from tickwork.errors import InvalidInput
 
 TOKEN = "TICKWORK_TOKEN"
+_NOBODY = (
+    "there is nobody to let in yet. Make a user or a key: tickwork users add NAME --role admin, or "
+    "tickwork keys create NAME --scope admin."
+)
 
 
 @click.command(cls=Command, example="tickwork server\ntickwork server --host 0.0.0.0 --port 8700")
@@ -25,18 +29,24 @@ TOKEN = "TICKWORK_TOKEN"
 @pass_session
 def server(session: Session, host: str, port: int, root_path: str, dev: bool, with_parent: bool) -> None:
     """Serve the REST API, and run the services that fire schedules and take back lost jobs."""
-    from tickwork.http.access import TokenAccess
-    from tickwork.http.server import ServerOptions, is_loopback, serve
+    from tickwork.http.access import StoreAccess, TokenAccess, is_loopback
+    from tickwork.http.server import ServerOptions, serve
 
     log_to_stderr("%(asctime)s %(level)-7s %(message)s", logging.INFO)
     if with_parent:
         end_with_parent()
-    if not is_loopback(host):
-        raise InvalidInput(f"{host} can be reached from other machines, and nobody has made a key or a user yet.")
+    if dev and not is_loopback(host):
+        raise InvalidInput(f"--dev lets a token do everything, and {host} can be reached from other machines.")
     app = session.app(create=True)
+    nobody = not dev and not app.store.has_access()
+    if nobody and not is_loopback(host):
+        raise InvalidInput(f"{host} can be reached from other machines, and {_NOBODY}")
 
     def started(address: str) -> None:
         click.echo(f"{'server':<11}{address}", err=True)
         click.echo(f"{'store':<11}{clean(app.store.health().facts.get('store', shown_url(app.url)))}", err=True)
+        if nobody:
+            click.echo(f"{'access':<11}{_NOBODY}", err=True)
 
-    serve(app, TokenAccess(os.environ[TOKEN]), ServerOptions(host, port, root_path), started)
+    access = StoreAccess(app, TokenAccess(os.environ[TOKEN]) if dev else None)
+    serve(app, access, ServerOptions(host, port, root_path), started)

@@ -6,6 +6,8 @@ import logging
 import secrets
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -16,10 +18,12 @@ from starlette.routing import Route as Path
 
 from tickwork.app import Tickwork
 from tickwork.errors import InvariantBroken, TickworkError
-from tickwork.http.access import allowed
-from tickwork.http.call import Call, arguments, response
+from tickwork.http.access import NOBODY, allowed, is_open
+from tickwork.http.audit import record
+from tickwork.http.call import Call, arguments, body_of, response
 from tickwork.http.parts import Parts
 from tickwork.http.problems import Problem, problem_of
+from tickwork.http.repeats import once, repeat_key
 from tickwork.http.route import Route
 from tickwork.observe.table import HTTP
 
@@ -71,12 +75,33 @@ def _endpoint(app: Tickwork, parts: Parts, methods: dict[str, Route]) -> Endpoin
 
 
 async def _handled(app: Tickwork, parts: Parts, route: Route, request: Request, request_id: str) -> Response:
-    who = allowed(route.access, await run_in_threadpool(parts.access.caller, request))
+    if is_open(parts.open_scopes, route.access, request):
+        who = NOBODY
+    else:
+        who = allowed(route.access, await run_in_threadpool(parts.access.caller, request))
     call = Call(app, parts, who, request, request_id)
-    given = await arguments(route, request)
-    if route.is_async:
-        return response(route, await route.handler(call, **given))
-    return response(route, await run_in_threadpool(route.handler, call, **given))
+    key = repeat_key(route, request)
+    data = await body_of(route, request)
+    given = arguments(route, request, data)
+    carry_out = partial(_carried_out, call, route, given)
+    return await carry_out() if key is None else await once(call, key, data, carry_out)
+
+
+async def _carried_out(call: Call, route: Route, given: dict[str, Any]) -> Response:
+    if not route.is_async:
+        return await run_in_threadpool(_run, call, route, given)
+    answer = response(route, await route.handler(call, **given))
+    if route.is_audited:
+        await run_in_threadpool(record, call, route.name)
+    return answer
+
+
+def _run(call: Call, route: Route, given: dict[str, Any]) -> Response:
+    """Call a handler, and write down what it did before anybody hears of it."""
+    answer = response(route, route.handler(call, **given))
+    if route.is_audited:
+        record(call, route.name)
+    return answer
 
 
 async def _refused(request: Request, error: Exception) -> Response:

@@ -41,15 +41,20 @@ class Call:
         self.target, self.before, self.after = target, before, after
 
 
-async def arguments(route: Route, request: Request) -> dict[str, Any]:
-    """What the handler of a route takes from a request, checked."""
+async def body_of(route: Route, request: Request) -> bytes:
+    """The body that a route takes, as it came; of one that takes none, nothing."""
+    return b"" if route.body is None else await read_body(request, route.body_limit)
+
+
+def arguments(route: Route, request: Request, data: bytes) -> dict[str, Any]:
+    """What the handler of a route takes from a request and its body, checked."""
     found: dict[str, Any] = {name: request.path_params[name] for name in route.names}
     if route.query is not None:
         found["query"] = _query(route.query, request)
     elif request.query_params:
         raise Problem(422, "invalid", f"{request.url.path} takes no parameters. Nothing was done.")
     if route.body is not None:
-        found["body"] = decoded(await read_body(request, route.body_limit), route.body)
+        found["body"] = decoded(data, route.body)
     return found
 
 

@@ -11,6 +11,7 @@ import msgspec
 from starlette.responses import Response
 
 from tickwork.http.problems import TYPE, ProblemBody
+from tickwork.http.repeats import HEADER, KEY_LIMIT, keeps_answers
 from tickwork.http.route import Answer, Anybody, Route, Scope
 from tickwork.version import VERSION
 
@@ -67,7 +68,7 @@ def _operation(route: Route, schemas: dict[int, Any]) -> dict[str, Any]:
         "operationId": route.name,
         "summary": route.summary.partition("\n")[0],
         "tags": [route.group],
-        "parameters": [*_path_parameters(route), *_query_parameters(route)],
+        "parameters": [*_path_parameters(route), *_query_parameters(route), *_header_parameters(route)],
         "responses": _responses(route, schemas),
         "security": [] if isinstance(route.access, Anybody) else [{"bearer": []}, {"session": []}],
     }
@@ -103,6 +104,14 @@ def _query_parameters(route: Route) -> list[dict[str, Any]]:
         }
         for one in msgspec.structs.fields(route.query)
     ]
+
+
+def _header_parameters(route: Route) -> list[dict[str, Any]]:
+    if not keeps_answers(route):
+        return []
+    schema = {"type": "string", "minLength": 1, "maxLength": KEY_LIMIT, "pattern": "^[ -~]*$"}
+    said = "Sent again with the same key and body, the request is not carried out again: its answer is, for 24 hours."
+    return [{"name": HEADER, "in": "header", "required": False, "description": said, "schema": schema}]
 
 
 def _inlined(schema: Any, components: dict[str, Any]) -> Any:

@@ -8,6 +8,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from tickwork.clock import Clock
+from tickwork.core.access import Scope
 from tickwork.http.access import Access
 from tickwork.http.hub import Hub
 from tickwork.http.throughput import Throughput
@@ -55,9 +56,10 @@ class Throttle:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The parts. `stopping` is set when the server ends: what waits for long ends its wait then.
+    """The parts. `open_scopes` are those that nobody on this machine has to ask for.
 
-    `refusals` says how often it is recorded that strangers came to a hook.
+    `stopping` is set when the server ends: what waits for long ends its wait then. `refusals` says how often it is
+    recorded that strangers came to a hook.
     """
 
     access: Access
@@ -65,6 +67,7 @@ class Parts:
     clock: Clock
     store_counts: StoreCounts
     hub: Hub
+    open_scopes: frozenset[Scope] = frozenset()
     tally: Tally = field(default_factory=Tally)
     throughput: Throughput = field(default_factory=Throughput)
     watch: Watch = field(default_factory=Watch)

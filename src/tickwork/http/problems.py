@@ -82,6 +82,7 @@ _STATUS: tuple[tuple[type[errors.TickworkError], int, str], ...] = (
     (errors.UnknownTask, 404, "not-found"),
     (errors.NotificationNotFound, 404, "not-found"),
     (errors.LeaseLost, 409, "lease-lost"),
+    (errors.SecretError, 503, "secrets-unavailable"),
     (errors.BlobError, 503, "result-unavailable"),
     (errors.StoreError, 503, "store-unavailable"),
 )

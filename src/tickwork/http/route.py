@@ -10,34 +10,31 @@ import inspect
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any, TypeVar, get_type_hints
 
 import msgspec
 
+from tickwork.core.access import Scope
 from tickwork.errors import check
+
+__all__ = ["ANYBODY", "SOMEBODY", "Admits", "Answer", "Anybody", "Route", "Routes", "Scope", "Somebody", "Struct"]
 
 API = "/api/v1"
 BODY_LIMIT = 1024 * 1024
 _PARAMETER = re.compile(r"{(\w+)(?::path)?}")
 
 
-class Scope(StrEnum):
-    """What a caller may be allowed to do."""
-
-    READ = "read"
-    ENQUEUE = "enqueue"
-    OPERATE = "operate"
-    WORK = "work"
-    METRICS = "metrics"
-    ADMIN = "admin"
-
-
 class Anybody:
     """Stands for the scope of a route that asks nobody who they are."""
 
 
+class Somebody:
+    """Stands for the scope of a route for everybody who says who they are, whatever they may do."""
+
+
 ANYBODY = Anybody()
+SOMEBODY = Somebody()
+Admits = Scope | Somebody | Anybody
 
 
 class Struct(msgspec.Struct, forbid_unknown_fields=True):
@@ -57,12 +54,13 @@ class Route:
     """One method of one path: who may call it, what it takes, and what it gives.
 
     `also` are other statuses that it answers with, and their bodies. `streams` is the media type of a body that is not
-    JSON. `is_audited`: calls of it change something that an operator wants to find again.
+    JSON. `is_audited`: calls of it change something that an operator wants to find again. `is_repeatable`: a POST of it
+    with an Idempotency-Key is carried out once, and its answer is kept; not so where that holds a secret, or waits.
     """
 
     method: str
     path: str
-    access: Scope | Anybody
+    access: Admits
     handler: Callable[..., Any]
     summary: str
     group: str
@@ -75,6 +73,7 @@ class Route:
     body_limit: int = BODY_LIMIT
     streams: str | None = None
     is_audited: bool = False
+    is_repeatable: bool = True
 
     @property
     def is_async(self) -> bool:
@@ -98,25 +97,24 @@ class Routes:
         self.prefix = prefix
         self.all: list[Route] = []
 
-    def get(self, path: str, access: Scope | Anybody, **more: Any) -> Callable[[Handler], Handler]:
+    def get(self, path: str, access: Admits, **more: Any) -> Callable[[Handler], Handler]:
         return self._add("GET", path, access, more)
 
-    def post(self, path: str, access: Scope | Anybody, **more: Any) -> Callable[[Handler], Handler]:
+    def post(self, path: str, access: Admits, **more: Any) -> Callable[[Handler], Handler]:
         return self._add("POST", path, access, more)
 
-    def put(self, path: str, access: Scope | Anybody, **more: Any) -> Callable[[Handler], Handler]:
+    def put(self, path: str, access: Admits, **more: Any) -> Callable[[Handler], Handler]:
         return self._add("PUT", path, access, more)
 
-    def patch(self, path: str, access: Scope | Anybody, **more: Any) -> Callable[[Handler], Handler]:
+    def patch(self, path: str, access: Admits, **more: Any) -> Callable[[Handler], Handler]:
         return self._add("PATCH", path, access, more)
 
-    def delete(self, path: str, access: Scope | Anybody, **more: Any) -> Callable[[Handler], Handler]:
+    def delete(self, path: str, access: Admits, **more: Any) -> Callable[[Handler], Handler]:
         return self._add("DELETE", path, access, more)
 
-    def _add(
-        self, method: str, path: str, access: Scope | Anybody, more: dict[str, Any]
-    ) -> Callable[[Handler], Handler]:
+    def _add(self, method: str, path: str, access: Admits, more: dict[str, Any]) -> Callable[[Handler], Handler]:
         def add(handler: Handler) -> Handler:
+            check(isinstance(access, Admits), f"The handler {handler.__name__} does not say who may call it.")
             hints = get_type_hints(handler)
             names = tuple(_PARAMETER.findall(path))
             taken = [name for name in inspect.signature(handler).parameters if name not in ("call", "query", "body")]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import secrets
 import socket
 from collections.abc import Callable
@@ -13,8 +12,9 @@ import uvicorn
 
 from tickwork.app import Tickwork
 from tickwork.clock import SystemClock
+from tickwork.core.access import Scope
 from tickwork.errors import InvalidInput
-from tickwork.http.access import Access
+from tickwork.http.access import Access, is_loopback
 from tickwork.http.asgi import asgi
 from tickwork.http.hub import Hub
 from tickwork.http.parts import Parts, Pulse
@@ -45,10 +45,11 @@ def serve(app: Tickwork, access: Access, options: ServerOptions, started: Callab
     listening = _listen(options.host, options.port)
     clock, rng = SystemClock(), Random(secrets.randbits(64))
     runner = Runner(clock, rng)
+    opened = frozenset({Scope.METRICS}) if is_loopback(options.host) else frozenset()
     tally = Tally()
     app.wrap_store(lambda store: timed(store, tally, clock))
     store, hub = app.store, Hub(app.store, clock, rng, tally)
-    parts = Parts(access, Pulse(store, clock), clock, StoreCounts(store, clock), hub, tally)
+    parts = Parts(access, Pulse(store, clock), clock, StoreCounts(store, clock), hub, opened, tally)
     try:
         runner.start(parts.pulse)
         runner.start(parts.store_counts)
@@ -84,14 +85,6 @@ class _Server(uvicorn.Server):
         self._parts.hub.stop()
         await super().shutdown(sockets)
         await self._parts.hub.close()
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach a server that listens there."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tickwork.http.resources import (
+    audit,
     bulk,
     calendars,
     dags,
@@ -13,6 +14,7 @@ from tickwork.http.resources import (
     hooks,
     job_trail,
     jobs,
+    keys,
     leases,
     metrics,
     notifications,
@@ -20,8 +22,11 @@ from tickwork.http.resources import (
     run_actions,
     runs,
     schedules,
+    secrets,
+    session,
     stats,
     tasks,
+    users,
     workers,
 )
 from tickwork.http.route import Route
@@ -30,6 +35,7 @@ ROUTES: tuple[Route, ...] = (
     *health.probes.all,
     *health.about.all,
     *metrics.routes.all,
+    *session.routes.all,
     *jobs.routes.all,
     *job_trail.routes.all,
     *bulk.routes.all,
@@ -50,4 +56,8 @@ ROUTES: tuple[Route, ...] = (
     *hooks.routes.all,
     *deliveries.routes.all,
     *notifications.routes.all,
+    *keys.routes.all,
+    *users.routes.all,
+    *secrets.routes.all,
+    *audit.routes.all,
 )

@@ -17,7 +17,7 @@ BLOB_AGE = timedelta(days=1)  # an attempt that wrote one so long ago has ended,
 
 
 class Pruner:
-    """Deletes ended jobs that are old enough, a batch at a time, so that nobody has to wait for it.
+    """Deletes ended jobs and what else is old enough, a batch at a time, so that nobody has to wait for it.
 
     Their blobs go with them. Others that no result names, of attempts that died or came too late, are looked for a few
     times a day.
@@ -38,7 +38,8 @@ class Pruner:
             if now >= self._sweep_at:
                 self._sweep_at = now + SWEEP_S
                 self._sweep(blobs)
-        return 0.0 if pruned.count == BATCH else INTERVAL_S
+        gone = self._store.prune_access(BATCH)
+        return 0.0 if BATCH in (pruned.count, gone) else INTERVAL_S
 
     def _sweep(self, blobs: Blobs) -> None:
         old = iter(blobs.keys(from_us(self._clock.wall_us()) - BLOB_AGE))

@@ -30,6 +30,7 @@ from tickwork.core.job import (
     WorkerView,
 )
 from tickwork.core.outcome import Transition
+from tickwork.store.access import AccessVerbs
 from tickwork.store.counts import CountVerbs
 from tickwork.store.dags import DagVerbs
 from tickwork.store.finding import FindVerbs
@@ -192,6 +193,7 @@ class Store(
     DeclaredVerbs,
     NotifyVerbs,
     RemoteVerbs,
+    AccessVerbs,
     Protocol,
 ):
     """The verbs. Nothing above this line knows which database it talks to."""

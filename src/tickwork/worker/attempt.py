@@ -33,6 +33,9 @@ class Host(Protocol):
     def stir(self, sink: Sink) -> None:
         """Some output waits to be passed on."""
 
+    def secret(self, name: str) -> str | None:
+        """A secret of the store; None when it has none of that name."""
+
     def ask(self, attempt: Attempt, state: bytes | None) -> Answer:
         """Ask the worker to store or give a state, and wait for its answer."""
 
@@ -99,6 +102,7 @@ class Attempt:
         if self.span is not None and kind != "succeeded":
             self.span.failed(kind, error)
         took = self.executor.clock.monotonic() - self.began
+        error = None if error is None else self.sink.masked(error)
         return End(self.job_id, self.number, kind, self.began, result, error, after_s, fatal, settled, took)
 
     def everyone(self) -> list[Attempt]:
@@ -126,6 +130,12 @@ class Attempt:
         self.executor.emit(Wrote(self.job_id, self.number, seq, text))
 
     # -- for its handler
+
+    def secret(self, name: str) -> str | None:
+        return self.executor.secret(name)
+
+    def hide(self, value: str) -> None:
+        self.sink.hide(value)
 
     @property
     def task_name(self) -> str:
@@ -155,7 +165,8 @@ class Attempt:
         return max(late, timedelta(0))
 
     def progress(self, fraction: float, note: str | None) -> None:
-        self.executor.emit(Progressed(self.job_id, self.number, fraction, note))
+        shown = None if note is None else self.sink.masked(note)
+        self.executor.emit(Progressed(self.job_id, self.number, fraction, shown))
 
     def save(self, state: bytes) -> None:
         if not self.executor.ask(self, state).accepted:

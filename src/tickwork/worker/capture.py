@@ -16,6 +16,7 @@ from contextvars import ContextVar
 from typing import Any, TextIO
 
 from tickwork.core.payload import storable
+from tickwork.worker.mask import Mask
 
 LOG_LIMIT = 10 * 1024 * 1024  # of an attempt, in characters
 CHUNK = 4096  # more than this is passed on at once, less within a moment
@@ -32,6 +33,22 @@ class Sink:
         self._size = 0
         self._seq = 0
         self._total = 0
+        self._held = ""  # the end of what was written: perhaps the beginning of a secret
+        self._mask: Mask | None = None
+
+    def hide(self, value: str) -> None:
+        """Write *** for a value from now on."""
+        with self._lock:
+            self._mask = self._mask or Mask()
+            self._mask.hide(value)
+
+    def masked(self, text: str) -> str:
+        """A text as it may be shown."""
+        return text if self._mask is None else self._mask.text(text)
+
+    def masked_json(self, data: bytes) -> bytes:
+        """A result as it may be stored."""
+        return data if self._mask is None else self._mask.json(data)
 
     def write(self, text: str) -> None:
         with self._lock:
@@ -54,12 +71,20 @@ class Sink:
         notice = f"\n... more than {LOG_LIMIT:,} characters: the rest is not kept\n"
         return text[:room] + notice if room >= 0 else ""  # below zero it was said already
 
-    def flush(self) -> None:
-        """Pass on what is there."""
+    def flush(self, *, final: bool = False) -> None:
+        """Pass on what is there; unless it is `final`, without an end that may be the beginning of a secret."""
         with self._lock:
-            if self._parts:
-                self._passed_on(self._seq, storable("".join(self._parts)))
-                self._parts, self._size, self._seq = [], 0, self._seq + 1
+            text = "".join(self._parts) if self._mask is None else self._cut(final)
+            self._parts, self._size = [], 0
+            if text:
+                self._passed_on(self._seq, storable(text))
+                self._seq += 1
+
+    def _cut(self, final: bool) -> str:
+        text = self.masked(self._held + "".join(self._parts))
+        begun = 0 if final or self._mask is None else self._mask.begun(text)
+        self._held = text[len(text) - begun :]
+        return text[: len(text) - begun]
 
 
 _sink: ContextVar[Sink | None] = ContextVar("tickwork_sink", default=None)
@@ -81,7 +106,7 @@ class _Tee(io.TextIOBase):
         if sink is not None:
             sink.write(text)
         with suppress(OSError, ValueError):  # a full disk or a closed pipe behind the worker is not the handler's fault
-            self.original.write(text)
+            self.original.write(text if sink is None else sink.masked(text))
         return len(text)
 
     def flush(self) -> None:
@@ -113,7 +138,8 @@ class _LogHandler(logging.Handler):
         if sink is not None:
             sink.write(self.format(record) + "\n")
         if len(logging.root.handlers) == 1 and record.levelno >= logging.WARNING and sys.__stderr__ is not None:
-            print(record.getMessage(), file=sys.__stderr__)  # being there must not silence what would have been shown
+            told = record.getMessage()  # being there must not silence what would have been shown
+            print(told if sink is None else sink.masked(told), file=sys.__stderr__)
 
 
 @contextmanager

@@ -134,6 +134,7 @@ def _serve(app: Any, greeting: Hello, connection: socket.socket, outbox: Outbox,
         outbox.stir,
         replaces_threads=False,
         large_results=app.large_results,
+        secret=app.vault.get,
     )
     threading.Thread(target=outbox.keep_flushing, args=(executor,), name="tickwork-outbox", daemon=True).start()
     outbox.send(greeting)

@@ -34,6 +34,7 @@ from tickwork.worker.capture import Sink, set_sink
 from tickwork.worker.failure import failures
 from tickwork.worker.large import fetch, has_blobs, is_large, keep, kept
 from tickwork.worker.messages import Answer, Ask, Assignment, End, FromExecutor, Started, Stuck
+from tickwork.worker.secrets import set_keeper
 from tickwork.worker.timekeeper import Timekeeper
 
 CANCEL_GRACE_S = 5.0  # a plain handler may notice by itself that it was cancelled, before it is interrupted
@@ -61,8 +62,10 @@ class Executor:
         *,
         replaces_threads: bool,
         large_results: LargeResults = _NO_BLOBS,
+        secret: Callable[[str], str | None] = lambda name: None,
     ) -> None:
         self._tasks = tasks
+        self.secret = secret
         self._store = store
         self._slots = slots
         self.emit = emit
@@ -226,7 +229,7 @@ class Executor:
             args, kwargs = task.signature.decode(self._large_results.whole(attempt.args))
             if task.transactional:
                 return [self._call_in_transaction(attempt, task, args, kwargs)]
-            result = task.signature.encode_result(task.function(*args, **kwargs), task.name)
+            result = _encoded(attempt, task, task.function(*args, **kwargs))
             return [attempt.end("succeeded", result=keep(attempt, result, self._large_results))]
         except errors.Interrupted:
             return attempt.interrupted()
@@ -239,13 +242,13 @@ class Executor:
         with ExitStack() as stack:
             transaction = LazyTransaction(lambda: self._begin_transaction(attempt, store, stack))
             set_current(CurrentJob(attempt, transaction))
-            result = task.signature.encode_result(task.function(transaction, *args, **kwargs), task.name)
+            result = _encoded(attempt, task, task.function(transaction, *args, **kwargs))
             result = keep(attempt, result, self._large_results)
             outcome = decide(Policy(), 0, 0, False, Succeeded(result), _NO_CHANCE)
             given, waited_us = attempt.given, round(attempt.waited_s() * 1e6)
             about = (waited_us, given.run, given.step, given.produce)
             finish = Finish(JobId(attempt.job_id), attempt.number, outcome, *about)
-            attempt.sink.flush()
+            attempt.sink.flush(final=True)
             if not store.finish_attempts([finish], attempt.written, transaction.begun()):
                 raise errors.LeaseLost("this attempt was superseded; what its transaction wrote was rolled back.")
         return attempt.end("succeeded", result=result, settled=True)
@@ -283,7 +286,7 @@ class Executor:
             else:
                 args, kwargs = task.signature.decode(self._large_results.whole(attempt.args))
                 result = await task.function(*args, **kwargs)
-                ends = [attempt.end("succeeded", result=task.signature.encode_result(result, task.name))]
+                ends = [attempt.end("succeeded", result=_encoded(attempt, task, result))]
             if is_large(ends):
                 ends = await asyncio.to_thread(kept, attempt, ends, self._large_results)
         except asyncio.CancelledError:
@@ -322,6 +325,7 @@ class Executor:
     def _begin(self, attempt: Attempt) -> None:
         attempt.began = self.clock.monotonic()
         set_sink(attempt.sink)
+        set_keeper(attempt)
         set_current(CurrentJob(attempt))
         if is_traced():
             given, now = attempt.given, from_us(self.clock.wall_us())
@@ -343,10 +347,11 @@ class Executor:
             attempt.span.end()
         set_current(None)
         set_sink(None)
+        set_keeper(None)
         self._attempts.pop(attempt.key, None)
         for reminder in attempt.reminders:
             self._timekeeper.cancel(reminder)
-        attempt.sink.flush()
+        attempt.sink.flush(final=True)
 
     # -- ending from outside
 
@@ -404,6 +409,11 @@ class Executor:
             return slot[0]
         finally:
             self._asked.pop(request, None)
+
+
+def _encoded(attempt: Attempt, task: Task[Any, Any], result: Any) -> bytes:
+    """A result as it is stored: without the secrets that the attempt was given."""
+    return attempt.sink.masked_json(task.signature.encode_result(result, task.name))
 
 
 class _NoChance:

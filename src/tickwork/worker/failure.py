@@ -24,7 +24,7 @@ def failure(attempt: Attempt, error: BaseException) -> End:
     try:
         return _meaning(attempt, error)
     except Exception as wrong:  # Snooze("5 parsecs"), or an exception that cannot even be shown
-        return attempt.end("failed", error=_told(wrong), fatal=True)
+        return attempt.end("failed", error=_told(attempt, wrong), fatal=True)
 
 
 def _meaning(attempt: Attempt, error: BaseException) -> End:
@@ -35,20 +35,23 @@ def _meaning(attempt: Attempt, error: BaseException) -> End:
         case errors.Cancel():
             return attempt.end("cancelled", error=storable(str(error)) or "the handler cancelled its own job")
         case errors.Retry(after=after):
-            return attempt.end("failed", error=_told(error), after_s=None if after is None else _seconds(after))
+            return attempt.end(
+                "failed", error=_told(attempt, error), after_s=None if after is None else _seconds(after)
+            )
         case errors.Fatal() | errors.InvalidInput():
-            return attempt.end("failed", error=_told(error), fatal=True)
+            return attempt.end("failed", error=_told(attempt, error), fatal=True)
     gives_up = matches(error, given.give_up_on) or bool(given.retry_on and not matches(error, given.retry_on))
-    return attempt.end("failed", error=_told(error), fatal=gives_up)
+    return attempt.end("failed", error=_told(attempt, error), fatal=gives_up)
 
 
 def _seconds(after: str | timedelta) -> float:
     return parse_duration(after, what="after").total_seconds()
 
 
-def _told(error: BaseException) -> str:
+def _told(attempt: Attempt, error: BaseException) -> str:
     """The traceback, from the user's own frame on: what a worker does on the way there explains nothing."""
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_globals.get("__name__", "").startswith(f"{__package__}."):
         trace = trace.tb_next
-    return clip(storable("".join(traceback.format_exception(type(error), error, trace)).rstrip()))
+    text = "".join(traceback.format_exception(type(error), error, trace)).rstrip()
+    return clip(storable(attempt.sink.masked(text)))  # in this order: a secret that was cut would not be known

@@ -27,6 +27,7 @@ class LocalPool:
         slots: int,
         clock: Clock,
         large_results: LargeResults,
+        secret: Callable[[str], str | None],
     ) -> None:
         self._news: deque[FromExecutor] = deque()
         self._lock = threading.Lock()
@@ -44,6 +45,7 @@ class LocalPool:
             lambda sink: None,  # the worker looks around at least every second, and more often would make crumbs
             replaces_threads=True,
             large_results=large_results,
+            secret=secret,
         )
 
     def _emit(self, message: FromExecutor) -> None:

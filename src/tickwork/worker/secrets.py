@@ -1,27 +1,59 @@
-"""Secrets: what a definition asks for by name, `${secret.NAME}`, and a worker finds in its own environment.
+"""Secrets: what a definition asks for by name, `${secret.NAME}`, found in the store, or in the worker's environment.
 
 They come in an argument of their own, which nothing that a run has computed is ever put into. So whoever writes
-definitions can ask for a secret, and what a step gave back cannot.
+definitions can ask for a secret, and what a step gave back cannot. What an attempt was given is masked in its log, its
+errors and its result.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextvars import ContextVar
+from typing import Protocol
 
 from tickwork.errors import InvalidArguments
 
+# What commands find in their environment shall not open every secret, nor every door.
+WITHHELD = ("TICKWORK_SECRET_KEY", "TICKWORK_SECRET_KEY_FILE", "TICKWORK_TOKEN")
+
 _SECRET = re.compile(r"\$\$\{|\$\{\s*secret\.([A-Za-z_][A-Za-z0-9_]*)\s*\}")
+
+
+class Keeper(Protocol):
+    """The attempt that asks."""
+
+    def secret(self, name: str) -> str | None:
+        """A secret of the store; None when it has none of that name."""
+
+    def hide(self, value: str) -> None:
+        """Keep a value out of everything that is stored of this attempt."""
+
+
+_keeper: ContextVar[Keeper | None] = ContextVar("tickwork_keeper", default=None)
+
+
+def set_keeper(keeper: Keeper | None) -> None:
+    """Say for which attempt this thread or coroutine asks."""
+    _keeper.set(keeper)
 
 
 def revealed(text: str, environ: Mapping[str, str]) -> str:
     """A text with its secrets; `$${` is a plain `${`. Raises InvalidArguments for one that is not set."""
 
     def reveal(found: re.Match[str]) -> str:
-        if found[1] is None:
-            return "${"
-        if found[1] not in environ:
-            raise InvalidArguments(f"the secret {found[1]} is not set in this worker's environment.")
-        return environ[found[1]]
+        return "${" if found[1] is None else _value(found[1], environ)
 
     return _SECRET.sub(reveal, text)
+
+
+def _value(name: str, environ: Mapping[str, str]) -> str:
+    keeper = _keeper.get()
+    value = None if keeper is None else keeper.secret(name)
+    if value is None:
+        value = environ.get(name)
+    if value is None or name in WITHHELD:
+        raise InvalidArguments(f"the secret {name} is not set in this worker's environment, nor in the store.")
+    if keeper is not None:
+        keeper.hide(value)
+    return value

@@ -20,7 +20,7 @@ from tickwork.errors import CommandFailed, Interrupted, InvalidArguments, Invali
 from tickwork.task import TaskRegistry
 from tickwork.worker.capture import LOG_LIMIT
 from tickwork.worker.command import Command, Stream
-from tickwork.worker.secrets import revealed
+from tickwork.worker.secrets import WITHHELD, revealed
 
 NAME = "shell"
 STDOUT_LIMIT = 64 * 1024  # bytes of the result; written twice and escaped they are still below the cap of results
@@ -80,7 +80,8 @@ def _environment(job: CurrentJob, env: dict[str, str]) -> dict[str, str]:
         "TICKWORK_ATTEMPT": str(job.attempt),
         "TICKWORK_SCHEDULED_FOR": job.scheduled_for.astimezone(UTC).isoformat(),
     }
-    return {**os.environ, **own, **env}
+    inherited = {name: value for name, value in os.environ.items() if name not in WITHHELD}
+    return {**inherited, **own, **env}
 
 
 def _revealed(secrets: dict[str, str]) -> dict[str, str]:

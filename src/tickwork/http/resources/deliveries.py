@@ -108,7 +108,7 @@ def _take(call: Call, name: str, data: bytes) -> TakenBody:
 
 
 def _secret(message: _Message) -> bytes:
-    secret = secret_of(message.hook.secret)
+    secret = secret_of(message.call.app, message.hook.secret)
     if secret is None:
         reason = f"the secret {message.hook.secret} of hook {message.hook.name!r} is not set on this server"
         _log.error("%s; what comes in there is refused.", reason)
@@ -163,7 +163,7 @@ def _start(message: _Message, values: Values, signature: str) -> TakenBody:
     try:
         key = _key(hook, values, signature)
         options = {} if debounced else {"key": f"hook/{hook.name}/{key}", "key_for": hook.window}
-        new = call.app.named(hook.target).options(**options).prepare(**arguments_of(hook, values))
+        new = call.app.named(hook.target).options(**options).new_job((), arguments_of(hook, values))
         (job,) = call.app.client.enqueue([new])
     except (Unfillable, InvalidInput) as error:
         raise message.refused(422, "invalid", str(error).removesuffix(".")) from None

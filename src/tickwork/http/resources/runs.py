@@ -175,7 +175,7 @@ def start_run(call: Call, name: str, body: NewRunBody) -> RunBody | Answer:
         raise DagNotFound(f"there is no dag {name!r} in this store.")
     given = {option: value for option, value in msgspec.structs.asdict(body).items() if value is not None}
     params = given.pop("params")
-    new = call.app.named(name).options(**given).prepare(**params)
+    new = call.app.named(name).options(**given).new_job((), params)
     (job,) = call.app.client.enqueue([new])
     headers = {"Location": f"{API}/runs/{job.id}"}
     return Answer(run_body(Run(call.app.client, job.id)), 201 if job.id == new.id else 200, headers)

@@ -16,7 +16,7 @@ _SHUTTING_DOWN = frozenset({"57P01", "57P02", "57P03", "57P05", "53300"})
 
 def runs_again(error: psycopg.Error) -> bool:
     """Whether the transaction is to be run again. So is an insert that met itself: it will find what it stored."""
-    met_itself = error.sqlstate == "23505" and error.diag.constraint_name == "jobs_pkey"
+    met_itself = error.sqlstate == "23505" and error.diag.constraint_name in ("jobs_pkey", "queue_pkey")
     return error.sqlstate in _TRANSIENT or met_itself
 
 

@@ -63,6 +63,7 @@ from tickwork.store.guarded import TurnKeeper
 from tickwork.store.migrate import Migration
 from tickwork.store.operations import KEPT
 from tickwork.store.postgres import documents
+from tickwork.store.postgres.access import PostgresAccess
 from tickwork.store.postgres.adapters import Rows, drive, inside, run_inside, run_inside_async
 from tickwork.store.postgres.bounds import FRONT, Bound, Bounds, Place
 from tickwork.store.postgres.failures import runs_again, translate
@@ -107,6 +108,7 @@ class PostgresStore(
     PostgresHooks,
     PostgresNotify,
     PostgresRemote,
+    PostgresAccess,
 ):
     """A store in a PostgreSQL database. Safe to use from many threads, processes and machines.
 

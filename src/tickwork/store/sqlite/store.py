@@ -54,6 +54,7 @@ from tickwork.store.migrate import Migration
 from tickwork.store.operations import KEPT
 from tickwork.store.rounds import Asked
 from tickwork.store.sqlite import moves
+from tickwork.store.sqlite.access import SqliteAccess
 from tickwork.store.sqlite.clock import StoreClock
 from tickwork.store.sqlite.connection import is_stored_already
 from tickwork.store.sqlite.file import SqliteFile
@@ -81,6 +82,7 @@ class SqliteStore(
     SqliteHooks,
     SqliteNotify,
     SqliteRemote,
+    SqliteAccess,
 ):
     """The embedded store. Safe to use from many threads, and from many processes of one machine."""
 

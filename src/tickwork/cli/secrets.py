@@ -1,0 +1,71 @@
+"""`tickwork secrets`: values that jobs ask for by name, encrypted in the store."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from tickwork.cli.audited import by, record
+from tickwork.cli.base import NOT_FOUND, Group, Session, json_option, pass_session, url_option
+from tickwork.cli.output import ago, print_json, print_table
+
+
+@click.group(cls=Group, example="tickwork secrets set SMTP_PASSWORD < password.txt\ntickwork secrets list")
+def secrets() -> None:
+    """Set, list and delete what jobs ask for as ${secret.NAME}. Values are encrypted, and never shown again.
+
+    The key is TICKWORK_SECRET_KEY; a SQLite store without it makes a file beside the database, for its owner alone.
+    """
+
+
+@secrets.command("set", example="tickwork secrets set SMTP_PASSWORD < password.txt")
+@click.argument("name")
+@json_option
+@url_option
+@pass_session
+def set_secret(session: Session, /, name: str, as_json: bool) -> None:
+    """Set a secret to what comes on stdin, without the line's end; asks for it at a terminal."""
+    app = session.app(create=True)
+    app.vault.put(name, _value(), by())
+    record(app, "set_secret", f"secret:{name}")
+    print_json({"name": name, "set": True}) if as_json else click.echo(f"{name} is set.")
+
+
+@secrets.command("list", example="tickwork secrets list --json")
+@json_option
+@url_option
+@pass_session
+def list_secrets(session: Session, /, as_json: bool) -> None:
+    """List secrets by name: when each was set, and by whom."""
+    app = session.app()
+    found, now = app.store.secrets(), app.store.now()
+    if as_json:
+        print_json({"items": found})
+    elif not found:
+        click.echo("No secrets yet. Set one: tickwork secrets set NAME < FILE")
+    else:
+        print_table(["NAME", "SET", "BY"], [[one.name, ago(one.set_at, now), one.set_by] for one in found])
+
+
+@secrets.command("delete", example="tickwork secrets delete SMTP_PASSWORD")
+@click.argument("name")
+@json_option
+@url_option
+@pass_session
+@click.pass_context
+def delete(ctx: click.Context, session: Session, /, name: str, as_json: bool) -> None:
+    """Delete a secret."""
+    app = session.app()
+    if not app.store.delete_secret(name):
+        click.echo(f"error: there is no secret {name!r}. See which there are: tickwork secrets list", err=True)
+        ctx.exit(NOT_FOUND)
+    record(app, "delete_secret", f"secret:{name}")
+    print_json({"name": name, "deleted": True}) if as_json else click.echo(f"{name} is deleted.")
+
+
+def _value() -> str:
+    if sys.stdin.isatty():
+        typed: str = click.prompt("Value", hide_input=True, err=True)
+        return typed
+    return sys.stdin.read().removesuffix("\n").removesuffix("\r")

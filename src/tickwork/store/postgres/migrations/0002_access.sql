@@ -1,0 +1,86 @@
+-- Who may call the server: API keys, users and their sessions; what they changed; answers kept for a repeated request;
+-- and secrets. Of tokens and passwords there are digests alone, and secrets are sealed before they come here.
+
+CREATE TABLE tickwork.api_keys (
+    id          text COLLATE "C" PRIMARY KEY,
+    name        text COLLATE "C" NOT NULL,
+    digest      text COLLATE "C" NOT NULL,
+    scopes      text NOT NULL,
+    created_at  timestamptz NOT NULL,
+    created_by  text NOT NULL,
+    expires_at  timestamptz,
+    used_at     timestamptz,
+    revoked_at  timestamptz
+);
+
+CREATE UNIQUE INDEX api_keys_name ON tickwork.api_keys (name) WHERE revoked_at IS NULL;
+
+CREATE TABLE tickwork.users (
+    name        text COLLATE "C" PRIMARY KEY,
+    role        text NOT NULL,
+    password    text NOT NULL,
+    created_at  timestamptz NOT NULL,
+    changed_at  timestamptz NOT NULL
+);
+
+-- `kind` says whose it is: that of a user, of an API key, or of the token of `tickwork dev`.
+CREATE TABLE tickwork.sessions (
+    digest      text COLLATE "C" PRIMARY KEY,
+    kind        text COLLATE "C" NOT NULL,
+    subject     text COLLATE "C" NOT NULL,
+    created_at  timestamptz NOT NULL,
+    used_at     timestamptz NOT NULL,
+    expires_at  timestamptz NOT NULL
+);
+
+CREATE INDEX sessions_subject ON tickwork.sessions (kind, subject);
+CREATE INDEX sessions_expiry ON tickwork.sessions (expires_at);
+
+-- Logins that failed, by name and by address.
+CREATE TABLE tickwork.logins (
+    subject        text COLLATE "C" PRIMARY KEY,
+    failures       integer NOT NULL,
+    tried_at       timestamptz NOT NULL,
+    blocked_until  timestamptz NOT NULL
+);
+
+CREATE INDEX logins_tried ON tickwork.logins (tried_at);
+
+CREATE TABLE tickwork.audit (
+    id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    at          timestamptz NOT NULL,
+    who         text COLLATE "C" NOT NULL,
+    action      text COLLATE "C" NOT NULL,
+    target      text COLLATE "C" NOT NULL,
+    before      text,
+    after       text,
+    request_id  text NOT NULL,
+    address     text NOT NULL
+);
+
+CREATE INDEX audit_who ON tickwork.audit (who, id);
+CREATE INDEX audit_action ON tickwork.audit (action, id);
+CREATE INDEX audit_target ON tickwork.audit (target, id);
+CREATE INDEX audit_at ON tickwork.audit (at);
+
+-- What a POST with an Idempotency-Key was answered. Without a status it is in flight, since `began_at`.
+CREATE TABLE tickwork.answers (
+    who       text COLLATE "C" NOT NULL,
+    key       text COLLATE "C" NOT NULL,
+    digest    text COLLATE "C" NOT NULL,
+    first_at  timestamptz NOT NULL,
+    began_at  timestamptz NOT NULL,
+    status    integer,
+    headers   text,
+    body      text,
+    PRIMARY KEY (who, key)
+);
+
+CREATE INDEX answers_first ON tickwork.answers (first_at);
+
+CREATE TABLE tickwork.secrets (
+    name    text COLLATE "C" PRIMARY KEY,
+    sealed  text NOT NULL,
+    set_at  timestamptz NOT NULL,
+    set_by  text NOT NULL
+);

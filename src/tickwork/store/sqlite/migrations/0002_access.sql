@@ -1,0 +1,86 @@
+-- Who may call the server: API keys, users and their sessions; what they changed; answers kept for a repeated request;
+-- and secrets. Of tokens and passwords there are digests alone, and secrets are sealed before they come here.
+
+CREATE TABLE tickwork_api_keys (
+    id          TEXT PRIMARY KEY,
+    name        TEXT NOT NULL,
+    digest      TEXT NOT NULL,
+    scopes      TEXT NOT NULL,
+    created_at  INTEGER NOT NULL,
+    created_by  TEXT NOT NULL,
+    expires_at  INTEGER,
+    used_at     INTEGER,
+    revoked_at  INTEGER
+) STRICT, WITHOUT ROWID;
+
+CREATE UNIQUE INDEX tickwork_api_keys_name ON tickwork_api_keys (name) WHERE revoked_at IS NULL;
+
+CREATE TABLE tickwork_users (
+    name        TEXT PRIMARY KEY,
+    role        TEXT NOT NULL,
+    password    TEXT NOT NULL,
+    created_at  INTEGER NOT NULL,
+    changed_at  INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- `kind` says whose it is: that of a user, of an API key, or of the token of `tickwork dev`.
+CREATE TABLE tickwork_sessions (
+    digest      TEXT PRIMARY KEY,
+    kind        TEXT NOT NULL,
+    subject     TEXT NOT NULL,
+    created_at  INTEGER NOT NULL,
+    used_at     INTEGER NOT NULL,
+    expires_at  INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX tickwork_sessions_subject ON tickwork_sessions (kind, subject);
+CREATE INDEX tickwork_sessions_expiry ON tickwork_sessions (expires_at);
+
+-- Logins that failed, by name and by address.
+CREATE TABLE tickwork_logins (
+    subject        TEXT PRIMARY KEY,
+    failures       INTEGER NOT NULL,
+    tried_at       INTEGER NOT NULL,
+    blocked_until  INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX tickwork_logins_tried ON tickwork_logins (tried_at);
+
+CREATE TABLE tickwork_audit (
+    id          INTEGER PRIMARY KEY AUTOINCREMENT,
+    at          INTEGER NOT NULL,
+    who         TEXT NOT NULL,
+    action      TEXT NOT NULL,
+    target      TEXT NOT NULL,
+    before      TEXT,
+    after       TEXT,
+    request_id  TEXT NOT NULL,
+    address     TEXT NOT NULL
+) STRICT;
+
+CREATE INDEX tickwork_audit_who ON tickwork_audit (who, id);
+CREATE INDEX tickwork_audit_action ON tickwork_audit (action, id);
+CREATE INDEX tickwork_audit_target ON tickwork_audit (target, id);
+CREATE INDEX tickwork_audit_at ON tickwork_audit (at);
+
+-- What a POST with an Idempotency-Key was answered. Without a status it is in flight, since `began_at`.
+CREATE TABLE tickwork_answers (
+    who       TEXT NOT NULL,
+    key       TEXT NOT NULL,
+    digest    TEXT NOT NULL,
+    first_at  INTEGER NOT NULL,
+    began_at  INTEGER NOT NULL,
+    status    INTEGER,
+    headers   TEXT,
+    body      TEXT,
+    PRIMARY KEY (who, key)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX tickwork_answers_first ON tickwork_answers (first_at);
+
+CREATE TABLE tickwork_secrets (
+    name    TEXT PRIMARY KEY,
+    sealed  TEXT NOT NULL,
+    set_at  INTEGER NOT NULL,
+    set_by  TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
