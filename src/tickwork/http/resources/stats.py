@@ -68,7 +68,7 @@ def stats(call: Call) -> StatsBody:
     """Return the store at a glance: what waits, runs and failed, and how many ended in each minute of the last hour."""
     store = call.app.store
     queues, now = all_queues(call), store.now()
-    working = [one for one in store.workers() if one.state == "running"]
+    working = [one for one in store.workers() if one.serves]
     causes, is_all = call.app.client.causes(JobFilter(dead=True), READ_LIMIT)
     return StatsBody(
         at=now,
