@@ -13,8 +13,9 @@ from tickwork.core.ids import JobId, is_id
 from tickwork.core.job import NewJob
 from tickwork.errors import InvalidInput, JobNotFound
 from tickwork.http.call import Call
+from tickwork.http.durations import Span, duration
 from tickwork.http.problems import Fault, Problem
-from tickwork.http.reading import Span, duration, instant
+from tickwork.http.reading import instant
 from tickwork.http.resources.job_shapes import (
     BATCH_BYTES,
     BATCH_LIMIT,
