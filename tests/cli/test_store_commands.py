@@ -17,8 +17,11 @@ from tickwork.cli import doctor
 from tickwork.cli.base import shown_url
 from tickwork.core.ids import WorkerId
 from tickwork.core.outcome import Succeeded, decide
+from tickwork.store import standing
 from tickwork.store.base import Finish, Worker
 from tickwork.store.migrate import migrations
+from tickwork.store.postgres import finding as postgres_finding
+from tickwork.store.sqlite import finding as sqlite_finding
 
 MIGRATIONS = migrations("tickwork.store.sqlite")
 
@@ -33,6 +36,17 @@ def test_queues_show_what_stands_in_them(cli: Cli, shop: Shop) -> None:
     assert lines[1].split()[:7] == ["default", "1", "1", "0", "0", "0", "1"]
     (item,) = cli.json("queues")["items"]
     assert set(item) >= {"name", "due", "later", "running", "held", "oldest_due_at", "workers", "wanted"}
+
+
+def test_a_count_that_ended_somewhere_is_shown_with_a_plus(
+    cli: Cli, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (sqlite_finding, postgres_finding, standing):
+        monkeypatch.setattr(module, "COUNTED", 3)
+    for _ in range(4):
+        shop.add.enqueue(1)
+    assert cli.ok("queues").splitlines()[1].split()[:3] == ["default", "3+", "0"]
+    assert cli.json("queues")["items"][0]["at_least"] == ["due"]
 
 
 def test_queues_show_how_many_workers_they_want(cli: Cli, shop: Shop) -> None:
@@ -60,7 +74,11 @@ def test_workers_show_who_works(cli: Cli, shop: Shop) -> None:
     assert "  running  0 of 3  " in lines[1]
     assert "  gpu, region:eu, cpu=0.5, mem=8000000000  " in lines[1]
     assert item["offer"] == ["gpu", "region:eu", "cpu=0.5", "mem=8000000000"]
-    assert (item["slots"], item["queues"], item["tasks"]) == (3, ["default", "mail"], ["add", "send", "http", "smtp"])
+    assert (item["slots"], item["queues"], item["tasks"]) == (
+        3,
+        ["default", "mail"],
+        ["add", "send", "http", "smtp", "@canary"],
+    )
 
 
 def test_doctor_says_what_the_store_promises_and_that_nothing_is_wrong(cli: Cli, shop: Shop) -> None:

@@ -287,6 +287,10 @@ VERBS: dict[str, Callable[[Filled], object]] = {
     "find by when": find(until=datetime(2020, 1, 1, tzinfo=UTC), label="nobody's"),
     "search": bounded(lambda on: on.store.search_jobs("t", PAGE)),
     "search in errors": bounded(lambda on: on.store.search_jobs("broke", PAGE)),
+    "lease an operation, and there is none": lambda on: on.store.lease_operation(HOUR),
+    "ended among": lambda on: on.store.ended_among(on.failed),
+    "reschedule": lambda on: on.store.reschedule_jobs([on.first_delayed], delay=HOUR),
+    "asked of a worker": lambda on: on.store.asked_of(on.worker),
     "queues": bounded(lambda on: on.store.queues()),
     "ended counts": lambda on: on.store.ended_counts([on.clock.now() - HOUR, on.clock.now()], 100),
 }
@@ -414,6 +418,7 @@ BATCHES: dict[str, Callable[[Store, WorkerId, int], Verb]] = {
         store.cancel_jobs, [one.job_id for one in open_batch(store, worker, n)]
     ),
     "retry": lambda store, worker, n: partial(store.retry_jobs, some_failed(store, worker, n)),
+    "reschedule": lambda store, worker, n: partial(store.reschedule_jobs, store.insert_jobs(jobs(n)), delay=HOUR),
     "discard": lambda store, worker, n: partial(store.discard_jobs, some_failed(store, worker, n)),
     "replace": lambda store, worker, n: (
         (keys := [a_job().id for _ in range(n)]),

@@ -17,6 +17,7 @@ from tickwork.services.pruner import Pruner
 from tickwork.services.reaper import INTERVAL_S, Expirer, Reaper
 from tickwork.services.runner import LAST_BACKOFF_S, Backoff, Runner
 from tickwork.store.base import Retention, Store, Worker
+from tickwork.store.operations import Ask
 from tickwork.testing import VirtualClock
 from tickwork.worker.heartbeat import Heartbeat, Lease
 
@@ -118,6 +119,19 @@ def test_a_heartbeat_of_a_worker_that_lost_its_jobs_is_refused(app: Tickwork) ->
     Reaper(app.store, Random(1)).tick(0.0)
     Heartbeat(app.store, lease).tick(0.0)
     assert lease.lost
+
+
+def test_a_heartbeat_tells_what_is_asked_of_its_worker_once(app: Tickwork) -> None:
+    told: list[str | None] = []
+    lease = Lease(timedelta(seconds=10))
+    claimed(app, "w", timedelta(seconds=10))
+    lease.begin(WorkerId("w"), sent=0.0)
+    heartbeat = Heartbeat(app.store, lease, told.append)
+    asks: tuple[Ask | None, ...] = (None, "quiet", "quiet", None, "stop")
+    for asked in asks:
+        app.store.ask_worker(WorkerId("w"), asked)
+        heartbeat.tick(0.0)
+    assert told == ["quiet", None, "stop"]
 
 
 # -- what ticks them

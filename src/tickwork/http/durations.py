@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from tickwork.core.duration import format_duration, parse_duration
+import re
+from datetime import timedelta
+
+from tickwork.core.duration import format_duration, parse_duration, parse_rate
 from tickwork.errors import InvalidOption
 
+Span = str | float
+_NUMBER = re.compile(r"\d{1,12}(?:\.\d{1,9})?", re.ASCII)
 
-def read_seconds(value: str | float, what: str, low: float, high: float) -> float:
+
+def read_seconds(value: Span, what: str, low: float, high: float) -> float:
     """Return a duration in seconds. Raises InvalidOption for one that is not from `low` to `high`."""
     seconds = parse_duration(value, what=what).total_seconds() if isinstance(value, str) else float(value)
     if not low <= seconds <= high:
@@ -16,3 +22,18 @@ def read_seconds(value: str | float, what: str, low: float, high: float) -> floa
 
 def _said(seconds: float) -> str:
     return format_duration(parse_duration(f"{seconds:g}s", what="a bound"))
+
+
+def duration(what: str, given: Span) -> timedelta:
+    """A duration that is not below zero. A number of seconds may be a text, as in an address. Raises InvalidOption."""
+    if isinstance(given, str) and _NUMBER.fullmatch(given) is None:
+        return parse_duration(given, what=what)
+    try:
+        return parse_duration(timedelta(seconds=float(given)), what=what)
+    except OverflowError:
+        raise InvalidOption(f"{what}: {given} seconds is too long.") from None
+
+
+def spacing(rate: str | None) -> timedelta:
+    """The time between two jobs at a rate. Raises InvalidOption."""
+    return timedelta(0) if rate is None else timedelta(seconds=1 / parse_rate(rate))

@@ -1,25 +1,18 @@
-"""How handlers read what several of them take: texts, durations, filters of jobs, and pages of a list."""
+"""How handlers read what several of them take: texts, instants, and filters of jobs."""
 
 from __future__ import annotations
 
-import re
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Annotated
 
 from msgspec import Meta
 
-from tickwork.core.duration import parse_duration, parse_rate
 from tickwork.core.ids import JobId
 from tickwork.core.job import JobFilter, JobState
-from tickwork.errors import InvalidOption
 from tickwork.http.problems import Problem
 from tickwork.http.route import Struct
 
 Text = Annotated[str, Meta(min_length=1, max_length=500, pattern=r"^[^\u0000]*$")]
-Limit = Annotated[int, Meta(ge=1, le=1000)]
-_NUMBER = re.compile(r"\d{1,12}(?:\.\d{1,9})?", re.ASCII)
-Span = str | float
-"""A duration: a text such as "1h30m", or a number of seconds."""
 
 
 class FilterBody(Struct):
@@ -81,18 +74,3 @@ def instant(what: str, given: datetime | None) -> datetime | None:
     if given is not None and given.tzinfo is None:
         raise Problem(422, "invalid", f"{what} does not say its offset; write 2026-11-01T12:00:00Z. Nothing was done.")
     return given
-
-
-def duration(what: str, given: Span) -> timedelta:
-    """A duration that is not below zero. A number of seconds may be a text, as in an address. Raises InvalidOption."""
-    if isinstance(given, str) and _NUMBER.fullmatch(given) is None:
-        return parse_duration(given, what=what)
-    try:
-        return parse_duration(timedelta(seconds=float(given)), what=what)
-    except OverflowError:
-        raise InvalidOption(f"{what}: {given} seconds is too long.") from None
-
-
-def spacing(rate: str | None) -> timedelta:
-    """The time between two jobs at a rate. Raises InvalidOption."""
-    return timedelta(0) if rate is None else timedelta(seconds=1 / parse_rate(rate))

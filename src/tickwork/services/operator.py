@@ -18,7 +18,7 @@ from tickwork.store.base import Store
 from tickwork.store.operations import Step
 
 PAGE = 500
-INTERVAL_S = 1.0
+INTERVAL_S = 2.0
 LEASE = timedelta(seconds=30)
 
 

@@ -115,7 +115,7 @@ def queue_load(
     queue: QueueView, workers: Iterable[WorkerView], duration: timedelta | None, usual_slots: int
 ) -> QueueLoad:
     """Return how many workers like those that serve a queue would do its work in good time."""
-    slots = [one.slots for one in workers if one.state == "running" and queue.name in one.queues]
+    slots = [one.slots for one in workers if one.serves and queue.name in one.queues]
     load = Load(queue.due, queue.running, to_us(duration or timedelta(0)))
     each = -(-sum(slots) // len(slots)) if slots else usual_slots
     return QueueLoad(queue, len(slots), wanted_workers(load, each))

@@ -11,8 +11,10 @@ from tickwork.core.ids import JobId, is_id
 from tickwork.core.job import JobView
 from tickwork.core.operation import Action, Change, Operation, OperationState, concerns, phases
 from tickwork.http.call import Call
+from tickwork.http.durations import Span, duration, spacing
+from tickwork.http.lists import PageQuery, bad_cursor
 from tickwork.http.problems import Problem
-from tickwork.http.reading import FilterBody, Limit, Span, duration, instant, shown_filter, spacing
+from tickwork.http.reading import FilterBody, instant, shown_filter
 from tickwork.http.resources.job_shapes import JobItem, item_of
 from tickwork.http.route import Answer, Routes, Scope, Struct
 from tickwork.store.base import Store
@@ -61,11 +63,6 @@ class OperationBody(Struct):
     error: str | None
     created_at: datetime
     ended_at: datetime | None
-
-
-class OperationQuery(Struct):
-    limit: Limit = 50
-    cursor: str | None = None
 
 
 class OperationList(Struct):
@@ -127,10 +124,10 @@ def _dry_run(found: dict[str, JobView], *, is_partial: bool) -> DryRunBody:
 
 
 @routes.get("/operations", Scope.READ)
-def list_operations(call: Call, query: OperationQuery) -> OperationList:
+def list_operations(call: Call, query: PageQuery) -> OperationList:
     """List changes to many jobs, the newest first. They are kept for 30 days after their end."""
     if query.cursor is not None and not is_id(query.cursor):
-        raise Problem(422, "invalid", "the cursor is not one; pass the next_cursor of the page before.")
+        raise bad_cursor()
     found = call.app.store.operations(query.limit, query.cursor)
     return OperationList([_shown(one) for one in found], found[-1].id if len(found) == query.limit else None)
 

@@ -8,8 +8,9 @@ from tickwork.core.causes import Cause
 from tickwork.core.job import JobFilter, JobState
 from tickwork.core.operation import Action, Change
 from tickwork.http.call import Call
+from tickwork.http.durations import spacing
 from tickwork.http.problems import Problem
-from tickwork.http.reading import FilterBody, Text, spacing
+from tickwork.http.reading import FilterBody, Text
 from tickwork.http.resources.bulk import OperationBody, begun
 from tickwork.http.route import Answer, Routes, Scope, Struct
 

@@ -11,7 +11,9 @@ from tickwork.client import Job
 from tickwork.core.blob import MARK
 from tickwork.core.causes import last_line
 from tickwork.core.job import JobState, JobView
-from tickwork.http.reading import FilterBody, Limit, Span, Text
+from tickwork.http.durations import Span
+from tickwork.http.lists import Limit
+from tickwork.http.reading import FilterBody, Text
 from tickwork.http.route import Struct
 
 BATCH_LIMIT = 10_000

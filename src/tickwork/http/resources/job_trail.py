@@ -17,8 +17,9 @@ from tickwork.core.blob import MARK
 from tickwork.core.ids import JobId
 from tickwork.core.job import AttemptState, AttemptView, JobState, JobView, LogChunk
 from tickwork.http.call import Call
+from tickwork.http.durations import Span, duration
+from tickwork.http.lists import Limit
 from tickwork.http.problems import Problem
-from tickwork.http.reading import Limit, Span, duration
 from tickwork.http.resources.jobs import found
 from tickwork.http.route import Answer, Routes, Scope, Struct
 from tickwork.http.watch import stops

@@ -6,7 +6,8 @@ from datetime import datetime
 
 from tickwork.core.job import JobFilter
 from tickwork.http.call import Call
-from tickwork.http.reading import Limit, Text
+from tickwork.http.lists import Limit
+from tickwork.http.reading import Text
 from tickwork.http.resources.dead import CauseBody, cause_body
 from tickwork.http.resources.job_shapes import JobItem, item_of
 from tickwork.http.resources.queues import QueueBody, all_queues
@@ -67,7 +68,7 @@ def stats(call: Call) -> StatsBody:
     """Return the store at a glance: what waits, runs and failed, and how many ended in each minute of the last hour."""
     store = call.app.store
     queues, now = all_queues(call), store.now()
-    working = [one for one in store.workers() if one.state == "running"]
+    working = [one for one in store.workers() if one.serves]
     causes, is_all = call.app.client.causes(JobFilter(dead=True), READ_LIMIT)
     return StatsBody(
         at=now,

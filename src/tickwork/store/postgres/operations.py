@@ -50,6 +50,8 @@ class PostgresOperations:
         return self._perform(lambda session: self._found(session, "operations_before", **values))
 
     def lease_operation(self, lease: timedelta) -> Operation | None:
+        if not self._perform(lambda session: session.run("any_operation")):
+            return None
         rows = self._perform(lambda session: session.run("lease_operation", lease_us=duration_us(lease)))
         return self.operation(rows[0][0]) if rows else None
 

@@ -14,6 +14,9 @@ WHERE id = %(id)s::uuid
 -- :operations_before
 WHERE id < %(before)s::uuid ORDER BY id DESC LIMIT %(limit)s::bigint
 
+-- :any_operation
+SELECT 1 FROM tickwork.operations WHERE state = 'running' LIMIT 1
+
 -- :lease_operation
 WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
 free AS MATERIALIZED (
