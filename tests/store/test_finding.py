@@ -37,7 +37,7 @@ def flat(pages: list[list[JobId]]) -> list[JobId]:
 @pytest.fixture(params=[10_000, 3])
 def walk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """As many as a page may walk, and so few that every page ends early."""
-    for name in ("WALK", "ERRORS"):
+    for name in ("WALK", "SCATTERED", "ERRORS"):
         monkeypatch.setattr(finding, name, request.param)
     return int(request.param)
 

@@ -131,7 +131,7 @@ def bounded(look: Callable[[Filled], object]) -> Callable[[Filled], object]:
 
     def call(on: Filled) -> object:
         with pytest.MonkeyPatch.context() as patch:
-            for name in ("WALK", "ERRORS"):
+            for name in ("WALK", "SCATTERED", "ERRORS"):
                 patch.setattr(finding, name, SMALL // 10)
             for module in (sqlite_finding, postgres_finding):
                 patch.setattr(module, "COUNTED", SMALL // 10)

@@ -17,6 +17,7 @@ from tickwork.core.job import JobFilter, JobPage
 from tickwork.store.ways import Way, ways
 
 WALK = 5_000  # so many jobs a page looks at, where no index finds what is wanted
+SCATTERED = 1_500  # so many, where they stand far apart
 ERRORS = 2_500  # and so many errors
 NAMES = 20  # so many tasks that begin with what is looked for
 KEYS = 1_000  # and so many keys
@@ -75,6 +76,11 @@ def choose(which: JobFilter, floor_of: Floor) -> Walk:
         if walks[-1].floor is None:
             return walks[-1]
     return min(walks, key=lambda walk: walk.floor or "")
+
+
+def walk_of(way: Way) -> int:
+    """How many jobs a page may walk. Those that failed are few among many, and each is read from another place."""
+    return SCATTERED if way.walks == "walk_finished" and way.by else WALK
 
 
 def page_of(views: list[Any], limit: int, which: JobFilter, floor: JobId | None) -> JobPage:

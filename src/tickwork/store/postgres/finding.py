@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from tickwork.core.ids import JobId, is_id
 from tickwork.core.job import COUNTED, JobFilter, JobPage, JobState, JobView, QueueView
 from tickwork.store import codec, finding
-from tickwork.store.finding import Hits, choose, hits_of, like, page_of, prefix_range
+from tickwork.store.finding import Hits, choose, hits_of, like, page_of, prefix_range, walk_of
 from tickwork.store.postgres import documents
 from tickwork.store.postgres.pool import Pool
 from tickwork.store.postgres.session import Session
@@ -95,7 +95,7 @@ class PostgresFinding:
         found, order, values = _conditions(way, lies)
         where = f"WHERE {_all_of(found, values)} ORDER BY {order} LIMIT 1 OFFSET %(walk)s::bigint"
         sql = f"SELECT {way.id}::text {self._sql[way.walks]} {where}"
-        rows = self._perform(lambda session: session.run_sql(sql, {**values, "walk": finding.WALK}))
+        rows = self._perform(lambda session: session.run_sql(sql, {**values, "walk": walk_of(way)}))
         return JobId(rows[0][0]) if rows else None
 
     def _waiting_in(self, queue: str) -> list[JobId] | None:

@@ -12,7 +12,7 @@ from tickwork.core.ids import JobId, is_id
 from tickwork.core.job import COUNTED, JobFilter, JobPage, JobState, JobView, QueueView
 from tickwork.store import codec, finding
 from tickwork.store.codec import from_us, to_us
-from tickwork.store.finding import Hits, choose, hits_of, like, page_of, prefix_range
+from tickwork.store.finding import Hits, choose, hits_of, like, page_of, prefix_range, walk_of
 from tickwork.store.sqlite.moves import SQL, Transaction, as_json
 from tickwork.store.standing import Standings, lanes_of
 from tickwork.store.ways import Bounds, Way, bounds, ways
@@ -124,7 +124,7 @@ def _floor(transaction: Transaction, way: Way, lies: Bounds) -> JobId | None:
     found, values = _conditions(way, lies)
     where = f"WHERE {_all_of(found, values)} ORDER BY {way.id} DESC LIMIT 1 OFFSET :walk"
     sql = f"SELECT {way.id} {SQL[way.walks]} {where}"
-    rows = transaction.connection.run(sql, {**values, "walk": finding.WALK})
+    rows = transaction.connection.run(sql, {**values, "walk": walk_of(way)})
     return JobId(rows[0][0]) if rows else None
 
 
