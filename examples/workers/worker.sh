@@ -31,11 +31,12 @@ else
 value = json.load(sys.stdin)
 for key in re.findall(r"\w+", sys.argv[1]):
     value = (value or [None])[int(key)] if isinstance(value, list) else (value or {}).get(key)
-print("" if value in (None, False) else value if sys.argv[2:] and isinstance(value, str) else json.dumps(value))'
+print("" if value is None or value is False else value if sys.argv[2:] and isinstance(value, str) else json.dumps(value))'
   text() { python3 -c "$part" "$1" text; }
   get() { python3 -c "$part" "$1"; }
   quote() { python3 -c 'import json, sys; print(json.dumps(sys.stdin.buffer.read().decode("utf-8", "replace")))'; }
 fi
+[ "$(text .a <<<'{"a": "b"}')" = b ] || { echo "neither jq nor python3 can be used here" >&2 && exit 2; }
 
 # work TASK ARGS: the result as JSON on stdout, lines for the log on stderr. Where it fails, the job has failed.
 work() {

@@ -25,6 +25,7 @@ class Settings:
 
     `http_allow`: hosts and networks that workers reach for the tasks `http` and `smtp`, besides public ones. `http_ca`:
     a file with the certificates that they trust. `public_url`: where people find the server, for links.
+    `canary`: how often a server has a job made that does nothing, to measure how soon it starts.
     """
 
     url: str = DEFAULT_URL
@@ -35,6 +36,7 @@ class Settings:
     http_allow: str | None = None
     http_ca: str | None = None
     public_url: str | None = None
+    canary: str | None = None
     namespace: str | None = None
 
     @property

@@ -5,7 +5,6 @@ import re
 import pytest
 
 from tests.cli.conftest import Cli, Shop
-from tickwork import client
 from tickwork.cli import dead
 
 
@@ -34,7 +33,6 @@ def test_only_so_many_dead_letters_are_read_and_that_is_said(
     cli: Cli, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shop.failed("a", "b", "c")
-    monkeypatch.setattr(client, "PAGE", 1)
     monkeypatch.setattr(dead, "READ_LIMIT", 2)
     assert "2 dead letters (the newest 2; there are more)." in cli.ok("dead", "list")
 

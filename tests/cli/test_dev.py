@@ -46,8 +46,8 @@ def test_the_folder_of_a_file_is_its_own_and_that_of_a_module_the_current_one(tm
 
 
 def test_without_a_file_it_idles_and_ends_with_0(tmp_path: Path, file_url: str) -> None:
-    with program(tmp_path, "dev") as dev:
-        dev.says("tasks      @sleep, http")
+    with program(tmp_path, "dev", "--port", "0") as dev:
+        dev.says("tasks      @canary, @sleep, http")
         tree = dev.tree()
         assert len(tree) > 2
         assert dev.end() == 0
@@ -56,7 +56,7 @@ def test_without_a_file_it_idles_and_ends_with_0(tmp_path: Path, file_url: str) 
 
 def test_a_store_that_cannot_be_opened_ends_it_with_its_own_code(tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text(SHOP)
-    with program(tmp_path, "dev", "shop.py", "--url", "sqlite:////no/folder/x.db") as dev:
+    with program(tmp_path, "dev", "shop.py", "--port", "0", "--url", "sqlite:////no/folder/x.db") as dev:
         assert dev.process.wait(20) == 4
         assert "error: /no/folder/x.db cannot be opened" in dev.said
 
@@ -65,7 +65,7 @@ def test_a_store_that_cannot_be_opened_ends_it_with_its_own_code(tmp_path: Path)
 def test_a_change_starts_it_anew_and_a_syntax_error_waits_for_the_next_change(tmp_path: Path, file_url: str) -> None:
     app, shop = Tickwork(file_url), tmp_path / "shop.py"
     shop.write_text(SHOP)
-    with program(tmp_path, "dev", "shop.py") as dev:
+    with program(tmp_path, "dev", "shop.py", "--port", "0") as dev:
         dev.says("slots ")
         assert app.named("answer").enqueue().result(timeout=10) == 1  # its queue is served without being named
         written_ns = shop.stat().st_mtime_ns
@@ -90,7 +90,7 @@ def test_a_change_starts_it_anew_and_a_syntax_error_waits_for_the_next_change(tm
 def test_sigterm_ends_the_whole_tree_whatever_runs(tmp_path: Path, file_url: str) -> None:
     (tmp_path / "shop.py").write_text(SHOP)
     app = Tickwork(file_url)
-    with program(tmp_path, "dev", "shop.py") as dev:
+    with program(tmp_path, "dev", "shop.py", "--port", "0") as dev:
         job = app.named("stubborn").enqueue()
         dev.says("slots ")
         eventually(lambda: job.state == "running", 15)
@@ -102,7 +102,7 @@ def test_sigterm_ends_the_whole_tree_whatever_runs(tmp_path: Path, file_url: str
 
 @pytest.mark.process
 def test_killed_it_takes_the_whole_tree_with_it(tmp_path: Path, file_url: str) -> None:
-    with program(tmp_path, "dev") as dev:
+    with program(tmp_path, "dev", "--port", "0") as dev:
         dev.says("slots ")
         tree = dev.tree()
         assert dev.end(signal.SIGKILL) == -signal.SIGKILL

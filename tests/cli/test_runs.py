@@ -131,9 +131,9 @@ class TestLooking:
         assert cli.ok("runs", "logs", run.id).startswith("--- extract ---\nextracting 2026-11-15\n--- transform[")
         assert cli.ok("runs", "logs", run.id, "transform[2]") == "part 3\n"
         pieces = [json.loads(line) for line in cli.ok("runs", "logs", run.id, "transform", "--json").splitlines()]
-        assert {(one["step"], one["idx"], one["text"]) for one in pieces} == {
-            ("transform", n, f"part {n + 1}\n") for n in range(3)
-        }
+        assert {one["step"] for one in pieces} == {"transform"}
+        for n in range(3):
+            assert "".join(one["text"] for one in pieces if one["idx"] == n) == f"part {n + 1}\n"
 
     def test_what_is_no_run_is_not_found(self, cli: Cli, shop: DagShop) -> None:
         step = shop.ended().steps["load"].job

@@ -74,7 +74,11 @@ def test_workers_show_who_works(cli: Cli, shop: Shop) -> None:
     assert "  running  0 of 3  " in lines[1]
     assert "  gpu, region:eu, cpu=0.5, mem=8000000000  " in lines[1]
     assert item["offer"] == ["gpu", "region:eu", "cpu=0.5", "mem=8000000000"]
-    assert (item["slots"], item["queues"], item["tasks"]) == (3, ["default", "mail"], ["add", "send", "http", "smtp"])
+    assert (item["slots"], item["queues"], item["tasks"]) == (
+        3,
+        ["default", "mail"],
+        ["add", "send", "http", "smtp", "@canary"],
+    )
 
 
 def test_doctor_says_what_the_store_promises_and_that_nothing_is_wrong(cli: Cli, shop: Shop) -> None:

@@ -39,8 +39,8 @@ def test_it_says_at_its_start_what_it_serves_and_drains_on_sigterm(tmp_path: Pat
         assert f"store      SQLite {_sqlite()} (through apsw), {tmp_path}/tickwork.db\n" in worker.said
         assert "durability synchronous=FULL: " in worker.said
         assert (
-            "tasks      add, http, nap, send, smtp\nqueues     default:2\nslots      4 in 1 process\npid        "
-            in worker.said
+            "tasks      @canary, add, http, nap, send, smtp\n"
+            "queues     default:2\nslots      4 in 1 process\npid        " in worker.said
         )
         assert "has        gpu, cpu=2, mem=8000000000\n" in worker.said
         assert f"pid        {worker.process.pid} " in worker.said

@@ -266,6 +266,21 @@ def test_headers_may_be_arguments_but_not_those_that_hold_secrets(
     assert not {"authorization", "cookie", "x-hub-signature-256"} & set(found["all"])
 
 
+def test_the_secret_of_a_hook_is_that_of_the_store_before_that_of_the_environment(
+    admin: TestClient, anybody: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(admin, GITHUB)
+    monkeypatch.setenv("TICKWORK_SECRET_KEY", "ab" * 32)
+    assert admin.put("/api/v1/secrets/HOOK_SECRET", json={"value": "of the store"}).status_code == 200
+    data = json.dumps(PUSH).encode()
+    assert send(anybody, data, github(data)).status_code == 404
+    signed = github(data) | {"X-Hub-Signature-256": f"sha256={digest(data, 'of the store')}"}
+    assert send(anybody, data, signed).status_code == 202
+    monkeypatch.setenv("TICKWORK_SECRET_KEY", "cd" * 32)
+    answer = send(anybody, data, signed)
+    assert (answer.status_code, "HOOK_SECRET" in answer.text) == (503, False)
+
+
 def test_without_its_secret_a_hook_takes_nothing(
     admin: TestClient, anybody: TestClient, app: Tickwork, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -348,3 +348,16 @@ def test_a_large_result_is_read_from_where_it_is(admin: TestClient, app: Tickwor
     assert (shown["result"], shown["is_large"]) == (None, True)
     answer = admin.get(f"{JOBS}/{job['id']}/result")
     assert answer.content == data
+
+
+def test_who_may_only_enqueue_cannot_have_secrets_sent_anywhere(admin: TestClient) -> None:
+    token = admin.post("/api/v1/keys", json={"name": "app", "scopes": ["enqueue"]}).json()["token"]
+    headers = {"Authorization": f"Bearer {token}"}
+    asks = {"task": "http", "args": {"url": "https://x.example/", "secrets": {"headers.X": "${secret.STRIPE}"}}}
+    plain = {"task": "http", "args": {"url": "https://x.example/"}}
+    for path, body in (("/api/v1/jobs", asks), ("/api/v1/jobs/batch", {"jobs": [plain, asks]})):
+        answer = admin.post(path, json=body, headers=headers)
+        assert (answer.status_code, answer.json()["code"]) == (403, "not-allowed")
+    assert admin.get("/api/v1/jobs").json()["items"] == []
+    assert admin.post("/api/v1/jobs", json=plain, headers=headers).status_code == 201
+    assert admin.post("/api/v1/jobs", json=asks).status_code == 201

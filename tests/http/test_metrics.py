@@ -9,7 +9,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
 from tests.worker.fixtures import eventually
-from tickwork import Tickwork
+from tickwork import Tickwork, every
+from tickwork.core import canary
 from tickwork.http.parts import Parts
 from tickwork.observe import dashboard
 from tickwork.observe.table import METRICS
@@ -88,3 +89,13 @@ def test_the_files_for_grafana_and_prometheus_are_those_that_the_table_makes() -
     folder = Path(__file__).parents[2] / "deploy"
     for name, text in dashboard.files().items():
         assert (folder / name).read_text() == text, f"python -m tickwork.observe.dashboard deploy writes {name} anew"
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_canary_tells_how_late_work_starts(app: Tickwork, admin: TestClient) -> None:
+    name = ("tickwork_canary_delay_seconds", ())
+    assert name not in scraped(admin)
+    app.schedule(canary.NAME, canary.NAME, every("1s"), catchup="none", overlap="skip")
+    with app.worker():
+        eventually(lambda: list(app.jobs(task=canary.NAME, state="succeeded")), 20)
+    assert 0 <= scraped(admin)[name] < 5

@@ -211,3 +211,18 @@ def test_what_is_no_run_is_not_found(server: TestClient, id: str, more: str) -> 
 def test_a_job_is_no_run(server: TestClient, app: Tickwork) -> None:
     job = app.enqueue("add", numbers=[1])
     assert server.get(f"{API}/{job.id}").status_code == 404
+
+
+def test_a_schedule_of_a_dag_is_triggered_and_backfilled(server: TestClient, app: Tickwork) -> None:
+    spec = {"dag": "sum", "args": {"numbers": [1]}, "every": "1h"}
+    assert server.put("/api/v1/schedules/hourly", json=spec).status_code == 201
+    triggered = server.post("/api/v1/schedules/hourly/trigger").json()
+    assert triggered["url"] == f"{API}/{triggered['id']}"
+    span = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-01T03:00:00Z", "parallel": 2}
+    ids = server.post("/api/v1/schedules/hourly/backfill", json=span).json()["job_ids"]
+    assert len(ids) == 4
+    with app.worker():
+        for id in (triggered["id"], *ids):
+            run = app.run(id)
+            assert run is not None
+            assert run.result(timeout=30) == 10

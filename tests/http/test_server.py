@@ -3,9 +3,11 @@
 import pytest
 from starlette.testclient import TestClient
 
+from tickwork import Tickwork
 from tickwork.http.openapi import document
 from tickwork.http.parts import Parts
 from tickwork.http.route import Anybody
+from tickwork.http.server import release_canary
 from tickwork.http.table import ROUTES
 
 
@@ -74,3 +76,14 @@ def test_every_route_is_in_the_document_and_every_body_is_closed() -> None:
     schemas = made["components"]["schemas"].values()
     assert {one["additionalProperties"] for one in schemas if one.get("type") == "object"} == {False}
     assert {one.get("type", "enum") for one in schemas if "enum" not in one} == {"object"}
+
+
+def test_a_canary_is_released_when_the_settings_say_how_often(app: Tickwork, monkeypatch: pytest.MonkeyPatch) -> None:
+    release_canary(app)
+    assert list(app.schedules) == []
+    monkeypatch.setenv("TICKWORK_CANARY", "1m")
+    asked = Tickwork(app.url)
+    release_canary(asked)
+    release_canary(asked)
+    assert list(asked.schedules) == ["@canary"]
+    asked.close()

@@ -403,3 +403,13 @@ def test_a_cancelled_one_ends_at_once(app: Tickwork, working: Tickwork) -> None:
         with pytest.raises(Exception, match="cancelled"):
             job.result(timeout=20)
         assert time.monotonic() - began < 2
+
+
+def test_settings_of_the_worker_are_no_secrets_to_ask_for(
+    app: Tickwork, working: Tickwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TICKWORK_URL", "postgresql://ada:pw@db/x")
+    with web(echo) as there:
+        job = app.enqueue("http", url=there.url(), secrets={"headers.X": "${secret.TICKWORK_URL}"})
+        assert "the secret TICKWORK_URL is not set" in error_of(job)
+        assert there.came == []

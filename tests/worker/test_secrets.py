@@ -118,7 +118,7 @@ class TestFile:
         say = halves + 'echo "$B" >&2; echo "$A"; '
         check = 'set -e; test "$A" = "Bearer $(printf canary)-3f9d71c2-value"; test -z "$TICKWORK_TOKEN"; '
         given = {KEY: "", "OUR_TOKEN": OTHER, "TICKWORK_TOKEN": "door", "TICKWORK_URL": app.url}
-        with program(tmp_path, "worker", "--shell", "-c", "2", "--processes", "1", **given) as worker:
+        with program(tmp_path, "worker", "--allow-shell", "-c", "2", "--processes", "1", **given) as worker:
             worker.says("shell      on")
             shell = app.named("shell").options(retries=0)
             good = shell.enqueue(command=check + say + "exit 0", secrets=secrets)

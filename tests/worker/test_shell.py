@@ -199,7 +199,7 @@ def test_without_shell_a_worker_does_not_know_the_task(app: Tickwork, tmp_path: 
 
 
 def test_dev_runs_commands(app: Tickwork, tmp_path: Path) -> None:
-    with program(tmp_path, "dev", TICKWORK_URL=app.url):
+    with program(tmp_path, "dev", "--port", "0", TICKWORK_URL=app.url):
         assert run(app, "echo hello").result(timeout=20)["stdout"] == "hello\n"
 
 

@@ -34,7 +34,7 @@ _SKIPPED = {"__pycache__", "node_modules", "site-packages"}
     "--processes", metavar="N", type=click.IntRange(min=1), default=1, show_default=True, help="Child processes."
 )
 @click.option(
-    "--port", metavar="N", type=click.IntRange(1, 65535), default=8700, show_default=True, help="The server's."
+    "--port", metavar="N", type=click.IntRange(0, 65535), default=8700, show_default=True, help="The server's."
 )
 @url_option
 @pass_session
@@ -53,17 +53,16 @@ def dev(session: Session, target: str | None, concurrency: int | None, processes
     arguments += ["--allow-shell"]
     os.environ[TOKEN] = os.environ.get(TOKEN) or secrets.token_urlsafe(32)
     stopped = stop_event()
-    server = Part(["server", "--dev", "--port", str(port)])
-    parts = _Parts(arguments, server)
+    parts = _Parts(["server", "--dev", "--port", str(port)], arguments)
     try:
         watch(parts, None if target is None else folder_of(target), stopped)
     finally:
         parts.stop(DRAIN_S)
-        server.stop(drain_s=DRAIN_S, insist_s=INSIST_S)
+        parts.server.stop(drain_s=DRAIN_S, insist_s=INSIST_S)
 
 
 def watch(parts: _Parts, folder: Path | None, stopped: threading.Event) -> None:
-    """Keep the parts running until told to stop; start them anew when a file in the folder changes."""
+    """Keep the parts running until told to stop; start the worker anew when a file in the folder changes."""
     seen = {} if folder is None else fingerprint(folder)
     parts.start()
     while not stopped.wait(LOOK_S):
@@ -73,6 +72,8 @@ def watch(parts: _Parts, folder: Path | None, stopped: threading.Event) -> None:
             parts.stop(RELOAD_DRAIN_S)
             seen = now
             parts.start()
+        elif (code := parts.server.ended()) is not None:
+            raise click.exceptions.Exit(code if code > 0 else FAILURE)
         elif (code := parts.failed()) is not None:
             if folder is None or code > FAILURE:
                 raise click.exceptions.Exit(code if code > 0 else FAILURE)  # no change of a file could help
@@ -80,29 +81,27 @@ def watch(parts: _Parts, folder: Path | None, stopped: threading.Event) -> None:
 
 
 class _Parts:
-    """The processes of `tickwork dev`: the worker, started and stopped by us, and the server beside it."""
+    """The processes of `tickwork dev`: the server, which imports no code of the user's and stays, and the worker."""
 
-    def __init__(self, worker: list[str], server: Part) -> None:
-        self._commands = [worker]
-        self._running: list[Part] = []
-        self._server = server
+    def __init__(self, server: list[str], worker: list[str]) -> None:
+        self.server = Part(server)
+        self._command = worker
+        self._worker: Part | None = None
 
     def start(self) -> None:
-        self._running = [Part(command) for command in self._commands]
+        self._worker = Part(self._command)
 
     def failed(self) -> int | None:
-        """The exit code of a part that ended by itself, told once."""
-        for part in (self._server, *self._running):
-            code = part.ended()
-            if code is not None:
-                self._running.remove(part)
-                return code
-        return None
+        """The exit code of a worker that ended by itself, told once."""
+        code = None if self._worker is None else self._worker.ended()
+        if code is not None:
+            self._worker = None
+        return code
 
     def stop(self, drain_s: float) -> None:
-        for part in self._running:
-            part.stop(drain_s=drain_s, insist_s=INSIST_S)
-        self._running = []
+        if self._worker is not None:
+            self._worker.stop(drain_s=drain_s, insist_s=INSIST_S)
+        self._worker = None
 
 
 def folder_of(target: str) -> Path:

@@ -43,7 +43,7 @@ def server(session: Session, host: str, port: int, root_path: str, dev: bool, wi
         raise InvalidInput(f"{host} can be reached from other machines, and {_NOBODY}")
 
     def started(address: str) -> None:
-        click.echo(f"{'server':<11}{address}", err=True)
+        click.echo(f"{'server':<11}{address}{f'/#token={os.environ[TOKEN]}' if dev else ''}", err=True)
         click.echo(f"{'store':<11}{clean(app.store.health().facts.get('store', shown_url(app.url)))}", err=True)
         if nobody:
             click.echo(f"{'access':<11}{_NOBODY}", err=True)

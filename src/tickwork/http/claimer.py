@@ -24,7 +24,7 @@ from tickwork.store.flow import Reach
 from tickwork.store.remote import FIRST, DueWork, Grant
 from tickwork.version import VERSION
 
-OWN = frozenset({"shell", "http"})  # Tickwork's own tasks, as those are whose names begin with an @
+OWN = frozenset({"http", "shell", "smtp"})  # Tickwork's own tasks, as those are whose names begin with an @
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ import uvicorn
 from tickwork.app import Tickwork
 from tickwork.clock import SystemClock
 from tickwork.core.access import Scope
+from tickwork.core.canary import NAME as CANARY
 from tickwork.errors import InvalidInput
 from tickwork.http.access import Access, is_loopback
 from tickwork.http.asgi import asgi
@@ -22,6 +23,7 @@ from tickwork.http.table import ROUTES
 from tickwork.http.timed import timed
 from tickwork.observe.store_counts import StoreCounts
 from tickwork.observe.tally import Tally
+from tickwork.rules import every
 from tickwork.services.house import keep_house
 from tickwork.services.runner import Runner
 
@@ -51,6 +53,7 @@ def serve(app: Tickwork, access: Access, options: ServerOptions, started: Callab
     store, hub = app.store, Hub(app.store, clock, rng, tally)
     parts = Parts(access, Pulse(store, clock), clock, StoreCounts(store, clock), hub, opened, tally)
     try:
+        release_canary(app)
         runner.start(parts.pulse)
         runner.start(parts.store_counts)
         keep_house(runner, app.store, clock, rng, tally=parts.tally, public_url=app.settings.public_url)
@@ -71,6 +74,13 @@ def serve(app: Tickwork, access: Access, options: ServerOptions, started: Callab
         runner.stop()
         listening.close()
         app.close()
+
+
+def release_canary(app: Tickwork) -> None:
+    """Have a job that does nothing made every so often, if the settings say how often."""
+    if app.settings.canary is not None:
+        about = "measures how soon work starts that is due"
+        app.schedule(CANARY, CANARY, every(app.settings.canary), catchup="none", overlap="skip", description=about)
 
 
 class _Server(uvicorn.Server):

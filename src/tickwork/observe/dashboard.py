@@ -54,6 +54,7 @@ PANELS = (
     Panel("Runs of dags", ((_rate(table.RUNS_FINISHED, "dag, outcome"), "{{dag}} {{outcome}}"),), "ops"),
     Panel("Occurrences of schedules", ((_rate(table.SCHEDULE_FIRES, "action"), "{{action}}"),), "ops"),
     Panel("Schedules are late by", ((_gauge(table.SCHEDULE_LAG, ""), "lag"),), "s"),
+    Panel("The canary starts late by", ((_gauge(table.CANARY_DELAY, ""), "delay"),), "s"),
     Panel("Dead letters", ((_gauge(table.DEAD_JOBS, ""), "jobs"),)),
     Panel(
         "Requests",

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from tickwork.clock import Clock
-from tickwork.core.job import QueueView
+from tickwork.core import canary
+from tickwork.core.job import JobFilter, QueueView
 from tickwork.observe import table
 from tickwork.observe.tally import Labels, Tally
 from tickwork.store.base import Store
@@ -58,6 +59,8 @@ class StoreCounts:
             self.tally.add(table.SCHEDULE_FIRES, (action,), count)
         self.tally.set(table.SCHEDULE_LAG, {(): counts.lag.total_seconds()})
         self.tally.set(table.DEAD_JOBS, {(): counts.dead})
+        for newest in self._store.list_jobs(JobFilter(task=canary.NAME), 1):
+            self.tally.set(table.CANARY_DELAY, {(): canary.delay(newest, self._store.now()).total_seconds()})
 
     def _measure(self) -> None:
         now, queues = self._store.now(), self._store.queues()

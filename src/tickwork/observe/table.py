@@ -34,6 +34,9 @@ SCHEDULE_FIRES = Metric(
     "schedule_fires", "counter", "Occurrences of schedules by what became of them; pass: missed.", ("action",)
 )
 SCHEDULE_LAG = Metric("schedule_lag_seconds", "gauge", "How long the most overdue schedule has waited for a look.")
+CANARY_DELAY = Metric(
+    "canary_delay_seconds", "gauge", "How much later than it was due the last canary began, or how long it waits."
+)
 QUEUE_JOBS = Metric(
     "queue_jobs", "gauge", "Jobs by queue: due, later, held (by a limit or gate), running.", ("queue", "state")
 )
@@ -63,6 +66,7 @@ METRICS = (
     RUNS_FINISHED,
     SCHEDULE_FIRES,
     SCHEDULE_LAG,
+    CANARY_DELAY,
     QUEUE_JOBS,
     QUEUE_OLDEST,
     QUEUE_PAUSED,

@@ -6,6 +6,7 @@ their own and are in nothing that it says: errors name the host of a URL at most
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import os
 import re
@@ -94,7 +95,9 @@ def add_http(app: TaskRegistry) -> None:
 
         clock = SystemClock()
         asked = Asked(url, method, headers or {}, json, body, auth or {}, secrets or {}, os.environ)
-        outgoing = asked.outgoing(clock, tuple(expect or ()), timeout, connect_timeout)
+        wanted = (clock, tuple(expect or ()), timeout, connect_timeout)
+        # Secrets are read from the store, which other requests on this event loop must not wait for.
+        outgoing = await asyncio.to_thread(asked.outgoing, *wanted) if secrets else asked.outgoing(*wanted)
         client = HttpClient(Egress(read_allowed(settings.http_allow)), settings.http_ca)
         return await answered(client, outgoing, clock)
 

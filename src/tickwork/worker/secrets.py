@@ -16,6 +16,7 @@ from tickwork.errors import InvalidArguments
 
 # What commands find in their environment shall not open every secret, nor every door.
 WITHHELD = ("TICKWORK_SECRET_KEY", "TICKWORK_SECRET_KEY_FILE", "TICKWORK_TOKEN")
+OURS = "TICKWORK_"  # settings, which may hold the password of the store, are not for jobs to ask for
 
 _SECRET = re.compile(r"\$\$\{|\$\{\s*secret\.([A-Za-z_][A-Za-z0-9_]*)\s*\}")
 
@@ -50,7 +51,7 @@ def revealed(text: str, environ: Mapping[str, str]) -> str:
 def _value(name: str, environ: Mapping[str, str]) -> str:
     keeper = _keeper.get()
     value = None if keeper is None else keeper.secret(name)
-    if value is None:
+    if value is None and not name.startswith(OURS):
         value = environ.get(name)
     if value is None or name in WITHHELD:
         raise InvalidArguments(f"the secret {name} is not set in this worker's environment, nor in the store.")

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from tickwork.app import Tickwork
 
 routes = Routes("jobs")
+_REACH_SECRETS = ("http", "shell", "smtp")
 _SPANS = ("delay", "key_for", "backoff", "timeout", "expires")
 
 
@@ -48,6 +49,7 @@ class RescheduleBody(Struct):
 @routes.post("/jobs", Scope.ENQUEUE, status=201, also={200: JobBody})
 def create_job(call: Call, body: NewJobBody) -> JobBody | Answer:
     """Enqueue a job. 200 with the job that is there, when its key is taken: by a live one, or by one with `key_for`."""
+    _check_secrets(call, [body])
     new = _new_job(call.app, body)
     (job,) = call.app.client.enqueue([new])
     status = 201 if job.id == new.id else 200
@@ -59,12 +61,22 @@ def create_jobs(call: Call, body: NewJobsBody) -> EnqueuedList:
     """Enqueue up to 10,000 jobs, all of them or none."""
     if len(body.jobs) > BATCH_LIMIT:
         raise Problem(422, "invalid", f"{len(body.jobs):,} jobs are too many for a batch; the cap is {BATCH_LIMIT:,}.")
+    _check_secrets(call, body.jobs)
     new, faults = _new_jobs(call.app, body.jobs)
     if faults:
         said = f"{len(faults)} of {len(body.jobs)} jobs cannot be enqueued: {faults[0].detail} Nothing was stored."
         raise Problem(422, "invalid", said, faults=faults)
     stored = call.app.client.enqueue(new)
     return EnqueuedList([EnqueuedBody(job.id, job.id == asked.id) for job, asked in zip(stored, new, strict=True)])
+
+
+def _check_secrets(call: Call, bodies: list[NewJobBody]) -> None:
+    """Refuse whoever may only enqueue and has a built-in task be given secrets: it would send them anywhere."""
+    if Scope.OPERATE in call.who.scopes:
+        return
+    if any(body.task in _REACH_SECRETS and body.args.get("secrets") for body in bodies):
+        said = f"{call.who.name} may not hand secrets to built-in tasks: it takes the scope {Scope.OPERATE.value!r}."
+        raise Problem(403, "not-allowed", f"{said} Nothing was done.")
 
 
 def _new_jobs(app: Tickwork, bodies: list[NewJobBody]) -> tuple[list[NewJob], list[Fault]]:

@@ -47,9 +47,9 @@ Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 class LeaseBody(Struct):
     """What a worker would do: jobs of these queues, the first one first, and of these tasks; without: of any.
 
-    Tickwork's own tasks (`shell`, `http`) are given to those who name them. `wait` is how long to wait for a job, up to
-    60 s, and `lease` how long each job is the worker's own without a heartbeat, from 1 s to 1 h. `labels` and
-    `resources` are what it has, for jobs with needs.
+    Tickwork's own tasks (`shell`, `http`, `smtp`) are given to those who name them. `wait` is how long to wait for a
+    job, up to 60 s, and `lease` how long each job is the worker's own without a heartbeat, from 1 s to 1 h. `labels`
+    and `resources` are what it has, for jobs with needs.
     """
 
     queues: Annotated[list[Name], msgspec.Meta(min_length=1, max_length=100)]
@@ -137,7 +137,7 @@ class CheckpointBody(Struct):
     state: Any
 
 
-@routes.post("/leases", Scope.WORK)
+@routes.post("/leases", Scope.WORK, is_repeatable=False)
 async def lease_jobs(call: Call, body: LeaseBody) -> LeasesBody:
     """Claim jobs, each with a lease of its own; wait for one if none is due. The list is empty when none was."""
     wanted = Wanted(

@@ -1,0 +1,24 @@
+"""How late a canary is."""
+
+from datetime import timedelta
+
+from tests.store.builders import MINUTE, SECOND, claim_one, insert_one
+from tickwork.core.canary import delay
+from tickwork.core.schedule.tick import Tick, encode_tick
+from tickwork.store.sqlite import SqliteStore
+from tickwork.testing import VirtualClock
+
+
+def test_a_canary_is_as_late_as_its_start_or_as_long_as_it_waits(tmp_path: object) -> None:
+    clock = VirtualClock()
+    store = SqliteStore(f"{tmp_path}/jobs.db", clock=clock)
+    due = clock.now()
+    clock.advance(SECOND)
+    job = insert_one(store, tick=encode_tick(Tick("@canary", due)))
+    clock.advance(MINUTE)
+    assert delay(store.get_jobs([job])[job], clock.now()) == MINUTE + SECOND
+    claim_one(store)
+    clock.advance(MINUTE)
+    assert delay(store.get_jobs([job])[job], clock.now()) == MINUTE + SECOND
+    assert delay(store.get_jobs([job])[job], due - MINUTE) >= timedelta(0)
+    store.close()
