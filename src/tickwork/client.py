@@ -113,6 +113,14 @@ class Client:
             wait_s = min(wait_s * 1.5, _LAST_LOOK_S)
         return []
 
+    def why(self, view: JobView) -> str:
+        """One sentence: what a job that was just read waits for, where it runs, or how it ended."""
+        store = self.store
+        if view.state is not JobState.QUEUED:
+            return why.explain(view, store.workers(), store.now())
+        gates = [one.gate for one in store.gates()]
+        return why.explain(view, store.workers(), store.now(), store.hold(view.id), gates)
+
     def queues(self) -> list[QueueView]:
         return self.store.queues()
 
@@ -261,11 +269,7 @@ class Job:
 
     def why(self) -> str:
         """One sentence: what it is waiting for, where it runs, or how it ended."""
-        store, view = self._client.store, self.view
-        if view.state is not JobState.QUEUED:
-            return why.explain(view, store.workers(), store.now())
-        gates = [one.gate for one in store.gates()]
-        return why.explain(view, store.workers(), store.now(), store.hold(self.id), gates)
+        return self._client.why(self.view)
 
     cancel_async = twin(cancel)
     retry_async = twin(retry)

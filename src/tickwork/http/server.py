@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import signal
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -69,6 +70,8 @@ def serve(app: Tickwork, access: Access, options: ServerOptions, started: Callab
             timeout_graceful_shutdown=DRAIN_S,
         )
         started(_address(listening))
+        for number in (signal.SIGTERM, signal.SIGINT):  # uvicorn raises once more what it obeyed, when all is done
+            signal.signal(number, lambda *_: None)
         _Server(config, parts).run([listening])
     finally:
         runner.stop()

@@ -53,7 +53,7 @@ def create_job(call: Call, body: NewJobBody) -> JobBody | Answer:
     new = _new_job(call.app, body)
     (job,) = call.app.client.enqueue([new])
     status = 201 if job.id == new.id else 200
-    return Answer(body_of(job), status, {"Location": f"/api/v1/jobs/{job.id}"})
+    return Answer(body_of(call.app.client, job), status, {"Location": f"/api/v1/jobs/{job.id}"})
 
 
 @routes.post("/jobs/batch", Scope.ENQUEUE, status=201, body_limit=BATCH_BYTES)
@@ -117,7 +117,7 @@ def list_jobs(call: Call, query: JobQuery) -> JobList:
 @routes.get("/jobs/{id}", Scope.READ)
 def get_job(call: Call, id: str) -> JobBody:
     """Return a job, with why it does not run yet, or how it ended."""
-    return body_of(found(call, id))
+    return body_of(call.app.client, found(call, id))
 
 
 @routes.post("/jobs/{id}/cancel", Scope.OPERATE)
@@ -152,7 +152,7 @@ def _changed(call: Call, job: Job, change: Callable[[], bool], otherwise: str) -
     before = job.view
     if not change():
         raise Problem(409, "wrong-state", f"job {job.id} is {before.state.value}: it {otherwise}. Nothing was changed.")
-    after = body_of(job)
+    after = body_of(call.app.client, job)
     call.changed(
         f"job:{job.id}",
         {"state": before.state.value, "run_at": before.run_at},
