@@ -91,12 +91,12 @@ class Client:
         return sum(len(self.store.discard_jobs(ids)) for ids in self._pages(which, _is_dead))
 
     def causes(self, which: JobFilter, most: int) -> tuple[list[Cause], bool]:
-        """Failed jobs by cause, the most frequent first, of the newest `most`; and whether those were all."""
+        """Dead letters by cause, the most frequent first, of the newest `most`; and whether those were all."""
         found, before, looked = Causes(), None, 0
         while looked < most:
-            page = self.store.find_jobs(which, min(PAGE, most - looked), before)
-            found.add(page.jobs)
-            looked, before = looked + len(page.jobs), page.next
+            page = self.store.find_failures(which, min(PAGE, most - looked), before)
+            found.add(page.failures)
+            looked, before = looked + len(page.failures), page.next
             if before is None:
                 break
         return found.most_frequent_first(), before is None
