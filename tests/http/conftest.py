@@ -11,6 +11,7 @@ from tickwork import Tickwork, credentials
 from tickwork.clock import SystemClock
 from tickwork.http.access import StoreAccess, TokenAccess
 from tickwork.http.asgi import asgi
+from tickwork.http.gathering import Gathering
 from tickwork.http.hub import Hub
 from tickwork.http.parts import Parts, Pulse
 from tickwork.http.table import ROUTES
@@ -34,7 +35,9 @@ def parts(app: Tickwork) -> Parts:
     store, access = app.store, StoreAccess(app, TokenAccess(TOKEN))
     tally = Tally()
     hub = Hub(store, clock, Random(1), tally)
-    return Parts(access, Pulse(store, clock), clock, StoreCounts(store, clock), hub, tally=tally)
+    return Parts(
+        access, Pulse(store, clock), clock, StoreCounts(store, clock), hub, Gathering(app.client.enqueue), tally=tally
+    )
 
 
 @pytest.fixture

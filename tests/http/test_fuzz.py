@@ -24,6 +24,7 @@ from tickwork.core.access import ROLES
 from tickwork.credentials import create_key
 from tickwork.http.access import StoreAccess, TokenAccess
 from tickwork.http.asgi import asgi
+from tickwork.http.gathering import Gathering
 from tickwork.http.hub import Hub
 from tickwork.http.parts import Parts, Pulse
 from tickwork.http.route import Anybody, Route, Scope
@@ -51,7 +52,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Tried:
     app, clock = Tickwork(f"sqlite:///{folder}/fuzz.db"), SystemClock()
     store, hub = app.store, Hub(app.store, clock, Random(1), Tally())
     access = StoreAccess(app, TokenAccess(TOKEN))
-    parts = Parts(access, Pulse(store, clock), clock, StoreCounts(store, clock), hub)
+    parts = Parts(access, Pulse(store, clock), clock, StoreCounts(store, clock), hub, Gathering(app.client.enqueue))
     parts.stopping.set()
     viewer, _ = create_key(app.store, "viewer", list(ROLES["viewer"]), None, "test")
     tokens = {"admin": TOKEN, "viewer": viewer}

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from tickwork.clock import Clock
 from tickwork.core.access import Scope
 from tickwork.http.access import Access
+from tickwork.http.gathering import Gathering
 from tickwork.http.hub import Hub
 from tickwork.http.throughput import Throughput
 from tickwork.http.watch import Watch
@@ -67,6 +68,7 @@ class Parts:
     clock: Clock
     store_counts: StoreCounts
     hub: Hub
+    gathering: Gathering
     open_scopes: frozenset[Scope] = frozenset()
     tally: Tally = field(default_factory=Tally)
     throughput: Throughput = field(default_factory=Throughput)

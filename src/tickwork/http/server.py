@@ -18,6 +18,7 @@ from tickwork.core.canary import NAME as CANARY
 from tickwork.errors import InvalidInput
 from tickwork.http.access import Access, is_loopback
 from tickwork.http.asgi import asgi
+from tickwork.http.gathering import Gathering
 from tickwork.http.hub import Hub
 from tickwork.http.parts import Parts, Pulse
 from tickwork.http.table import ROUTES
@@ -51,8 +52,9 @@ def serve(app: Tickwork, access: Access, options: ServerOptions, started: Callab
     opened = frozenset({Scope.METRICS}) if is_loopback(options.host) else frozenset()
     tally = Tally()
     app.wrap_store(lambda store: timed(store, tally, clock))
+    gathering = Gathering(app.client.enqueue)
     store, hub = app.store, Hub(app.store, clock, rng, tally)
-    parts = Parts(access, Pulse(store, clock), clock, StoreCounts(store, clock), hub, opened, tally)
+    parts = Parts(access, Pulse(store, clock), clock, StoreCounts(store, clock), hub, gathering, opened, tally)
     try:
         release_canary(app)
         runner.start(parts.pulse)

@@ -51,9 +51,9 @@ def create_job(call: Call, body: NewJobBody) -> JobBody | Answer:
     """Enqueue a job. 200 with the job that is there, when its key is taken: by a live one, or by one with `key_for`."""
     _check_secrets(call, [body])
     new = _new_job(call.app, body)
-    (job,) = call.app.client.enqueue([new])
-    status = 201 if job.id == new.id else 200
-    return Answer(body_of(call.app.client, job), status, {"Location": f"/api/v1/jobs/{job.id}"})
+    id = call.parts.gathering.insert(new)
+    status = 201 if id == new.id else 200
+    return Answer(body_of(call.app.client, Job(call.app.client, id)), status, {"Location": f"/api/v1/jobs/{id}"})
 
 
 @routes.post("/jobs/batch", Scope.ENQUEUE, status=201, body_limit=BATCH_BYTES)

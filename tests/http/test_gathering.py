@@ -1,0 +1,86 @@
+"""Enqueues that come together share commits; each has an answer of its own, and nobody waits for company."""
+
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from starlette.testclient import TestClient
+
+from tickwork import Tickwork
+from tickwork.client import Job
+from tickwork.core.job import NewJob
+from tickwork.errors import InvalidInput, StoreUnreachable
+from tickwork.http.gathering import Gathering
+
+
+def new_jobs(app: Tickwork, count: int, **options: object) -> list[NewJob]:
+    return [app.named("mail").options(**options).new_job((), {"n": n}) for n in range(count)]
+
+
+def test_those_that_come_while_a_commit_runs_go_with_the_next(app: Tickwork) -> None:
+    sizes: list[int] = []
+    first, go_on = threading.Event(), threading.Event()
+
+    def enqueue(jobs: list[NewJob]) -> Sequence[Job]:
+        sizes.append(len(jobs))
+        if len(sizes) == 1:
+            first.set()
+            assert go_on.wait(10)
+        return app.client.enqueue(jobs)
+
+    gathering = Gathering(enqueue)  # type: ignore[arg-type]
+    jobs = new_jobs(app, 30)
+    with ThreadPoolExecutor(30) as pool:
+        leader = pool.submit(gathering.insert, jobs[0])
+        assert first.wait(10)
+        others = [pool.submit(gathering.insert, job) for job in jobs[1:]]
+        while len(gathering._waiting) < 29:
+            threading.Event().wait(0.001)
+        go_on.set()
+        assert [one.result(10) for one in (leader, *others)] == [job.id for job in jobs]
+    assert sizes == [1, 29]
+    assert set(app.store.get_jobs([job.id for job in jobs])) == {job.id for job in jobs}
+
+
+def test_one_that_is_refused_does_not_keep_the_others_from_being_stored(app: Tickwork) -> None:
+    def enqueue(jobs: list[NewJob]) -> list[Job]:
+        if any(job.queue == "bad" for job in jobs):
+            raise InvalidInput("no")
+        return app.client.enqueue(jobs)
+
+    gathering = Gathering(enqueue)
+    good, bad = new_jobs(app, 20), new_jobs(app, 3, queue="bad")
+    with ThreadPoolExecutor(23) as pool:
+        stored = [pool.submit(gathering.insert, job) for job in good]
+        refused = [pool.submit(gathering.insert, job) for job in bad]
+        assert [one.result(10) for one in stored] == [job.id for job in good]
+        for one in refused:
+            with pytest.raises(InvalidInput):
+                one.result(10)
+
+
+def test_after_a_failure_somebody_else_leads(app: Tickwork) -> None:
+    fails = [True]
+
+    def enqueue(jobs: list[NewJob]) -> list[Job]:
+        if fails.pop() if fails else False:
+            raise StoreUnreachable("away")
+        return app.client.enqueue(jobs)
+
+    gathering = Gathering(enqueue)
+    first, second = new_jobs(app, 2)
+    with pytest.raises(StoreUnreachable):
+        gathering.insert(first)
+    assert gathering.insert(second) == second.id
+
+
+def test_many_requests_at_once_are_all_answered_with_their_own_jobs(app: Tickwork, admin: TestClient) -> None:
+    def post(n: int) -> tuple[int, int]:
+        answer = admin.post("/api/v1/jobs", json={"task": "mail", "args": {"n": n}, "key": f"key-{n % 40}"})
+        return answer.status_code, answer.json()["args"]["n"] % 40 == n % 40
+
+    with ThreadPoolExecutor(16) as pool:
+        answers = list(pool.map(post, range(80)))
+    assert all(same for _, same in answers)
+    assert sorted(status for status, _ in answers) == [200] * 40 + [201] * 40
