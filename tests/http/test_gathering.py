@@ -29,7 +29,7 @@ def test_those_that_come_while_a_commit_runs_go_with_the_next(app: Tickwork) -> 
             assert go_on.wait(10)
         return app.client.enqueue(jobs)
 
-    gathering = Gathering(enqueue)  # type: ignore[arg-type]
+    gathering = Gathering(client)
     jobs = new_jobs(app, 30)
     with ThreadPoolExecutor(30) as pool:
         leader = pool.submit(gathering.insert, jobs[0])

@@ -7,13 +7,10 @@ of them, so the more come, the fewer commits each of them costs.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 
-from tickwork import errors
-from tickwork.client import Job
-from tickwork.core.ids import JobId
-from tickwork.core.job import NewJob
-from tickwork.errors import TickworkError
+from tickwork.client import Client
+from tickwork.core.job import JobView, NewJob
+from tickwork.errors import JobNotFound, TickworkError
 
 MOST = 500  # jobs in one commit
 
@@ -21,11 +18,11 @@ MOST = 500  # jobs in one commit
 class _Waiting:
     """A job that is to be stored, and what became of it. `called`: it is, or its thread is to store what waits."""
 
-    __slots__ = ("called", "error", "id", "is_done", "job")
+    __slots__ = ("called", "error", "is_done", "job", "view")
 
     def __init__(self, job: NewJob) -> None:
         self.job = job
-        self.id: JobId | None = None
+        self.view: JobView | None = None
         self.error: TickworkError | None = None
         self.is_done = False
         self.called = threading.Event()
@@ -34,14 +31,14 @@ class _Waiting:
 class Gathering:
     """Stores jobs of many threads, those of each moment in one transaction."""
 
-    def __init__(self, enqueue: Callable[[list[NewJob]], list[Job]]) -> None:
-        self._enqueue = enqueue
+    def __init__(self, client: Client) -> None:
+        self._client = client
         self._lock = threading.Lock()
         self._waiting: list[_Waiting] = []
         self._is_led = False
 
-    def insert(self, job: NewJob) -> JobId:
-        """Store a job; return the one that stands for it now, when it is durable. Raises what the store raised."""
+    def insert(self, job: NewJob) -> JobView:
+        """Store a job; return the one that stands for it, when that is durable. Raises what the store raised."""
         mine = _Waiting(job)
         with self._lock:
             self._waiting.append(mine)
@@ -52,8 +49,9 @@ class Gathering:
             self._lead()
         if mine.error is not None:
             raise mine.error
-        errors.check(mine.id is not None, f"Job {job.id} was stored, and nobody knows as what.")
-        return mine.id or job.id
+        if mine.view is None:
+            raise JobNotFound(f"job {job.id} was stored, and deleted before it could be read.")
+        return mine.view
 
     def _lead(self) -> None:
         """Store what waits, the oldest first; then the next who waits does, if anybody is left."""
@@ -73,8 +71,10 @@ class Gathering:
     def _store_together(self, batch: list[_Waiting]) -> None:
         """Store all of them, or each by itself where that is refused: one that cannot be is nobody else's fault."""
         try:
-            for one, job in zip(batch, self._enqueue([one.job for one in batch]), strict=True):
-                one.id = job.id
+            jobs = self._client.enqueue([one.job for one in batch])
+            views = self._client.store.get_jobs([job.id for job in jobs])
+            for one, job in zip(batch, jobs, strict=True):
+                one.view = views.get(job.id)
         except TickworkError as error:
             if len(batch) == 1:
                 batch[0].error = error

@@ -18,13 +18,8 @@ from tickwork.core.canary import NAME as CANARY
 from tickwork.errors import InvalidInput
 from tickwork.http.access import Access, is_loopback
 from tickwork.http.asgi import asgi
-from tickwork.http.gathering import Gathering
-from tickwork.http.hub import Hub
-from tickwork.http.parts import Parts, Pulse
+from tickwork.http.parts import Parts, assembled
 from tickwork.http.table import ROUTES
-from tickwork.http.timed import timed
-from tickwork.observe.store_counts import StoreCounts
-from tickwork.observe.tally import Tally
 from tickwork.rules import every
 from tickwork.services.house import keep_house
 from tickwork.services.runner import Runner
@@ -50,11 +45,7 @@ def serve(app: Tickwork, access: Access, options: ServerOptions, started: Callab
     clock, rng = SystemClock(), Random(secrets.randbits(64))
     runner = Runner(clock, rng)
     opened = frozenset({Scope.METRICS}) if is_loopback(options.host) else frozenset()
-    tally = Tally()
-    app.wrap_store(lambda store: timed(store, tally, clock))
-    gathering = Gathering(app.client.enqueue)
-    store, hub = app.store, Hub(app.store, clock, rng, tally)
-    parts = Parts(access, Pulse(store, clock), clock, StoreCounts(store, clock), hub, gathering, opened, tally)
+    parts = assembled(app, access, clock, rng, opened)
     try:
         release_canary(app)
         runner.start(parts.pulse)

@@ -28,6 +28,7 @@ from tickwork.http.resources.job_shapes import (
     NewJobsBody,
     body_of,
     item_of,
+    shown,
 )
 from tickwork.http.route import Answer, Routes, Scope, Struct
 
@@ -51,9 +52,9 @@ def create_job(call: Call, body: NewJobBody) -> JobBody | Answer:
     """Enqueue a job. 200 with the job that is there, when its key is taken: by a live one, or by one with `key_for`."""
     _check_secrets(call, [body])
     new = _new_job(call.app, body)
-    id = call.parts.gathering.insert(new)
-    status = 201 if id == new.id else 200
-    return Answer(body_of(call.app.client, Job(call.app.client, id)), status, {"Location": f"/api/v1/jobs/{id}"})
+    view = call.parts.gathering.insert(new)
+    status = 201 if view.id == new.id else 200
+    return Answer(shown(view, call.parts.surroundings.why(view)), status, {"Location": f"/api/v1/jobs/{view.id}"})
 
 
 @routes.post("/jobs/batch", Scope.ENQUEUE, status=201, body_limit=BATCH_BYTES)
