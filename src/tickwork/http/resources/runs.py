@@ -14,6 +14,7 @@ from tickwork.core.job import JobView
 from tickwork.errors import DagNotFound, JobNotFound
 from tickwork.http.call import Call
 from tickwork.http.lists import Limit, PageQuery, bad_cursor, is_sayable
+from tickwork.http.problems import Problem
 from tickwork.http.resources.graphs import MERMAID, GraphBody, GraphQuery, flowchart, graph_body
 from tickwork.http.route import API, Answer, Routes, Scope, Struct
 from tickwork.runs import Run
@@ -180,6 +181,8 @@ def start_run(call: Call, name: str, body: NewRunBody) -> RunBody | Answer:
     params = given.pop("params")
     new = call.app.named(name).options(**given).new_job((), params)
     (job,) = call.app.client.enqueue([new])
+    if job.view.version is None:
+        raise Problem(409, "key-taken", f"the key {body.key!r} is that of job {job.id}, which is no run.")
     shown, is_new = run_body(Run(call.app.client, job.id)), job.id == new.id
     if not is_new and Scope.READ not in call.who.scopes:
         shown = msgspec.structs.replace(shown, params=msgspec.Raw(b"null"), result=None, error=None, why="")
