@@ -17,6 +17,7 @@ from tickwork.core.canary import NAME as CANARY
 from tickwork.errors import InvalidInput
 from tickwork.http.access import Access, is_loopback
 from tickwork.http.asgi import asgi
+from tickwork.http.connection import BoundedProtocol
 from tickwork.http.hub import Hub
 from tickwork.http.parts import Parts, Pulse
 from tickwork.http.table import ROUTES
@@ -65,6 +66,7 @@ def serve(app: Tickwork, access: Access, options: ServerOptions, started: Callab
             server_header=False,
             lifespan="off",
             ws="none",
+            http=BoundedProtocol,
             timeout_keep_alive=KEEP_ALIVE_S,
             timeout_graceful_shutdown=DRAIN_S,
         )
