@@ -39,10 +39,11 @@ class BoundedProtocol(Protocol):
 
     def data_received(self, data: bytes) -> None:
         before = cast("Any", self.cycle)  # none before the first request, whatever uvicorn's hint says
+        handled = before is not None and not before.response_complete
         super().data_received(data)
         if self.cycle is not before:
             self._head_came()
-        elif not self.transport.is_closing() and (before is None or before.response_complete):
+        elif not handled and not self.transport.is_closing():
             self._await_head()
             self._head_size += len(data)
             if self._head_size > HEAD_LIMIT:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import secrets
+import signal
 import socket
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
+from types import FrameType
 
 import uvicorn
 
@@ -54,6 +57,7 @@ def serve(app: Tickwork, access: Access, options: ServerOptions, started: Callab
     store, hub = app.store, Hub(app.store, clock, rng, tally)
     parts = Parts(access, Pulse(store, clock), clock, StoreCounts(store, clock), hub, opened, tally)
     try:
+        _end_on_sigterm()
         release_canary(app)
         runner.start(parts.pulse)
         runner.start(parts.store_counts)
@@ -76,6 +80,18 @@ def serve(app: Tickwork, access: Access, options: ServerOptions, started: Callab
         runner.stop()
         listening.close()
         app.close()
+
+
+def _end_on_sigterm() -> None:
+    """Have SIGTERM end us as an exception does. Uvicorn sends it once more when it is done with it, and by default that
+    would kill the process before its services have ended and its store is closed.
+    """
+
+    def end(number: int, frame: FrameType | None) -> None:
+        raise SystemExit(0)
+
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, end)
 
 
 def release_canary(app: Tickwork) -> None:
