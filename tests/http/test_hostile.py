@@ -4,8 +4,8 @@ Stores differ in what they cannot hold: a NUL, half a character, an instant befo
 So each of them stands in each field once, on both stores, with something plausible in the other fields.
 """
 
-import itertools
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -13,19 +13,37 @@ import pytest
 from msgspec import inspect
 from starlette.testclient import TestClient
 
-from tickwork import Tickwork
+from tickwork.http.parts import Parts
 from tickwork.http.route import Route
 from tickwork.http.table import ROUTES
 
-RAW = "hostile-%d"
+Path = tuple[str | int, ...]
+JSON = {"content-type": "application/json"}
 EARLY, LATE = b'"0001-01-01T00:00:00+14:00"', b'"9999-12-31T23:59:59-14:00"'
 HOSTILE: dict[str, tuple[bytes, ...]] = {
-    "text": (b'"\\u0000"', b'"a\\u0000b"', b'"\\ud800"', b'"' + b"x" * 100_000 + b'"', b'"\\u001b[31m\\r\\n"', b'"\xf0\x9f\x92\xa9"', EARLY, LATE, b'""', b'"99999999999999999999d"', b'"-1s"', b'"1e400"', b'"../../etc/passwd"'),
-    "number": (b"9" * 5000, b"9223372036854775808", b"-9223372036854775809", b"1e308", b"-1", b"0", b"NaN"),
+    "text": (b'"a\\u0000b"', b'"\\ud800"', b'"' + b"x" * 100_000 + b'"', EARLY, LATE),
+    "number": (b"9" * 5000, b"-9223372036854775809", b"1e308"),
     "instant": (EARLY, LATE),
-    "any": (b'{"\\u0000": 1}', b"9" * 5000, b"9" * 30, b"[" * 900 + b"]" * 900, b"[" * 100_000 + b"]" * 100_000, b'{"$blob": {"key": "x", "size": 1}}', b'"\\ud800"', b"1e999"),
+    "any": (b'{"\\u0000": 1}', b"9" * 30, b"[" * 900 + b"]" * 900, b"[" * 100_000 + b"]" * 100_000),
 }
 PLAIN = {"text": b'"a"', "number": b"1", "instant": b'"2026-11-01T12:00:00Z"', "any": b"1"}
+PATHS = ("a%00b", "%ed%a0%80", "x" * 5000, "%0d%0a", "..%2f..%2fetc", "%ff")
+QUERIES = (
+    "a%00b",
+    "%ed%a0%80",
+    "x" * 5000,
+    "9" * 5000,
+    "0001-01-01T00:00:00%2B14:00",
+    "9999-12-31T23:59:59-14:00",
+    "1:a%00",
+)
+DAG = """
+dags:
+  name:
+    params: {a: {type: string, default: x}}
+    steps:
+      a: {task: a, args: {a: "${params.a}"}}
+"""
 
 
 class Leaf(str):
@@ -63,7 +81,8 @@ def example(kind: inspect.Type) -> Any:
             return Leaf("any")
 
 
-def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Leaf]]:
+def leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Leaf]]:
+    """Where values have to be made up, and of which kind they are."""
     if isinstance(value, Leaf):
         yield path, value
     elif isinstance(value, dict):
@@ -74,97 +93,88 @@ def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, 
             yield from leaves(one, (*path, at))
 
 
-def written(value: Any, at: tuple[Any, ...] | None, hostile: bytes, drop: frozenset[str], path: tuple[Any, ...] = ()) -> bytes:
+def written(value: Any, at: Path | None = None, hostile: bytes = b"", path: Path = ()) -> bytes:
+    """A body as JSON, with a hostile value in one place."""
     if isinstance(value, Leaf):
         return hostile if path == at else PLAIN[value]
     if isinstance(value, dict):
-        kept = {n: v for n, v in value.items() if path or n not in drop or (at and at[0] == n)}
-        return b"{" + b",".join(msgspec.json.encode(n) + b":" + written(v, at, hostile, drop, (*path, n)) for n, v in kept.items()) + b"}"
+        fields = (
+            msgspec.json.encode(name) + b":" + written(one, at, hostile, (*path, name)) for name, one in value.items()
+        )
+        return b"{" + b",".join(fields) + b"}"
     if isinstance(value, list):
-        return b"[" + b",".join(written(v, at, hostile, drop, (*path, i)) for i, v in enumerate(value)) + b"]"
+        return b"[" + b",".join(written(one, at, hostile, (*path, n)) for n, one in enumerate(value)) + b"]"
     return msgspec.json.encode(value)
 
 
-def optional(kind: Any) -> frozenset[str]:
+def bodies(kind: Any) -> Iterator[bytes]:
+    """Bodies with one hostile value each; beside it stands what has to, and nothing else."""
     info = inspect.type_info(kind)
-    return frozenset(f.encode_name for f in info.fields if not f.required)
-
-
-BODIES = [route for route in ROUTES if route.body is not None]
-
-
-@pytest.mark.parametrize("route", BODIES, ids=lambda route: route.name)
-def test_bodies(app: Tickwork, admin: TestClient, route: Route, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = example(inspect.type_info(route.body))
-    bad = []
-    monkeypatch.setenv("TICKWORK_SECRET_KEY", "ab" * 32)
-    path = route.path.replace("{id}", seeded(admin, route)).replace("{", "").replace("}", "")
+    made = example(info)
+    required = {field.encode_name for field in info.fields if field.required}  # type: ignore[attr-defined]
     for at, leaf in leaves(made):
-        for drop in (optional(route.body), frozenset()):
-            for hostile in HOSTILE[leaf]:
-                data = written(made, at, hostile, drop)
-                answer = admin.request(route.method, path, content=data, headers={"content-type": "application/json"})
-                if answer.status_code >= 500:
-                    bad.append((at, hostile[:40], answer.status_code, answer.text[:200]))
-    assert not bad
+        kept = {name: one for name, one in made.items() if name in required or name == at[0]}
+        yield from (written(kept, at, hostile) for hostile in HOSTILE[leaf])
 
 
-DAG = """
-dags:
-  name:
-    params: {a: {type: string, default: x}}
-    steps:
-      a: {task: a, args: {a: "${params.a}"}}
-"""
+def plain_body(route: Route) -> bytes | None:
+    return None if route.body is None else written(example(inspect.type_info(route.body)))
 
 
-def seeded(admin: TestClient, route: Route) -> str:
-    """Something for routes to be about: everything is named a; the id of a job that is leased, or of a run."""
-    admin.post("/api/v1/dags", json={"text": DAG}).raise_for_status()
-    admin.put("/api/v1/schedules/name", json={"every": "1h", "task": "a"}).raise_for_status()
-    admin.put("/api/v1/calendars/name", json={"dates": ["2026-12-25"]}).raise_for_status()
-    admin.put("/api/v1/hooks/name", json={"style": "github", "secret": "A", "task": "a"}).raise_for_status()
-    admin.post("/api/v1/users", json={"name": "name", "role": "viewer", "password": "a" * 8}).raise_for_status()
-    if "/runs/" in route.path:
-        run = admin.post("/api/v1/dags/name/runs", json={}).json()["id"]
-        admin.post(f"/api/v1/runs/{run}/cancel").raise_for_status()
-        return run
-    admin.post("/api/v1/jobs", json={"task": "a", "args": {}}).raise_for_status()
-    (job,) = admin.post("/api/v1/leases", json={"queues": ["default"], "worker": "w", "lease": "1h"}).json()["jobs"]
-    return str(job["id"])
+def path_of(route: Route, id: str) -> str:
+    return re.sub(r"{(\w+)}", r"\1", route.path.replace("{id}", id))
 
 
-PATHS = ("%00", "a%00b", "%ed%a0%80", "%f0%9f%92%a9", "x" * 5000, "%0d%0a", "..%2f..%2fetc", "%1b%5b31m", "%ff")
+@pytest.fixture
+def seed(admin: TestClient, monkeypatch: pytest.MonkeyPatch) -> Callable[[Route], str]:
+    """Makes something for routes to be about: all is called "name"; returns the id of a run, or of a leased job."""
+    monkeypatch.setenv("TICKWORK_SECRET_KEY", "ab" * 32)
+
+    def seed(route: Route) -> str:
+        admin.post("/api/v1/dags", json={"text": DAG}).raise_for_status()
+        admin.put("/api/v1/schedules/name", json={"every": "1h", "task": "a"}).raise_for_status()
+        admin.put("/api/v1/hooks/name", json={"style": "github", "secret": "A", "task": "a"}).raise_for_status()
+        admin.post("/api/v1/users", json={"name": "name", "role": "viewer", "password": "a" * 8}).raise_for_status()
+        if "/runs/" in route.path:
+            run = str(admin.post("/api/v1/dags/name/runs", json={}).json()["id"])
+            admin.post(f"/api/v1/runs/{run}/cancel").raise_for_status()
+            return run
+        admin.post("/api/v1/jobs", json={"task": "a"}).raise_for_status()
+        asked = {"queues": ["default"], "worker": "w", "lease": "1h"}
+        (job,) = admin.post("/api/v1/leases", json=asked).json()["jobs"]
+        return str(job["id"])
+
+    return seed
 
 
-@pytest.mark.parametrize("route", [route for route in ROUTES if route.names], ids=lambda route: route.name)
-def test_paths(app: Tickwork, admin: TestClient, route: Route) -> None:
-    made = None if route.body is None else written(example(inspect.type_info(route.body)), None, b"", optional(route.body))
-    bad = []
-    for hostile in PATHS:
-        path = route.path
-        for name in route.names:
-            path = path.replace("{" + name + "}", hostile)
-        answer = admin.request(route.method, path, content=made, headers={"content-type": "application/json"})
-        if answer.status_code >= 500:
-            bad.append((hostile, answer.status_code, answer.text[:200]))
-    assert not bad
+def of(routes: Iterable[Route]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("route", list(routes), ids=lambda route: route.name)
 
 
-QUERIES = ("%00", "a%00b", "%ed%a0%80", "%f0%9f%92%a9", "x" * 5000, "9" * 5000, "9223372036854775808", "-1", "0", "1e400", "0001-01-01T00:00:00%2B14:00", "9999-12-31T23:59:59-14:00", "", "NaN", "true", "0:%00", "0:0", "1:a%00")
+@of(route for route in ROUTES if route.body is not None)
+def test_no_value_of_a_body_breaks_the_server(admin: TestClient, route: Route, seed: Callable[[Route], str]) -> None:
+    path = path_of(route, seed(route))
+    for body in bodies(route.body):
+        answer = admin.request(route.method, path, content=body, headers=JSON)
+        assert answer.status_code < 500, (body[:200], answer.text)
 
 
-@pytest.mark.parametrize("route", [route for route in ROUTES if route.query], ids=lambda route: route.name)
-def test_queries(app: Tickwork, admin: TestClient, route: Route, parts: Any) -> None:
-    bad = []
-    id = seeded(admin, route)
+@of(route for route in ROUTES if route.names)
+def test_no_name_in_a_path_breaks_the_server(admin: TestClient, route: Route, parts: Parts) -> None:
     parts.stopping.set()
-    for name in route.names:
-        path = route.path.replace("{id}", id).replace("{", "").replace("}", "")
-    for field in inspect.type_info(route.query).fields:
+    for hostile in PATHS:
+        path = re.sub(r"{\w+}", hostile.replace("\\", ""), route.path)
+        answer = admin.request(route.method, path, content=plain_body(route), headers=JSON)
+        assert answer.status_code < 500, (path[:200], answer.text)
+
+
+@of(route for route in ROUTES if route.query is not None)
+def test_no_parameter_breaks_the_server(
+    admin: TestClient, route: Route, parts: Parts, seed: Callable[[Route], str]
+) -> None:
+    path = path_of(route, seed(route))
+    parts.stopping.set()
+    for name in route.query.__struct_encode_fields__:
         for hostile in QUERIES:
-            path = route.path.replace("{id}", id).replace("{", "").replace("}", "")
-            answer = admin.request(route.method, f"{path}?{field.encode_name}={hostile}")
-            if answer.status_code >= 500:
-                bad.append((field.name, hostile[:40], answer.status_code, answer.text[:200]))
-    assert not bad
+            answer = admin.get(f"{path}?{name}={hostile}")
+            assert answer.status_code < 500, (name, hostile[:200], answer.text)

@@ -1,4 +1,4 @@
-"""Values that nobody may find again: given to a server and a worker in every way there is, then looked for everywhere."""
+"""Values that nobody may find again: given to a server and a worker in every way there is, looked for everywhere."""
 
 import base64
 import hashlib
@@ -132,6 +132,7 @@ def jobs_of(echo: str) -> list[dict[str, Any]]:
     ours = "env | grep TICKWORK_"
     request = {"url": f"{echo}/x", "method": "POST", "secrets": {"auth.bearer": secret, "headers.X-B": environment}}
     basic = {"url": f"{echo}/x", "method": "POST", "secrets": {"auth.basic": f"user:{secret}"}}
+    mail = {"host": "127.0.0.1", "port": 9, "sender": "a@b.example", "to": ["c@d.example"], "subject": "s", "text": "t"}
     return [
         {"task": "shell", "args": {"command": 'echo "$A $B"; echo "$B" >&2; echo "$A"', **given}},
         {"task": "shell", "args": {"command": 'echo "$A"; exit 3', **given}, "retries": 0},
@@ -142,9 +143,8 @@ def jobs_of(echo: str) -> list[dict[str, Any]]:
         {"task": "http", "args": basic},
         {"task": "http", "args": {"method": "POST", "secrets": {"url": f"{echo}/{secret}/teapot"}}, "retries": 0},
         {"task": "http", "args": {"method": "POST", "secrets": {"url": f"nonsense:{secret}"}}, "retries": 0},
-        {"task": "smtp", "args": {"host": "127.0.0.1", "port": 9, "sender": "a@b.example", "to": ["c@d.example"],
-                                  "subject": "s", "text": "t", "user": "u", "secrets": {"password": secret}}, "retries": 0},
-    ]  # fmt: skip
+        {"task": "smtp", "args": {**mail, "user": "u", "secrets": {"password": secret}}, "retries": 0},
+    ]
 
 
 def played(scene: Scene, echo: str) -> list[str]:
@@ -161,15 +161,17 @@ def played(scene: Scene, echo: str) -> list[str]:
     call("POST", f"{API}/session", {"token": CANARIES["wrong"], "unknown": CANARIES["password"]})
     call("GET", f"{API}/jobs", token=CANARIES["wrong"])
     call("GET", f"{API}/jobs", Cookie=f"tickwork_session={CANARIES['wrong']}")
-    call("PUT", f"{API}/hooks/hook", {"style": "github", "secret": "HOOK", "task": "shell", "args": {"command": "true"}})
+    call(
+        "PUT", f"{API}/hooks/hook", {"style": "github", "secret": "HOOK", "task": "shell", "args": {"command": "true"}}
+    )
     for key in (CANARIES["hook"], "wrong"):
         signature = hmac.new(key.encode(), b"{}", hashlib.sha256).hexdigest()
         call("POST", "/hooks/hook", b"{}", **{"X-Hub-Signature-256": f"sha256={signature}"})
     channel = {"kind": "slack", "url": "${secret.STORED}"}
     call("PUT", f"{API}/channels/channel", channel)
     call("PUT", f"{API}/notifications/notification", {"on": "failed", "to": ["channel"]})
-    dag = 'dags: {dag: {steps: {a: {shell: "echo $A", env: {A: "${secret.STORED}"}}, b: {needs: a, shell: env | grep TICKWORK_}}}}'
-    call("POST", f"{API}/dags", {"text": dag})
+    steps = '{a: {shell: "echo $A", env: {A: "${secret.STORED}"}}, b: {needs: a, shell: env | grep TICKWORK_}}'
+    call("POST", f"{API}/dags", {"text": f"dags: {{dag: {{steps: {steps}}}}}"})
     run = call("POST", f"{API}/dags/dag/runs", {})["id"]
     ids = [call("POST", f"{API}/jobs", {**job, "key": f"key{at}"})["id"] for at, job in enumerate(jobs_of(echo))]
     for id in (*ids, run):
@@ -187,7 +189,9 @@ def asked_for_everything(call: Client, ids: list[str]) -> None:
         for id in ids if "{id}" in route.path else [""]:
             name = next((one for one in kinds if f"/{one}s/" in route.path), "default")
             name = next((known for part, known in names.items() if part in route.path), name)
-            path = route.path.replace("{id}", id).replace("{name}", name).replace("{version}", "1").replace("{step}", "a")
+            path = (
+                route.path.replace("{id}", id).replace("{name}", name).replace("{version}", "1").replace("{step}", "a")
+            )
             call("GET", re.sub(r"{\w+(:path)?}", "x", path))
 
 

@@ -1,7 +1,7 @@
 """Where values that come from outside may stand: what a run computes, what its parameters are, what a message says.
 
-Whoever gives such a value may be anybody who may start a run, or who sends messages. It can be a part of what a built-in
-task is told, and never say what is run, nor which secret is given to it.
+Whoever gives such a value may be anybody who may start a run, or who sends messages. It can be a part of what a
+built-in task is told, and never say what is run, nor which secret is given to it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _BUILT_IN = ("http", "shell", "smtp")
 
 
 def misplaced(task: str, holes: Iterable[Hole], shell: tuple[str, ...] = _FILLED_OF_SHELL) -> str | None:
-    """What is wrong with values from outside in these places of a task's arguments; `shell`: where a command has them."""
+    """What is wrong with values in these places of a task's arguments; `shell`: where a command may have them."""
     places = [str(hole.where[0]) if hole.where else "" for hole in holes]
     if task == "shell" and any(place not in shell for place in places):
         return f"a value may not say what is run: pass it to the command through {' or '.join(shell)}."

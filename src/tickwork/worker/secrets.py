@@ -51,7 +51,7 @@ def revealed(text: str, environ: Mapping[str, str]) -> str:
 
 
 def hide_store(environ: Mapping[str, str]) -> None:
-    """Keep the password of the store, which a command finds in its environment, out of what is stored of its attempt."""
+    """Keep the password of the store, which commands find in their environment, out of what is stored of them."""
     keeper, url = _keeper.get(), environ.get(STORE, "")
     password = urlsplit(url).password if "://" in url else None
     if keeper is not None and password:
