@@ -15,8 +15,9 @@ from tickwork.core.dag.graph import Graph
 from tickwork.core.dag.overview import StepLine, overview
 from tickwork.core.dag.params import completed
 from tickwork.core.dag.timeline import Ran, timeline
+from tickwork.core.flaws import Flaw
 from tickwork.core.job import JobState, JobView
-from tickwork.core.payload import decode, seal
+from tickwork.core.payload import PAYLOAD_LIMIT, decode, seal, too_large
 from tickwork.errors import InvalidInput
 from tickwork.store.dags import InstanceView, StepView
 from tickwork.twins import twin
@@ -118,7 +119,15 @@ class Run(Job):
         return self
 
     def _changed(self, params: Mapping[str, Any]) -> bytes:
-        return seal(completed(self.dag, self.graph.params, {**decode(self.view.args), **params}))
+        what = f"what run {self.id} would start with"
+        try:
+            data = seal(completed(self.dag, self.graph.params, {**decode(self.view.args), **params}))
+        except Flaw as flaw:
+            raise flaw.about(what) from None
+        if len(data) > PAYLOAD_LIMIT:
+            raise too_large(data, what=what, limit_bytes=PAYLOAD_LIMIT)
+        decode(data)  # raises for numbers that not every store can hold
+        return data
 
     def approve(self, step: str, *, by: str | None = None, note: str | None = None) -> None:
         """Approve a step that waits for it. Raises InvalidInput when it does not, or `by` is not one who may."""

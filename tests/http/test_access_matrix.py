@@ -86,7 +86,13 @@ def guarded(app: Tickwork, parts: Parts) -> Starlette:
 
 
 async def status(
-    served: Starlette, method: str, raw: str, who: Who, *headers: tuple[bytes, bytes], host: bytes = b"tickwork.test"
+    served: Starlette,
+    method: str,
+    raw: str,
+    who: Who,
+    *headers: tuple[bytes, bytes],
+    host: bytes = b"tickwork.test",
+    client: str = "192.0.2.1",
 ) -> int:
     """What is answered to a request whose path is sent just so, as uvicorn hands it on."""
     path, _, query = raw.partition("?")
@@ -103,7 +109,7 @@ async def status(
         "query_string": query.encode(),
         "scheme": "http",
         "headers": sent,
-        "client": ("192.0.2.1", 1),
+        "client": (client, 1),
         "server": ("tickwork.test", 80),
     }
     answers: list[int] = []
@@ -277,8 +283,8 @@ def test_metrics_are_open_on_loopback_alone_and_only_under_its_name(
     closed = asgi(app, parts, routes.all)
     opened = asgi(app, replace(parts, open_scopes=frozenset({Scope.METRICS})), routes.all)
 
-    def get(served: Starlette, path: str, host: bytes) -> int:
-        return loop.run_until_complete(status(served, "GET", path, people["none"], host=host))
+    def get(served: Starlette, path: str, host: bytes, client: str = "127.0.0.1") -> int:
+        return loop.run_until_complete(status(served, "GET", path, people["none"], host=host, client=client))
 
     assert get(closed, "/metrics", b"127.0.0.1:8700") == UNKNOWN
     assert get(opened, "/metrics", b"127.0.0.1:8700") == LET_IN
@@ -286,3 +292,4 @@ def test_metrics_are_open_on_loopback_alone_and_only_under_its_name(
     assert get(opened, "/metrics", b"[::1]:8700") == LET_IN
     assert get(opened, "/metrics", b"evil.example:8700") == UNKNOWN, "a page whose name was made to lead here"
     assert get(opened, "/other", b"localhost") == UNKNOWN
+    assert get(opened, "/metrics", b"localhost", "203.0.113.7") == UNKNOWN, "a proxy says that it came from elsewhere"

@@ -303,6 +303,26 @@ class TestEnds:
         assert refused(admin, leased, "complete", result={"a": 2}) == (409, "lease-lost")
         assert refused(admin, leased, "fail", error="x") == (409, "lease-lost")
 
+    @pytest.mark.parametrize("verb", ["complete", "fail"])
+    def test_the_end_of_a_cancelled_attempt_is_answered_alike_again(
+        self, admin: TestClient, app: Tickwork, verb: str
+    ) -> None:
+        job = enqueue(app)
+        leased = lease_one(admin)
+        job.cancel()
+        said = {"result": 1} if verb == "complete" else {"error": "x"}
+        answers = [say(admin, leased, verb, **said) for _ in range(2)]
+        assert [one["state"] for one in answers] == ["cancelled", "cancelled"]
+        assert refused(admin, {**leased, "attempt": 2}, verb, **said) == (409, "lease-lost")
+
+    def test_a_lease_that_ran_out_and_that_nobody_took_back_goes_on(self, admin: TestClient, app: Tickwork) -> None:
+        enqueue(app)
+        stale = lease_one(admin, lease="1s")
+        ran_out = datetime.fromisoformat(stale["lease_until"])
+        eventually(lambda: app.store.now() > ran_out, 10)
+        assert datetime.fromisoformat(say(admin, stale, "heartbeat")["lease_until"]) > ran_out
+        assert say(admin, stale, "complete", result=1)["state"] == "succeeded"
+
     def test_a_failed_attempt_is_tried_again_as_the_policy_says(self, admin: TestClient, app: Tickwork) -> None:
         job = enqueue(app, retries=1, backoff="1ms")
         first = lease_one(admin)

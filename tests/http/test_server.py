@@ -4,9 +4,12 @@ import pytest
 from starlette.testclient import TestClient
 
 from tickwork import Tickwork
+from tickwork.errors import StoreUnreachable
+from tickwork.http.asgi import asgi
+from tickwork.http.call import Call
 from tickwork.http.openapi import document
 from tickwork.http.parts import Parts
-from tickwork.http.route import Anybody
+from tickwork.http.route import ANYBODY, Anybody, Routes
 from tickwork.http.server import release_canary
 from tickwork.http.table import ROUTES
 
@@ -87,3 +90,18 @@ def test_a_canary_is_released_when_the_settings_say_how_often(app: Tickwork, mon
     release_canary(asked)
     assert list(asked.schedules) == ["@canary"]
     asked.close()
+
+
+def test_what_a_database_says_is_for_the_log(app: Tickwork, parts: Parts, caplog: pytest.LogCaptureFixture) -> None:
+    routes = Routes("tests", prefix="")
+
+    @routes.get("/broken", ANYBODY)
+    def broken(call: Call) -> None:
+        """Break."""
+        raise StoreUnreachable("PostgreSQL does not answer on postgresql://bob@db.internal:5432/shop")
+
+    with TestClient(asgi(app, parts, routes.all)) as client:
+        answer = client.get("/broken")
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+    assert "db.internal" not in answer.text
+    assert f"request {answer.headers['x-request-id']}: PostgreSQL does not answer on" in caplog.text

@@ -124,7 +124,7 @@ def test_calendars_and_hooks() -> None:
         ({"args": {"n": "${params.n}"}}, r"hooks.h.args.n: ${params.n} names no value: there are ${body}, ${event}"),
         ({"key": "${body.id"}, "hooks.h.key: a ${ is not closed"),
         ({"window": "1m"}, "window must be from 10m to 30d"),
-        ({"task": "shell", "args": {"command": "echo ${body.x}"}}, "a message may not say what is run"),
+        ({"task": "shell", "args": {"command": "echo ${body.x}"}}, "a value may not say what is run"),
         ({"eventz": ["a"]}, "there is no such field here (did you mean 'events'?)"),
     ],
 )

@@ -18,7 +18,7 @@ from tickwork.core.flow.debounce import Debounce
 from tickwork.core.flow.placement import read_needs
 from tickwork.core.flow.stamp import Habit, Stamp, TaskFlow, decode_task_flow, stamp_of
 from tickwork.core.ids import JobId
-from tickwork.core.job import LOWEST_PRIORITY, PRIORITIES, NewJob, Policy, TaskDefinition
+from tickwork.core.job import LOWEST_PRIORITY, PRIORITIES, RUN, NewJob, Policy, TaskDefinition
 from tickwork.core.retry import RetryPolicy
 from tickwork.errors import InvalidOption
 
@@ -163,7 +163,9 @@ def read_option(name: str, value: Any) -> Any:
 
 
 def task_name(value: Any) -> str:
-    """Check the name of a task: it is stored, shown and typed."""
+    """Check the name of a task: it is stored, shown and typed. What runs of dags stand in the queue as is none."""
+    if value == RUN:
+        raise InvalidOption(f"no task is named {RUN!r}: it is what runs of dags wait as. Start a dag by its own name.")
     return _text("the name of a task", value)
 
 

@@ -20,6 +20,7 @@ from tickwork.errors import InvalidInput
 Path = tuple[str | int, ...]
 
 DEPTH_LIMIT = 64
+VALUES_LIMIT = 250_000  # more take seconds to read, in which a server does little else
 _CONSTANTS = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
     **dict.fromkeys(("true", "True", "TRUE"), True),
@@ -116,6 +117,8 @@ class _Reader:
 
     def _value(self, event: Any, path: Path) -> Any:
         self._lines.setdefault(path, _line(event))
+        if len(self._lines) > VALUES_LIMIT:
+            raise self._refusal(event, f"there are more than {VALUES_LIMIT:,} values; declare them in several texts")
         if len(path) > DEPTH_LIMIT:
             raise self._refusal(event, f"values are nested more than {DEPTH_LIMIT} levels deep")
         if getattr(event, "tag", None) not in _TAGS:

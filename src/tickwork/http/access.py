@@ -176,8 +176,10 @@ def is_open(scopes: frozenset[Scope], access: Admits, request: Request) -> bool:
     """Whether a route needs nobody's permission: by the table, or by a server that only this machine can reach."""
     if isinstance(access, Anybody):
         return True
-    # A name that is not this machine's is that of a page which had its own name lead here.
-    return access in scopes and is_loopback(request.url.hostname or "")
+    # A name that is not this machine's is that of a page which had its own name lead here; an address that is not this
+    # machine's is told by a proxy on it.
+    came_from = "" if request.client is None else request.client.host
+    return access in scopes and is_loopback(request.url.hostname or "") and is_loopback(came_from)
 
 
 def allowed(access: Admits, found: Caller | None) -> Caller:

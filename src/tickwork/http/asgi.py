@@ -17,7 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Route as Path
 
 from tickwork.app import Tickwork
-from tickwork.errors import InvariantBroken, TickworkError
+from tickwork.errors import InvariantBroken, StoreError, TickworkError
 from tickwork.http.access import NOBODY, Caller, allowed, is_open
 from tickwork.http.audit import record
 from tickwork.http.call import Call, arguments, body_of, response
@@ -61,7 +61,7 @@ def _endpoint(app: Tickwork, parts: Parts, methods: dict[str, Route]) -> Endpoin
         except Problem as problem:
             answer = problem.response(request_id)
         except TickworkError as error:
-            if isinstance(error, InvariantBroken):
+            if isinstance(error, InvariantBroken | StoreError):
                 _log.error("request %s: %s", request_id, error)
             answer = problem_of(error).response(request_id)
         except Exception:

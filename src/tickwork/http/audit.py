@@ -11,6 +11,7 @@ from tickwork.http.call import Call
 from tickwork.store.access import Change
 
 TARGET_LIMIT = 500  # characters
+ADDRESS_LIMIT = 100  # characters
 VALUE_LIMIT = 16 * 1024  # bytes of what was before, and of what was after
 
 
@@ -23,8 +24,8 @@ def record(call: Call, action: str) -> None:
 
 
 def address_of(call: Call) -> str:
-    """Where a call came from, as far as we can tell."""
-    return "" if call.request.client is None else storable(call.request.client.host)
+    """Where a call came from, as far as we can tell. A proxy on this machine may tell anything."""
+    return "" if call.request.client is None else storable(call.request.client.host)[:ADDRESS_LIMIT]
 
 
 def _encoded(value: Any) -> bytes | None:

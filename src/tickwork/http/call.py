@@ -49,6 +49,8 @@ async def body_of(route: Route, request: Request) -> bytes:
 def arguments(route: Route, request: Request, data: bytes) -> dict[str, Any]:
     """What the handler of a route takes from a request and its body, checked."""
     found: dict[str, Any] = {name: request.path_params[name] for name in route.names}
+    if any("\0" in value for value in found.values()):
+        raise Problem(404, "not-found", "nothing has a name with a zero byte in it, nor such an id.")
     if route.query is not None:
         found["query"] = _query(route.query, request)
     elif request.query_params:

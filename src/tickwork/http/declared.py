@@ -30,6 +30,8 @@ def read_body(fields: dict[str, Any], read: Callable[[Field], Made]) -> Made:
         ) from None
     except BadFile as error:
         raise refused_text(error, lines=False) from None
+    except RecursionError:
+        raise Problem(422, "invalid", "the body: values are nested too deeply. Nothing was stored.") from None
 
 
 def request_reader(known: Known) -> Callable[[Field], dict[str, Any]]:

@@ -69,10 +69,16 @@ def problem_of(error: errors.TickworkError) -> Problem:
     for kind, status, code in _STATUS:
         if isinstance(error, kind):
             headers = {"Retry-After": "1"} if status == HTTPStatus.SERVICE_UNAVAILABLE else {}
-            return Problem(status, code, str(error), headers=headers)
+            said = _NO_STORE if kind is errors.StoreError else str(error)
+            return Problem(status, code, said, headers=headers)
     return Problem(500, "internal", str(error))
 
 
+# Strangers are told, too: not where the database is, nor who we are there.
+_NO_STORE = (
+    "the database did not answer, or refused; the log of the server says why, under the id of this request. What was "
+    "asked for may or may not have happened."
+)
 _STATUS: tuple[tuple[type[errors.TickworkError], int, str], ...] = (
     (errors.InvalidInput, 422, "invalid"),
     (errors.JobNotFound, 404, "not-found"),

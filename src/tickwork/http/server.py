@@ -5,9 +5,11 @@ from __future__ import annotations
 import secrets
 import signal
 import socket
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
+from types import FrameType
 
 import uvicorn
 
@@ -18,6 +20,7 @@ from tickwork.core.canary import NAME as CANARY
 from tickwork.errors import InvalidInput
 from tickwork.http.access import Access, is_loopback
 from tickwork.http.asgi import asgi
+from tickwork.http.connection import BoundedProtocol
 from tickwork.http.parts import Parts, assembled
 from tickwork.http.table import ROUTES
 from tickwork.rules import every
@@ -47,6 +50,7 @@ def serve(app: Tickwork, access: Access, options: ServerOptions, started: Callab
     opened = frozenset({Scope.METRICS}) if is_loopback(options.host) else frozenset()
     parts = assembled(app, access, clock, rng, opened)
     try:
+        _end_on_signals()
         release_canary(app)
         runner.start(parts.pulse)
         runner.start(parts.store_counts)
@@ -59,17 +63,29 @@ def serve(app: Tickwork, access: Access, options: ServerOptions, started: Callab
             server_header=False,
             lifespan="off",
             ws="none",
+            http=BoundedProtocol,
             timeout_keep_alive=KEEP_ALIVE_S,
             timeout_graceful_shutdown=DRAIN_S,
         )
         started(_address(listening))
-        for number in (signal.SIGTERM, signal.SIGINT):  # uvicorn raises once more what it obeyed, when all is done
-            signal.signal(number, lambda *_: None)
         _Server(config, parts).run([listening])
     finally:
         runner.stop()
         listening.close()
         app.close()
+
+
+def _end_on_signals() -> None:
+    """Have SIGTERM and Ctrl-C end us as an exception does. Uvicorn sends them once more when it is done with them, and
+    by default that would kill the process before its services have ended and its store is closed.
+    """
+
+    def end(number: int, frame: FrameType | None) -> None:
+        raise SystemExit(0)
+
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, end)
 
 
 def release_canary(app: Tickwork) -> None:

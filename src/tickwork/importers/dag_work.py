@@ -20,6 +20,7 @@ from tickwork.core.options import DEFAULT_QUEUE, Options, read_option, task_name
 from tickwork.importers.dag_fields import ApproveFields, StepFields
 from tickwork.importers.expressions import Filler, Scope, has_expression, plain
 from tickwork.importers.field import Field, Misfit
+from tickwork.importers.outside import misplaced
 from tickwork.importers.reading import Reading
 from tickwork.importers.requests import read_request
 from tickwork.importers.schedules import HTTP, SHELL, SHELL_ARGUMENTS, encode, made
@@ -60,6 +61,9 @@ def read_arguments(place: Field, kind: str, scope: Scope, reading: Reading) -> t
             task, filled = SHELL, _of_shell(place, filler)
         case _:
             task, filled = HTTP, read_request(place["http"], filler)
+    flaw = misplaced(task, filler.holes)
+    if flaw is not None:
+        raise Misfit(place["args"] if place.has("args") else place, flaw)
     arguments = filler.arguments(filled)
     json = made(place, lambda: encode(reading.known, task, arguments))
     return task, Filled(msgspec.Raw(json), tuple(filler.holes))

@@ -26,14 +26,15 @@ from tickwork.errors import check
 from tickwork.importers.dag_fields import HookFields
 from tickwork.importers.expressions import Filler, Scope
 from tickwork.importers.field import Field, Misfit
+from tickwork.importers.outside import misplaced
 from tickwork.importers.problems import Problems
 from tickwork.importers.reading import Reading
-from tickwork.importers.schedules import SHELL, made
+from tickwork.importers.schedules import made
 from tickwork.importers.structs import read_struct
 
 ROOTS = ("body", "event", "headers")
 _SECRET = re.compile(r"\$\{\s*secret\.([A-Za-z_][A-Za-z0-9_]*)\s*\}|([A-Za-z_][A-Za-z0-9_]*)")
-_MAY_COME_FROM_OUTSIDE = ("env", "stdin")
+_FILLED_OF_SHELL = ("env", "stdin")
 
 
 def read_hook(name: str, place: Field, reading: Reading) -> Hook | None:
@@ -91,12 +92,9 @@ def _check_expressions(place: Field, reading: Reading) -> None:
         return
     before = len(filler.holes)
     filler.fill(place["args"])
-    for hole in filler.holes[before:]:
-        if place["task"].value == SHELL and hole.where[0] not in _MAY_COME_FROM_OUTSIDE:
-            reading.problems.add(
-                place["args"],
-                "a message may not say what is run: pass its values to the command through env or stdin.",
-            )
+    flaw = misplaced(place["task"].value, filler.holes[before:], _FILLED_OF_SHELL) if place.has("task") else None
+    if flaw is not None:
+        reading.problems.add(place["args"], flaw)
 
 
 def arguments_of(hook: Hook, values: Values) -> dict[str, Any]:

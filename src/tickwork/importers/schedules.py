@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from tickwork.core.job import TaskDefinition
+from tickwork.core.options import task_name
 from tickwork.core.schedule.calendar import Calendar, calendar
 from tickwork.core.schedule.combine import ExceptOn, all_of, any_of
 from tickwork.core.schedule.cron import cron
@@ -100,7 +101,8 @@ def _target(place: Field, request: Callable[[Field], dict[str, Any]]) -> tuple[s
         wrong = [name for name in SHELL_ARGUMENTS if place[name].is_there]
         if wrong:
             raise Misfit(place[wrong[0]], f"it goes with {SHELL}; the arguments of a {said[0]} stand under args.")
-        return said[0], place[said[0]].text(), arguments_of(place)
+        target = made(place[said[0]], lambda: task_name(place[said[0]].value))
+        return said[0], target, arguments_of(place)
     if place["args"].is_there:
         raise Misfit(place["args"], f"it goes with task; {SHELL} has {', '.join(SHELL_ARGUMENTS)}.")
     given = {name: place[name].value for name in SHELL_ARGUMENTS if place[name].is_there}

@@ -11,11 +11,13 @@ import re
 from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import Protocol
+from urllib.parse import unquote, urlsplit
 
 from tickwork.errors import InvalidArguments
 
 # What commands find in their environment shall not open every secret, nor every door.
 WITHHELD = ("TICKWORK_SECRET_KEY", "TICKWORK_SECRET_KEY_FILE", "TICKWORK_TOKEN")
+STORE = "TICKWORK_URL"
 OURS = "TICKWORK_"  # settings, which may hold the password of the store, are not for jobs to ask for
 
 _SECRET = re.compile(r"\$\$\{|\$\{\s*secret\.([A-Za-z_][A-Za-z0-9_]*)\s*\}")
@@ -46,6 +48,15 @@ def revealed(text: str, environ: Mapping[str, str]) -> str:
         return "${" if found[1] is None else _value(found[1], environ)
 
     return _SECRET.sub(reveal, text)
+
+
+def hide_store(environ: Mapping[str, str]) -> None:
+    """Keep the password of the store, which commands find in their environment, out of what is stored of them."""
+    keeper, url = _keeper.get(), environ.get(STORE, "")
+    password = urlsplit(url).password if "://" in url else None
+    if keeper is not None and password:
+        keeper.hide(password)
+        keeper.hide(unquote(password))
 
 
 def _value(name: str, environ: Mapping[str, str]) -> str:

@@ -20,7 +20,7 @@ from tickwork.errors import CommandFailed, Interrupted, InvalidArguments, Invali
 from tickwork.task import TaskRegistry
 from tickwork.worker.capture import LOG_LIMIT
 from tickwork.worker.command import Command, Stream
-from tickwork.worker.secrets import WITHHELD, revealed
+from tickwork.worker.secrets import WITHHELD, hide_store, revealed
 
 NAME = "shell"
 STDOUT_LIMIT = 64 * 1024  # bytes of the result; written twice and escaped they are still below the cap of results
@@ -65,6 +65,7 @@ def shell(
     arguments = [interpreter, "-c", command] if isinstance(command, str) else command
     if not any(arguments) or not command:
         raise InvalidArguments("there is no command to run.")
+    hide_store(os.environ)
     environment = _environment(job, {**(env or {}), **_revealed(secrets or {})})
     running = Command(arguments, environment, cwd, (stdin or "").encode(), output.feed)
     try:

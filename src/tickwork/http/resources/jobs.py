@@ -10,7 +10,7 @@ import msgspec
 
 from tickwork.client import Job
 from tickwork.core.ids import JobId, is_id
-from tickwork.core.job import NewJob
+from tickwork.core.job import JobView, NewJob
 from tickwork.errors import InvalidInput, JobNotFound
 from tickwork.http.call import Call
 from tickwork.http.durations import Span, duration
@@ -30,13 +30,14 @@ from tickwork.http.resources.job_shapes import (
     item_of,
     shown,
 )
-from tickwork.http.route import Answer, Routes, Scope, Struct
+from tickwork.http.route import API, Answer, Routes, Scope, Struct
 
 if TYPE_CHECKING:
     from tickwork.app import Tickwork
 
 routes = Routes("jobs")
-_REACH_SECRETS = ("http", "shell", "smtp")
+_REACH_SECRETS = ("http", "smtp")
+_RUNS_COMMANDS = "shell"
 _SPANS = ("delay", "key_for", "backoff", "timeout", "expires")
 
 
@@ -49,12 +50,15 @@ class RescheduleBody(Struct):
 
 @routes.post("/jobs", Scope.ENQUEUE, status=201, also={200: JobBody})
 def create_job(call: Call, body: NewJobBody) -> JobBody | Answer:
-    """Enqueue a job. 200 with the job that is there, when its key is taken: by a live one, or by one with `key_for`."""
-    _check_secrets(call, [body])
+    """Enqueue a job. 200 with the job that is there, when its key is taken: by a live one, or by one with `key_for`.
+
+    Who may not read jobs is not told its arguments, nor what it came to.
+    """
+    _check_reach(call, [body])
     new = _new_job(call.app, body)
     view = call.parts.gathering.insert(new)
-    status = 201 if view.id == new.id else 200
-    return Answer(shown(view, call.parts.surroundings.why(view)), status, {"Location": f"/api/v1/jobs/{view.id}"})
+    is_new = view.id == new.id
+    return Answer(_answered(call, view, is_new=is_new), 201 if is_new else 200, {"Location": f"{API}/jobs/{view.id}"})
 
 
 @routes.post("/jobs/batch", Scope.ENQUEUE, status=201, body_limit=BATCH_BYTES)
@@ -62,7 +66,7 @@ def create_jobs(call: Call, body: NewJobsBody) -> EnqueuedList:
     """Enqueue up to 10,000 jobs, all of them or none."""
     if len(body.jobs) > BATCH_LIMIT:
         raise Problem(422, "invalid", f"{len(body.jobs):,} jobs are too many for a batch; the cap is {BATCH_LIMIT:,}.")
-    _check_secrets(call, body.jobs)
+    _check_reach(call, body.jobs)
     new, faults = _new_jobs(call.app, body.jobs)
     if faults:
         said = f"{len(faults)} of {len(body.jobs)} jobs cannot be enqueued: {faults[0].detail} Nothing was stored."
@@ -71,13 +75,30 @@ def create_jobs(call: Call, body: NewJobsBody) -> EnqueuedList:
     return EnqueuedList([EnqueuedBody(job.id, job.id == asked.id) for job, asked in zip(stored, new, strict=True)])
 
 
-def _check_secrets(call: Call, bodies: list[NewJobBody]) -> None:
-    """Refuse whoever may only enqueue and has a built-in task be given secrets: it would send them anywhere."""
+def _check_reach(call: Call, bodies: list[NewJobBody]) -> None:
+    """Refuse whoever may only enqueue and asks for a command, or has a built-in task be given secrets.
+
+    A command can read all that its worker can, and a request can send a secret anywhere.
+    """
     if Scope.OPERATE in call.who.scopes:
         return
-    if any(body.task in _REACH_SECRETS and body.args.get("secrets") for body in bodies):
-        said = f"{call.who.name} may not hand secrets to built-in tasks: it takes the scope {Scope.OPERATE.value!r}."
-        raise Problem(403, "not-allowed", f"{said} Nothing was done.")
+    if any(body.task == _RUNS_COMMANDS for body in bodies):
+        raise _beyond(call, "have commands run")
+    if any(body.task in _REACH_SECRETS and "secrets" in body.args for body in bodies):
+        raise _beyond(call, "hand secrets to built-in tasks")
+
+
+def _beyond(call: Call, what: str) -> Problem:
+    said = f"{call.who.name} may not {what}: it takes the scope {Scope.OPERATE.value!r}. Nothing was done."
+    return Problem(403, "not-allowed", said)
+
+
+def _answered(call: Call, view: JobView, *, is_new: bool) -> JobBody:
+    """A job that was asked for. Of one that somebody else made, who may not read jobs sees that it is there."""
+    body = shown(view, call.parts.surroundings.why(view))
+    if is_new or Scope.READ in call.who.scopes:
+        return body
+    return msgspec.structs.replace(body, args=msgspec.Raw(b"null"), result=None, error=None, progress_note=None, why="")
 
 
 def _new_jobs(app: Tickwork, bodies: list[NewJobBody]) -> tuple[list[NewJob], list[Fault]]:

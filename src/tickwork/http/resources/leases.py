@@ -193,7 +193,8 @@ def complete_job(call: Call, id: str, body: CompleteBody) -> EndBody:
     one = call.app.store.remote_attempt(JobId(id), body.attempt)
     if one is None or not call.parts.hub.ends.end(one, Succeeded(result), one.worker):
         job = found(call, id).view
-        if (job.state, job.attempt, job.result) != (JobState.SUCCEEDED, body.attempt, result):
+        is_same = (job.state, job.attempt, job.result) == (JobState.SUCCEEDED, body.attempt, result)
+        if not is_same and not _was_cancelled(call, id, body.attempt):
             raise _lost(call, id, body.attempt)
     return _ended(call, id)
 
@@ -205,7 +206,8 @@ def fail_job(call: Call, id: str, body: FailBody) -> EndBody:
     one = call.app.store.remote_attempt(JobId(id), body.attempt)
     if one is None or not call.parts.hub.ends.end(one, Failed(body.error, not body.retry, after), one.worker):
         tried = (body.attempt, AttemptState.FAILED, clean(clip(body.error)))
-        if tried not in [(one.number, one.state, one.error) for one in found(call, id).attempts()]:
+        is_same = tried in [(one.number, one.state, one.error) for one in found(call, id).attempts()]
+        if not is_same and not _was_cancelled(call, id, body.attempt):
             raise _lost(call, id, body.attempt)
     return _ended(call, id)
 
@@ -235,6 +237,12 @@ def save_checkpoint(call: Call, id: str, body: CheckpointBody) -> None:
     one = _current(call, id, body.attempt)
     if not call.app.store.save_state(one.job_id, one.attempt, state):
         raise _lost(call, id, body.attempt)
+
+
+def _was_cancelled(call: Call, id: str, attempt: int) -> bool:
+    """Whether an attempt ended as it was asked to: whatever it came to, and however often that is said."""
+    tried = ((one.number, one.state) for one in found(call, id).attempts())
+    return (attempt, AttemptState.CANCELLED) in tried
 
 
 def _current(call: Call, id: str, attempt: int) -> RemoteAttempt:

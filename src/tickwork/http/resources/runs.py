@@ -14,6 +14,7 @@ from tickwork.core.job import JobView
 from tickwork.errors import DagNotFound, JobNotFound
 from tickwork.http.call import Call
 from tickwork.http.lists import Limit, PageQuery, bad_cursor, is_sayable
+from tickwork.http.problems import Problem
 from tickwork.http.resources.graphs import MERMAID, GraphBody, GraphQuery, flowchart, graph_body
 from tickwork.http.route import API, Answer, Routes, Scope, Struct
 from tickwork.runs import Run
@@ -169,7 +170,10 @@ class WhyBody(Struct):
 
 @routes.post("/dags/{name}/runs", Scope.ENQUEUE, status=201, also={200: RunBody})
 def start_run(call: Call, name: str, body: NewRunBody) -> RunBody | Answer:
-    """Start a run of a dag. 200 with the run that is there, when a live one holds the same key."""
+    """Start a run of a dag. 200 with the run that is there, when a live one holds the same key.
+
+    Who may not read runs is not told its parameters, nor what it came to.
+    """
     definition = call.app.store.task_definition(name) if is_sayable(name) else None
     if definition is None or definition.version is None:
         raise DagNotFound(f"there is no dag {name!r} in this store.")
@@ -177,8 +181,12 @@ def start_run(call: Call, name: str, body: NewRunBody) -> RunBody | Answer:
     params = given.pop("params")
     new = call.app.named(name).options(**given).new_job((), params)
     (job,) = call.app.client.enqueue([new])
-    headers = {"Location": f"{API}/runs/{job.id}"}
-    return Answer(run_body(Run(call.app.client, job.id)), 201 if job.id == new.id else 200, headers)
+    if job.view.version is None:
+        raise Problem(409, "key-taken", f"the key {body.key!r} is that of job {job.id}, which is no run.")
+    shown, is_new = run_body(Run(call.app.client, job.id)), job.id == new.id
+    if not is_new and Scope.READ not in call.who.scopes:
+        shown = msgspec.structs.replace(shown, params=msgspec.Raw(b"null"), result=None, error=None, why="")
+    return Answer(shown, 201 if is_new else 200, {"Location": f"{API}/runs/{job.id}"})
 
 
 @routes.get("/runs", Scope.READ)

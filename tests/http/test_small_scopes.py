@@ -1,0 +1,128 @@
+"""What somebody with a small scope cannot do by a detour: run commands, have secrets sent, read jobs of others."""
+
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from tickwork import Tickwork
+from tickwork.credentials import create_key
+
+JOBS = "/api/v1/jobs"
+COMMAND = {"task": "shell", "args": {"command": "env"}}
+REQUEST = {"task": "http", "args": {"url": "https://x.example/", "secrets": {"auth.bearer": "${secret.STRIPE}"}}}
+MAIL = {"task": "smtp", "args": {"host": "x.example", "secrets": {"password": "${secret.STRIPE}"}}}
+
+
+@pytest.fixture
+def enqueuer(app: Tickwork, anybody: TestClient) -> TestClient:
+    token, _ = create_key(app.store, "enqueuer", ["enqueue"], None, "tests")
+    anybody.headers["Authorization"] = f"Bearer {token}"
+    return anybody
+
+
+@pytest.mark.parametrize("job", [COMMAND, REQUEST, MAIL])
+def test_who_may_only_enqueue_can_neither_run_commands_nor_send_secrets(
+    admin: TestClient, enqueuer: TestClient, job: dict[str, Any]
+) -> None:
+    plain = {"task": "mail", "args": {"secrets": {"a": "${secret.STRIPE}"}}}
+    keyed = {**job, "key": "k", "replace": True}
+    assert enqueuer.post(JOBS, json={**plain, "key": "k", "delay": "1h"}).status_code == 201
+    for path, body in ((JOBS, job), (JOBS, keyed), (f"{JOBS}/batch", {"jobs": [plain, job]})):
+        answer = enqueuer.post(path, json=body, headers={"Idempotency-Key": "again"})
+        assert (answer.status_code, answer.json()["code"]) == (403, "not-allowed")
+    (only,) = admin.get(JOBS).json()["items"]
+    assert only["task"] == "mail"
+    assert admin.post(JOBS, json=job).status_code == 201
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("PUT", "/schedules/s"),
+        ("POST", "/schedules/s/trigger"),
+        ("POST", "/schedules/s/backfill"),
+        ("POST", "/dags"),
+        ("POST", "/bulk"),
+        ("POST", "/dead/redrive"),
+        ("POST", "/runs/r/rerun"),
+        ("POST", "/jobs/j/retry"),
+        ("PUT", "/hooks/h"),
+        ("PUT", "/channels/c"),
+        ("PUT", "/notifications/n"),
+        ("POST", "/notifications/n/test"),
+        ("POST", "/leases"),
+        ("PUT", "/secrets/S"),
+    ],
+)
+def test_all_other_ways_to_a_job_take_a_larger_scope(enqueuer: TestClient, method: str, path: str) -> None:
+    assert enqueuer.request(method, f"/api/v1{path}", json={}).status_code == 403
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        '{task: shell, args: {command: "${params.p}"}}',
+        '{task: shell, args: {command: [sh, "-c", "${first.result}"]}}',
+        '{task: shell, args: {command: ls, interpreter: "${params.p}"}}',
+        '{shell: ls, interpreter: "${params.p}"}',
+        '{task: shell, args: {command: ls, secrets: {"env.A": "${params.p}"}}}',
+        '{task: http, args: {url: "https://x.example/", secrets: "${params.p}"}}',
+        '{task: http, args: {url: "https://x.example/", secrets: {"auth.bearer": "${first.result}"}}}',
+        '{task: smtp, map: {one: "${params.p}"}, args: {secrets: {password: "${item.one}"}}}',
+    ],
+)
+def test_nothing_that_a_run_is_given_says_what_is_run_or_which_secret_is_sent(admin: TestClient, step: str) -> None:
+    text = f"dags: {{d: {{params: {{p: {{}}}}, steps: {{first: {{task: mail}}, second: {step}}}}}}}"
+    answer = admin.post("/api/v1/dags", json={"text": text})
+    assert answer.status_code == 422, answer.text
+    assert "a value may not say" in answer.json()["detail"]
+    assert admin.get("/api/v1/dags").json()["items"] == []
+
+
+def test_a_run_hands_values_to_commands_and_requests_in_their_places(admin: TestClient) -> None:
+    steps = """
+      a: {task: shell, args: {command: 'echo "$A"', env: {A: "${params.p}"}, stdin: "${params.p}"}}
+      b: {shell: ls, cwd: "${params.p}", env: {A: "${a.result.stdout}", B: "${secret.B}"}}
+      c: {task: http, args: {url: "https://x.example/${params.p}", secrets: {"auth.bearer": "$${secret.T}"}}}
+    """
+    answer = admin.post("/api/v1/dags", json={"text": f"dags:\n  d:\n    params: {{p: {{}}}}\n    steps:{steps}"})
+    assert answer.status_code == 200, answer.text
+
+
+@pytest.mark.parametrize(
+    ("task", "args"),
+    [
+        ("http", {"url": "https://x.example/", "secrets": "${body.secrets}"}),
+        ("http", {"url": "https://x.example/", "secrets": {"auth.bearer": "${body.a}"}}),
+        ("smtp", {"secrets": {"password": "${headers.a}"}}),
+        ("shell", {"command": "${body.a}"}),
+        ("shell", {"command": "ls", "cwd": "${body.a}"}),
+    ],
+)
+def test_no_message_says_what_is_run_or_which_secret_is_sent(
+    admin: TestClient, task: str, args: dict[str, Any]
+) -> None:
+    body = {"style": "github", "secret": "A", "task": task, "args": args}
+    assert admin.put("/api/v1/hooks/h", json=body).status_code == 422
+
+
+def test_a_key_that_is_taken_tells_who_may_only_enqueue_nothing_of_the_job_of_another(
+    admin: TestClient, enqueuer: TestClient
+) -> None:
+    made = admin.post(JOBS, json={"task": "pay", "args": {"card": "4111"}, "key": "order/1"}).json()
+    answer = enqueuer.post(JOBS, json={"task": "peek", "key": "order/1"})
+    assert (answer.status_code, answer.json()["id"], answer.json()["state"]) == (200, made["id"], "queued")
+    assert answer.json()["args"] is None
+    assert "4111" not in answer.text
+    assert admin.post(JOBS, json={"task": "peek", "key": "order/1"}).json()["args"] == {"card": "4111"}
+
+
+def test_a_key_that_is_taken_tells_nothing_of_the_run_of_another(admin: TestClient, enqueuer: TestClient) -> None:
+    text = "dags: {ship: {params: {card: {type: string}}, steps: {a: {task: mail}}}}"
+    admin.post("/api/v1/dags", json={"text": text}).raise_for_status()
+    runs = "/api/v1/dags/ship/runs"
+    made = admin.post(runs, json={"params": {"card": "4111"}, "key": "order/1"}).json()
+    answer = enqueuer.post(runs, json={"params": {"card": "x"}, "key": "order/1"})
+    assert (answer.status_code, answer.json()["id"], answer.json()["params"]) == (200, made["id"], None)
+    assert "4111" not in answer.text
