@@ -26,7 +26,15 @@ def test_a_route_that_names_a_scope_answers_401_to_a_caller_without_a_token(anyb
 def test_an_unknown_field_is_refused_with_its_place(admin: TestClient) -> None:
     answer = admin.post("/api/v1/jobs", json={"task": "mail", "dealy": "1s"})
     assert answer.status_code == 422
-    assert "dealy" in answer.json()["detail"]
+    assert answer.json()["detail"] == "/dealy: there is no such field (did you mean 'delay'?). Nothing was done."
+    assert answer.json()["errors"][0]["pointer"] == "/dealy"
+
+
+def test_an_unknown_parameter_is_refused_with_its_name(admin: TestClient) -> None:
+    answer = admin.get("/api/v1/jobs?stat=failed")
+    assert answer.status_code == 422
+    assert answer.json()["detail"].startswith("stat: there is no such parameter (did you mean 'state'?).")
+    assert answer.json()["errors"][0]["parameter"] == "stat"
 
 
 def test_a_wrong_type_is_refused_with_a_pointer(admin: TestClient) -> None:

@@ -70,7 +70,7 @@ def _query(kind: Any, request: Request) -> Any:
     try:
         return msgspec.convert(values, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise refused(error, of_body=False) from None
+        raise refused(error, kind, of_body=False) from None
 
 
 def _is_list(kind: Any) -> bool:
@@ -84,7 +84,7 @@ def decoded(data: bytes, kind: Any) -> Any:
     try:
         return msgspec.json.decode(data, type=kind)
     except msgspec.ValidationError as error:
-        raise refused(error, of_body=True) from None
+        raise refused(error, kind, of_body=True) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Problem(400, "malformed", f"the body cannot be read as JSON: {error}. Nothing was done.") from None
 

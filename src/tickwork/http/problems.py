@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from http import HTTPStatus
+from typing import Any
 
 import msgspec
 from starlette.responses import Response
 
 from tickwork import errors
+from tickwork.importers.problems import meant
 
 TYPE = "application/problem+json"
 _PREFIX = "urn:tickwork:problem:"
@@ -94,10 +96,14 @@ _STATUS: tuple[tuple[type[errors.TickworkError], int, str], ...] = (
 )
 
 
-def refused(error: msgspec.ValidationError, *, of_body: bool) -> Problem:
-    """What to answer to values that are not what they should be: msgspec's sentence, and where that is."""
+def refused(error: msgspec.ValidationError, kind: Any, *, of_body: bool) -> Problem:
+    """What to answer to values that are not what they should be: what is wrong, and where that is."""
     text, _, path = str(error).partition(" - at `")
     place = path.removesuffix("`")
+    if unknown := _UNKNOWN.fullmatch(text):
+        known = [] if place or not isinstance(kind, type) else [one.encode_name for one in msgspec.structs.fields(kind)]
+        place = f"{place or '$'}.{unknown[1]}"
+        text = f"there is no such {'field' if of_body else 'parameter'}{meant(unknown[1], known)}"
     if of_body:
         fault = Fault(text, pointer=_pointer(place))
         where = fault.pointer or "the body"
@@ -107,6 +113,7 @@ def refused(error: msgspec.ValidationError, *, of_body: bool) -> Problem:
     return Problem(422, "invalid", f"{where}: {text}. Nothing was done.", faults=[fault])
 
 
+_UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
 _PLACE = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
 
 
