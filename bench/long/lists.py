@@ -88,7 +88,7 @@ def _calls(app: Tickwork) -> Iterator[tuple[str, Callable[[], object]]]:
         yield f"search_{word}_p95_ms", lambda word=word: store.search_jobs(word, _PAGE)  # type: ignore[misc]
     edges = [now - timedelta(minutes=minute) for minute in range(_MINUTES, -1, -1)]
     yield "ended_in_ten_minutes_p95_ms", lambda: store.ended_counts(edges, 20_000)
-    yield "causes_p95_ms", lambda: app.client.causes(JobFilter(dead=True), 2_500)
+    yield "causes_p95_ms", lambda: app.client.causes(JobFilter(dead=True), 1_000)
     yield "workers_p95_ms", store.workers
     yield "durations_p95_ms", store.durations
 

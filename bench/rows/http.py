@@ -32,7 +32,9 @@ def enqueues(database: Database, sizes: Sizes) -> Sample:
 
 def idle_polls(database: Database, sizes: Sizes) -> Sample:
     """What the server takes while nothing happens and everybody waits."""
-    with opened(database), _server(database) as (port, server):
+    with opened(database) as app:
+        app.store.now()  # which makes the tables
+    with _server(database) as (port, server):
         return asyncio.run(_polled(port, server, sizes))
 
 

@@ -91,12 +91,12 @@ class Client:
         return sum(len(self.store.discard_jobs(ids)) for ids in self._pages(which, _is_dead))
 
     def causes(self, which: JobFilter, most: int) -> tuple[list[Cause], bool]:
-        """Failed jobs by cause, the most frequent first, of the newest `most`; and whether those were all."""
+        """Dead letters by cause, the most frequent first, of the newest `most`; and whether those were all."""
         found, before, looked = Causes(), None, 0
         while looked < most:
-            page = self.store.find_jobs(which, min(PAGE, most - looked), before)
-            found.add(page.jobs)
-            looked, before = looked + len(page.jobs), page.next
+            page = self.store.find_failures(which, min(PAGE, most - looked), before)
+            found.add(page.failures)
+            looked, before = looked + len(page.failures), page.next
             if before is None:
                 break
         return found.most_frequent_first(), before is None
@@ -112,6 +112,14 @@ class Client:
             time.sleep(wait_s)
             wait_s = min(wait_s * 1.5, _LAST_LOOK_S)
         return []
+
+    def why(self, view: JobView) -> str:
+        """One sentence: what a job that was just read waits for, where it runs, or how it ended."""
+        store = self.store
+        if view.state is not JobState.QUEUED:
+            return why.explain(view, store.workers(), store.now())
+        gates = [one.gate for one in store.gates()]
+        return why.explain(view, store.workers(), store.now(), store.hold(view.id), gates)
 
     def queues(self) -> list[QueueView]:
         return self.store.queues()
@@ -261,11 +269,7 @@ class Job:
 
     def why(self) -> str:
         """One sentence: what it is waiting for, where it runs, or how it ended."""
-        store, view = self._client.store, self.view
-        if view.state is not JobState.QUEUED:
-            return why.explain(view, store.workers(), store.now())
-        gates = [one.gate for one in store.gates()]
-        return why.explain(view, store.workers(), store.now(), store.hold(self.id), gates)
+        return self._client.why(self.view)
 
     cancel_async = twin(cancel)
     retry_async = twin(retry)

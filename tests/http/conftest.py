@@ -11,11 +11,8 @@ from tickwork import Tickwork, credentials
 from tickwork.clock import SystemClock
 from tickwork.http.access import StoreAccess, TokenAccess
 from tickwork.http.asgi import asgi
-from tickwork.http.hub import Hub
-from tickwork.http.parts import Parts, Pulse
+from tickwork.http.parts import Parts, assembled
 from tickwork.http.table import ROUTES
-from tickwork.observe.store_counts import StoreCounts
-from tickwork.observe.tally import Tally
 
 __all__ = ["app", "postgres_database", "store_url"]
 
@@ -30,11 +27,7 @@ def quick_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def parts(app: Tickwork) -> Parts:
-    clock = SystemClock()
-    store, access = app.store, StoreAccess(app, TokenAccess(TOKEN))
-    tally = Tally()
-    hub = Hub(store, clock, Random(1), tally)
-    return Parts(access, Pulse(store, clock), clock, StoreCounts(store, clock), hub, tally=tally)
+    return assembled(app, StoreAccess(app, TokenAccess(TOKEN)), SystemClock(), Random(1))
 
 
 @pytest.fixture

@@ -24,12 +24,9 @@ from tickwork.core.access import ROLES
 from tickwork.credentials import create_key
 from tickwork.http.access import StoreAccess, TokenAccess
 from tickwork.http.asgi import asgi
-from tickwork.http.hub import Hub
-from tickwork.http.parts import Parts, Pulse
+from tickwork.http.parts import Pulse, assembled
 from tickwork.http.route import Anybody, Route, Scope
 from tickwork.http.table import ROUTES
-from tickwork.observe.store_counts import StoreCounts
-from tickwork.observe.tally import Tally
 
 EXAMPLES = int(os.environ.get("SCHEMA_EXAMPLES", "8"))
 CHECKS = [not_a_server_error, response_schema_conformance, status_code_conformance]
@@ -48,10 +45,8 @@ class Tried(NamedTuple):
 def api(tmp_path_factory: pytest.TempPathFactory) -> Tried:
     """A server on a store of its own, in which every wait is over at once."""
     folder: Path = tmp_path_factory.mktemp("fuzz")
-    app, clock = Tickwork(f"sqlite:///{folder}/fuzz.db"), SystemClock()
-    store, hub = app.store, Hub(app.store, clock, Random(1), Tally())
-    access = StoreAccess(app, TokenAccess(TOKEN))
-    parts = Parts(access, Pulse(store, clock), clock, StoreCounts(store, clock), hub)
+    app = Tickwork(f"sqlite:///{folder}/fuzz.db")
+    parts = assembled(app, StoreAccess(app, TokenAccess(TOKEN)), SystemClock(), Random(1))
     parts.stopping.set()
     viewer, _ = create_key(app.store, "viewer", list(ROLES["viewer"]), None, "test")
     tokens = {"admin": TOKEN, "viewer": viewer}

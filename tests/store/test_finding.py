@@ -37,7 +37,7 @@ def flat(pages: list[list[JobId]]) -> list[JobId]:
 @pytest.fixture(params=[10_000, 3])
 def walk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """As many as a page may walk, and so few that every page ends early."""
-    for name in ("WALK", "ERRORS"):
+    for name in ("WALK", "SCATTERED", "ERRORS"):
         monkeypatch.setattr(finding, name, request.param)
     return int(request.param)
 
@@ -139,6 +139,21 @@ def test_a_place_that_is_none_is_refused(store: Store) -> None:
     for look in (lambda: store.find_jobs(JobFilter(), 10, JobId("x")), lambda: store.search_jobs("x", 10, JobId("x"))):
         with pytest.raises(InvalidInput, match="next_cursor"):
             look()
+
+
+def test_dead_letters_are_found_with_what_they_failed_with(store: Store, walk: int) -> None:
+    dead = [ended(store, lambda one: failed(one, "no")) for _ in range(5)]
+    ended(store)
+    store.discard_jobs(dead[:1])
+    ids, before = [], None
+    while True:
+        page = store.find_failures(JobFilter(task="t"), 2, before)
+        assert {(one.task, one.error, one.ended_at) for one in page.failures} <= {("t", "no", store.now())}
+        ids += [one.id for one in page.failures]
+        before = page.next
+        if before is None:
+            break
+    assert ids == dead[:0:-1]
 
 
 # -- words

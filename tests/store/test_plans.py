@@ -131,7 +131,7 @@ def bounded(look: Callable[[Filled], object]) -> Callable[[Filled], object]:
 
     def call(on: Filled) -> object:
         with pytest.MonkeyPatch.context() as patch:
-            for name in ("WALK", "ERRORS"):
+            for name in ("WALK", "SCATTERED", "ERRORS"):
                 patch.setattr(finding, name, SMALL // 10)
             for module in (sqlite_finding, postgres_finding):
                 patch.setattr(module, "COUNTED", SMALL // 10)
@@ -285,6 +285,7 @@ VERBS: dict[str, Callable[[Filled], object]] = {
     "find runs of a task": find(runs=True, task="t"),
     "find by a run": find(run="019a8f3e-1c2d-7abc-8def-0123456789ab"),
     "find by when": find(until=datetime(2020, 1, 1, tzinfo=UTC), label="nobody's"),
+    "find failures": bounded(lambda on: on.store.find_failures(JobFilter(label="nobody's"), PAGE)),
     "search": bounded(lambda on: on.store.search_jobs("t", PAGE)),
     "search in errors": bounded(lambda on: on.store.search_jobs("broke", PAGE)),
     "lease an operation, and there is none": lambda on: on.store.lease_operation(HOUR),

@@ -5,8 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
-from tickwork.core.job import JobView
+import msgspec
+
+from tickwork.core.ids import JobId
+
+
+class Failure(NamedTuple):
+    """What is to be known of a failed job to put it with others."""
+
+    id: JobId
+    task: str
+    error: str | None
+    ended_at: datetime
+
+
+class FailurePage(msgspec.Struct, frozen=True):
+    """Some failed jobs, and from where on to look for more; None: there are no more. There may be none in a page."""
+
+    failures: list[Failure]
+    next: JobId | None
 
 
 @dataclass
@@ -27,13 +46,13 @@ class Causes:
     def __init__(self) -> None:
         self._found: dict[tuple[str, str], Cause] = {}
 
-    def add(self, views: Iterable[JobView]) -> None:
-        for view in views:
-            error, at = last_line(view.error), view.ended_at or view.created_at
-            cause = self._found.setdefault((view.task, error), Cause(view.task, error, 0, view.id, at, at))
+    def add(self, failures: Iterable[Failure]) -> None:
+        for id, task, text, at in failures:
+            error = last_line(text)
+            cause = self._found.setdefault((task, error), Cause(task, error, 0, id, at, at))
             cause.count += 1
             if at > cause.newest_at:
-                cause.newest_id, cause.newest_at = view.id, at
+                cause.newest_id, cause.newest_at = id, at
             cause.oldest_at = min(cause.oldest_at, at)
 
     def most_frequent_first(self) -> list[Cause]:

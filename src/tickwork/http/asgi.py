@@ -18,16 +18,17 @@ from starlette.routing import Route as Path
 
 from tickwork.app import Tickwork
 from tickwork.errors import InvariantBroken, StoreError, TickworkError
-from tickwork.http.access import NOBODY, allowed, is_open
+from tickwork.http.access import NOBODY, Caller, allowed, is_open
 from tickwork.http.audit import record
 from tickwork.http.call import Call, arguments, body_of, response
 from tickwork.http.parts import Parts
 from tickwork.http.problems import Problem, problem_of
-from tickwork.http.repeats import once, repeat_key
+from tickwork.http.repeats import HEADER, once, repeat_key
 from tickwork.http.route import Route
 from tickwork.observe.table import HTTP
 
 _log = logging.getLogger("tickwork.http")
+SMALL = 64 * 1024
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 # Of every answer; a page sets a policy of its own for what it loads.
@@ -75,16 +76,44 @@ def _endpoint(app: Tickwork, parts: Parts, methods: dict[str, Route]) -> Endpoin
 
 
 async def _handled(app: Tickwork, parts: Parts, route: Route, request: Request, request_id: str) -> Response:
-    if is_open(parts.open_scopes, route.access, request):
-        who = NOBODY
-    else:
-        who = allowed(route.access, await run_in_threadpool(parts.access.caller, request))
-    call = Call(app, parts, who, request, request_id)
+    if not route.is_async and HEADER not in request.headers and _is_small(request):
+        return await _in_one_go(app, parts, route, request, request_id)
+    call = Call(app, parts, await run_in_threadpool(_caller, parts, route, request), request, request_id)
     key = repeat_key(route, request)
     data = await body_of(route, request)
     given = arguments(route, request, data)
     carry_out = partial(_carried_out, call, route, given)
     return await carry_out() if key is None else await once(call, key, data, carry_out)
+
+
+async def _in_one_go(app: Tickwork, parts: Parts, route: Route, request: Request, request_id: str) -> Response:
+    """Read what is small before it is known who asks: then one visit to a thread does it all."""
+    data, refusal = b"", None
+    try:
+        data = await body_of(route, request)
+    except Problem as problem:
+        refusal = problem
+
+    def all_of_it() -> Response:
+        call = Call(app, parts, _caller(parts, route, request), request, request_id)
+        if refusal is not None:
+            raise refusal
+        return _run(call, route, arguments(route, request, data))
+
+    return await run_in_threadpool(all_of_it)
+
+
+def _caller(parts: Parts, route: Route, request: Request) -> Caller:
+    """Who asks. Raises Problem when they may not."""
+    if is_open(parts.open_scopes, route.access, request):
+        return NOBODY
+    return allowed(route.access, parts.access.caller(request))
+
+
+def _is_small(request: Request) -> bool:
+    length = request.headers.get("content-length", "0")
+    is_number = length.isdecimal() and len(length) < 10
+    return "transfer-encoding" not in request.headers and is_number and int(length) <= SMALL
 
 
 async def _carried_out(call: Call, route: Route, given: dict[str, Any]) -> Response:

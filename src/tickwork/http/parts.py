@@ -6,12 +6,17 @@ import asyncio
 import threading
 from collections import deque
 from dataclasses import dataclass, field
+from random import Random
 
+from tickwork.app import Tickwork
 from tickwork.clock import Clock
 from tickwork.core.access import Scope
 from tickwork.http.access import Access
+from tickwork.http.gathering import Gathering
 from tickwork.http.hub import Hub
+from tickwork.http.surroundings import Surroundings, remembering
 from tickwork.http.throughput import Throughput
+from tickwork.http.timed import timed
 from tickwork.http.watch import Watch
 from tickwork.observe.store_counts import StoreCounts
 from tickwork.observe.tally import Tally
@@ -67,9 +72,31 @@ class Parts:
     clock: Clock
     store_counts: StoreCounts
     hub: Hub
+    gathering: Gathering
+    surroundings: Surroundings
+    tally: Tally
     open_scopes: frozenset[Scope] = frozenset()
-    tally: Tally = field(default_factory=Tally)
     throughput: Throughput = field(default_factory=Throughput)
     watch: Watch = field(default_factory=Watch)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     refusals: Throttle = field(default_factory=lambda: Throttle(10))
+
+
+def assembled(
+    app: Tickwork, access: Access, clock: Clock, rng: Random, open_scopes: frozenset[Scope] = frozenset()
+) -> Parts:
+    """The parts of a server on the store of an app. From here on, calls of that store are counted."""
+    tally = Tally()
+    app.wrap_store(lambda store: remembering(timed(store, tally, clock), clock))
+    store = app.store
+    return Parts(
+        access=access,
+        pulse=Pulse(store, clock),
+        clock=clock,
+        store_counts=StoreCounts(store, clock),
+        hub=Hub(store, clock, rng, tally),
+        gathering=Gathering(app.client),
+        surroundings=Surroundings(store, clock),
+        open_scopes=open_scopes,
+        tally=tally,
+    )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 import signal
 import socket
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
@@ -21,12 +20,8 @@ from tickwork.errors import InvalidInput
 from tickwork.http.access import Access, is_loopback
 from tickwork.http.asgi import asgi
 from tickwork.http.connection import BoundedProtocol
-from tickwork.http.hub import Hub
-from tickwork.http.parts import Parts, Pulse
+from tickwork.http.parts import Parts, assembled
 from tickwork.http.table import ROUTES
-from tickwork.http.timed import timed
-from tickwork.observe.store_counts import StoreCounts
-from tickwork.observe.tally import Tally
 from tickwork.rules import every
 from tickwork.services.house import keep_house
 from tickwork.services.runner import Runner
@@ -52,12 +47,9 @@ def serve(app: Tickwork, access: Access, options: ServerOptions, started: Callab
     clock, rng = SystemClock(), Random(secrets.randbits(64))
     runner = Runner(clock, rng)
     opened = frozenset({Scope.METRICS}) if is_loopback(options.host) else frozenset()
-    tally = Tally()
-    app.wrap_store(lambda store: timed(store, tally, clock))
-    store, hub = app.store, Hub(app.store, clock, rng, tally)
-    parts = Parts(access, Pulse(store, clock), clock, StoreCounts(store, clock), hub, opened, tally)
+    parts = assembled(app, access, clock, rng, opened)
     try:
-        _end_on_sigterm()
+        _end_by_exception()
         release_canary(app)
         runner.start(parts.pulse)
         runner.start(parts.store_counts)
@@ -82,16 +74,18 @@ def serve(app: Tickwork, access: Access, options: ServerOptions, started: Callab
         app.close()
 
 
-def _end_on_sigterm() -> None:
-    """Have SIGTERM end us as an exception does. Uvicorn sends it once more when it is done with it, and by default that
-    would kill the process before its services have ended and its store is closed.
+def _end_by_exception() -> None:
+    """Have signals end us as an exception does, also while uvicorn does not listen for them yet.
+
+    It raises once more what it obeyed, when all is done: by default that would kill the process before its services
+    have ended and its store is closed.
     """
 
     def end(number: int, frame: FrameType | None) -> None:
         raise SystemExit(0)
 
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, end)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, end)
 
 
 def release_canary(app: Tickwork) -> None:

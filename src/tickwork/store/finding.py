@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
+from tickwork.core.causes import Failure, FailurePage
 from tickwork.core.ids import JobId, first_id
-from tickwork.core.job import JobFilter, JobPage
+from tickwork.core.job import JobFilter, JobPage, JobView
 from tickwork.store.ways import Way, ways
 
 WALK = 5_000  # so many jobs a page looks at, where no index finds what is wanted
+SCATTERED = 1_500  # so many, where they stand far apart
 ERRORS = 2_500  # and so many errors
 NAMES = 20  # so many tasks that begin with what is looked for
 KEYS = 1_000  # and so many keys
@@ -41,6 +43,9 @@ class FindVerbs(Protocol):
 
         The jobs come without their arguments and results, which may be large.
         """
+
+    def find_failures(self, which: JobFilter, limit: int, before: JobId | None = None) -> FailurePage:
+        """As find_jobs, of dead letters alone, and only what their causes are told by."""
 
     def ended_among(self, ids: Sequence[JobId]) -> set[JobId]:
         """Return those of the jobs that have ended."""
@@ -77,12 +82,29 @@ def choose(which: JobFilter, floor_of: Floor) -> Walk:
     return min(walks, key=lambda walk: walk.floor or "")
 
 
-def page_of(views: list[Any], limit: int, which: JobFilter, floor: JobId | None) -> JobPage:
-    """What was read, and where to go on: after the last of a full page, else where the walk ended."""
-    if len(views) == limit:
-        return JobPage(views, views[-1].id)
+def walk_of(way: Way) -> int:
+    """How many jobs a page may walk. Those that failed are few among many, and each is read from another place."""
+    return SCATTERED if way.walks == "walk_finished" and way.by else WALK
+
+
+def page_of(views: list[JobView], limit: int, which: JobFilter, floor: JobId | None) -> JobPage:
+    """What was read, and where to go on."""
+    return JobPage(views, _next(views, limit, which, floor))
+
+
+def failures_of(found: list[Failure], limit: int, which: JobFilter, floor: JobId | None) -> FailurePage:
+    """The same of failures."""
+    return FailurePage(found, _next(found, limit, which, floor))
+
+
+def _next(
+    found: Sequence[JobView] | Sequence[Failure], limit: int, which: JobFilter, floor: JobId | None
+) -> JobId | None:
+    """Where the next page begins: after the last of a full one, else where the walk ended."""
+    if len(found) == limit:
+        return found[-1].id
     is_over = floor is not None and which.since is not None and floor <= first_id(which.since)
-    return JobPage(views, None if is_over else floor)
+    return None if is_over else floor
 
 
 def hits_of(found: Sequence[Sequence[str]], limit: int, floor: JobId | None, *, is_partial: bool) -> Hits:

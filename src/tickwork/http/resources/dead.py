@@ -15,7 +15,7 @@ from tickwork.http.resources.bulk import OperationBody, begun
 from tickwork.http.route import Answer, Routes, Scope, Struct
 
 routes = Routes("dead letters")
-READ_LIMIT = 2_500  # so many of the newest are put together
+READ_LIMIT = 1_000  # so many of the newest are put together
 
 
 class CauseBody(Struct):

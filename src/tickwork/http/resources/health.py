@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 import msgspec
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 
 from tickwork.http.call import Call
 from tickwork.http.parts import READY_S
@@ -52,6 +52,15 @@ async def readyz(call: Call) -> ReadyBody:
 async def openapi(call: Call) -> Response:
     """This document."""
     return Response(_document(), media_type="application/json")
+
+
+@about.get("/docs", ANYBODY, streams="text/html")
+async def docs(call: Call) -> Response:
+    """This document as a page for people."""
+    from tickwork.http.docs_page import POLICY, page
+
+    shown = page(msgspec.json.decode(_document()), call.request.scope.get("root_path", ""))
+    return HTMLResponse(shown, headers={"Content-Security-Policy": POLICY})
 
 
 @cache

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from tickwork.client import Job
+from tickwork.client import Client, Job
 from tickwork.core.blob import MARK
 from tickwork.core.causes import last_line
 from tickwork.core.job import JobState, JobView
@@ -145,8 +145,9 @@ class JobList(Struct):
     is_partial: bool = False
 
 
-def body_of(job: Job) -> JobBody:
-    return shown(job.view, job.why())
+def body_of(client: Client, job: Job) -> JobBody:
+    view = job.view
+    return shown(view, client.why(view))
 
 
 def item_of(view: JobView) -> JobItem:

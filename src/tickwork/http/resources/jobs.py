@@ -10,7 +10,7 @@ import msgspec
 
 from tickwork.client import Job
 from tickwork.core.ids import JobId, is_id
-from tickwork.core.job import NewJob
+from tickwork.core.job import JobView, NewJob
 from tickwork.errors import InvalidInput, JobNotFound
 from tickwork.http.call import Call
 from tickwork.http.durations import Span, duration
@@ -28,6 +28,7 @@ from tickwork.http.resources.job_shapes import (
     NewJobsBody,
     body_of,
     item_of,
+    shown,
 )
 from tickwork.http.route import Answer, Routes, Scope, Struct
 
@@ -55,9 +56,10 @@ def create_job(call: Call, body: NewJobBody) -> JobBody | Answer:
     """
     _check_reach(call, [body])
     new = _new_job(call.app, body)
-    (job,) = call.app.client.enqueue([new])
-    is_new = job.id == new.id
-    return Answer(_answered(call, job, is_new=is_new), 201 if is_new else 200, {"Location": f"/api/v1/jobs/{job.id}"})
+    view = call.parts.gathering.insert(new)
+    is_new = view.id == new.id
+    body = _answered(call, view, is_new=is_new)
+    return Answer(body, 201 if is_new else 200, {"Location": f"/api/v1/jobs/{view.id}"})
 
 
 @routes.post("/jobs/batch", Scope.ENQUEUE, status=201, body_limit=BATCH_BYTES)
@@ -92,9 +94,9 @@ def _beyond(call: Call, what: str) -> Problem:
     return Problem(403, "not-allowed", said)
 
 
-def _answered(call: Call, job: Job, *, is_new: bool) -> JobBody:
+def _answered(call: Call, view: JobView, *, is_new: bool) -> JobBody:
     """A job that was asked for. Of one that somebody else made, who may not read jobs sees that it is there."""
-    body = body_of(job)
+    body = shown(view, call.parts.surroundings.why(view))
     if is_new or Scope.READ in call.who.scopes:
         return body
     return msgspec.structs.replace(body, args=msgspec.Raw(b"null"), result=None, error=None, progress_note=None, why="")
@@ -138,7 +140,7 @@ def list_jobs(call: Call, query: JobQuery) -> JobList:
 @routes.get("/jobs/{id}", Scope.READ)
 def get_job(call: Call, id: str) -> JobBody:
     """Return a job, with why it does not run yet, or how it ended."""
-    return body_of(found(call, id))
+    return body_of(call.app.client, found(call, id))
 
 
 @routes.post("/jobs/{id}/cancel", Scope.OPERATE)
@@ -173,7 +175,7 @@ def _changed(call: Call, job: Job, change: Callable[[], bool], otherwise: str) -
     before = job.view
     if not change():
         raise Problem(409, "wrong-state", f"job {job.id} is {before.state.value}: it {otherwise}. Nothing was changed.")
-    after = body_of(job)
+    after = body_of(call.app.client, job)
     call.changed(
         f"job:{job.id}",
         {"state": before.state.value, "run_at": before.run_at},

@@ -15,7 +15,7 @@ from tickwork.http.route import Routes, Scope, Struct
 
 routes = Routes("stats")
 CAUSES = 20
-READ_LIMIT = 1000  # failed jobs that are put together
+READ_LIMIT = 500  # failed jobs that are put together
 NAMES = 20  # schedules and dags that a search tells
 
 

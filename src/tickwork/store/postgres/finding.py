@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeVar
 
+from tickwork.core.causes import Failure, FailurePage
 from tickwork.core.ids import JobId, is_id
 from tickwork.core.job import COUNTED, JobFilter, JobPage, JobState, JobView, QueueView
 from tickwork.store import codec, finding
-from tickwork.store.finding import Hits, choose, hits_of, like, page_of, prefix_range
+from tickwork.store.finding import Hits, choose, failures_of, hits_of, like, page_of, prefix_range, walk_of
 from tickwork.store.postgres import documents
 from tickwork.store.postgres.pool import Pool
 from tickwork.store.postgres.session import Session
@@ -51,17 +53,30 @@ class PostgresFinding:
         views = self._page(which, walk.way, limit, before, walk.floor, is_light=True)
         return page_of(views, limit, which, walk.floor)
 
-    def _page(
+    def find_failures(self, which: JobFilter, limit: int, before: JobId | None = None) -> FailurePage:
+        dead = replace(which, dead=True)
+        walk = choose(dead, lambda way: self._floor(way, bounds(dead, before)))
+        rows = self._rows(self._sql["failure_columns"], dead, walk.way, limit, before, walk.floor)
+        found = [Failure(JobId(row["id"]), row["task"], row["error"], utc(row["ended_at"])) for row in rows]
+        return failures_of(found, limit, dead, walk.floor)
+
+    def _page(self, *asked: Any, among: Sequence[JobId] | None = None, is_light: bool = False) -> list[JobView]:
+        columns = self._sql["job_columns"]
+        if is_light:
+            columns = columns.replace("j.args,", "'null' AS args,").replace("f.result,", "NULL AS result,")
+        return [codec.job_view(row, utc) for row in self._rows(columns, *asked, among=among)]
+
+    def _rows(
         self,
+        columns: str,
         which: JobFilter,
         way: Way,
         limit: int,
         before: JobId | None,
         floor: JobId | None = None,
-        among: Sequence[JobId] | None = None,
         *,
-        is_light: bool = False,
-    ) -> list[JobView]:
+        among: Sequence[JobId] | None = None,
+    ) -> list[dict[str, Any]]:
         if which.run is not None and not is_id(which.run):
             return []
         lies = bounds(which, before, floor)
@@ -77,16 +92,12 @@ class PostgresFinding:
         if which.label is not None:
             found.append(_LABELLED)
             values |= {"label": which.label, "quoted": codec.encode_label(which.label)}
-        end = f"{_all_of(found, values)} ORDER BY {order} LIMIT %(page)s::bigint"
-        return self._views(end, {**values, "page": limit}, way.begins, is_light)
+        where = f"WHERE {_all_of(found, values)} ORDER BY {order} LIMIT %(page)s::bigint"
+        sql = f"{columns} {self._sql[way.begins]} {where}"
+        return self._perform(lambda session: session.connection.run_named(sql, {**values, "page": limit}))
 
-    def _views(
-        self, where: str, values: dict[str, Any], begins: str = "from_jobs", is_light: bool = False
-    ) -> list[JobView]:
-        selected = self._sql["job_columns"]
-        if is_light:
-            selected = selected.replace("j.args,", "'null' AS args,").replace("f.result,", "NULL AS result,")
-        sql = f"{selected} {self._sql[begins]} WHERE {where}"
+    def _views(self, where: str, values: dict[str, Any], begins: str = "from_jobs") -> list[JobView]:
+        sql = f"{self._sql['job_columns']} {self._sql[begins]} WHERE {where}"
         rows = self._perform(lambda session: session.connection.run_named(sql, values))
         return [codec.job_view(row, utc) for row in rows]
 
@@ -95,7 +106,7 @@ class PostgresFinding:
         found, order, values = _conditions(way, lies)
         where = f"WHERE {_all_of(found, values)} ORDER BY {order} LIMIT 1 OFFSET %(walk)s::bigint"
         sql = f"SELECT {way.id}::text {self._sql[way.walks]} {where}"
-        rows = self._perform(lambda session: session.run_sql(sql, {**values, "walk": finding.WALK}))
+        rows = self._perform(lambda session: session.run_sql(sql, {**values, "walk": walk_of(way)}))
         return JobId(rows[0][0]) if rows else None
 
     def _waiting_in(self, queue: str) -> list[JobId] | None:

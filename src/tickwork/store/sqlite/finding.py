@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
+from tickwork.core.causes import Failure, FailurePage
 from tickwork.core.ids import JobId, is_id
 from tickwork.core.job import COUNTED, JobFilter, JobPage, JobState, JobView, QueueView
 from tickwork.store import codec, finding
 from tickwork.store.codec import from_us, to_us
-from tickwork.store.finding import Hits, choose, hits_of, like, page_of, prefix_range
+from tickwork.store.finding import Hits, choose, failures_of, hits_of, like, page_of, prefix_range, walk_of
 from tickwork.store.sqlite.moves import SQL, Transaction, as_json
 from tickwork.store.standing import Standings, lanes_of
 from tickwork.store.ways import Bounds, Way, bounds, ways
@@ -46,6 +48,14 @@ class SqliteFinding:
             return page_of(
                 _page(transaction, _LIGHT, which, walk.way, limit, before, walk.floor), limit, which, walk.floor
             )
+
+    def find_failures(self, which: JobFilter, limit: int, before: JobId | None = None) -> FailurePage:
+        dead = replace(which, dead=True)
+        with self._read() as transaction:
+            walk = choose(dead, lambda way: _floor(transaction, way, bounds(dead, before)))
+            rows = _rows(transaction, SQL["failure_columns"], dead, walk.way, limit, before, walk.floor)
+        found = [Failure(row["id"], row["task"], row["error"], from_us(row["ended_at"])) for row in rows]
+        return failures_of(found, limit, dead, walk.floor)
 
     def ended_among(self, ids: Sequence[JobId]) -> set[JobId]:
         with self._read() as transaction:
@@ -96,7 +106,11 @@ def _ids(rows: Sequence[Any]) -> list[str]:
     return [row[0] for row in rows]
 
 
-def _page(
+def _page(transaction: Transaction, columns: str, *asked: Any, among: Sequence[str] | None = None) -> list[JobView]:
+    return [codec.job_view(row, from_us) for row in _rows(transaction, columns, *asked, among=among)]
+
+
+def _rows(
     transaction: Transaction,
     columns: str,
     which: JobFilter,
@@ -104,8 +118,9 @@ def _page(
     limit: int,
     before: JobId | None,
     floor: JobId | None = None,
+    *,
     among: Sequence[str] | None = None,
-) -> list[JobView]:
+) -> list[dict[str, Any]]:
     found, values = _conditions(way, bounds(which, before, floor))
     found += way.conditions
     ids = which.ids if among is None else among
@@ -116,7 +131,7 @@ def _page(
         found.append(_LABELLED)
         values |= {"label": which.label, "quoted": codec.encode_label(which.label)}
     sql = f"{columns} {SQL[way.begins]} WHERE {_all_of(found, values)} ORDER BY {way.id} DESC LIMIT :page"
-    return [codec.job_view(row, from_us) for row in transaction.connection.rows(sql, {**values, "page": limit})]
+    return transaction.connection.rows(sql, {**values, "page": limit})
 
 
 def _floor(transaction: Transaction, way: Way, lies: Bounds) -> JobId | None:
@@ -124,7 +139,7 @@ def _floor(transaction: Transaction, way: Way, lies: Bounds) -> JobId | None:
     found, values = _conditions(way, lies)
     where = f"WHERE {_all_of(found, values)} ORDER BY {way.id} DESC LIMIT 1 OFFSET :walk"
     sql = f"SELECT {way.id} {SQL[way.walks]} {where}"
-    rows = transaction.connection.run(sql, {**values, "walk": finding.WALK})
+    rows = transaction.connection.run(sql, {**values, "walk": walk_of(way)})
     return JobId(rows[0][0]) if rows else None
 
 

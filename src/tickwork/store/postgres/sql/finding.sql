@@ -23,6 +23,9 @@ SELECT job_id::text FROM (
     UNION ALL SELECT job_id FROM tickwork.queue WHERE queue >= ':' AND queue < ';'
 ) waiting LIMIT %(walk)s::bigint
 
+-- :failure_columns
+SELECT j.id::text, j.task, f.error, f.ended_at
+
 -- :ended_among
 SELECT f.job_id::text FROM tickwork.finished f
 WHERE  f.job_id = ANY (ARRAY(SELECT value::uuid FROM json_array_elements_text(%(ids)s::json)))

@@ -20,6 +20,9 @@ SELECT job_id FROM (
     UNION ALL SELECT job_id FROM tickwork_queue WHERE queue >= ':' AND queue < ';'
 ) LIMIT :walk
 
+-- :failure_columns
+SELECT j.id, j.task, f.error, f.ended_at
+
 -- :ended_among
 SELECT f.job_id FROM json_each(?) AS n CROSS JOIN tickwork_finished f ON f.job_id = n.value
 

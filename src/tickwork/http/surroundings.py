@@ -1,0 +1,69 @@
+"""What a server may remember for a second: it is asked with every enqueue, and changes when people or workers do."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any, cast
+
+from tickwork.clock import Clock
+from tickwork.core import why
+from tickwork.core.flow.gates import Gate
+from tickwork.core.job import JobView, TaskDefinition, WorkerView
+from tickwork.store.base import Store
+
+FRESH_S = 1.0
+TASKS_KEPT = 1000
+
+
+class Surroundings:
+    """Who works, and which gates there are: enough to say why a job that was just stored does not run yet."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._looked: float | None = None
+        self._seen: tuple[datetime, Sequence[WorkerView], list[Gate]] | None = None
+
+    def why(self, view: JobView) -> str:
+        """One sentence, from a look that is at most a second old."""
+        now, workers, gates = self._look()
+        return why.explain(view, workers, now, None if view.flow is None else self._store.hold(view.id), gates)
+
+    def _look(self) -> tuple[datetime, Sequence[WorkerView], list[Gate]]:
+        with self._lock:
+            now = self._clock.monotonic()
+            if self._seen is None or self._looked is None or now - self._looked >= FRESH_S:
+                gates = [one.gate for one in self._store.gates()]
+                self._seen, self._looked = (self._store.now(), self._store.workers(), gates), now
+            at, workers, gates = self._seen
+            return at + timedelta(seconds=now - self._looked), workers, gates
+
+
+class _Remembering:
+    """A store that asks for the same task once in a second."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._tasks: dict[str, tuple[float, TaskDefinition | None]] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def task_definition(self, name: str) -> TaskDefinition | None:
+        now = self._clock.monotonic()
+        read, known = self._tasks.get(name, (None, None))
+        if read is None or now - read >= FRESH_S:
+            if len(self._tasks) >= TASKS_KEPT:
+                self._tasks.clear()
+            known = self._store.task_definition(name)
+            self._tasks[name] = (now, known)
+        return known
+
+
+def remembering(store: Store, clock: Clock) -> Store:
+    """The same store; what workers told of tasks is a second old at most."""
+    return cast("Store", _Remembering(store, clock))

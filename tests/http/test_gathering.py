@@ -1,0 +1,120 @@
+"""Enqueues that come together share commits; each has an answer of its own, and nobody waits for company."""
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from starlette.testclient import TestClient
+
+from tickwork import Tickwork
+from tickwork.client import Client, Job
+from tickwork.core.job import NewJob
+from tickwork.errors import InvalidInput, StoreUnreachable
+from tickwork.http.gathering import Gathering
+
+Before = Callable[[Sequence[NewJob]], None]
+
+
+class Watched(Client):
+    """A client that something is done before: it may wait, or raise."""
+
+    def __init__(self, app: Tickwork, before: Before) -> None:
+        super().__init__(app.store, app.decode_result)
+        self._before = before
+
+    def enqueue(self, jobs: Sequence[NewJob], tx: object = None) -> list[Job]:
+        self._before(jobs)
+        return super().enqueue(jobs, tx)
+
+
+def new_jobs(app: Tickwork, count: int, **options: object) -> list[NewJob]:
+    return [app.named("mail").options(**options).new_job((), {"n": n}) for n in range(count)]
+
+
+def test_those_that_come_while_a_commit_runs_go_with_the_next(app: Tickwork) -> None:
+    sizes: list[int] = []
+    first, go_on = threading.Event(), threading.Event()
+
+    def before(jobs: Sequence[NewJob]) -> None:
+        sizes.append(len(jobs))
+        if len(sizes) == 1:
+            first.set()
+            assert go_on.wait(10)
+
+    gathering, jobs = Gathering(Watched(app, before)), new_jobs(app, 30)
+    with ThreadPoolExecutor(30) as pool:
+        leader = pool.submit(gathering.insert, jobs[0])
+        assert first.wait(10)
+        others = [pool.submit(gathering.insert, job) for job in jobs[1:]]
+        while len(gathering._waiting) < 29:
+            threading.Event().wait(0.001)
+        go_on.set()
+        assert [one.result(10).id for one in (leader, *others)] == [job.id for job in jobs]
+    assert sizes == [1, 29]
+
+
+def test_one_that_is_refused_does_not_keep_the_others_from_being_stored(app: Tickwork) -> None:
+    def before(jobs: Sequence[NewJob]) -> None:
+        if any(job.queue == "bad" for job in jobs):
+            raise InvalidInput("no")
+
+    gathering = Gathering(Watched(app, before))
+    good, bad = new_jobs(app, 20), new_jobs(app, 3, queue="bad")
+    with ThreadPoolExecutor(23) as pool:
+        stored = [pool.submit(gathering.insert, job) for job in good]
+        refused = [pool.submit(gathering.insert, job) for job in bad]
+        assert [one.result(10).id for one in stored] == [job.id for job in good]
+        for one in refused:
+            with pytest.raises(InvalidInput):
+                one.result(10)
+
+
+@pytest.mark.parametrize("error", [StoreUnreachable("away"), RuntimeError("a fault")])
+def test_all_of_a_batch_hear_of_what_went_wrong(app: Tickwork, error: Exception) -> None:
+    sizes: list[int] = []
+    first, go_on = threading.Event(), threading.Event()
+
+    def before(jobs: Sequence[NewJob]) -> None:
+        sizes.append(len(jobs))
+        if len(sizes) > 1:
+            raise error
+        first.set()
+        assert go_on.wait(10)
+
+    gathering, jobs = Gathering(Watched(app, before)), new_jobs(app, 11)
+    with ThreadPoolExecutor(11) as pool:
+        pool.submit(gathering.insert, jobs[0])
+        assert first.wait(10)
+        others = [pool.submit(gathering.insert, job) for job in jobs[1:]]
+        while len(gathering._waiting) < 10:
+            threading.Event().wait(0.001)
+        go_on.set()
+        assert [one.exception(10) for one in others] == [error] * 10
+    is_away = isinstance(error, StoreUnreachable)
+    assert sizes == ([1, 10] if is_away else [1, 10, *[1] * 10]), "nobody asks ten times a database that is away"
+
+
+def test_after_a_failure_somebody_else_leads(app: Tickwork) -> None:
+    errors = [StoreUnreachable("away")]
+
+    def before(jobs: Sequence[NewJob]) -> None:
+        if errors:
+            raise errors.pop()
+
+    gathering = Gathering(Watched(app, before))
+    first, second = new_jobs(app, 2)
+    with pytest.raises(StoreUnreachable):
+        gathering.insert(first)
+    assert gathering.insert(second).id == second.id
+
+
+def test_many_requests_at_once_are_all_answered_with_their_own_jobs(app: Tickwork, admin: TestClient) -> None:
+    def post(n: int) -> tuple[int, int]:
+        answer = admin.post("/api/v1/jobs", json={"task": "mail", "args": {"n": n}, "key": f"key-{n % 40}"})
+        return answer.status_code, answer.json()["args"]["n"] % 40 == n % 40
+
+    with ThreadPoolExecutor(16) as pool:
+        answers = list(pool.map(post, range(80)))
+    assert all(same for _, same in answers)
+    assert sorted(status for status, _ in answers) == [200] * 40 + [201] * 40

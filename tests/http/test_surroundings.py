@@ -1,0 +1,40 @@
+"""What a server remembers for a second, and no longer."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tickwork import Tickwork
+from tickwork.http.surroundings import Surroundings, remembering
+from tickwork.testing import VirtualClock
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock(datetime(2026, 11, 15, tzinfo=UTC))
+
+
+def test_why_a_new_job_waits_is_known_from_a_look_of_at_most_a_second_ago(app: Tickwork, clock: VirtualClock) -> None:
+    job = app.named("mail").enqueue()
+    surroundings = Surroundings(app.store, clock)
+    assert "no worker is running" in surroundings.why(job.view)
+    app.pause(task="mail", reason="a test")
+    assert "a test" not in surroundings.why(job.view)
+    clock.advance(timedelta(seconds=1))
+    assert "a test" in surroundings.why(job.view)
+
+
+def test_what_workers_tell_of_a_task_is_known_a_second_later(app: Tickwork, clock: VirtualClock) -> None:
+    store = remembering(app.store, clock)
+    assert store.task_definition("mail") is None
+
+    @app.task(name="mail", queue="slow")
+    def mail() -> None: ...
+
+    with app.worker():
+        mail.enqueue().wait(10)
+    assert store.task_definition("mail") is None
+    clock.advance(timedelta(seconds=1))
+    known = store.task_definition("mail")
+    assert known is not None
+    assert known.queue == "slow"
