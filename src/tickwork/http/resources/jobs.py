@@ -58,8 +58,8 @@ def create_job(call: Call, body: NewJobBody) -> JobBody | Answer:
     new = _new_job(call.app, body)
     view = call.parts.gathering.insert(new)
     is_new = view.id == new.id
-    body = _answered(call, view, is_new=is_new)
-    return Answer(body, 201 if is_new else 200, {"Location": f"/api/v1/jobs/{view.id}"})
+    answer = _answered(call, view, is_new=is_new)
+    return Answer(answer, 201 if is_new else 200, {"Location": f"/api/v1/jobs/{view.id}"})
 
 
 @routes.post("/jobs/batch", Scope.ENQUEUE, status=201, body_limit=BATCH_BYTES)
