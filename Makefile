@@ -4,6 +4,7 @@ PYTHON ?= python3
 UV ?= uv
 SEEDS ?= 300
 FROM ?= 0
+EXAMPLES ?= 500
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -17,7 +18,7 @@ LOCK := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-h
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo dev test check verify again sim bench bench-long bench-peers bench-shapes lock clean
+.PHONY: help demo dev test check verify again soak sim bench bench-long bench-peers bench-shapes lock clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,6 +42,9 @@ verify: dev ## the long tests: real processes, killed at bad moments
 
 again: dev ## those tests that failed in the last run, one at a time
 	$(BIN)/pytest --last-failed --last-failed-no-failures none
+
+soak: dev ## try the API for long, by its own document: make soak EXAMPLES=500
+	SCHEMA_EXAMPLES=$(EXAMPLES) $(BIN)/pytest tests/http/test_fuzz.py -n 2 --timeout 3600
 
 sim: dev ## simulate from seeds: make sim SEEDS=300 FROM=0
 	$(BIN)/python -m sim --seeds $(SEEDS) --from $(FROM)

@@ -70,6 +70,31 @@ def test_one_that_is_refused_does_not_keep_the_others_from_being_stored(app: Tic
                 one.result(10)
 
 
+@pytest.mark.parametrize("error", [StoreUnreachable("away"), RuntimeError("a fault")])
+def test_all_of_a_batch_hear_of_what_went_wrong(app: Tickwork, error: Exception) -> None:
+    sizes: list[int] = []
+    first, go_on = threading.Event(), threading.Event()
+
+    def before(jobs: Sequence[NewJob]) -> None:
+        sizes.append(len(jobs))
+        if len(sizes) > 1:
+            raise error
+        first.set()
+        assert go_on.wait(10)
+
+    gathering, jobs = Gathering(Watched(app, before)), new_jobs(app, 11)
+    with ThreadPoolExecutor(11) as pool:
+        pool.submit(gathering.insert, jobs[0])
+        assert first.wait(10)
+        others = [pool.submit(gathering.insert, job) for job in jobs[1:]]
+        while len(gathering._waiting) < 10:
+            threading.Event().wait(0.001)
+        go_on.set()
+        assert [one.exception(10) for one in others] == [error] * 10
+    is_away = isinstance(error, StoreUnreachable)
+    assert sizes == ([1, 10] if is_away else [1, 10, *[1] * 10]), "nobody asks ten times a database that is away"
+
+
 def test_after_a_failure_somebody_else_leads(app: Tickwork) -> None:
     errors = [StoreUnreachable("away")]
 

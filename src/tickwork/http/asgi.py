@@ -112,7 +112,8 @@ def _caller(parts: Parts, route: Route, request: Request) -> Caller:
 
 def _is_small(request: Request) -> bool:
     length = request.headers.get("content-length", "0")
-    return "transfer-encoding" not in request.headers and length.isdecimal() and int(length[:9]) <= SMALL
+    is_number = length.isdecimal() and len(length) < 10
+    return "transfer-encoding" not in request.headers and is_number and int(length) <= SMALL
 
 
 async def _carried_out(call: Call, route: Route, given: dict[str, Any]) -> Response:

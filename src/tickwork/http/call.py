@@ -50,7 +50,8 @@ def arguments(route: Route, request: Request, data: bytes) -> dict[str, Any]:
     """What the handler of a route takes from a request and its body, checked."""
     found: dict[str, Any] = {name: request.path_params[name] for name in route.names}
     if any("\0" in value for value in found.values()):
-        raise Problem(404, "not-found", "nothing has a name with a zero byte in it, nor such an id.")
+        status, code = (422, "invalid") if route.method == "PUT" else (404, "not-found")
+        raise Problem(status, code, "nothing has a name with a zero byte in it, nor such an id.")
     if route.query is not None:
         found["query"] = _query(route.query, request)
     elif request.query_params:

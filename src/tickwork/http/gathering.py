@@ -10,7 +10,7 @@ import threading
 
 from tickwork.client import Client
 from tickwork.core.job import JobView, NewJob
-from tickwork.errors import JobNotFound, TickworkError
+from tickwork.errors import JobNotFound, StoreUnreachable
 
 MOST = 500  # jobs in one commit
 
@@ -23,7 +23,7 @@ class _Waiting:
     def __init__(self, job: NewJob) -> None:
         self.job = job
         self.view: JobView | None = None
-        self.error: TickworkError | None = None
+        self.error: Exception | None = None
         self.is_done = False
         self.called = threading.Event()
 
@@ -69,15 +69,19 @@ class Gathering:
                     self._waiting[0].called.set()
 
     def _store_together(self, batch: list[_Waiting]) -> None:
-        """Store all of them, or each by itself where that is refused: one that cannot be is nobody else's fault."""
+        """Store all of them, or each by itself where that is refused: one that cannot be is nobody else's fault.
+
+        Where the database does not answer, all hear of it at once: to ask it for each would take as many times as long.
+        """
         try:
             jobs = self._client.enqueue([one.job for one in batch])
             views = self._client.store.get_jobs([job.id for job in jobs])
             for one, job in zip(batch, jobs, strict=True):
                 one.view = views.get(job.id)
-        except TickworkError as error:
-            if len(batch) == 1:
-                batch[0].error = error
+        except Exception as error:
+            if len(batch) == 1 or isinstance(error, StoreUnreachable):
+                for one in batch:
+                    one.error = error
                 return
             for one in batch:
                 self._store_together([one])
