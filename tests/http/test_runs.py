@@ -226,3 +226,13 @@ def test_a_schedule_of_a_dag_is_triggered_and_backfilled(server: TestClient, app
             run = app.run(id)
             assert run is not None
             assert run.result(timeout=30) == 10
+
+
+def test_a_run_is_of_the_version_that_was_declared_just_before(admin: TestClient) -> None:
+    assert admin.post("/api/v1/dags/ship/runs", json={}).status_code == 404
+    for version, task in enumerate(("pack", "send"), 1):
+        text = f"dags: {{ship: {{steps: {{a: {{task: {task}}}}}}}}}"
+        admin.post("/api/v1/dags", json={"text": text}).raise_for_status()
+        assert admin.post("/api/v1/dags/ship/runs", json={}).json()["version"] == version
+    admin.delete("/api/v1/dags/ship").raise_for_status()
+    assert admin.post("/api/v1/dags/ship/runs", json={}).status_code == 404

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import signal
 import socket
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
@@ -49,11 +50,7 @@ def serve(app: Tickwork, access: Access, options: ServerOptions, started: Callab
     opened = frozenset({Scope.METRICS}) if is_loopback(options.host) else frozenset()
     parts = assembled(app, access, clock, rng, opened)
     try:
-<<<<<<< HEAD
         _end_on_signals()
-=======
-        _end_by_exception()
->>>>>>> srv-proof
         release_canary(app)
         runner.start(parts.pulse)
         runner.start(parts.store_counts)
@@ -78,30 +75,17 @@ def serve(app: Tickwork, access: Access, options: ServerOptions, started: Callab
         app.close()
 
 
-<<<<<<< HEAD
 def _end_on_signals() -> None:
     """Have SIGTERM and Ctrl-C end us as an exception does. Uvicorn sends them once more when it is done with them, and
     by default that would kill the process before its services have ended and its store is closed.
-=======
-def _end_by_exception() -> None:
-    """Have signals end us as an exception does, also while uvicorn does not listen for them yet.
-
-    It raises once more what it obeyed, when all is done: by default that would kill the process before its services
-    have ended and its store is closed.
->>>>>>> srv-proof
     """
 
     def end(number: int, frame: FrameType | None) -> None:
         raise SystemExit(0)
 
-<<<<<<< HEAD
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, end)
-=======
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, end)
->>>>>>> srv-proof
 
 
 def release_canary(app: Tickwork) -> None:

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from tickwork.clock import Clock
 from tickwork.core import why
+from tickwork.core.dag.graph import Graph
 from tickwork.core.flow.gates import Gate
 from tickwork.core.job import JobView, TaskDefinition, WorkerView
 from tickwork.store.base import Store
@@ -52,6 +53,18 @@ class _Remembering:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
+
+    def put_dag(self, graph: Graph) -> int:
+        """Who declares a dag here starts that version of it next."""
+        version = self._store.put_dag(graph)
+        self._tasks.pop(graph.name, None)
+        return version
+
+    def delete_dag(self, name: str) -> bool:
+        """What is deleted here is gone."""
+        deleted = self._store.delete_dag(name)
+        self._tasks.pop(name, None)
+        return deleted
 
     def task_definition(self, name: str) -> TaskDefinition | None:
         now = self._clock.monotonic()

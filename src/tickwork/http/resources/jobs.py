@@ -58,12 +58,7 @@ def create_job(call: Call, body: NewJobBody) -> JobBody | Answer:
     new = _new_job(call.app, body)
     view = call.parts.gathering.insert(new)
     is_new = view.id == new.id
-<<<<<<< HEAD
     return Answer(_answered(call, view, is_new=is_new), 201 if is_new else 200, {"Location": f"{API}/jobs/{view.id}"})
-=======
-    answer = _answered(call, view, is_new=is_new)
-    return Answer(answer, 201 if is_new else 200, {"Location": f"/api/v1/jobs/{view.id}"})
->>>>>>> srv-proof
 
 
 @routes.post("/jobs/batch", Scope.ENQUEUE, status=201, body_limit=BATCH_BYTES)
