@@ -43,6 +43,7 @@ def test_runs_are_summed_up_by_medians_and_their_spread() -> None:
     assert stats.per_job({"wal_bytes": 100.0}, {"wal_bytes": 600.0}, 5) == {"wal_bytes_per_job": 100.0}
 
 
+@pytest.mark.process
 def test_each_row_is_measured_beside_its_raw_loop_and_leaves_nothing(tmp_path: Path) -> None:
     rows = [row for row in ROWS if row.name in {"enqueue", "drain", "latency"}]
 

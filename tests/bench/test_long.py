@@ -50,6 +50,7 @@ TINY = replace(
 def quiet(what: str) -> None: ...
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("part", "some"),
     [
@@ -68,6 +69,7 @@ def test_a_part_measures_a_real_worker_and_leaves_nothing(part: Part, some: set[
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.process
 def test_two_stores_are_compared_figure_by_figure(tmp_path: Path) -> None:
     result = scale(SqlitePlace(tmp_path), TINY, quiet)
 

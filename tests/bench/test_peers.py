@@ -126,6 +126,7 @@ def test_the_peers_handler_writes_the_same_witness_as_ours(tmp_path: Path, monke
     assert set(witness.read(path)) == {7, -3}
 
 
+@pytest.mark.process
 def test_everyone_has_a_turn_before_anyone_has_a_second_and_a_failure_stops_only_itself(tmp_path: Path) -> None:
     lost = replace(OURS, name="lost", driver="on_nowhere")
     absent = replace(OURS, name="absent")

@@ -46,6 +46,7 @@ def row_of(name: str) -> Row:
     return next(row for row in ROWS if row.name == name)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("name", "figures"),
     [

@@ -225,6 +225,7 @@ def test_a_sweep_that_took_long_comes_again_the_later() -> None:
     assert is_a_sweep(bound.SWEEP_S + 1 + 1 / bound.SWEEP_SHARE)
 
 
+@pytest.mark.process
 def test_everything_is_measured_and_nothing_is_left(tmp_path: Path) -> None:
     variant = Variant("sqlite", "split", "set", fused=True)
     folder = tmp_path / "place"

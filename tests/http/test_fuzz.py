@@ -28,7 +28,7 @@ from tickwork.http.parts import Pulse, assembled
 from tickwork.http.route import Anybody, Route, Scope
 from tickwork.http.table import ROUTES
 
-EXAMPLES = int(os.environ.get("SCHEMA_EXAMPLES", "8"))
+EXAMPLES = int(os.environ.get("SCHEMA_EXAMPLES", "4"))
 CHECKS = [not_a_server_error, response_schema_conformance, status_code_conformance]
 CALLERS = ("admin", "viewer", "nobody")
 

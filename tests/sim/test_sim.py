@@ -18,11 +18,18 @@ from sim.planted import PLANTS, Plant, find
 from sim.run import run_seed, run_seeds
 
 SEEDS = 300
+QUICK = 100  # of them in the quick suite
 CHUNK = 50
 REPOSITORY = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+@pytest.mark.parametrize(
+    "first",
+    [
+        *range(0, QUICK, CHUNK),
+        *(pytest.param(first, marks=pytest.mark.process) for first in range(QUICK, SEEDS, CHUNK)),
+    ],
+)
 def test_every_invariant_holds_whatever_goes_wrong(first: int) -> None:
     report = run_seeds(range(first, first + CHUNK))
     assert not report.failures, _told(report.failures[0].seed)
