@@ -1,6 +1,6 @@
 """Which addresses a request may go to."""
 
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 
 import pytest
 from hypothesis import given
@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tickwork.core.web.addresses import Allowed, closed, disguised, read_address, read_allowed
 from tickwork.errors import InvalidInput
 
+NAT64 = IPv6Network("64:ff9b::/96")
 CLOSED = {
     "0.0.0.0": "unspecified",
     "0.1.2.3": "unspecified",
@@ -67,6 +68,8 @@ def test_an_address_inside_of_another_is_judged_as_itself(number: int) -> None:
 
 @given(st.ip_addresses())
 def test_what_python_calls_private_is_never_open(address: IPv4Address | IPv6Address) -> None:
+    if isinstance(address, IPv6Address) and (address.sixtofour or address.ipv4_mapped or address in NAT64):
+        return  # it is judged as the address inside of it, which versions of Python see differently
     if address.is_private or address.is_multicast or address.is_loopback or address.is_link_local:
         assert closed(address) is not None
 
