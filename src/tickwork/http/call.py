@@ -102,9 +102,7 @@ async def read_bytes(request: Request, limit: int) -> bytes:
     """The body of a request, whatever it is. Raises Problem when it is packed, too large or too slow."""
     if request.headers.get("content-encoding", "identity").lower() != "identity":
         raise Problem(415, "unsupported-encoding", "send the body as it is, not compressed. Nothing was done.")
-    too_large = Problem(
-        413, "too-large", f"the body is over {limit:,} bytes. Nothing was done.", headers={"Connection": "close"}
-    )
+    too_large = Problem(413, "too-large", f"the body is over {limit:,} bytes. Nothing was done.")
     length = request.headers.get("content-length", "")
     if length.isascii() and length.isdigit() and int(length[:20]) > limit:
         raise too_large

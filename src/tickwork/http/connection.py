@@ -19,6 +19,7 @@ else:
 
 HEAD_WAIT_S = 15.0  # from the first byte of a request, or from the connection on
 HEAD_LIMIT = 64 * 1024  # bytes
+REST_LIMIT = 8 * 1024 * 1024  # of a body that was answered before it had come: who sends it shall hear the answer
 
 
 class BoundedProtocol(Protocol):
@@ -40,13 +41,14 @@ class BoundedProtocol(Protocol):
     def data_received(self, data: bytes) -> None:
         before = cast("Any", self.cycle)  # none before the first request, whatever uvicorn's hint says
         handled = before is not None and not before.response_complete
+        is_rest = before is not None and before.more_body
         super().data_received(data)
         if self.cycle is not before:
             self._head_came()
         elif not handled and not self.transport.is_closing():
             self._await_head()
             self._head_size += len(data)
-            if self._head_size > HEAD_LIMIT:
+            if self._head_size > (REST_LIMIT if is_rest else HEAD_LIMIT):
                 self._refuse()
 
     def _await_head(self) -> None:
