@@ -1,0 +1,34 @@
+// What a person on call should look at, the most severe first.
+
+import { html } from "../vendor/core.js";
+import { useResource } from "../lib/data.js";
+import { brief, many } from "../lib/format.js";
+import { onAny, onJobs, onTopics } from "../lib/live.js";
+import { href } from "../lib/router.js";
+import { Icon } from "../parts/icon.js";
+import { Loading, Trouble } from "../parts/notices.js";
+import { Panel } from "../parts/page.js";
+import { Sign } from "../parts/state.js";
+import { When } from "../parts/when.js";
+
+const SHOWN = 8;
+
+/** Where it is dealt with. */
+const leads = (link) => (link.page === "jobs" && link.query ? href("/jobs", { q: link.query }) : href(link.page === "overview" ? "/" : `/${link.page}`));
+
+export function Attention() {
+  const { data, problem, isLoading, refresh } = useResource("/stats/attention", { live: onAny(onJobs, onTopics("schedules", "workers", "queues", "gates", "limits", "dags")), pace: 5, every: 15 });
+  const items = data?.items || [];
+  return html`<${Panel} title="Needs attention" class="attention" actions=${items.length > 0 && html`<span class="dim small num">${many(items.length, "thing")}</span>`}>
+    ${isLoading ? html`<${Loading} />` : problem && !data ? html`<${Trouble} problem=${problem} onRetry=${refresh} />` : items.length ? html`<ol class="lines">${items.slice(0, SHOWN).map((one) => html`<${Line} key="${one.kind} ${one.title}" one=${one} />`)}</ol>` : html`<p class="calm"><${Icon} name="circle-check" />Nothing needs you.</p>`}
+    ${items.length > SHOWN && html`<details class="rest"><summary>${items.length - SHOWN} more</summary><ol class="lines">${items.slice(SHOWN).map((one) => html`<${Line} key="${one.kind} ${one.title}" one=${one} />`)}</ol></details>`}
+  </${Panel}>`;
+}
+
+function Line({ one }) {
+  return html`<li data-kind=${one.kind}><a href=${leads(one.link)}>
+    <${Sign} state=${one.severity} />
+    <span class="what"><b>${one.title}</b><span class="dim">${one.detail}</span></span>
+    <span class="end num">${one.count > 1 && html`<span class="count">${brief(one.count)}</span>`}${one.since && html`<span class="dim small">since <${When} at=${one.since} /></span>`}</span>
+  </a></li>`;
+}
