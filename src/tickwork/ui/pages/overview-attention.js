@@ -29,6 +29,6 @@ function Line({ one }) {
   return html`<li data-kind=${one.kind}><a href=${leads(one.link)}>
     <${Sign} state=${one.severity} />
     <span class="what"><b>${one.title}</b><span class="dim">${one.detail}</span></span>
-    <span class="end num">${one.count > 1 && html`<span class="count">${brief(one.count)}</span>`}${one.since && html`<span class="dim small">since <${When} at=${one.since} /></span>`}</span>
+    <span class="end num">${one.count > 1 && html`<span class="count">${brief(one.count)}</span>`}${one.since && html`<span class="dim small"><${When} at=${one.since} /></span>`}</span>
   </a></li>`;
 }

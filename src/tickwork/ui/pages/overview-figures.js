@@ -41,7 +41,7 @@ function flowing(series, range) {
 
 /** @param {any} stats @returns {Figure[]} */
 function standing(stats) {
-  const due = stats.queues.filter((one) => one.oldest_due_at && !one.is_paused).sort((a, b) => Date.parse(a.oldest_due_at) - Date.parse(b.oldest_due_at))[0];
+  const due = stats.queues.filter((one) => one.oldest_due_at && one.due && !one.is_paused).sort((a, b) => Date.parse(a.oldest_due_at) - Date.parse(b.oldest_due_at))[0];
   const late = due ? Math.max(0, between(due.oldest_due_at)) : 0;
   now.value; // it grows by the second
   return [

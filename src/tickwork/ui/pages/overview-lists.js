@@ -3,7 +3,7 @@
 import { html } from "../vendor/core.js";
 import { part } from "../lib/api.js";
 import { useResource } from "../lib/data.js";
-import { atLeast, percent } from "../lib/format.js";
+import { atLeast, count, percent } from "../lib/format.js";
 import { onJobs, onTopics } from "../lib/live.js";
 import { href } from "../lib/router.js";
 import { between, duration } from "../lib/time.js";
@@ -33,9 +33,8 @@ export function Next() {
   const next = useResource("/stats/next", { query: { limit: NEXT }, live: onTopics("schedules"), every: 15 });
   return html`<${Part} title="Next runs" resource=${next} none=${html`No schedule has anything to come. <code>@app.task(schedule=every("15m"))</code>`} lead=${html`<${All} to=${href("/schedules")} text="Schedules" />`}>
     <ol class="lines">${next.data?.items.map((one) => html`<li key=${one.name}><a href=${href(`/schedules/${part(one.name)}`)}>
-      <span class="at num"><${Moment} at=${one.at} zone=${one.zone} /></span>
       <span class="what"><b>${one.name}</b><span class="dim">${one.rule}${one.zone && one.zone !== "UTC" ? `, ${one.zone}` : ""}</span></span>
-      <span class="end dim num small"><${When} at=${one.at} zone=${one.zone} /></span></a></li>`)}</ol>
+      <span class="end two num"><${When} at=${one.at} zone=${one.zone} /><span class="dim"><${Moment} at=${one.at} zone=${one.zone} /></span></span></a></li>`)}</ol>
   </${Part}>`;
 }
 
@@ -62,8 +61,8 @@ export function Queues({ queues }) {
 }
 
 function Queue({ one, flow }) {
-  const late = one.oldest_due_at ? between(one.oldest_due_at) : 0;
-  const said = one.is_paused ? "paused" : !one.workers ? "no worker serves it" : late > 1 ? `oldest due ${duration(Math.round(late))}` : "keeps up";
+  const late = one.oldest_due_at && one.due ? between(one.oldest_due_at) : 0;
+  const said = one.is_paused ? "paused" : !one.workers ? "no worker serves it" : late > 1 ? `oldest due ${duration(Math.round(late))}` : one.held ? `${count(one.held)} held by a limit or a gate` : "keeps up";
   const tone = one.is_paused || (!one.workers && one.due) || late > 60 ? "warn" : undefined;
   return html`<li><a href=${href("/queues", { queue: one.name })}>
     <span class="what"><b>${one.name}</b><span class=${tone ? "" : "dim"} data-tone=${tone}>${said}</span></span>

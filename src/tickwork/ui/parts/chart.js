@@ -100,7 +100,7 @@ function Axes({ scale, plot, x, y, times, spanS, isLog, format }) {
 
 function Bars({ series, times, plot, x, y, partial }) {
   const whole = plot.width / times.length;
-  const thick = Math.max(1, whole > 5 ? whole - 1.5 : whole - 0.5);
+  const thick = whole > 5 ? whole - 1.5 : whole; // thin ones stand close, or the gaps would be all that is seen
   const base = times.map(() => 0);
   const paths = series.map((one) => {
     const found = { known: "", partial: "" };
