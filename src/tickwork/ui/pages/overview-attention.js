@@ -1,8 +1,9 @@
 // What a person on call should look at, the most severe first.
 
 import { html } from "../vendor/core.js";
+import { part } from "../lib/api.js";
 import { useResource } from "../lib/data.js";
-import { brief, many } from "../lib/format.js";
+import { many } from "../lib/format.js";
 import { onAny, onJobs, onTopics } from "../lib/live.js";
 import { href } from "../lib/router.js";
 import { Icon } from "../parts/icon.js";
@@ -13,8 +14,19 @@ import { When } from "../parts/when.js";
 
 const SHOWN = 8;
 
-/** Where it is dealt with. */
-const leads = (link) => (link.page === "jobs" && link.query ? href("/jobs", { q: link.query }) : href(link.page === "overview" ? "/" : `/${link.page}`));
+/** Where each kind is dealt with: by a query of jobs, or by the name of a thing. */
+const LEADS = {
+  jobs: (query) => href("/jobs", { q: query }),
+  queues: () => href("/queues"),
+  limits: () => href("/queues", { tab: "limits" }),
+  gates: () => href("/queues", { tab: "gates" }),
+  workers: (id) => href(id ? `/workers/${part(id)}` : "/workers"),
+  schedules: (name) => href(name ? `/schedules/${part(name)}` : "/schedules"),
+  dead: () => href("/dead"),
+  runs: (id) => href(id.includes(":") ? "/dags" : `/runs/${part(id)}`),
+  settings: () => href("/settings", { tab: "health" }),
+};
+const leads = ({ page, query }) => (LEADS[page] || (() => href("/")))(query);
 
 export function Attention() {
   const { data, problem, isLoading, refresh } = useResource("/stats/attention", { live: onAny(onJobs, onTopics("schedules", "workers", "queues", "gates", "limits", "dags")), pace: 5, every: 15 });
@@ -26,9 +38,9 @@ export function Attention() {
 }
 
 function Line({ one }) {
-  return html`<li data-kind=${one.kind}><a href=${leads(one.link)}>
+  return html`<li data-kind=${one.kind} data-severity=${one.severity}><a href=${leads(one.link)}>
     <${Sign} state=${one.severity} />
     <span class="what"><b>${one.title}</b><span class="dim">${one.detail}</span></span>
-    <span class="end num">${one.count > 1 && html`<span class="count">${brief(one.count)}</span>`}${one.since && html`<span class="dim small"><${When} at=${one.since} /></span>`}</span>
+    <span class="end num">${one.since && html`<span class="dim small"><${When} at=${one.since} /></span>`}</span>
   </a></li>`;
 }

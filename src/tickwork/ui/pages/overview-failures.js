@@ -40,8 +40,8 @@ const opens = (group) => href("/jobs", { q: `state:failed task:${group.task}` })
 const columns = (choose) => [
   { id: "count", title: "Jobs", align: /** @type {const} */ ("right"), width: "64px", from: /** @type {const} */ ("phone"), cell: (group) => html`<b class="num">${count(group.count)}</b>` },
   { id: "error", title: "Error", cell: (group) => html`<div class="error"><a class="clip" href=${opens(group)} title=${group.error}>${group.error || "no message"}</a><span class="dim clip">${group.task}<span class="times">, ${many(group.count, "job")}</span></span></div>` },
-  { id: "last", title: "Last", from: /** @type {const} */ ("phone"), width: "110px", cell: (group) => html`<a href=${href(`/jobs/${group.sample_id}`)} title="Open the newest of them"><${When} at=${group.last_at} /></a>` },
-  { id: "first", title: "First", from: /** @type {const} */ ("tablet"), width: "110px", cell: (group) => html`<${When} at=${group.first_at} />` },
+  { id: "last", title: "Last", from: /** @type {const} */ ("phone"), width: "110px", cell: (group) => html`<a href=${href(`/jobs/${group.newest_id}`)} title="Open the newest of them"><${When} at=${group.newest_at} /></a>` },
+  { id: "first", title: "First", from: /** @type {const} */ ("tablet"), width: "110px", cell: (group) => html`<${When} at=${group.oldest_at} />` },
   ...(may("operate") ? [{ id: "do", title: html`<span class="hidden-label">Actions</span>`, align: /** @type {const} */ ("right"), width: "150px", cell: (group) => group.dead > 0 ? html`<button onClick=${() => choose(group)}><${Icon} name="rotate-ccw" />${group.dead > 1 ? `Retry all ${count(group.dead)}` : "Retry it"}</button>` : html`<span class="dim small done">dealt with</span>` }] : []),
 ];
 

@@ -22,13 +22,13 @@ const span = (seconds) => (seconds === null ? "–" : duration(seconds));
 /** @param {any} series @param {string} range @returns {Figure[]} */
 function flowing(series, range) {
   const { recent, total } = series;
-  const minutes = Math.max(1, Math.round(series.recent_s / 60));
-  const lately = minutes === 1 ? "the last minute" : `the last ${minutes} minutes`;
+  const recentS = Math.max(1, (Date.parse(series.known_until) - Date.parse(recent.at)) / 1000);
+  const lately = `the last ${Math.round(recentS / 60)} minutes`;
   const whole = (value) => html`${value} <span>in ${range}</span>`;
   return [
-    { id: "enqueued", label: "Enqueued", value: rate(recent.enqueued, series.recent_s), unit: "/min", note: whole(brief(total.enqueued)), href: href("/jobs"),
+    { id: "enqueued", label: "Enqueued", value: rate(recent.enqueued, recentS), unit: "/min", note: whole(brief(total.enqueued)), href: href("/jobs"),
       says: `Jobs that were enqueued, a minute, over ${lately}; below, how many in all. Opens the jobs, the newest first.` },
-    { id: "succeeded", label: "Succeeded", value: rate(recent.succeeded, series.recent_s), unit: "/min", note: whole(brief(total.succeeded)), href: href("/jobs", { q: "state:succeeded" }),
+    { id: "succeeded", label: "Succeeded", value: rate(recent.succeeded, recentS), unit: "/min", note: whole(brief(total.succeeded)), href: href("/jobs", { q: "state:succeeded" }),
       says: `Jobs that succeeded, a minute, over ${lately}. When it stays below what is enqueued, queues grow. Opens those jobs.` },
     { id: "failed", label: "Failed", value: share(recent) === null ? "–" : percent(share(recent)), tone: share(recent) >= MANY_FAIL ? "bad" : undefined, note: whole(brief(total.failed)), href: href("/jobs", { q: "state:failed" }),
       says: `Of the jobs that ended over ${lately}, the share that failed for good. Attempts that are tried again do not count. Opens those jobs.` },

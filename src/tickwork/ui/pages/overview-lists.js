@@ -32,9 +32,9 @@ const All = ({ to, text }) => html`<a class="link small" href=${to}>${text}<${Ic
 export function Next() {
   const next = useResource("/stats/next", { query: { limit: NEXT }, live: onTopics("schedules"), every: 15 });
   return html`<${Part} title="Next runs" resource=${next} none=${html`No schedule has anything to come. <code>@app.task(schedule=every("15m"))</code>`} lead=${html`<${All} to=${href("/schedules")} text="Schedules" />`}>
-    <ol class="lines">${next.data?.items.map((one) => html`<li key=${one.name}><a href=${href(`/schedules/${part(one.name)}`)}>
-      <span class="what"><b>${one.name}</b><span class="dim">${one.rule}${one.zone && one.zone !== "UTC" ? `, ${one.zone}` : ""}</span></span>
-      <span class="end two num"><${When} at=${one.at} zone=${one.zone} /><span class="dim"><${Moment} at=${one.at} zone=${one.zone} /></span></span></a></li>`)}</ol>
+    <ol class="lines">${next.data?.items.map((one) => html`<li key=${one.schedule}><a href=${href(`/schedules/${part(one.schedule)}`)}>
+      <span class="what"><b>${one.schedule}</b><span class="dim" title=${one.rule}>${one.rule.split(/, on the beat|;/)[0]}</span></span>
+      <span class="end two num"><${When} at=${one.due_at} zone=${one.zone} /><span class="dim"><${Moment} at=${one.due_at} zone=${one.zone} /></span></span></a></li>`)}</ol>
   </${Part}>`;
 }
 
@@ -66,7 +66,7 @@ function Queue({ one, flow }) {
   const tone = one.is_paused || (!one.workers && one.due) || late > 60 ? "warn" : undefined;
   return html`<li><a href=${href("/queues", { queue: one.name })}>
     <span class="what"><b>${one.name}</b><span class=${tone ? "" : "dim"} data-tone=${tone}>${said}</span></span>
-    <span class="spark-box">${flow && html`<${Spark} points=${flow.ended} label="Jobs of ${one.name} that ended, each minute of the last ${flow.ended.length}" tone="good" />`}</span>
+    <span class="spark-box">${flow && html`<${Spark} points=${flow.ended.slice(0, -1)} label="Jobs of ${one.name} that ended in each of the last ${flow.ended.length - 1} minutes" tone="good" />`}</span>
     <span class="end num small"><span><b>${atLeast(one.due, one.at_least.includes("due"))}</b> <span class="dim">due</span></span><span><b>${one.running}</b> <span class="dim">running</span></span></span>
   </a></li>`;
 }
