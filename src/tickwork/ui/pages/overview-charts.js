@@ -45,9 +45,9 @@ export function Charts({ series }) {
   if (!shown) return html`<${Panel} title="Throughput" class="chart-box"><${Loading} /></${Panel}><${Panel} title="Latency" class="chart-box"><${Loading} /></${Panel}>`;
   const common = { times: shown.times, spanS: data.bucket_s, pointer, isStale, partial: shown.partial };
   return html`<${Panel} title="Throughput" class="chart-box" actions=${html`<span class="dim small">jobs that ended, each ${each(data.bucket_s)}</span>`}>
-      <${Chart} ...${common} label="Throughput: jobs that ended, by outcome, each ${each(data.bucket_s)}" bars=${shown.ends} lines=${shown.enqueued} format=${(value) => (value < 10_000 ? count(Math.round(value)) : brief(value))} />
+      <${Chart} ...${common} label="Throughput: jobs that ended, by outcome, each ${each(data.bucket_s)}" none="Nothing was enqueued, and nothing ended." bars=${shown.ends} lines=${shown.enqueued} format=${(value) => (value < 10_000 ? count(Math.round(value)) : brief(value))} />
     </${Panel}>
     <${Panel} title="Latency" class="chart-box" actions=${html`<span class="dim small">due to start, and start to end</span>`}>
-      <${Chart} ...${common} label="Latency: how long jobs waited and attempts ran" lines=${shown.latency} isLog format=${duration} />
+      <${Chart} ...${common} label="Latency: how long jobs waited and attempts ran" none="Nothing started, and nothing ended." lines=${shown.latency} isLog format=${duration} />
     </${Panel}>`;
 }

@@ -16,10 +16,10 @@ const DAY_MS = 86_400_000;
 const TICK_PX = 84;
 
 /** `times` are when each span of `spanS` seconds began, in milliseconds. `bars` are stacked, the first one below; `lines` are not.
- * `partial` tells of which spans not everything is known yet. `format` writes a value.
+ * `partial` tells of which spans not everything is known yet. `format` writes a value, and `none` is said where there is nothing.
  * @param {{label: string, times: number[], spanS: number, bars?: Series[], lines?: Series[], isLog?: boolean, format: (value: number) => string,
- *   partial?: boolean[], pointer: Pointer, isStale?: boolean}} props */
-export function Chart({ label, times, spanS, bars = [], lines = [], isLog = false, format, partial = [], pointer, isStale = false }) {
+ *   none: string, partial?: boolean[], pointer: Pointer, isStale?: boolean}} props */
+export function Chart({ label, times, spanS, bars = [], lines = [], isLog = false, format, none, partial = [], pointer, isStale = false }) {
   const [hidden, setHidden] = useState(/** @type {string[]} */ ([]));
   const [box, width] = useWidth();
   const isShown = (one) => !hidden.includes(one.id);
@@ -47,6 +47,7 @@ export function Chart({ label, times, spanS, bars = [], lines = [], isLog = fals
         onBlur=${() => (pointer.value = null)}>
       <svg width=${width} height=${HEIGHT} aria-hidden="true">${at !== null && html`<rect class="under" x=${x(times[at])} y=${TOP} width=${plot.width / times.length} height=${plot.height} />`}${drawing}
         ${at !== null && drawn.map((one) => one.values[at] !== null && html`<circle class="spot" data-tone=${one.tone} cx=${x(times[at] + spanS * 500)} cy=${y(one.values[at])} r="3" />`)}</svg>
+      ${!shown.some((one) => one.values.some(Boolean)) && html`<p class="none dim">${none}</p>`}
       ${at !== null && html`<${Tip} ...${{ at, times, spanS, series: shown, format, isPartial: partial[at], x: x(times[at] + spanS * 500), width }} />`}
     </div>
     <ul class="legend" aria-label="What is shown">${[...bars, ...lines].map((one) => html`<li key=${one.id}><button class="bare" aria-pressed=${isShown(one)} title=${isShown(one) ? "Click to leave it out" : "Click to show it"} onClick=${() => toggle(one.id)}>
