@@ -128,12 +128,12 @@ def _instant(chart: Locator) -> str:
 
 
 def _succeeded(served: Served, until: str) -> int:
-    """How many jobs, runs of dags aside, succeeded in the store until then."""
+    """How many jobs, runs of dags aside, succeeded in the store before then."""
     found, before = 0, None
     while True:
         page = served.app.store.find_jobs(JobFilter(state=JobState.SUCCEEDED), 500, before)
         ends = [view.ended_at for view in page.jobs if view.queue != "@dag"]
-        found += sum(end is not None and end <= datetime.fromisoformat(until) for end in ends)
+        found += sum(end is not None and end < datetime.fromisoformat(until) for end in ends)
         if (before := page.next) is None:
             return found
 

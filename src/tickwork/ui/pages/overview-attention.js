@@ -2,9 +2,7 @@
 
 import { html } from "../vendor/core.js";
 import { part } from "../lib/api.js";
-import { useResource } from "../lib/data.js";
 import { many } from "../lib/format.js";
-import { onAny, onJobs, onTopics } from "../lib/live.js";
 import { href } from "../lib/router.js";
 import { Icon } from "../parts/icon.js";
 import { Loading, Trouble } from "../parts/notices.js";
@@ -28,8 +26,9 @@ const LEADS = {
 };
 const leads = ({ page, query }) => (LEADS[page] || (() => href("/")))(query);
 
-export function Attention() {
-  const { data, problem, isLoading, refresh } = useResource("/stats/attention", { live: onAny(onJobs, onTopics("schedules", "workers", "queues", "gates", "limits", "dags")), pace: 5, every: 15 });
+/** @param {{attention: ReturnType<typeof import("../lib/data.js").useResource>}} props */
+export function Attention({ attention }) {
+  const { data, problem, isLoading, refresh } = attention;
   const items = data?.items || [];
   return html`<${Panel} title="Needs attention" class="attention" actions=${items.length > 0 && html`<span class="dim small num">${many(items.length, "thing")}</span>`}>
     ${isLoading ? html`<${Loading} />` : problem && !data ? html`<${Trouble} problem=${problem} onRetry=${refresh} />` : items.length ? html`<ol class="lines">${items.slice(0, SHOWN).map((one) => html`<${Line} key="${one.kind} ${one.title}" one=${one} />`)}</ol>` : html`<p class="calm"><${Icon} name="circle-check" />Nothing needs you.</p>`}

@@ -1,5 +1,5 @@
 // Overview: how much goes through, how long it takes, what needs somebody, and what comes next.
-// What is seen first is asked for first; the parts below follow as soon as that is there, each by itself.
+// What is seen first is asked for first, in three calls; the parts below follow as soon as that is there, each by itself.
 
 import { html, useState } from "../vendor/core.js";
 import { useResource } from "../lib/data.js";
@@ -51,8 +51,9 @@ function useIsNew(stats, series) {
 
 export default function Overview() {
   const range = chosen();
-  const stats = useResource("/stats", { live: onAny(onJobs, onTopics("workers", "queues", "gates")), pace: 2, every: 15 });
+  const stats = useResource("/stats", { live: onAny(onJobs, onTopics("workers", "gates")), pace: 2, every: 15 });
   const series = useResource("/stats/series", { query: { range }, live: onJobs, pace: PACE_S[range], every: PACE_S[range] * 2 });
+  const attention = useResource("/stats/attention", { live: onAny(onJobs, onTopics("schedules", "workers", "gates", "limits")), pace: 5, every: 15 });
   const isNew = useIsNew(stats, series);
   const isSeen = Boolean((stats.data || stats.problem) && (series.data || series.problem));
   if (stats.isLoading && series.isLoading) return html`<${Loading} />`;
@@ -64,7 +65,7 @@ export default function Overview() {
     <div class="overview">
       <${Figures} stats=${stats.data} series=${series.data} range=${range} />
       <${Charts} series=${series} />
-      <${Attention} />
+      <${Attention} attention=${attention} />
       ${isSeen && html`<${Next} /><${Failures} /><${Queues} queues=${stats.data?.queues} /><${Running} />`}
     </div>
   </${Page}>`;
