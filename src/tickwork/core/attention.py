@@ -129,6 +129,7 @@ def _nobody_works(scene: Scene) -> Iterator[Matter]:
 
 
 def _queues(scene: Scene) -> Iterator[Matter]:
+    """Queues that nobody serves, or where jobs wait long. Without any worker at all, that is told instead."""
     if not any(worker.serves for worker in scene.workers):
         return
     for view, workers, is_paused in scene.queues:
@@ -136,14 +137,16 @@ def _queues(scene: Scene) -> Iterator[Matter]:
             continue
         waited = scene.now - view.oldest_due_at
         told = f"{_jobs(view.due)} {_are(view.due)} due, the oldest for {format_duration(waited)}"
-        where = (view.due, view.oldest_due_at, "jobs", f"state:queued queue:{_quoted(view.name)}")
+        query = f"state:queued queue:{_quoted(view.name)}"
         if not workers and waited >= UNSERVED:
-            how = f"{told}. Start a worker that does: tickwork worker -q {view.name}"
-            yield Matter("queue_unserved", "error", f"no worker serves the queue {view.name}", how, *where)  # type: ignore[arg-type]
+            title = f"no worker serves the queue {view.name}"
+            detail = f"{told}. Start a worker that does: tickwork worker -q {view.name}"
+            yield Matter("queue_unserved", "error", title, detail, view.due, view.oldest_due_at, "jobs", query)
         elif waited >= LATE:
             severity: Severity = "error" if waited >= VERY_LATE else "warning"
-            how = f"{told}. {workers} worker(s) serve it: start more, or look at what they are busy with."
-            yield Matter("queue_late", severity, f"queue {view.name} does not keep up", how, *where)  # type: ignore[arg-type]
+            title = f"the queue {view.name} does not keep up"
+            detail = f"{told}. {workers} worker(s) serve it: start more, or look at what they are busy with."
+            yield Matter("queue_late", severity, title, detail, view.due, view.oldest_due_at, "jobs", query)
 
 
 def _workers(scene: Scene) -> Iterator[Matter]:
@@ -163,21 +166,25 @@ def _workers(scene: Scene) -> Iterator[Matter]:
 
 
 def _failing(scene: Scene) -> Iterator[Matter]:
-    """Tasks and dags whose jobs fail now."""
-    for (task, is_run), found in _by_task(one for one in scene.failed if one.state == "failed").items():
-        what, kind, page = ("dag", "run_failed", "runs") if is_run else ("task", "failing", "jobs")
-        things = _counted(len(found), "run") if is_run else _jobs(len(found))
-        severity: Severity = "error" if len(found) >= MANY_FAILED or is_run else "warning"
-        query = f"state:failed {what}:{_quoted(task)}"
-        title, detail = f"{what} {task} fails: {things} in {format_duration(LATELY)}", _top_error(found)
-        yield Matter(kind, severity, _cut(title), detail, len(found), found[-1].ended_at, page, query)  # type: ignore[arg-type]
+    """Tasks whose jobs fail now, and dags whose runs do."""
+    for (name, is_run), found in _by_task(one for one in scene.failed if one.state == "failed").items():
+        since, while_ = found[-1].ended_at, format_duration(LATELY)
+        if is_run:
+            title = f"{_counted(len(found), 'run')} of the dag {name} failed in {while_}"
+            query = f"state:failed dag:{_quoted(name)}"
+            yield Matter("run_failed", "error", _cut(title), _top_error(found), len(found), since, "runs", query)
+        else:
+            severity: Severity = "error" if len(found) >= MANY_FAILED else "warning"
+            title = f"task {name} fails: {_jobs(len(found))} in {while_}"
+            query = f"state:failed task:{_quoted(name)}"
+            yield Matter("failing", severity, _cut(title), _top_error(found), len(found), since, "jobs", query)
 
 
 def _retrying(scene: Scene) -> Iterator[Matter]:
     tried = (one for one in scene.retried if one.state in ("failed", "timed_out", "lost"))
     for (task, _), found in _by_task(tried).items():
         jobs = len({one.id for one in found})
-        title = f"task {task}: {_jobs(jobs)} {'is' if jobs == 1 else 'are'} being retried"
+        title = f"task {task}: {_jobs(jobs)} {_are(jobs)} being retried"
         query = f"state:queued task:{_quoted(task)}"
         yield Matter("retrying", "warning", _cut(title), _top_error(found), jobs, found[-1].ended_at, "jobs", query)
 

@@ -7,13 +7,14 @@ rest, so that work comes first.
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import msgspec
 
 from tickwork.clock import Clock
 from tickwork.core.figures import fold
 from tickwork.store.base import Store
+from tickwork.store.figures import FigureMarks
 
 INTERVAL_S = 5.0
 PAGE = 20_000
@@ -31,9 +32,14 @@ class Bookkeeper:
         marks, instant = self._store.figure_marks(), self._store.now()
         if marks.look_at > instant:
             return INTERVAL_S
-        page = self._store.count_figures(marks, PAGE)
-        if page.counted:
-            wait = timedelta(0) if page.is_full else timedelta(seconds=INTERVAL_S)
-            moved = msgspec.structs.replace(page.marks, look_at=instant + wait)
-            self._store.add_figures(moved, fold(page.counted, instant))
-        return (self._clock.monotonic() - now) * REST if page.is_full else INTERVAL_S
+        is_full = count_on(self._store, marks, instant)
+        return (self._clock.monotonic() - now) * REST if is_full else INTERVAL_S
+
+
+def count_on(store: Store, marks: FigureMarks, now: datetime) -> bool:
+    """Count a page from these marks on; say whether there is more to count at once. Of nothing, nothing is written."""
+    page = store.count_figures(marks, PAGE)
+    if page.counted:
+        wait = timedelta(0) if page.is_full else timedelta(seconds=INTERVAL_S)
+        store.add_figures(msgspec.structs.replace(page.marks, look_at=now + wait), fold(page.counted, now))
+    return page.is_full
