@@ -20,9 +20,9 @@ def screen(picture: Picture, out: Console, seconds: float, address: str | None, 
     room = max(3, out.height - _FRAME_LINES - len(picture.queues))
     return Group(
         _headline(picture, seconds),
+        _sparkline(picture, out),
         "",
         _page(address),
-        _sparkline(picture, out),
         "",
         _counted("ended", {name: picture.ended.get(name, 0) for name in _ENDS}),
         _counted("now", {**picture.standing, "retrying": picture.retrying, "dead letters": picture.dead}),

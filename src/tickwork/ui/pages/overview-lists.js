@@ -49,13 +49,23 @@ export function Running() {
   </${Part}>`;
 }
 
+const IDLE = { due: 0, running: 0, held: 0, at_least: [], oldest_due_at: null, workers: 1, is_paused: false };
+
+/** Queues that have jobs and those that had some lately, so that none comes and goes; the busiest where there are many. */
+function glance(queues, flow) {
+  const standing = new Map(queues.map((one) => [one.name, one]));
+  const names = [...new Set([...standing.keys(), ...flow.keys()])].sort();
+  const all = names.map((name) => standing.get(name) || { ...IDLE, name });
+  return all.length > QUEUES ? all.sort((a, b) => b.due + b.running - a.due - a.running) : all;
+}
+
 /** @param {{queues: any[] | undefined}} props */
 export function Queues({ queues }) {
   const flow = useResource("/stats/queues", { live: onJobs, pace: 10, every: 20 });
-  const points = new Map((flow.data?.items || []).map((one) => [one.name, one]));
-  const rows = [...(queues || [])].sort((a, b) => b.due + b.running - a.due - a.running || a.name.localeCompare(b.name));
-  return html`<${Part} title="Queues" resource=${{ data: queues && { items: queues }, isLoading: !queues }} none="Nothing stands in any queue." lead=${html`<${All} to=${href("/queues")} text="Queues and limits" />`}>
-    <ol class="lines queues">${rows.slice(0, QUEUES).map((one) => html`<${Queue} key=${one.name} one=${one} flow=${points.get(one.name)} />`)}</ol>
+  const lately = new Map((flow.data?.items || []).map((one) => [one.name, one]));
+  const rows = glance(queues || [], lately);
+  return html`<${Part} title="Queues" resource=${{ data: queues && { items: rows }, isLoading: !queues }} none="Nothing stands in any queue." lead=${html`<${All} to=${href("/queues")} text="Queues and limits" />`}>
+    <ol class="lines queues">${rows.slice(0, QUEUES).map((one) => html`<${Queue} key=${one.name} one=${one} flow=${lately.get(one.name)} />`)}</ol>
     ${rows.length > QUEUES && html`<p class="rest"><a class="link" href=${href("/queues")}>${rows.length - QUEUES} more</a></p>`}
   </${Part}>`;
 }
