@@ -4,6 +4,7 @@ import { html, useState } from "../vendor/core.js";
 import { post } from "../lib/api.js";
 import { useResource } from "../lib/data.js";
 import { atLeast, count, many } from "../lib/format.js";
+import { word } from "../lib/query.js";
 import { href } from "../lib/router.js";
 import { may } from "../lib/session.js";
 import { CopyAs, curl, quoted } from "../parts/copy.js";
@@ -34,8 +35,9 @@ export function Failures() {
 }
 
 const idOf = (group) => `${group.task} ${group.error}`;
-/** The words of an error that find it again: what was said, without what a query would take for something else. */
-const opens = (group) => href("/jobs", { q: `state:failed task:${group.task}` });
+const LONGEST = 500; // what a filter takes of an error
+const errorOf = (group) => group.error.slice(0, LONGEST) || undefined;
+const opens = (group) => href("/jobs", { q: ["state:failed", word("task", group.task), ...(group.error ? [word("error", errorOf(group))] : [])].join(" ") });
 
 const columns = (choose) => [
   { id: "count", title: "Jobs", align: /** @type {const} */ ("right"), width: "64px", from: /** @type {const} */ ("phone"), cell: (group) => html`<b class="num">${count(group.count)}</b>` },
@@ -54,7 +56,7 @@ const formsOf = (task, filter) => ({
 
 /** Show what would run again, and then have it run. */
 function RetryAll({ group, onClose, onBegun }) {
-  const filter = { task: group.task, error: group.error || undefined };
+  const filter = { task: group.task, error: errorOf(group) };
   const [problem, setProblem] = useState(/** @type {any} */ (null));
   const [tried, setTried] = useState(/** @type {any} */ (undefined));
   if (tried === undefined) {
