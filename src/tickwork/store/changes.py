@@ -2,8 +2,8 @@
 
 A look reads what indexes give of the last seconds, at most so many rows of each kind: with nothing going on it costs
 next to nothing, however many jobs there are. What becomes visible late, since its transaction was open for a while, is
-found by looking further back than the last look. So the same thing is told more than once; `Happening.keys` tell it from
-what is new.
+found by looking further back than the last look. So the same thing is told more than once; `Happening.keys` tell it
+from what is new.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ AHEAD = timedelta(seconds=5)  # ids are made by other clocks, which may be fast
 class Happening(NamedTuple):
     """Something that happened to a job. `mark` tells it from the same at another time.
 
-    A job that `returned` is to be tried again; `edited` is what somebody did to it over REST. `began`: its attempt began
+    A job that `returned` is to be tried again; `edited` is what somebody did to it over REST. `began`: its attempt did,
     since the instant that was asked for. `run_id` is the run that it is a step of.
     """
 
@@ -63,9 +63,9 @@ class ChangeVerbs(Protocol):
     """The verbs. They only read."""
 
     def changes(self, since: datetime, most: int) -> Changes:
-        """Return what happened to jobs since an instant, at most so much of each kind; running ones also if they report.
+        """Return what happened to jobs since an instant, at most so much of each kind.
 
-        Jobs that wait, and that no server but the library changed, are not told.
+        Running jobs that told of their progress are always among it; what the library did to jobs that wait is not.
         """
 
     def topics(self) -> dict[str, str]:

@@ -46,9 +46,8 @@ def count_jobs(call: Call, query: CountQuery) -> StateCounts:
     if query.q is not None:
         return _searched(call, query, query.q)
     counted = call.app.store.count_jobs(query.which(), MOST)
-    return _shown(
-        {one.state.value: one.count for one in counted}, {one.state.value for one in counted if one.is_bounded}
-    )
+    bounded = {one.state.value for one in counted if one.is_bounded}
+    return _shown({one.state.value: one.count for one in counted}, bounded)
 
 
 def _searched(call: Call, query: CountQuery, text: str) -> StateCounts:

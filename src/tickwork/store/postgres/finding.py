@@ -80,7 +80,7 @@ class PostgresFinding:
         word = self._sql["how_it_waits"] if state is JobState.QUEUED else f"'{state.value}'"
         begins = self._sql[walk.way.begins]
         one = f"SELECT {word} AS word {begins} WHERE {where} ORDER BY {order} LIMIT %(most)s::bigint"
-        sql = f"SELECT word, count(*) FROM ({one}) counted GROUP BY word"
+        sql = self._sql["counted_by_word"].replace("{rows}", one)
         counts = self._perform(lambda session: session.run_sql(sql, {**values, "now": session.now, "most": most}))
         return counts_of(state, dict(counts), most, walk.floor)
 

@@ -155,7 +155,7 @@ def _counted(transaction: Transaction, state: JobState, which: JobFilter, most: 
     where, values = _where(transaction, which, walk.way, bounds(which, None, walk.floor), which.ids)
     word = SQL["how_it_waits"] if state is JobState.QUEUED else f"'{state.value}'"
     one = f"SELECT {word} AS word {SQL[walk.way.begins]} WHERE {where} ORDER BY {walk.way.id} DESC LIMIT :most"
-    sql = f"SELECT word, count(*) FROM ({one}) GROUP BY word"
+    sql = SQL["counted_by_word"].replace("{rows}", one)
     counts = transaction.connection.run(sql, {**values, "now": transaction.now, "most": most})
     return counts_of(state, dict(counts), most, walk.floor)
 
