@@ -16,7 +16,9 @@ export function shownState(job) {
   return state === "queued" ? "due" : state;
 }
 
-export const jobHref = (job) => href(`/jobs/${part(job.id)}`);
+export const jobHref = (job) => href(job.is_run ? `/runs/${part(job.id)}` : `/jobs/${part(job.id)}`);
+
+const LOUD = new Set(["running", "failed", "retrying"]); // what is looked for stands out; the rest is quiet
 
 /** How long it waited from when it was due, or waits now. */
 function Wait({ job }) {
@@ -52,7 +54,7 @@ export function ErrorLine({ text }) {
 
 function Name({ job }) {
   return html`<div class="job-name"><a href=${jobHref(job)}><b>${job.task}</b></a>
-    ${job.step && html`<span class="tag" title="A step of a run">${job.step}</span>`}${job.key && html`<span class="tag" title="Its key">${job.key}</span>`}
+    ${job.step && job.step !== job.task && html`<span class="tag" title="A step of a run">${job.step}</span>`}${job.key && html`<span class="tag" title="Its key">${job.key}</span>`}
     <span class="mono dim job-short" title=${job.id}>${shortId(job.id)}</span>
     <div class="only-narrow small"><span class="dim"><${When} at=${job.ended_at || job.started_at || job.created_at} /> · ${job.queue}${job.attempt > 1 ? ` · attempt ${job.attempt}` : ""}</span><${Note} job=${job} /></div></div>`;
 }
@@ -62,7 +64,7 @@ const [phone, tablet, desk] = /** @type {const} */ (["phone", "tablet", "desk"])
 
 /** @type {(import("../parts/table.js").Column & {isExtra?: boolean})[]} */
 export const COLUMNS = [
-  { id: "state", title: "State", cell: (job) => html`<${State} state=${shownState(job)} />` },
+  { id: "state", title: "State", cell: (job) => html`<${State} state=${shownState(job)} quiet=${!LOUD.has(shownState(job))} />` },
   { id: "task", title: "Job", cell: (job) => html`<${Name} job=${job} />` },
   { id: "queue", title: "Queue", from: phone, cell: (job) => job.queue },
   { id: "priority", title: "Priority", align: right, from: tablet, isExtra: true, cell: (job) => job.priority },
