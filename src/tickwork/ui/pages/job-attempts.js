@@ -4,6 +4,7 @@ import { html, useEffect, useRef } from "../vendor/core.js";
 import { part } from "../lib/api.js";
 import { shortId } from "../lib/format.js";
 import { href, place, setQuery } from "../lib/router.js";
+import { readTraceback } from "../lib/traceback.js";
 import { Icon } from "../parts/icon.js";
 import { Empty } from "../parts/notices.js";
 import { State } from "../parts/state.js";
@@ -11,8 +12,11 @@ import { Traceback } from "../parts/traceback.js";
 import { Moment, Took } from "../parts/when.js";
 import { ErrorLine } from "./jobs-columns.js";
 
-/** @param {string} error */
-const lastLine = (error) => error.trimEnd().split("\n").at(-1);
+/** What an error says first, which of a traceback stands at its end. @param {string} error */
+function headline(error) {
+  const raised = readTraceback(error.trimEnd());
+  return raised ? raised[0].error.split("\n")[0] : error.trimEnd().split("\n").at(-1);
+}
 
 /** @param {{job: any, attempts: any[], hasMore: boolean, onMore: () => void}} props */
 export function Attempts({ job, attempts, hasMore, onMore }) {
@@ -35,7 +39,7 @@ function Attempt({ one, isOpen, isAsked }) {
     setQuery({ tab: "logs", attempt: one.number }, { push: true });
   };
   const head = html`<${State} state=${one.state} /><b class="num">#${one.number}</b>
-    ${one.error && html`<span class="clip note-error"><${ErrorLine} text=${lastLine(one.error)} /></span>`}
+    ${one.error && html`<span class="clip note-error"><${ErrorLine} text=${headline(one.error)} /></span>`}
     <span class="attempt-facts">${one.worker && html`<a class="mono" title="The worker ${one.worker}" href=${href(`/workers/${part(one.worker)}`)}><${Icon} name="server" class="small" />${shortId(one.worker)}</a>`}
       <span class="dim"><${Moment} at=${one.started_at} /></span><${Took} from=${one.started_at} to=${one.ended_at} />
       <a href=${href(place.value.path, { tab: "logs", attempt: one.number })} onClick=${toLog}>Log</a></span>`;
