@@ -20,7 +20,7 @@ function headline(error) {
 
 /** @param {{job: any, attempts: any[], hasMore: boolean, onMore: () => void}} props */
 export function Attempts({ job, attempts, hasMore, onMore }) {
-  if (!attempts.length) return html`<${Empty} icon="hourglass" title="Not tried yet">${job.why}</${Empty}>`;
+  if (!attempts.length) return html`<${Empty} icon="hourglass" title="Not tried yet">${job.ended_at ? "It ended before a worker began it." : "Each try shows here once a worker has begun it."}</${Empty}>`;
   const asked = Number(place.value.query.attempt) || null;
   const newest = attempts.at(-1).number;
   return html`<ol class="attempts">

@@ -137,7 +137,7 @@ function Rows({ list, rows, selection, query, onChanged }) {
       ? html`<${Table} label="Jobs" columns=${shownColumns()} rows=${rows} hrefOf=${jobHref} selection=${may("operate") ? selection : undefined} rowKeys=${rowKeys} toneOf=${(job) => BAD[shownState(job)]} />`
       : html`<${Nothing} list=${list} query=${query} />`}
     <${More} list=${list} />
-    ${rows.length > 0 && !list.hasMore && html`<p class="end dim small">${many(rows.length, "job")}, and no more.</p>`}
+    ${rows.length > 0 && !list.hasMore && html`<p class="list-end dim small">${many(rows.length, "job")}, and no more.</p>`}
   </${Panel}>`;
 }
 
