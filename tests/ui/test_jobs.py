@@ -146,7 +146,7 @@ def test_a_view_is_kept_in_the_browser_under_its_name(page: Page, served: Served
     page.get_by_role("button", name="Save it").click()
     page.reload()
     show(page, served)
-    page.get_by_role("link", name=HOSTILE).click()
+    page.get_by_role("navigation", name="Saved views").get_by_role("link", name=HOSTILE).click()
     expect(page.get_by_role("combobox", name="Which jobs")).to_have_value("queue:payments")
 
 

@@ -130,7 +130,9 @@ export function complete(text, caret, known) {
   if (here?.field) {
     const said = plain(text.slice(here.at + here.field.length + 1, caret)).toLowerCase();
     const values = known[here.field] || FIELDS[here.field]?.values || [];
-    const items = values.filter((value) => value.toLowerCase().includes(said) && value.toLowerCase() !== said);
+    const found = values.filter((value) => value.toLowerCase().includes(said) && value.toLowerCase() !== said);
+    const begins = (value) => value.toLowerCase().startsWith(said);
+    const items = [...found.filter(begins), ...found.filter((value) => !begins(value))];
     return { from: here.at, to: here.end, items: items.slice(0, MOST).map((value) => ({ insert: `${word(here.field, value)} `, label: value })) };
   }
   const said = here ? text.slice(here.at, caret).toLowerCase() : "";

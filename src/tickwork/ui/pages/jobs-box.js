@@ -57,10 +57,12 @@ export function QueryBox({ text, onChange, troubles }) {
   };
   const choose = (item) => {
     const said = typed.slice(0, from) + item.insert + typed.slice(to).trimStart();
-    write(said, from + item.insert.length);
+    const place = from + item.insert.length;
+    write(said, place);
     apply(said, item.insert.endsWith(":") ? THINK_MS : 0);
-    requestAnimationFrame(() => input.current?.setSelectionRange(from + item.insert.length, from + item.insert.length));
-    input.current?.focus();
+    input.current.focus();
+    input.current.value = said; // at once, so that the caret stands right before the next key
+    input.current.setSelectionRange(place, place);
   };
   const press = (event) => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
