@@ -259,7 +259,7 @@ class TestFires:
         quarter = began.replace(minute=began.minute // 15 * 15, second=0, microsecond=0)
         outcomes = ("failed", "late", "live", "ok", "skipped")
         assert store.fire_counts("s", began, 100) == [FireCount(quarter, outcome, 1) for outcome in outcomes]
-        assert sum(one.count for one in store.fire_counts("s", began, 2)) == 2
+        assert sum(one.fires for one in store.fire_counts("s", began, 2)) == 2
         assert store.fire_counts("s", clock.now(), 100) == []
 
     def test_schedules_are_found_by_what_they_start(self, store: Store) -> None:

@@ -83,7 +83,7 @@ class FireCount(NamedTuple):
 
     at: datetime
     outcome: str
-    count: int
+    fires: int
 
 
 class GlanceVerbs(Protocol):

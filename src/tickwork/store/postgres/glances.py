@@ -54,8 +54,8 @@ class PostgresGlances:
         values = {"runs": array(one for one in runs if is_id(one)), "steps": text_array(steps), "looked_at": LOOKED_AT}
         rows = self._perform(lambda session: session.run("grid", **values))
         return [
-            Cell(run, step, state, mapped, *counts, utc(since), jobs, running, attempt or 0, instant(start))
-            for run, step, state, mapped, *counts, since, jobs, running, attempt, start in rows
+            Cell(*where, total, ended, bad, utc(since), jobs, running, attempt or 0, instant(start))
+            for *where, total, ended, bad, since, jobs, running, attempt, start in rows
         ]
 
     def run_events(self, run_id: JobId, limit: int, after: EventPlace | None = None) -> list[RunEvent]:

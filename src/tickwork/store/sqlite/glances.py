@@ -44,8 +44,8 @@ class SqliteGlances:
         with self._read() as transaction:
             rows = transaction.run("grid", values)
         return [
-            Cell(run, step, state, bool(mapped), *counts, from_us(since), jobs, running or 0, attempt or 0, _at(start))
-            for run, step, state, mapped, *counts, since, jobs, running, attempt, start in rows
+            Cell(*where, bool(mapped), total, ended, bad, from_us(since), jobs, running or 0, attempt or 0, _at(start))
+            for *where, mapped, total, ended, bad, since, jobs, running, attempt, start in rows
         ]
 
     def run_events(self, run_id: JobId, limit: int, after: EventPlace | None = None) -> list[RunEvent]:
