@@ -269,6 +269,16 @@ class TestFires:
         assert [view.name for view in store.schedules_of(["t", "u"], 2)] == ["a", "b"]
         assert store.schedules_of([], 10) == []
 
+    def test_how_late_the_scheduler_is_follows_from_who_waits_the_longest(
+        self, store: Store, clock: VirtualClock
+    ) -> None:
+        assert store.schedules_late() == timedelta(0)
+        store.put_schedules([new_spec("s", "t", every("1h"))])
+        clock.advance(MINUTE)
+        assert store.schedules_late() == MINUTE
+        self.fire(store, clock)
+        assert store.schedules_late() == SECOND
+
     def test_the_files_of_things_are_known(self, store: Store) -> None:
         store.mark_declared("shop.yaml", [Thing("schedule", "a"), Thing("dag", "b")])
         assert store.sources_of("schedule", ["a", "b"]) == {"a": "shop.yaml"}
