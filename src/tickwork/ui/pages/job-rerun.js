@@ -48,12 +48,12 @@ export function Rerun({ job, onClose }) {
   const odd = flaw ? [] : misfits(schema, JSON.parse(text));
   const submit = async ({ queue, delay, priority }) => {
     if (flaw) throw new Error(`${flaw} Nothing was enqueued.`);
-    const made = await post("/jobs", { task: job.task, args: JSON.parse(text), queue: queue || job.queue, priority: priority ?? job.priority, delay, labels: job.labels, collection: job.collection, tenant: job.tenant });
+    const made = await post(`/jobs/${part(job.id)}/rerun`, { args: JSON.parse(text), queue, priority, delay });
     say(`${made.task} is enqueued.`);
     go(`/jobs/${part(made.id)}`);
   };
   return html`<${FormDialog} title="Run ${job.task} again" does="Enqueue it" wide onSubmit=${submit} onClose=${onClose}>
-    <p>A new job of the same task. This one stays as it is.</p>
+    <p>A new job like this one, with what you change here. This one stays as it is.</p>
     <label class="field"><span>Arguments, as JSON</span>
       <textarea class="editor" rows=${Math.min(20, Math.max(6, text.split("\n").length + 1))} spellcheck=${false} autofocus value=${text} aria-invalid=${Boolean(flaw)} onInput=${(event) => setText(event.target.value)}></textarea></label>
     <p class="flaw" role="status" data-tone=${flaw ? "bad" : odd.length ? "warn" : "good"}><${Icon} name=${flaw ? "circle-x" : odd.length ? "triangle-alert" : "circle-check"} />${flaw || odd.join(" ") || "This can be sent."}</p>

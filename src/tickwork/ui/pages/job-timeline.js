@@ -53,6 +53,6 @@ function One({ span, onAttempt }) {
   }
   const { number, state } = span.attempt;
   return html`<button class="span" data-kind="try" data-tone=${toneOf(state)} data-state=${state} style=${style} title="attempt ${number}: ${wordOf(state)} after ${duration(seconds)}\n${told}"
-      aria-label="Attempt ${number}: ${wordOf(state)} after ${duration(seconds)}" onClick=${() => onAttempt(number)}>
-    <${Icon} name=${signOf(state)} /><span>#${number}</span><span class="span-took">${duration(seconds)}</span></button>`;
+      aria-label="#${number} ${duration(seconds)}, ${wordOf(state)}" onClick=${() => onAttempt(number)}>
+    <${Icon} name=${signOf(state)} /><span>#${number}</span>${" "}<span class="span-took">${duration(seconds)}</span></button>`;
 }

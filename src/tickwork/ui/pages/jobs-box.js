@@ -107,7 +107,7 @@ export function QueryBox({ text, onChange, troubles }) {
           <code>${item.label}</code>${item.says && html`<span class="dim">${item.says}</span>`}</li>`,
       )}
     </ul>`}
-    ${troubles.length > 0 && !isWriting && html`<ul class="query-troubles" id="${id}-troubles" role="status">${troubles.map((one) => html`<${Explained} text=${text} trouble=${one} onFix=${apply} />`)}</ul>`}
+    ${troubles.length > 0 && !isWriting && html`<div id="${id}-troubles" role="status"><ul class="query-troubles">${troubles.map((one) => html`<${Explained} text=${text} trouble=${one} onFix=${apply} />`)}</ul></div>`}
   </div>`;
 }
 

@@ -33,7 +33,7 @@ CASE WHEN q.failures > 0 THEN 'retrying' WHEN q.run_at <= coalesce(%(now)s::time
 SELECT word, count(*) FROM ({rows}) counted GROUP BY word
 
 -- :failure_columns
-SELECT j.id::text, j.task, f.error, f.ended_at
+SELECT j.id::text, j.task, f.error, f.ended_at, j.queue
 
 -- :ended_among
 SELECT f.job_id::text FROM tickwork.finished f

@@ -27,7 +27,7 @@ CASE WHEN q.failures > 0 THEN 'retrying' WHEN q.run_at <= :now THEN 'due' ELSE '
 SELECT word, count(*) FROM ({rows}) counted GROUP BY word
 
 -- :failure_columns
-SELECT j.id, j.task, f.error, f.ended_at
+SELECT j.id, j.task, f.error, f.ended_at, j.queue
 
 -- :ended_among
 SELECT f.job_id FROM json_each(?) AS n CROSS JOIN tickwork_finished f ON f.job_id = n.value
