@@ -42,7 +42,7 @@ function open() {
   clearTimeout(later);
   if (source || paused.value) return;
   state.value = "connecting";
-  source = new EventSource(address("/stream", { after: cursor }));
+  source = new EventSource(address("/stream", { cursor }));
   for (const name of ["hello", "changes", "reset"]) source.addEventListener(name, (event) => hear(name, event));
   source.onerror = () => {
     if (source?.readyState === EventSource.CLOSED) {
