@@ -85,7 +85,7 @@ def test_all_jobs_of_one_failure_run_again_after_a_look_at_which_they_are(page: 
     row = page.get_by_role("region", name="Recent failures").locator("tr", has_text=group["error"])
     row.get_by_role("button", name=re.compile("Retry")).click()
     dialog = page.get_by_role("dialog")
-    tried = dialog.locator(".sample code")
+    tried = dialog.locator(".retry-sample code")
     expect(tried).to_have_count(group["dead"])
     jobs = tried.all_inner_texts()
     assert {_job(served, job)["attempt"] for job in jobs} == {1}
