@@ -66,7 +66,9 @@ class _Api:
     def get(self, path: str, body: Any = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
         headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
-        with urllib.request.urlopen(urllib.request.Request(self._root + path, data, headers), timeout=LIMIT_S) as answer:
+        with urllib.request.urlopen(
+            urllib.request.Request(self._root + path, data, headers), timeout=LIMIT_S
+        ) as answer:
             return json.load(answer)
 
     def large_run(self) -> str:
