@@ -13,10 +13,10 @@ import { Panel } from "../parts/page.js";
 import { Table } from "../parts/table.js";
 import { attempt } from "../parts/toast.js";
 
-const CODE = `from tickwork import Calendar, Tickwork, cron
+const CODE = `from tickwork import Tickwork, calendar, cron
 
 app = Tickwork()
-app.put_calendar("holidays", Calendar(dates=["2026-12-28"], yearly=["12-25", "01-01"]))
+app.put_calendar("holidays", calendar(dates=["2026-12-28"], yearly=["12-25", "01-01"]))
 app.schedule("payroll", pay, cron("0 9 * * 1-5"), calendars=["holidays"])`;
 const words = (text) => (text || "").split(/[\s,]+/).filter(Boolean);
 

@@ -1,6 +1,7 @@
 // The next 24 hours: how many occurrences fall in each minute, which minutes are crowded, and what comes when.
 
 import { html, useState } from "../vendor/core.js";
+import { part } from "../lib/api.js";
 import { useResource } from "../lib/data.js";
 import { count, many } from "../lib/format.js";
 import { onTopics } from "../lib/live.js";
@@ -29,8 +30,8 @@ export function Density() {
       </div>
     </${Panel}>
     <${Panel} title="What comes next">
-      ${next.data?.items.length ? html`<ol class="agenda">${next.data.items.map((one) => html`<li key=${one.name}><a href=${href(`/schedules/${encodeURIComponent(one.name)}`)}>
-        <span class="num">${minuteOf(one.at)}</span><b class="clip">${one.name}</b><span class="dim clip">${one.rule || one.explanation || ""}</span><span class="dim"><${When} at=${one.at} zone=${one.zone} /></span></a></li>`)}</ol>` : html`<p class="dim">Nothing is due.</p>`}
+      ${next.data?.items.length ? html`<ol class="agenda">${next.data.items.map((one) => html`<li key=${one.schedule}><a href=${href(`/schedules/${part(one.schedule)}`)}>
+        <span class="num">${minuteOf(one.due_at)}</span><b class="clip">${one.schedule}</b><span class="dim clip" title=${one.rule}>${one.target}</span><span class="dim"><${When} at=${one.due_at} zone=${one.zone} /></span></a></li>`)}</ol>` : html`<p class="dim">Nothing is due.</p>`}
     </${Panel}>
   </div>`;
 }
@@ -39,8 +40,9 @@ function Strip({ start, minutes }) {
   const [at, setAt] = useState(/** @type {number | null} */ (null));
   const begin = Date.parse(start);
   const most = Math.max(1, ...minutes);
+  const least = Math.min(most, ...minutes.filter((number) => number > 0));
   const hours = Array.from({ length: 24 }, (_, hour) => hour);
-  const level = (number) => (number === 0 ? 0 : Math.max(1, Math.ceil((4 * Math.log1p(number)) / Math.log1p(most))));
+  const level = (number) => (number === 0 ? 0 : most === least ? 1 : 1 + Math.round((3 * (number - least)) / (most - least)));
   return html`<div class="density" role="img" aria-label="Occurrences in each minute of the next 24 hours; the most in one minute are ${most}" onMouseLeave=${() => setAt(null)}>
     <p class="small dim density-said">${at === null ? html`Each row is an hour, each cell a minute. The most in one minute: <b>${count(most)}</b>` : html`<b class="num">${minuteOf(begin + at * MINUTE_MS)}</b> ${many(minutes[at], "occurrence")}`}</p>
     ${hours.map(

@@ -59,10 +59,11 @@ function Mistake({ problem, text }) {
  * @param {{items: {due_at: string, local: string, clock_change: string | null}[], zone: string}} props */
 export function Occurrences({ items, zone }) {
   if (!items.length) return html`<p class="dim">It is due no more.</p>`;
+  const end = items.some((one) => one.local.slice(17, 19) !== "00") ? 19 : 16;
   return html`<ol class="occurrences">
     ${items.map(
       (one) => html`<li key=${one.due_at} title=${explained(one.due_at, zone)}>
-        <span class="num">${dayOf(one.local)}</span><span class="num"><b>${one.local.slice(11, one.local.slice(17, 19) === "00" ? 16 : 19)}</b></span>
+        <span class="num">${dayOf(one.local)}</span><span class="num"><b>${one.local.slice(11, end)}</b></span>
         <span class="dim">${relative(one.due_at)}</span>
         ${one.clock_change && html`<span class="tag" data-tone="warn"><${Icon} name="clock" class="small" />${one.clock_change}</span>`}
       </li>`,

@@ -33,7 +33,7 @@ export function HeatMap({ days, chosen, onChoose }) {
   const weeks = [];
   for (let monday = first; monday <= last; monday += 7 * DAY_MS) weeks.push(monday);
   return html`<div class="heat" role="group" aria-label="What the occurrences of each day came to">
-    <div class="heat-grid" style=${{ gridTemplateColumns: `26px repeat(${weeks.length}, 1fr)` }}>
+    <div class="heat-grid" style=${{ gridTemplateColumns: `28px repeat(${weeks.length}, minmax(0, 22px))` }}>
       <span></span>${weeks.map((monday, at) => html`<span class="heat-month">${at === 0 || MONTH.format(monday) !== MONTH.format(weeks[at - 1]) ? MONTH.format(monday) : ""}</span>`)}
       ${["Mon", "", "Wed", "", "Fri", "", "Sun"].map((name, row) => [
         html`<span class="heat-day">${name}</span>`,
