@@ -8,12 +8,13 @@ from starlette.testclient import TestClient
 
 from tests.http.work import WORKER, claimed, fail, register, succeed
 from tickwork import Tickwork, concurrency, every
+from tickwork.core.flow.placement import Offer
 from tickwork.core.ids import WorkerId
 from tickwork.core.job import Policy, TaskDefinition
-from tickwork.http.parts import Parts
-from tickwork.store.base import Worker
+from tickwork.store.base import Progress, Worker
 
 API = "/api/v1"
+MINUTE = timedelta(minutes=1)
 
 
 def get(admin: TestClient, path: str, **query: Any) -> dict[str, Any]:
@@ -127,16 +128,32 @@ def test_tenants_are_given_turns(admin: TestClient) -> None:
 # -- workers
 
 
+def test_a_worker_tells_what_it_has_and_what_it_runs(admin: TestClient, app: Tickwork) -> None:
+    offer = Offer(frozenset({"gpu", "region:eu"}), {"mem": 8 * 1024**3})
+    app.store.register_worker(Worker(WORKER, "host", 1, "1", ("default",), ("mail",), 10, (), offer), [], MINUTE)
+    job = app.enqueue("mail", to="ada")
+    assert app.store.claim_jobs(WORKER, ["default"], ["mail"], 5).jobs[0].job_id == job.id
+    app.store.set_progress([Progress(job.id, 1, 0.5, "half")])
+    (listed,) = get(admin, "workers")["items"]
+    assert (listed["labels"], list(listed["resources"]), listed["running"]) == (["gpu", "region:eu"], ["mem"], 1)
+    assert 0 < listed["lease_left_s"] <= 60
+    assert "jobs" not in listed
+    (held,) = get(admin, f"workers/{WORKER}")["jobs"]
+    assert (held["id"], held["task"], held["progress"], held["progress_note"]) == (job.id, "mail", 0.5, "half")
+    assert held["since"] is not None
+
+
 def test_workers_are_listed_and_asked(admin: TestClient, app: Tickwork) -> None:
     assert get(admin, "workers")["items"] == []
     register(app, "mail")
     (worker,) = get(admin, "workers")["items"]
-    assert (worker["id"], worker["tasks"], worker["asked"], worker["state"]) == (WORKER, ["mail"], None, "running")
-    assert admin.post(f"{API}/workers/{WORKER}/quiet").json()["asked"] == "quiet"
+    assert (worker["id"], worker["tasks"], worker["asked"], worker["state"]) == (WORKER, ["mail"], None, "working")
+    asked = admin.post(f"{API}/workers/{WORKER}/quiet").json()
+    assert (asked["asked"], asked["state"]) == ("quiet", "quiet")
     assert app.store.asked_of(WORKER) == "quiet"
     assert admin.post(f"{API}/workers/{WORKER}/resume").json()["asked"] is None
     assert admin.post(f"{API}/workers/{WORKER}/stop").json()["asked"] == "stop"
-    assert get(admin, f"workers/{WORKER}")["asked"] == "stop"
+    assert get(admin, f"workers/{WORKER}")["state"] == "stopping"
     for verb in ("quiet", "stop", "resume"):
         assert admin.post(f"{API}/workers/nobody/{verb}").status_code == 404
     assert admin.get(f"{API}/workers/nobody").status_code == 404
@@ -156,31 +173,7 @@ def test_stats_tell_what_waits_runs_ended_and_failed(admin: TestClient, app: Tic
     assert (found["due"], found["later"], found["running"], found["held"]) == (2, 1, 2, 0)
     assert (found["workers"], found["slots"], found["dead"], found["is_partial"]) == (1, 10, 1, False)
     assert [(one["error"], one["count"]) for one in found["causes"]] == [("ValueError: no", 1)]
-    assert len(found["minutes"]) == 60
-    assert sum(one["ended"] for one in found["minutes"][-2:]) == 2
     assert found["queues"] == get(admin, "queues")["items"]
-
-
-def test_a_minute_that_is_over_is_counted_once(app: Tickwork, parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
-    counted: list[int] = []
-    real = app.store.ended_counts
-
-    def count(edges: Any, most: int) -> list[int]:
-        counted.append(len(edges) - 1)
-        return real(edges, most)
-
-    monkeypatch.setattr(app.store, "ended_counts", count)
-    now = app.store.now().replace(second=30)
-    parts.throughput.look(app.store, now)
-    parts.throughput.look(app.store, now)
-    assert len(counted) == 61
-
-
-def test_a_busy_hour_is_counted_a_look_at_a_time(app: Tickwork, parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tickwork.http.throughput.ROWS", 10)
-    monkeypatch.setattr(app.store, "ended_counts", lambda edges, most: [most])
-    now = app.store.now().replace(second=30)
-    assert [count for _, count in parts.throughput.look(app.store, now)] == [None] * 59 + [10]
 
 
 def test_a_search_goes_over_jobs_schedules_and_dags(admin: TestClient, app: Tickwork) -> None:

@@ -21,6 +21,7 @@ from tickwork.errors import InvariantBroken, StoreError, TickworkError
 from tickwork.http.access import NOBODY, Caller, allowed, is_open
 from tickwork.http.audit import record
 from tickwork.http.call import Call, arguments, body_of, response
+from tickwork.http.pages import routes as pages
 from tickwork.http.parts import Parts
 from tickwork.http.problems import Problem, problem_of
 from tickwork.http.repeats import HEADER, once, repeat_key
@@ -48,7 +49,10 @@ def asgi(app: Tickwork, parts: Parts, routes: Sequence[Route]) -> Starlette:
     for route in routes:
         by_path[route.path][route.method] = route
     paths = [Path(path, _endpoint(app, parts, methods), methods=list(methods)) for path, methods in by_path.items()]
-    made = Starlette(routes=paths, exception_handlers={HTTPException: _refused})
+    made = Starlette(
+        routes=[*paths, *(Path(one.path, _shown(one.endpoint)) for one in pages())],
+        exception_handlers={HTTPException: _refused},
+    )
     made.router.redirect_slashes = False
     return made
 
@@ -132,6 +136,15 @@ def _run(call: Call, route: Route, given: dict[str, Any]) -> Response:
     if route.is_audited:
         record(call, route.name)
     return answer
+
+
+def _shown(page: Endpoint) -> Endpoint:
+    """A file of the UI, with the headers that every answer has."""
+
+    async def endpoint(request: Request) -> Response:
+        return _with_headers(await page(request), secrets.token_hex(8))
+
+    return endpoint
 
 
 async def _refused(request: Request, error: Exception) -> Response:

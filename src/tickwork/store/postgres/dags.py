@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeVar
 
+from tickwork.core.attention import Approval
 from tickwork.core.dag.graph import Graph, decode_graph, definition_of, digest, encode_graph
-from tickwork.core.dag.overview import StepTimes
+from tickwork.core.dag.overview import StepTimes, counted
 from tickwork.core.ids import JobId, WorkerId, is_id
 from tickwork.core.job import Claimed, JobView
 from tickwork.store import codec, runs, step_jobs
@@ -160,7 +161,10 @@ class PostgresDags:
             return []
         rows = self._perform(lambda session: session.run("step_times", run=run_id))
         return [
-            StepTimes(step, queued, running, instant(start), instant(end)) for step, queued, running, start, end in rows
+            StepTimes(
+                step, queued, running, instant(start), instant(end), counted(*ends), job_id, attempt, utc(changed)
+            )
+            for step, queued, running, start, end, job_id, attempt, changed, *ends in rows
         ]
 
     def run_instances(self, run_id: JobId, limit: int, after: tuple[str, int] = ("", -1)) -> list[InstanceView]:
@@ -195,6 +199,10 @@ class PostgresDags:
     def assets(self) -> list[AssetView]:
         rows = self._perform(lambda session: session.run("assets"))
         return [AssetView(name, utc(made), JobId(by)) for name, made, by in rows]
+
+    def waiting_approvals(self, limit: int) -> list[Approval]:
+        rows = self._perform(lambda session: session.run("waiting_approvals", limit=limit))
+        return [Approval(run, dag, step, text, utc(since)) for run, dag, step, text, since in rows]
 
     def answer_overdue(self, limit: int) -> int:
         overdue = self._perform(lambda session: session.run("overdue_steps", limit=limit))

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeVar
 
-from tickwork.core.causes import Failure, FailurePage
+from tickwork.core.causes import Failure, FailurePage, Trouble
 from tickwork.core.ids import JobId, is_id
 from tickwork.core.job import COUNTED, JobFilter, JobPage, JobState, JobView, QueueView
 from tickwork.store import codec, finding
@@ -105,13 +105,13 @@ class PostgresFinding:
         dead = replace(which, dead=True)
         walk = choose(dead, lambda way: self._floor(way, bounds(dead, before)))
         rows = self._rows(self._sql["failure_columns"], dead, walk.way, limit, before, walk.floor)
-        found = [Failure(JobId(row["id"]), row["task"], row["error"], utc(row["ended_at"])) for row in rows]
+        found = [
+            Failure(JobId(row["id"]), row["task"], row["error"], utc(row["ended_at"]), row["queue"]) for row in rows
+        ]
         return failures_of(found, limit, dead, walk.floor)
 
     def _page(self, *asked: Any, among: Sequence[JobId] | None = None, is_light: bool = False) -> list[JobView]:
-        columns = self._sql["job_columns"]
-        if is_light:
-            columns = columns.replace("j.args,", "'null' AS args,").replace("f.result,", "NULL AS result,")
+        columns = self._light_columns if is_light else self._sql["job_columns"]
         return [codec.job_view(row, utc) for row in self._rows(columns, *asked, among=among)]
 
     def _rows(
@@ -169,6 +169,17 @@ class PostgresFinding:
         rows = self._perform(lambda session: session.connection.run_named(sql, values))
         return [codec.job_view(row, utc) for row in rows]
 
+    def _light_views(self, where: str, values: dict[str, Any], begins: str) -> list[JobView]:
+        sql = f"{self._light_columns} {self._sql[begins]} WHERE {where}"
+        rows = self._perform(lambda session: session.connection.run_named(sql, values))
+        return [codec.job_view(row, utc) for row in rows]
+
+    @property
+    def _light_columns(self) -> str:
+        """Those of jobs, but for their arguments and results."""
+        columns = self._sql["job_columns"]
+        return columns.replace("j.args,", "'null' AS args,").replace("f.result,", "NULL AS result,")
+
     def _floor(self, way: Way, lies: Bounds) -> JobId | None:
         """The job to which a page may walk; None: there are not so many."""
         found, order, values = _conditions(way, lies)
@@ -183,6 +194,16 @@ class PostgresFinding:
         values = {"queue": queue, "low": low, "high": high, "walk": finding.WALK + 1}
         rows = self._perform(lambda session: session.run("waiting_in", **values))
         return [JobId(job_id) for (job_id,) in rows] if len(rows) <= finding.WALK else None
+
+    def failed_lately(self, since: datetime, limit: int) -> list[Trouble]:
+        return self._troubles("failed_lately", since, limit)
+
+    def retried_lately(self, since: datetime, limit: int) -> list[Trouble]:
+        return self._troubles("retried_lately", since, limit)
+
+    def _troubles(self, statement: str, since: datetime, limit: int) -> list[Trouble]:
+        rows = self._perform(lambda session: session.run(statement, since=since, limit=limit))
+        return [codec.trouble(row, utc) for row in rows]
 
     def ended_among(self, ids: Sequence[JobId]) -> set[JobId]:
         rows = self._perform(lambda session: session.run("ended_among", ids=id_document(ids)))
@@ -207,12 +228,6 @@ class PostgresFinding:
         found = [newest, keyed, failed, [text] if is_id(text) and text < below else []]
         is_partial = len(names) > finding.NAMES or len(keyed) > finding.KEYS
         return hits_of(found, limit, floor, is_partial=is_partial)
-
-    def ended_counts(self, edges: Sequence[datetime], most: int) -> list[int]:
-        instants = [edge.isoformat() for edge in edges]
-        spans = {"since": documents.text_array(instants[:-1]), "until": documents.text_array(instants[1:])}
-        rows = self._perform(lambda session: session.run("ended_between", **spans, most=most))
-        return [count for (count,) in rows]
 
     def queue_names(self) -> list[str]:
         return _firsts(self._perform(lambda session: session.run("queue_names")))

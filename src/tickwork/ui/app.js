@@ -1,0 +1,62 @@
+// The page: who looks at it, where they are, and the frame around what they see.
+
+import { effect, html, render, useEffect, useState } from "./vendor/core.js";
+import { failedUnseen, listen, stop } from "./lib/live.js";
+import { match, place } from "./lib/router.js";
+import { begin, session } from "./lib/session.js";
+import { Frame } from "./parts/frame.js";
+import { Loading, Trouble } from "./parts/notices.js";
+import { ROUTES } from "./routes.js";
+
+function found() {
+  for (const route of ROUTES) {
+    const params = match(route.path, place.value.path);
+    if (params) return { route, params };
+  }
+  return null;
+}
+
+function Shown() {
+  const at = found();
+  const [loaded, setLoaded] = useState({ route: /** @type {any} */ (null), page: /** @type {any} */ (null), problem: /** @type {any} */ (null) });
+  useEffect(() => {
+    if (!at) return;
+    at.route.load().then(
+      (module) => setLoaded({ route: at.route, page: module.default, problem: null }),
+      () => setLoaded({ route: at.route, page: null, problem: { status: 0, message: "This page could not be loaded. The server may have been updated: load it anew." } }),
+    );
+  }, [at?.route]);
+  if (!at) return html`<${Trouble} problem=${{ status: 404, message: `There is no page ${place.value.path}.` }} />`;
+  if (loaded.route !== at.route) return html`<${Loading} />`;
+  if (loaded.problem) return html`<${Trouble} problem=${loaded.problem} onRetry=${() => location.reload()} />`;
+  return html`<${loaded.page} key=${place.value.path} params=${at.params} />`;
+}
+
+function App() {
+  const [problem, setProblem] = useState(/** @type {any} */ (null));
+  const start = () => begin().then(() => setProblem(null), setProblem);
+  useEffect(() => void start(), []);
+  if (problem) return html`<${Trouble} problem=${problem} onRetry=${start} />`;
+  if (session.value === undefined) return html`<${Loading} />`;
+  if (session.value === null) return html`<${Login} />`;
+  return html`<${Frame}><${Shown} /></${Frame}>`;
+}
+
+function Login() {
+  const [page, setPage] = useState(/** @type {any} */ (null));
+  useEffect(() => void import("./pages/login.js").then((module) => setPage(() => module.default)), []);
+  return page ? html`<${page} />` : html`<${Loading} />`;
+}
+
+effect(() => (session.value ? listen() : stop()));
+
+// What failed while nobody looked shows on the tab.
+effect(() => {
+  const icon = /** @type {HTMLLinkElement} */ (document.querySelector("link[rel=icon]"));
+  const wanted = failedUnseen.value ? "icon-failing.svg" : "icon.svg";
+  icon.href = new URL(wanted, import.meta.url).href;
+  document.title = document.title.replace(/^\(\d+\) /, failedUnseen.value ? `(${failedUnseen.value}) ` : "");
+  if (failedUnseen.value && !document.title.startsWith("(")) document.title = `(${failedUnseen.value}) ${document.title}`;
+});
+
+render(html`<${App} />`, document.getElementById("app"));

@@ -1,0 +1,76 @@
+// Calls of the REST API. Every figure that a page shows comes through here.
+// Addresses are relative to this file, so that the UI works under any prefix.
+
+const ROOT = new URL("../../../api/v1/", import.meta.url);
+
+/** What the server answered when it refused: RFC 9457, `code` for us, `detail` for people. */
+export class Problem extends Error {
+  /** @param {number} status @param {{code?: string, detail?: string, errors?: any[], title?: string}} body */
+  constructor(status, body) {
+    super(body.detail || body.title || `The server answered with ${status}.`);
+    this.status = status;
+    this.code = body.code || "unknown";
+    this.errors = body.errors || [];
+  }
+}
+
+const UNREACHABLE = { code: "unreachable", detail: "The server does not answer. What you see may be old; it is tried again." };
+
+let whenStranger = () => {};
+/** Have this called when the server does not know who we are (any more). @param {() => void} callback */
+export const onStranger = (callback) => (whenStranger = callback);
+
+/** The address of a path of the API, with parameters. Empty ones are left out; lists are said several times.
+ * @param {string} path @param {Record<string, any>} [query] */
+export function address(path, query = {}) {
+  const url = new URL(path.replace(/^\//, ""), ROOT);
+  for (const [name, value] of Object.entries(query)) {
+    for (const one of Array.isArray(value) ? value : [value]) {
+      if (one !== undefined && one !== null && one !== "" && one !== false) url.searchParams.append(name, String(one));
+    }
+  }
+  return url;
+}
+
+/** A part of a path, whatever it is made of. @param {string} text */
+export const part = (text) => encodeURIComponent(text);
+
+/** @param {string} method @param {string} path @param {{query?: Record<string, any>, body?: any, signal?: AbortSignal, headers?: Record<string, string>}} [more] */
+export async function call(method, path, { query, body, signal, headers = {} } = {}) {
+  /** @type {RequestInit} */
+  const request = { method, signal, credentials: "same-origin", headers: { ...headers, Accept: "application/json" } };
+  if (body !== undefined) {
+    request.body = JSON.stringify(body);
+    request.headers["Content-Type"] = "application/json";
+  }
+  let answer;
+  try {
+    answer = await fetch(address(path, query), request);
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Problem(0, UNREACHABLE);
+  }
+  if (!answer.ok) throw await problemOf(answer, path);
+  return answer;
+}
+
+async function problemOf(answer, path) {
+  const told = await answer.json().catch(() => ({}));
+  if (answer.status === 401 && path !== "/session") whenStranger();
+  return new Problem(answer.status, told);
+}
+
+async function read(answer) {
+  return answer.status === 204 ? null : answer.json();
+}
+
+/** @param {string} path @param {Record<string, any>} [query] @param {AbortSignal} [signal] */
+export const get = async (path, query, signal) => read(await call("GET", path, { query, signal }));
+/** @param {string} path @param {any} [body] */
+export const post = async (path, body) => read(await call("POST", path, { body: body ?? undefined }));
+/** @param {string} path @param {any} body @param {Record<string, string>} [headers] */
+export const put = async (path, body, headers) => read(await call("PUT", path, { body, headers }));
+/** @param {string} path @param {any} body */
+export const patch = async (path, body) => read(await call("PATCH", path, { body }));
+/** @param {string} path */
+export const remove = async (path) => read(await call("DELETE", path));

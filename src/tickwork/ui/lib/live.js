@@ -1,0 +1,127 @@
+// One stream of changes for the whole page. It says what changed; pages ask again for what they show of it.
+// A page that nobody looks at lets go of its stream after a while, and takes it up where it left when it is looked at.
+
+import { signal, useEffect, useRef } from "../vendor/core.js";
+import { address } from "./api.js";
+import { serverSays } from "./time.js";
+
+/** @typedef {{at: string, jobs?: {created: number, started: number, ended: number}, job_ids?: string[],
+ *   is_partial?: boolean, runs?: string[], failed?: number, topics?: string[], reset?: boolean}} Changes */
+
+/** "live", "paused", "connecting" or "off". */
+export const state = signal("connecting");
+/** Whether the reader has asked for nothing to move. */
+export const paused = signal(false);
+/** Jobs that failed since the page was last looked at. */
+export const failedUnseen = signal(0);
+
+const HIDDEN_MS = 30_000;
+const RETRY_MS = [1000, 2000, 5000, 10_000, 30_000];
+/** @type {Set<(changes: Changes) => void>} */
+const listeners = new Set();
+/** @type {EventSource | null} */
+let source = null;
+let cursor = "";
+let failures = 0;
+/** @type {ReturnType<typeof setTimeout> | undefined} */
+let later;
+
+function hear(name, event) {
+  cursor = event.lastEventId || cursor;
+  const told = JSON.parse(event.data);
+  serverSays(told.at);
+  failures = 0;
+  state.value = "live";
+  if (name === "hello") return;
+  if (document.hidden) failedUnseen.value += told.failed || 0;
+  const changes = name === "reset" ? { ...told, reset: true } : told;
+  for (const listener of listeners) listener(changes);
+}
+
+function open() {
+  clearTimeout(later);
+  if (source || paused.value) return;
+  state.value = "connecting";
+  source = new EventSource(address("/stream", { after: cursor }));
+  for (const name of ["hello", "changes", "reset"]) source.addEventListener(name, (event) => hear(name, event));
+  source.onerror = () => {
+    if (source?.readyState === EventSource.CLOSED) {
+      close("off");
+      later = setTimeout(open, RETRY_MS[Math.min(failures, RETRY_MS.length - 1)]);
+      failures += 1;
+    } else state.value = "connecting"; // the browser tries again, and says from where
+  };
+}
+
+function close(why) {
+  clearTimeout(later);
+  source?.close();
+  source = null;
+  state.value = why;
+}
+
+/** Begin to listen; the page does so once somebody is logged in. */
+export function listen() {
+  cursor = "";
+  open();
+}
+
+export function stop() {
+  close("off");
+}
+
+/** @param {boolean} isPaused */
+export function pause(isPaused) {
+  paused.value = isPaused;
+  if (isPaused) close("paused");
+  else open();
+}
+
+document.addEventListener("visibilitychange", () => {
+  clearTimeout(later);
+  if (document.hidden) {
+    later = setTimeout(() => source && close("connecting"), HIDDEN_MS);
+    return;
+  }
+  failedUnseen.value = 0;
+  if (state.value !== "off") open();
+});
+
+const LEAST_MS = 1000;
+
+/** Have a callback called after changes that concern a page, once a second at most.
+ * @param {(changes: Changes) => boolean} concerns @param {() => void} callback */
+export function useChanges(concerns, callback) {
+  const latest = useRef({ concerns, callback });
+  latest.current = { concerns, callback };
+  useEffect(() => {
+    let last = 0;
+    /** @type {ReturnType<typeof setTimeout> | undefined} */
+    let waiting;
+    const fire = () => {
+      waiting = undefined;
+      last = Date.now();
+      latest.current.callback();
+    };
+    const listener = (changes) => {
+      if (waiting || !(changes.reset || latest.current.concerns(changes))) return;
+      waiting = setTimeout(fire, Math.max(0, last + LEAST_MS - Date.now()));
+    };
+    listeners.add(listener);
+    return () => {
+      listeners.delete(listener);
+      clearTimeout(waiting);
+    };
+  }, []);
+}
+
+/** Concerns of pages, to be passed to hooks as `live`. */
+export const onJobs = (changes) => Boolean(changes.jobs && changes.jobs.created + changes.jobs.started + changes.jobs.ended);
+/** @param {string} id */
+export const onJob = (id) => (changes) => Boolean(changes.job_ids?.includes(id) || (changes.is_partial && onJobs(changes)));
+/** @param {string} id */
+export const onRun = (id) => (changes) => Boolean(changes.runs?.includes(id) || changes.is_partial);
+/** @param {...string} topics */
+export const onTopics = (...topics) => (changes) => topics.some((topic) => changes.topics?.includes(topic));
+/** @param {...(changes: Changes) => boolean} concerns */
+export const onAny = (...concerns) => (changes) => concerns.some((one) => one(changes));

@@ -1,0 +1,103 @@
+// Dialogs: the browser's own, so that focus and Escape work as people expect.
+
+import { html, signal, useEffect, useRef, useState } from "../vendor/core.js";
+import { Icon } from "./icon.js";
+
+/** A dialog that is open while it is rendered.
+ * @param {{title: string, onClose: () => void, children: any, footer?: any, wide?: boolean, drawer?: boolean}} props */
+export function Dialog({ title, onClose, children, footer, wide = false, drawer = false }) {
+  const box = useRef(/** @type {HTMLDialogElement | null} */ (null));
+  useEffect(() => {
+    const dialog = box.current;
+    const before = document.activeElement;
+    dialog.showModal();
+    return () => {
+      dialog.close();
+      if (before instanceof HTMLElement) before.focus({ preventScroll: true });
+    };
+  }, []);
+  const outside = (event) => event.target === box.current && onClose();
+  return html`<dialog ref=${box} class="${wide ? "wide" : ""} ${drawer ? "drawer" : ""}" aria-label=${title}
+      onCancel=${(event) => (event.preventDefault(), onClose())} onMouseDown=${outside}>
+    <header><h2>${title}</h2><button class="bare" aria-label="Close" onClick=${onClose}><${Icon} name="x" /></button></header>
+    <div class="body">${children}</div>
+    ${footer && html`<footer>${footer}</footer>`}
+  </dialog>`;
+}
+
+/** @typedef {{title: string, text?: any, does: string, isBad?: boolean, confirm?: string, resolve: (yes: boolean) => void}} Question */
+
+const asked = signal(/** @type {Question | null} */ (null));
+
+/** Ask before something is done that cannot be taken back. `confirm`: a word that has to be typed.
+ * @param {{title: string, text?: any, does: string, isBad?: boolean, confirm?: string}} question @returns {Promise<boolean>} */
+export const ask = (question) => new Promise((resolve) => (asked.value = { ...question, resolve }));
+
+function answer(yes) {
+  asked.value?.resolve(yes);
+  asked.value = null;
+}
+
+/** Where questions are shown: once in the frame. */
+export function Questions() {
+  return asked.value && html`<${Asked} key=${asked.value.title} question=${asked.value} />`;
+}
+
+function Asked({ question }) {
+  const [typed, setTyped] = useState("");
+  const isReady = !question.confirm || typed === question.confirm;
+  const footer = html`<button onClick=${() => answer(false)}>Leave it</button>
+    <button class=${question.isBad ? "bad" : "main"} disabled=${!isReady} autofocus onClick=${() => answer(true)}>${question.does}</button>`;
+  return html`<${Dialog} title=${question.title} onClose=${() => answer(false)} footer=${footer}>
+    ${question.text && html`<p>${question.text}</p>`}
+    ${question.confirm &&
+    html`<label class="field"><span>Type <code>${question.confirm}</code> to go on</span>
+      <input value=${typed} onInput=${(event) => setTyped(event.target.value)} autocomplete="off" /></label>`}
+  </${Dialog}>`;
+}
+
+/** A dialog that is a form: `onSubmit` gets its values by name, and its problem is shown in it. Closes when it went well.
+ * @param {{title: string, does: string, onClose: () => void, onSubmit: (values: Record<string, any>) => Promise<any>, children: any, wide?: boolean, isBad?: boolean}} props */
+export function FormDialog({ title, does, onClose, onSubmit, children, wide, isBad }) {
+  const [problem, setProblem] = useState(/** @type {any} */ (null));
+  const [isBusy, setBusy] = useState(false);
+  const id = useRef(`form-${Math.random().toString(36).slice(2)}`).current;
+  const submit = async (event) => {
+    event.preventDefault();
+    setBusy(true);
+    try {
+      await onSubmit(valuesOf(event.target));
+      onClose();
+    } catch (refused) {
+      setProblem(refused);
+      setBusy(false);
+    }
+  };
+  const footer = html`<button onClick=${onClose}>Leave it</button><button type="submit" form=${id} class=${isBad ? "bad" : "main"} disabled=${isBusy}>${does}</button>`;
+  return html`<${Dialog} title=${title} onClose=${onClose} footer=${footer} wide=${wide}>
+    <form id=${id} onSubmit=${submit}>${children}</form>
+    ${problem && html`<${Refusal} problem=${problem} />`}
+  </${Dialog}>`;
+}
+
+/** What the server refused, and where in what was sent. @param {{problem: any}} props */
+export function Refusal({ problem }) {
+  return html`<div class="notice" data-tone="bad" role="alert"><${Icon} name="circle-x" /><div>
+    <p>${problem.message}</p>
+    ${problem.errors?.length > 0 && html`<ul>${problem.errors.map((one) => html`<li><code>${one.pointer || one.parameter || ""}</code> ${one.detail}</li>`)}</ul>`}
+  </div></div>`;
+}
+
+function valuesOf(form) {
+  /** @type {Record<string, any>} */
+  const values = {};
+  for (const element of form.elements) {
+    if (!element.name || element.disabled) continue;
+    if (element.type === "checkbox") values[element.name] = element.checked;
+    else if (element.type === "radio") {
+      if (element.checked) values[element.name] = element.value;
+    } else if (element.type === "number") values[element.name] = element.value === "" ? undefined : Number(element.value);
+    else values[element.name] = element.value === "" ? undefined : element.value;
+  }
+  return values;
+}

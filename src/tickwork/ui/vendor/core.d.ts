@@ -1,0 +1,23 @@
+// What pages use of core.js, for the check of their types.
+export type Signal<T> = { value: T; peek(): T };
+export function html(strings: TemplateStringsArray, ...values: any[]): any;
+export function h(type: any, props?: any, ...children: any[]): any;
+export function render(node: any, parent: Element | null): void;
+export const Fragment: any;
+export function createContext<T>(value: T): any;
+export function useState<T>(first: T | (() => T)): [T, (next: T | ((before: T) => T)) => void];
+export function useEffect(effect: () => any, deps?: any[]): void;
+export function useLayoutEffect(effect: () => any, deps?: any[]): void;
+export function useMemo<T>(make: () => T, deps: any[]): T;
+export function useRef<T>(first: T): { current: T };
+export function useCallback<T>(callback: T, deps: any[]): T;
+export function useContext(context: any): any;
+export function useId(): string;
+export function signal<T>(first: T): Signal<T>;
+export function computed<T>(make: () => T): Signal<T>;
+export function effect(run: () => any): () => void;
+export function batch<T>(run: () => T): T;
+export function untracked<T>(run: () => T): T;
+export function useSignal<T>(first: T): Signal<T>;
+export function useComputed<T>(make: () => T): Signal<T>;
+export function useSignalEffect(run: () => any): void;

@@ -1,0 +1,3 @@
+// A tree of tokens: texts, and nodes with a scope.
+export type Token = { scope?: string; children: (string | Token)[] };
+export function tokens(text: string, language: string): Token;
