@@ -27,10 +27,11 @@ export function Backfill({ name, zone, onClose }) {
     const key = JSON.stringify(body);
     if (tried?.key !== key) {
       setTried({ key, ...(await post(path, { ...body, dry_run: true })) });
-      throw Object.assign(new Error("Nothing was started yet: look at the list, and go on."), { errors: [], isPreview: true });
+      return false;
     }
     const done = await post(path, body);
     say(`${many(done.count, "occurrence")} of ${name} ${done.count === 1 ? "is" : "are"} started, the oldest first.`, done.job_ids[0] ? { action: { label: "Look at the first", run: () => go(`/jobs/${done.job_ids[0]}`) } } : {});
+    return true;
   };
   return html`<${FormDialog} title="Backfill ${name}" does=${tried ? `Start ${count(tried.count)}` : "Try it out"} wide onClose=${onClose} onSubmit=${submit}>
     <p>Runs it for the occurrences of a time, the oldest first. One that was backfilled in the last 30 days is not run again, unless that failed.</p>
@@ -48,6 +49,6 @@ function Tried({ tried }) {
   if (!tried.count) return html`<p class="notice" data-tone="warn">There is no occurrence in that time.</p>`;
   const few = tried.due_at.length <= SHOWN * 2 ? [tried.due_at, []] : [tried.due_at.slice(0, SHOWN), tried.count <= tried.due_at.length ? tried.due_at.slice(-SHOWN) : []];
   const item = (at) => html`<li class="num">${moment(at)}</li>`;
-  return html`<div class="stack" role="status"><p><b>${many(tried.count, "occurrence")}</b> would be run:</p>
+  return html`<div class="stack" role="status"><p><b>${many(tried.count, "occurrence")}</b> would be run; nothing is started yet:</p>
     <ol class="dues">${few[0].map(item)}${few[1].length > 0 && html`<li class="dim">… ${count(tried.count - 2 * SHOWN)} more …</li>`}${few[1].map(item)}</ol></div>`;
 }

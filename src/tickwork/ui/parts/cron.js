@@ -64,13 +64,15 @@ export function Occurrences({ items, zone }) {
     ${items.map(
       (one) => html`<li key=${one.due_at} title=${explained(one.due_at, zone)}>
         <span class="num">${dayOf(one.local)}</span><span class="num"><b>${one.local.slice(11, end)}</b></span>
-        <span class="dim">${relative(one.due_at)}</span>
+        <span class="dim">${isNear(one.due_at) && relative(one.due_at)}</span>
         ${one.clock_change && html`<span class="tag" data-tone="warn"><${Icon} name="clock" class="small" />${one.clock_change}</span>`}
       </li>`,
     )}
   </ol>`;
 }
 
+const FAR_MS = 60 * 86_400_000;
+const isNear = (at) => Date.parse(at) - Date.now() < FAR_MS;
 const WEEKDAY = new Intl.DateTimeFormat("en-GB", { weekday: "short", day: "numeric", month: "short", year: "numeric", timeZone: "UTC" });
 
 /** The day that a local time names, whatever its zone. @param {string} local */
