@@ -193,7 +193,7 @@ class Tickwork(FlowCalls, DagRegistry):
     def run(self, id: str) -> Run | None:
         """The run of a dag with this id; None when there is none."""
         found = self.client.job(id)
-        return Run(self.client, found.id) if found is not None and found.view.version is not None else None
+        return Run(self.client, found.id, found.seen) if found is not None and found.seen.version is not None else None
 
     def runs(
         self, /, dag: str | Dag[Any, Any] | None = None, *, limit: int = 100, cursor: str | None = None, **which: Any

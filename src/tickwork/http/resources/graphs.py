@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from typing import Literal
 
@@ -21,17 +22,20 @@ class GraphQuery(Struct):
     format: Literal["json", "mermaid"] = "json"
 
 
-class NodeBody(Struct):
-    """A step: what it runs, when, and where to draw it. `level` steps come before it. Of a run, it has a `state`."""
+class NodeBody(Struct, omit_defaults=True):
+    """A step: what it runs, when, and where to draw it. `level` steps come before it. Of a run, it has a `state`.
+
+    What is as it is by default is left out: a run of 1,000 steps is read often.
+    """
 
     name: str
-    kind: str
-    task: str | None
-    mapped: bool
-    run_if: str
-    when: list[str]
-    group: str
     level: int
+    kind: str = "job"
+    task: str | None = None
+    mapped: bool = False
+    run_if: str = "all_succeeded"
+    when: list[str] = msgspec.field(default_factory=list)
+    group: str = ""
     state: str | None = None
 
 
@@ -48,6 +52,19 @@ class GraphBody(Struct):
 
     nodes: list[NodeBody]
     edges: list[EdgeBody]
+
+
+class RunGraphBody(GraphBody):
+    """The steps of a run and who waits for whom. Where `structure` is the same, a drawing of it is, but for states."""
+
+    version: int
+    structure: str
+
+
+def run_graph(graph: Graph, states: Mapping[str, str], version: int) -> RunGraphBody:
+    plain, found = graph_body(graph), graph_body(graph, states)
+    drawn = hashlib.sha256(msgspec.json.encode(plain)).hexdigest()[:16]
+    return RunGraphBody(found.nodes, found.edges, version, drawn)
 
 
 def graph_body(graph: Graph, states: Mapping[str, str] | None = None) -> GraphBody:

@@ -5,7 +5,12 @@
 SELECT s.step, count(q.job_id), count(r.job_id),
        coalesce(min(coalesce(r.claimed_at, f.started_at))
                 FILTER (WHERE f.started_at IS NULL OR f.started_at >= coalesce(ru.claimed_at, fu.started_at)), min(f.started_at)),
-       max(f.ended_at)
+       max(f.ended_at), min(j.id::text) FILTER (WHERE j.idx = 0), max(coalesce(q.attempt, r.attempt, f.attempt)),
+       max(greatest(s.since, r.claimed_at, f.ended_at,
+                    CASE WHEN q.attempt > 0 THEN coalesce(%(now)s::timestamptz, clock_timestamp()) END)),
+       count(*) FILTER (WHERE f.state = 'succeeded'), count(*) FILTER (WHERE f.state = 'failed'),
+       count(*) FILTER (WHERE f.state = 'cancelled'), count(*) FILTER (WHERE f.state = 'dropped'),
+       count(*) FILTER (WHERE f.state = 'expired')
 FROM   tickwork.steps s
 LEFT   JOIN tickwork.running ru ON ru.job_id = s.run
 LEFT   JOIN tickwork.finished fu ON fu.job_id = s.run
