@@ -35,7 +35,7 @@ function closedAround(group, closed) {
   return "";
 }
 
-/** Inside of its group a step of a nested dag needs no prefix. */
+/** Inside of its group a step of a nested dag needs no prefix. @param {GraphNode} node */
 const shortened = ({ name, group }) => (group && name.startsWith(`${group}.`) ? name.slice(group.length + 1) : name);
 
 /** @param {GraphData} data @param {Set<string>} closed groups that are drawn as one box @returns {Drawing} */
