@@ -10,7 +10,7 @@ import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "../ve
 const LEAST = 0.04;
 const MOST = 2;
 /** So much more than what is seen is drawn, on each side, as a part of the view. */
-export const MARGIN = 0.5;
+export const MARGIN = 0.35;
 
 /** @param {{width: number, height: number}} size of the whole @param {(width: number, height: number) => View} first */
 export function useCamera(size, first) {

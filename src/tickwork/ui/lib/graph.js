@@ -11,7 +11,7 @@ import { layout, smooth } from "./layout.js";
 
 export const WIDTH = 196;
 export const HEIGHT = 46;
-const CLOSED_HEIGHT = 52;
+const COUNTED_HEIGHT = 54;
 /** More steps than that in one graph, and its groups begin closed. */
 export const MANY = 200;
 
@@ -52,7 +52,7 @@ export function draw(data, closed) {
   }
   const edges = lifted(data.edges, shown);
   const placed = layout(
-    [...boxes.values()].map((box) => ({ id: box.id, width: WIDTH, height: box.node ? HEIGHT : CLOSED_HEIGHT, group: box.group })),
+    [...boxes.values()].map((box) => ({ id: box.id, width: WIDTH, height: box.node && !box.node.mapped ? HEIGHT : COUNTED_HEIGHT, group: box.group })),
     edges,
   );
   const order = [...boxes.keys()].sort((a, b) => placed.places.get(a).x - placed.places.get(b).x || placed.places.get(a).y - placed.places.get(b).y);

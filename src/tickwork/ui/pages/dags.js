@@ -55,7 +55,7 @@ export function Strip({ runs }) {
 const columns = [
   { id: "name", title: "Dag", cell: (dag) => html`<a class="dag-name" href=${dagHref(dag.name)}><b>${dag.name}</b>${dag.description && html`<span class="dim clip" data-from="phone">${dag.description}</span>`}</a>` },
   { id: "recent", title: "Last 10 runs", cell: (dag) => html`<${Strip} runs=${dag.recent} />` },
-  { id: "rate", title: "Succeeded", align: /** @type {const} */ ("right"), from: /** @type {const} */ ("phone"), cell: (dag) => (dag.success_rate === null ? html`<span class="dim">none yet</span>` : html`<span class=${dag.success_rate < 0.5 ? "bad-text" : ""}>${percent(dag.success_rate)}</span>`) },
+  { id: "rate", title: "Succeeded", align: /** @type {const} */ ("right"), from: /** @type {const} */ ("phone"), cell: (dag) => (dag.success_rate === null ? html`<span class="dim" title="None of its runs has ended yet">–</span>` : html`<span class=${dag.success_rate < 0.5 ? "bad-text" : ""}>${percent(dag.success_rate)}</span>`) },
   { id: "average", title: "Takes", align: /** @type {const} */ ("right"), from: /** @type {const} */ ("phone"), cell: (dag) => (dag.average_s === null ? "" : duration(dag.average_s)) },
   { id: "last", title: "Last start", align: /** @type {const} */ ("right"), from: /** @type {const} */ ("tablet"), cell: (dag) => html`<${When} at=${dag.recent[0]?.created_at} none="never" />` },
   { id: "next", title: "Next", align: /** @type {const} */ ("right"), from: /** @type {const} */ ("tablet"), cell: (dag) => html`<${Next} dag=${dag} />` },
@@ -66,7 +66,7 @@ const columns = [
 function Next({ dag }) {
   if (dag.next_due_at) return html`<a href=${href(`/schedules/${part(dag.schedules[0])}`)}><${When} at=${dag.next_due_at} /></a>`;
   if (dag.schedules.length) return html`<a class="dim" href=${href(`/schedules/${part(dag.schedules[0])}`)}>paused</a>`;
-  return html`<span class="dim">no schedule</span>`;
+  return html`<span class="dim" title="No schedule starts it">–</span>`;
 }
 
 export default function Dags() {

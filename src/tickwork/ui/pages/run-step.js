@@ -11,7 +11,7 @@ import { countsOf, inOrder, stateOfStep } from "../lib/steps.js";
 import { Icon } from "../parts/icon.js";
 import { Notice } from "../parts/notices.js";
 import { Facts } from "../parts/page.js";
-import { Sign, State, toneOf, wordOf } from "../parts/state.js";
+import { quietToneOf, Sign, State, wordOf } from "../parts/state.js";
 import { More } from "../parts/table.js";
 import { Moment, Took } from "../parts/when.js";
 import { rerunFrom } from "./run-actions.js";
@@ -55,8 +55,8 @@ function Links({ title, names }) {
 /** How many are in which state: a bar, and the numbers under it. @param {{counts: Record<string, number>}} props */
 export function CountsBar({ counts }) {
   const parts = inOrder(counts);
-  return html`<div class="counts"><div class="counts-bar">${parts.map(([state, number]) => html`<i key=${state} data-tone=${toneOf(state)} style=${{ flexGrow: number }} title="${count(number)} ${wordOf(state)}"></i>`)}</div>
-    <div class="row small">${parts.map(([state, number]) => html`<span key=${state} class="row tight" data-tone=${toneOf(state)}><${Sign} state=${state} /><span><b class="num">${count(number)}</b> <span class="dim">${wordOf(state)}</span></span></span>`)}</div></div>`;
+  return html`<div class="counts"><div class="counts-bar">${parts.map(([state, number]) => html`<i key=${state} data-tone=${quietToneOf(state)} style=${{ flexGrow: number }} title="${count(number)} ${wordOf(state)}"></i>`)}</div>
+    <div class="row small">${parts.map(([state, number]) => html`<span key=${state} class="row tight" data-tone=${quietToneOf(state)}><${Sign} state=${state} /><span><b class="num">${count(number)}</b> <span class="dim">${wordOf(state)}</span></span></span>`)}</div></div>`;
 }
 
 function Instances({ run, step }) {

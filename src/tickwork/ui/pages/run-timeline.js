@@ -3,6 +3,7 @@
 import { html, useMemo } from "../vendor/core.js";
 import { part } from "../lib/api.js";
 import { useResource } from "../lib/data.js";
+import { many } from "../lib/format.js";
 import { onRun } from "../lib/live.js";
 import { stateOfStep } from "../lib/steps.js";
 import { duration, now } from "../lib/time.js";
@@ -28,8 +29,8 @@ function Legend({ path }) {
   const ran = path.reduce((sum, one) => sum + one.duration_s, 0);
   const waited = path.reduce((sum, one) => sum + one.waited_s, 0);
   return html`<div class="gantt-legend dim small">
-    <span><i class="waits"></i>ready, waits for a slot</span><span><i class="waits" data-retried="true"></i>tried before</span><span data-tone="run"><i class="runs"></i>runs</span>
-    ${path.length > 0 && html`<span><i class="runs" data-critical="true"></i>critical path: ${path.length} of the steps, ${duration(ran)} of work and ${duration(waited)} of waiting</span>`}
+    <span><i class="waits"></i>ready, waits for a slot</span><span><i class="waits" data-retried="true"></i>tried before</span>
+    ${path.length > 0 && html`<span><i class="runs" data-critical="true"></i>critical path: ${many(path.length, "step")}, ${duration(ran)} of work and ${duration(waited)} of waiting</span>`}
     <span class="keys-hint"><kbd>+</kbd> <kbd>-</kbd> <kbd>0</kbd> zoom, Ctrl and the wheel, too</span>
   </div>`;
 }

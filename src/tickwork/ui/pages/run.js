@@ -61,7 +61,7 @@ function Shown({ run, steps, graph, after }) {
   const close = () => setAsking(null);
   const waiting = steps.list.filter((step) => step.is_asking);
   const done = () => (after(), undefined);
-  return html`<${Page} title=${html`${run.dag} <span class="dim mono">${shortId(run.id)}</span><${State} state=${run.state} />`} name="${run.dag} run" trail=${[{ label: "Dags", href: "#/dags" }, { label: run.dag, href: dagHref(run.dag) }]}
+  return html`<${Page} title=${html`${run.dag} <span class="row tight run-id"><span class="dim mono" title=${run.id}>${shortId(run.id)}</span><${CopyButton} text=${run.id} label="Copy the id of the run" /></span><${State} state=${run.state} />`} name="${run.dag} run" trail=${[{ label: "Dags", href: "#/dags" }, { label: run.dag, href: dagHref(run.dag) }]}
       lead=${html`<${Lead} run=${run} />`} actions=${html`<${Actions} run=${run} after=${after} onRerun=${() => setAsking({ what: "rerun" })} />`}>
     ${run.error && html`<${Notice} tone="bad" icon="circle-x"><span class="pre">${run.error}</span></${Notice}>`}
     ${waiting.slice(0, 3).map((step) => html`<${Notice} key=${step.name} tone="warn" icon="hand"><div class="row spread"><span><b>${step.name}</b> waits for approval: ${step.reason || "it asks whether to go on"}</span>
@@ -103,8 +103,7 @@ function Lead({ run }) {
     ${run.started_at ? html`<span>${run.ended_at ? "took" : "runs for"} <${Took} from=${run.started_at} to=${run.ended_at} /></span>` : html`<span>${run.why}</span>`}
     ${run.generation > 1 && html`<span>run ${run.generation} times</span>`}
     ${run.key && html`<span>key <code>${run.key}</code></span>`}
-    ${run.labels.map((label) => html`<span class="tag">${label}</span>`)}
-    <span class="row tight"><code>${run.id}</code><${CopyButton} text=${run.id} label="Copy the id" /></span>`;
+    ${run.labels.map((label) => html`<span class="tag">${label}</span>`)}`;
 }
 
 function Actions({ run, after, onRerun }) {

@@ -3,7 +3,7 @@
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../vendor/core.js";
 import { duration } from "../lib/time.js";
 import { Icon } from "./icon.js";
-import { Sign, toneOf, wordOf } from "./state.js";
+import { quietToneOf, Sign, wordOf } from "./state.js";
 
 /** @typedef {{name: string, state: string, ready: number | null, start: number | null, end: number | null, attempts: number, isCritical: boolean, total: number, isFaded: boolean}} Bar
  * Instants are milliseconds; `ready` is when all that it waits for had ended; an `end` of null: it still runs. */
@@ -39,20 +39,14 @@ export function Gantt({ bars, from, to, isLive, chosen, onChoose }) {
     event.stopPropagation();
     does();
   };
-  return html`<div class="gantt-frame">
-    <div class="gantt" ref=${box} tabindex="0" role="group" aria-label="Timeline of the steps" onKeyDown=${press} onScroll=${() => setSize((now) => ({ ...now, top: box.current.scrollTop }))}>
-      <div class="gantt-head"><span class="gantt-name">Step</span><div class="gantt-axis">${ticks(scale, from, size.width).map((tick) => html`<span key=${tick.label} style=${{ left: `${tick.x}px` }}>${tick.label}</span>`)}</div></div>
+  const tool = (label, icon, run) => html`<button class="bare" aria-label=${label} title=${label} onClick=${run}><${Icon} name=${icon} /></button>`;
+  return html`<div class="gantt" ref=${box} tabindex="0" role="group" aria-label="Timeline of the steps" onKeyDown=${press} onScroll=${() => setSize((now) => ({ ...now, top: box.current.scrollTop }))}>
+      <div class="gantt-head"><span class="gantt-name">Step${tool("Show more time (-)", "zoom-out", () => change(1 / 1.4))}${tool("Show less time (+)", "zoom-in", () => change(1.4))}${tool("Show all of it (0)", "maximize", () => setZoom({ k: 1, at: 0 }))}</span><div class="gantt-axis">${ticks(scale, from, size.width).map((tick) => html`<span key=${tick.label} style=${{ left: `${tick.x}px` }}>${tick.label}</span>`)}</div></div>
       <div class="gantt-rows" style=${{ height: `${bars.length * ROW}px` }}>
         ${bars.slice(first, last).map((bar, at) => html`<${Row} key=${bar.name} bar=${bar} y=${(first + at) * ROW} x=${x} to=${to} width=${size.width} isChosen=${bar.name === chosen} onChoose=${onChoose} />`)}
         ${isLive && x(to) <= size.width && html`<i class="gantt-now" style=${{ "--x": `${x(to)}px` }}></i>`}
       </div>
-    </div>
-    <div class="graph-tools">
-      <button aria-label="Show more time" title="Show more time (-)" onClick=${() => change(1 / 1.4)}><${Icon} name="zoom-out" /></button>
-      <button aria-label="Show less time" title="Show less time (+)" onClick=${() => change(1.4)}><${Icon} name="zoom-in" /></button>
-      <button aria-label="All of it" title="All of it (0)" onClick=${() => setZoom({ k: 1, at: 0 })}><${Icon} name="maximize" /></button>
-    </div>
-  </div>`;
+    </div>`;
 }
 
 const bounded = (at, k) => Math.max(0, Math.min(1 - 1 / k, at));
@@ -98,7 +92,7 @@ function Row({ bar, y, x, to, width, isChosen, onChoose }) {
   const tries = bar.attempts > 1 ? `, ${bar.attempts} tries` : "";
   const said = `${bar.name}: ${wordOf(bar.state)}${took ? `, ran ${took}` : ""}${waited > 0.001 ? `, waited ${duration(waited)} before` : ""}${tries}${bar.isCritical ? ", on the critical path" : ""}`;
   const labelAt = runs ? runs.left + runs.width + 6 : waits ? waits.left + waits.width + 6 : 0;
-  return html`<button class="gantt-row" style=${{ "--y": `${y}px` }} data-tone=${toneOf(bar.state)} data-state=${bar.state} aria-pressed=${isChosen} data-faded=${bar.isFaded} aria-label=${said} title=${said} onClick=${() => onChoose(bar.name)}>
+  return html`<button class="gantt-row" style=${{ "--y": `${y}px` }} data-tone=${quietToneOf(bar.state)} data-state=${bar.state} aria-pressed=${isChosen} data-faded=${bar.isFaded} aria-label=${said} title=${said} onClick=${() => onChoose(bar.name)}>
     <span class="gantt-name"><${Sign} state=${bar.state} /><span class="clip">${bar.name}</span>${bar.total > 0 && html`<small class="dim num">×${bar.total}</small>`}</span>
     <span class="gantt-lane">
       ${waits && html`<i class="waits" data-retried=${bar.attempts > 1} style=${{ left: `${waits.left}px`, width: `${waits.width}px` }}></i>`}

@@ -8,8 +8,10 @@ import { BoxMark, GroupMark, Plain } from "./graph-marks.js";
 import { Minimap } from "./minimap.js";
 
 const SIMPLE_BELOW = 0.36;
-const SIMPLE_OVER = 320;
-const READABLE = 0.55;
+const SIMPLE_OVER = 450;
+const READABLE = 0.7;
+const FITS = 0.55;
+const ROOM = 150;
 const PAN = 90;
 
 /** @typedef {{state: string, line?: string, counts?: [string, number][], total?: number}} Look */
@@ -68,7 +70,7 @@ export function Graph({ data, look, chosen, onChoose, isMatch, path, label, extr
     if (done) (event.preventDefault(), event.stopPropagation());
   };
   const groups = useMemo(() => groupsOf(data), [data.structure || data]);
-  return html`<div class="graph" role="group" aria-label=${label} tabindex="0" ref=${camera.box} onKeyDown=${press}>
+  return html`<div class="graph" role="group" aria-label=${label} tabindex="0" ref=${camera.box} onKeyDown=${press} style=${{ "--wanted": `${Math.round(drawing.height) + ROOM}px` }}>
     <${Paper} camera=${camera} drawing=${drawing} looks=${looks} matches=${matches} path=${path} chosen=${boxOf(drawing, chosen)} active=${at} onOpen=${(id) => (setActive(id), open(id))} onClose=${toggle} />
     <div class="graph-tools">
       ${groups.length > 0 && html`<button onClick=${() => setClosed(new Set(closed.size ? [] : groups))}>${closed.size ? "Open groups" : "Close groups"}</button>`}
@@ -94,10 +96,10 @@ const placeOf = (drawing, group) => drawing.places.get(`group ${group}`) || draw
 /** The first view: everything if it can be read; otherwise what was chosen, what failed, what runs, or the beginning. */
 function begin(drawing, looks, chosen, width, height) {
   const whole = fitted(drawing, width, height);
-  if (whole.k >= READABLE) return whole;
+  if (whole.k >= FITS) return whole;
   const inState = (state) => drawing.order.find((id) => looks.get(id)?.state === state);
   const id = boxOf(drawing, chosen) || inState("failed") || inState("awaiting") || inState("running");
-  const k = Math.max(READABLE, Math.min(1, (height - 72) / drawing.height));
+  const k = Math.max(READABLE, Math.min(0.85, (height - 72) / drawing.height));
   if (!id) return { ...fitted(drawing, width, height, k), k };
   const place = drawing.places.get(id);
   return { k, x: place.x + place.width / 2 - width / k / 2, y: drawing.height * k < height ? drawing.height / 2 - height / k / 2 : place.y + place.height / 2 - height / k / 2 };

@@ -4,9 +4,9 @@ import { html, useEffect, useLayoutEffect, useMemo, useRef } from "../vendor/cor
 import { part } from "../lib/api.js";
 import { key } from "../lib/grid.js";
 import { href } from "../lib/router.js";
-import { between, duration, moment } from "../lib/time.js";
+import { between, duration, minuteOf, moment } from "../lib/time.js";
 import { Icon } from "./icon.js";
-import { signOf, toneOf, wordOf } from "./state.js";
+import { quietToneOf, signOf, wordOf } from "./state.js";
 
 const BAR = 44;
 
@@ -24,7 +24,7 @@ export function GridTable({ grid, onOlder, onMoreSteps }) {
   return html`<div class="grid-box" ref=${box} onScroll=${scrolled} tabindex="0" role="group" aria-label="Grid of runs and steps">
     <table class="grid-table" aria-label="Runs and steps">
       <thead><tr><th class="grid-step" scope="col"><${Edge} isThere=${grid.nextRun !== null} onSeen=${onOlder} label="Older runs" /></th>
-        ${grid.runs.map((run, at) => html`<${Column} key=${run.id} run=${run} share=${(between(run.started_at, run.ended_at) || 0) / longest} isNewVersion=${at > 0 && grid.runs[at - 1].version !== run.version} />`)}</tr></thead>
+        ${grid.runs.map((run, at) => html`<${Column} key=${run.id} run=${run} share=${(between(run.started_at, run.ended_at) || 0) / longest} isNewVersion=${at > 0 && grid.runs[at - 1].version !== run.version} isSaid=${(grid.runs.length - 1 - at) % 6 === 0} />`)}</tr></thead>
       <tbody>${grid.rows.map((row) => html`<${Row} key=${row.name} row=${row} grid=${grid} />`)}</tbody>
     </table>
     ${grid.nextStep !== null && html`<div class="more"><${Edge} isThere onSeen=${onMoreSteps} label="More steps" bySight /> <span class="dim small">${grid.rows.length} of ${grid.rowCount} steps</span></div>`}
@@ -43,11 +43,11 @@ function Edge({ isThere, onSeen, label, bySight = false }) {
   return isThere ? html`<button ref=${button} class="link" onClick=${onSeen}>${!bySight && html`<${Icon} name="chevron-left" class="small" />`}${label}</button>` : html`<span class="dim">Step</span>`;
 }
 
-function Column({ run, share, isNewVersion }) {
+function Column({ run, share, isNewVersion, isSaid }) {
   const took = between(run.started_at, run.ended_at);
   const said = `Run of ${moment(run.created_at)}: ${wordOf(run.state)}${took === null ? "" : `, ${run.ended_at ? "took" : "runs for"} ${duration(took)}`}, version ${run.version}`;
-  return html`<th scope="col" data-version=${isNewVersion ? run.version : undefined}><a class="grid-run" href=${href(`/runs/${part(run.id)}`)} data-tone=${toneOf(run.state)} title=${said} aria-label=${said}>
-    <i style=${{ height: `${Math.max(3, share * BAR)}px` }}></i></a></th>`;
+  return html`<th scope="col" data-version=${isNewVersion ? run.version : undefined}><a class="grid-run" href=${href(`/runs/${part(run.id)}`)} data-tone=${quietToneOf(run.state)} title=${said} aria-label=${said}>
+    ${isSaid && html`<small>${minuteOf(run.created_at)}</small>`}<i style=${{ height: `${Math.max(3, share * BAR)}px` }}></i></a></th>`;
 }
 
 function Row({ row, grid }) {
@@ -66,5 +66,5 @@ function CellMark({ cell, run, step }) {
   if (!cell) return null;
   const [state, took, attempts, total, ended, bad] = cell;
   const said = [`${step}: ${wordOf(state)}`, took === null ? "" : `took ${duration(took)}`, attempts > 1 ? `${attempts} tries` : "", total > 1 ? `${ended} of ${total} instances ended${bad ? `, ${bad} badly` : ""}` : "", `run of ${moment(run.created_at)}`].filter(Boolean).join(", ");
-  return html`<a class="cell" href=${href(`/runs/${part(run.id)}`, { step })} data-tone=${toneOf(state)} data-state=${state} title=${said} aria-label=${said}><svg class="icon" aria-hidden="true"><use href="${SPRITE}#${signOf(state)}" /></svg></a>`;
+  return html`<a class="cell" href=${href(`/runs/${part(run.id)}`, { step })} data-tone=${quietToneOf(state)} data-state=${state} title=${said} aria-label=${said}><svg class="icon" aria-hidden="true"><use href="${SPRITE}#${signOf(state)}" /></svg></a>`;
 }
