@@ -7,7 +7,7 @@ import { onRun, useChanges } from "./live.js";
 /** @typedef {{name: string, task: string | null, state: string, is_mapped: boolean, is_approval: boolean, is_asking: boolean, total: number, ended: number, bad: number,
  *   counts: Record<string, number>, job_id: string | null, attempts: number, started_at: string | null, ended_at: string | null, duration_s: number | null, reason: string | null}} Step */
 
-const PAGE = 1000;
+const PAGE = 500; // 170 KB
 
 /** The steps of a run in the order of the dag, kept up to date.
  * @param {string} run @param {number | undefined} generation each rerun adds one, and everything is read anew */
@@ -30,10 +30,15 @@ export function useSteps(run, generation) {
     },
     [run],
   );
+  const begun = useRef(generation);
   useEffect(() => {
     read(true);
     return () => busy.current?.abort();
-  }, [read, generation]);
+  }, [read]);
+  useEffect(() => {
+    if (begun.current !== undefined && begun.current !== generation) read(true);
+    begun.current = generation;
+  }, [generation]);
   useChanges(onRun(run), () => read(!at.current));
   const list = useMemo(() => (held.steps ? [...held.steps.values()] : null), [held.steps]);
   return { steps: held.steps, list, problem: held.problem, refresh: () => read(true) };

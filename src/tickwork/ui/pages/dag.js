@@ -133,5 +133,5 @@ function Source({ dag }) {
   const { data, problem } = useResource(`/dags/${part(dag.name)}/source`, { query: { version: dag.version } });
   if (problem && !data) return html`<${Trouble} problem=${problem} />`;
   if (!data) return html`<${Loading} />`;
-  return html`<div class="stack"><p class="dim">What the store has of version ${data.version}, in the words of <code>tickwork apply</code>.</p><${Code} text=${data.text} language="yaml" /></div>`;
+  return html`<div class="stack"><p class="dim">What the store has of version ${data.version}, written as a file would say it, with all defaults.</p><${Code} text=${data.text} language="yaml" /></div>`;
 }

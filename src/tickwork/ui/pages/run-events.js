@@ -5,14 +5,15 @@ import { get, part } from "../lib/api.js";
 import { onRun, useChanges } from "../lib/live.js";
 import { href, setQuery } from "../lib/router.js";
 import { exactClock } from "../lib/time.js";
+import { Icon } from "../parts/icon.js";
 import { Empty, Loading, Trouble } from "../parts/notices.js";
 import { Panel } from "../parts/page.js";
-import { Sign, wordOf } from "../parts/state.js";
+import { signOf, toneOf, wordOf } from "../parts/state.js";
 import { More } from "../parts/table.js";
 
 const PAGE = 200;
 const SAID = { run_created: "The run was made", run_started: "The run began", run_retried: "The run began again", run_ended: "The run ended", step_started: "started", step_retried: "is tried again", step_asked: "asks for an answer", step_ended: "ended" };
-const SIGNS = { run_created: "queued", run_started: "running", run_retried: "retrying", step_started: "running", step_retried: "retrying", step_asked: "awaiting" };
+const SIGNS = { run_created: ["circle-dashed", "queue"], run_started: ["circle-play", "run"], run_retried: ["rotate-ccw", "run"], step_started: ["circle-play", "run"], step_retried: ["rotate-ccw", "warn"], step_asked: ["hand", "warn"] };
 
 /** Events come at the end: whole pages stay as they are, and the last one is read again when something happens. */
 function useEvents(run) {
@@ -44,10 +45,10 @@ export default function Events({ run }) {
 }
 
 function Event({ event }) {
-  const state = event.event.endsWith("_ended") ? event.state || "succeeded" : SIGNS[event.event] || "queued";
+  const [icon, tone] = SIGNS[event.event] || (event.state ? [signOf(event.state), toneOf(event.state)] : ["circle-dot", "off"]);
   const name = event.step && `${event.step}${event.idx ? `[${event.idx}]` : ""}`;
   const said = event.event.endsWith("_ended") && event.state ? (event.step ? wordOf(event.state) : `The run ${wordOf(event.state)}`) : SAID[event.event] || wordOf(event.event);
-  return html`<li data-tone="queue"><time class="dim num" datetime=${event.at} title=${event.at}>${exactClock(event.at)}</time><${Sign} state=${state} />
+  return html`<li data-tone=${tone}><time class="dim num" datetime=${event.at} title=${event.at}>${exactClock(event.at)}</time><${Icon} name=${icon} />
     <span class="event-said">${name && html`<button class="link" onClick=${() => setQuery({ step: event.step })}>${name}</button>`} ${said}${event.attempt > 1 ? html` <span class="tag">try ${event.attempt}</span>` : null}
       ${event.detail && html` <span class="dim">${event.detail}</span>`}</span>
     ${event.job_id && event.step && html`<a class="end dim" href=${href(`/jobs/${part(event.job_id)}`)}>job</a>`}</li>`;
