@@ -12,14 +12,17 @@ const MOST = 2;
 /** So much more than what is seen is drawn, on each side, as a part of the view. */
 export const MARGIN = 0.35;
 
-/** @param {{width: number, height: number}} size of the whole @param {(width: number, height: number) => View} first */
+/** @param {{width: number, height: number}} size of the whole @param {(width: number, height: number) => {view: View, isWhole: boolean}} first */
 export function useCamera(size, first) {
   const box = useRef(/** @type {HTMLElement | null} */ (null));
   const paper = useRef(/** @type {SVGSVGElement | null} */ (null));
   const [seen, setSeen] = useState(/** @type {{view: View, width: number, height: number} | null} */ (null));
   const live = useRef(/** @type {View | null} */ (null)); // where the view is now, ahead of what is drawn
   const drawnAt = useRef(/** @type {View | null} */ (null));
+  const whole = useRef(size);
+  whole.current = size;
   const frame = useRef(0);
+  const isWhole = useRef(false); // all of it is shown, and is to be when there is more room or less
   const watchers = useRef(/** @type {Set<(view: View) => void>} */ (new Set()));
 
   const commit = useCallback(() => {
@@ -28,7 +31,8 @@ export function useCamera(size, first) {
   }, []);
 
   /** Go to a view. It is drawn anew only if it is zoomed, or too far from what was drawn. */
-  const to = useCallback((view) => {
+  const to = useCallback((view, whole = false) => {
+    isWhole.current = whole;
     live.current = { ...view, k: Math.min(MOST, Math.max(LEAST, view.k)) };
     if (frame.current) return;
     frame.current = requestAnimationFrame(() => {
@@ -44,8 +48,11 @@ export function useCamera(size, first) {
 
   useLayoutEffect(() => {
     const measure = () => {
-      if (!box.current?.clientWidth) return;
-      live.current ||= first(box.current.clientWidth, box.current.clientHeight);
+      const { clientWidth: width, clientHeight: height } = box.current || {};
+      if (!width) return;
+      const begun = live.current === null && first(width, height);
+      if (begun) isWhole.current = begun.isWhole;
+      live.current = begun ? begun.view : isWhole.current ? fitted(whole.current, width, height) : live.current;
       commit();
     };
     measure();
@@ -62,7 +69,7 @@ export function useCamera(size, first) {
 
   const zoom = (by, at) => to(zoomed(live.current, by, at || [box.current.clientWidth / 2, box.current.clientHeight / 2]));
   const pan = (dx, dy) => to({ ...live.current, x: live.current.x + dx / live.current.k, y: live.current.y + dy / live.current.k });
-  const fit = () => to(fitted(size, box.current.clientWidth, box.current.clientHeight));
+  const fit = () => to(fitted(size, box.current.clientWidth, box.current.clientHeight), true);
   /** Have a place in view, and large enough to read. @param {import("./layout.js").Place} place */
   const show = (place, isCentred = false) => {
     const { clientWidth: width, clientHeight: height } = box.current;

@@ -4,7 +4,6 @@ import { html, useState } from "../vendor/core.js";
 import { part, post } from "../lib/api.js";
 import { useResource } from "../lib/data.js";
 import { many } from "../lib/format.js";
-import { Code } from "../parts/code.js";
 import { ask, FormDialog } from "../parts/dialog.js";
 import { firstParams, ParamsForm, paramsOf, parsed } from "../parts/params.js";
 import { attempt } from "../parts/toast.js";
@@ -75,15 +74,14 @@ function Picker({ steps, picked, onPick }) {
   </div>`;
 }
 
-/** @param {{run: any, step: string, isYes: boolean, onClose: () => void, after: () => void}} props */
+/** @param {{run: any, step: import("../lib/steps.js").Step, isYes: boolean, onClose: () => void, after: () => void}} props */
 export function AnswerDialog({ run, step, isYes, onClose, after }) {
-  const { data } = useResource(`/runs/${part(run.id)}/why/${part(step)}`);
   const submit = async ({ note }) => {
-    await post(`/runs/${part(run.id)}/approve`, { step, approved: isYes, note: note ?? null });
+    await post(`/runs/${part(run.id)}/approve`, { step: step.name, approved: isYes, note: note ?? null });
     after();
   };
-  return html`<${FormDialog} title="${isYes ? "Approve" : "Reject"} ${step}" does=${isYes ? "Approve" : "Reject"} isBad=${!isYes} onClose=${onClose} onSubmit=${submit}>
-    ${data && html`<${Code} text=${data.why} language="text" copy=${false} wrap />`}
+  return html`<${FormDialog} title="${isYes ? "Approve" : "Reject"}: ${step.name}" does=${isYes ? "Approve" : "Reject"} isBad=${!isYes} onClose=${onClose} onSubmit=${submit}>
+    ${step.reason && html`<p class="asked">${step.reason}</p>`}
     <p class="dim">${isYes ? "The steps that wait for it go on." : "It counts as failed: what needs it is skipped."} Your name is kept with the answer.</p>
     <label class="field"><span>Note <small class="dim">optional, others see it</small></span><input name="note" maxlength="1000" autocomplete="off" /></label>
   </${FormDialog}>`;

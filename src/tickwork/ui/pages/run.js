@@ -3,7 +3,7 @@
 import { html, useCallback, useEffect, useMemo, useState } from "../vendor/core.js";
 import { part } from "../lib/api.js";
 import { useResource } from "../lib/data.js";
-import { shortId } from "../lib/format.js";
+import { many, shortId } from "../lib/format.js";
 import { onRun } from "../lib/live.js";
 import { place, setQuery } from "../lib/router.js";
 import { may } from "../lib/session.js";
@@ -78,7 +78,7 @@ function Shown({ run, steps, graph, after }) {
       ${chosen && html`<${Side} run=${run} steps=${steps.steps} graph=${graph} chosen=${chosen} after=${after} onAnswer=${answer} />`}
     </div>
     ${asking?.what === "rerun" && html`<${RerunDialog} run=${run} steps=${steps.list} chosen=${chosen} onClose=${close} after=${done} />`}
-    ${asking?.what === "answer" && html`<${AnswerDialog} run=${run} step=${asking.step} isYes=${asking.isYes} onClose=${close} after=${done} />`}
+    ${asking?.what === "answer" && html`<${AnswerDialog} run=${run} step=${steps.steps.get(asking.step)} isYes=${asking.isYes} onClose=${close} after=${done} />`}
   </${Page}>`;
 }
 
@@ -101,7 +101,7 @@ function Lead({ run }) {
   return html`<a href=${dagHref(run.dag, { tab: "versions" })}>version ${run.version}</a>
     <span>made <${When} at=${run.created_at} /></span>
     ${run.started_at ? html`<span>${run.ended_at ? "took" : "runs for"} <${Took} from=${run.started_at} to=${run.ended_at} /></span>` : html`<span>${run.why}</span>`}
-    ${run.generation > 1 && html`<span>run ${run.generation} times</span>`}
+    ${run.generation > 1 && html`<span>${many(run.generation - 1, "rerun")}</span>`}
     ${run.key && html`<span>key <code>${run.key}</code></span>`}
     ${run.labels.map((label) => html`<span class="tag">${label}</span>`)}`;
 }

@@ -12,6 +12,7 @@ const SIMPLE_OVER = 450;
 const READABLE = 0.7;
 const FITS = 0.55;
 const ROOM = 150;
+const MAPPED = 30; // with fewer steps than that, nobody gets lost
 const PAN = 90;
 
 /** @typedef {{state: string, line?: string, counts?: [string, number][], total?: number}} Look */
@@ -79,7 +80,7 @@ export function Graph({ data, look, chosen, onChoose, isMatch, path, label, extr
       <button aria-label="Larger" title="Larger (+)" onClick=${() => camera.zoom(1.3)}><${Icon} name="zoom-in" /></button>
       <button aria-label="All of it" title="All of it (0)" onClick=${camera.fit}><${Icon} name="maximize" /></button>
     </div>
-    <${Minimap} drawing=${drawing} looks=${looks} camera=${camera} />
+    ${drawing.boxes.size > MAPPED && html`<${Minimap} drawing=${drawing} looks=${looks} camera=${camera} />`}
   </div>`;
 }
 
@@ -96,13 +97,14 @@ const placeOf = (drawing, group) => drawing.places.get(`group ${group}`) || draw
 /** The first view: everything if it can be read; otherwise what was chosen, what failed, what runs, or the beginning. */
 function begin(drawing, looks, chosen, width, height) {
   const whole = fitted(drawing, width, height);
-  if (whole.k >= FITS) return whole;
+  if (whole.k >= FITS) return { view: whole, isWhole: true };
   const inState = (state) => drawing.order.find((id) => looks.get(id)?.state === state);
   const id = boxOf(drawing, chosen) || inState("failed") || inState("awaiting") || inState("running");
   const k = Math.max(READABLE, Math.min(0.85, (height - 72) / drawing.height));
-  if (!id) return { ...fitted(drawing, width, height, k), k };
+  if (!id) return { view: { ...fitted(drawing, width, height, k), k }, isWhole: false };
   const place = drawing.places.get(id);
-  return { k, x: place.x + place.width / 2 - width / k / 2, y: drawing.height * k < height ? drawing.height / 2 - height / k / 2 : place.y + place.height / 2 - height / k / 2 };
+  const view = { k, x: place.x + place.width / 2 - width / k / 2, y: drawing.height * k < height ? drawing.height / 2 - height / k / 2 : place.y + place.height / 2 - height / k / 2 };
+  return { view, isWhole: false };
 }
 
 function Paper({ camera, drawing, looks, matches, path, chosen, active, onOpen, onClose }) {
