@@ -259,7 +259,7 @@ class TestFires:
         quarter = began.replace(minute=began.minute // 15 * 15, second=0, microsecond=0)
         outcomes = ("failed", "late", "live", "ok", "skipped")
         assert store.fire_counts("s", began, 100) == [FireCount(quarter, outcome, 1) for outcome in outcomes]
-        assert sum(one.count for one in store.fire_counts("s", began, 2)) == 2
+        assert sum(one.fires for one in store.fire_counts("s", began, 2)) == 2
         assert store.fire_counts("s", clock.now(), 100) == []
 
     def test_schedules_are_found_by_what_they_start(self, store: Store) -> None:
@@ -268,6 +268,16 @@ class TestFires:
         assert [view.name for view in store.schedules_of(["t"], 10)] == ["a", "c"]
         assert [view.name for view in store.schedules_of(["t", "u"], 2)] == ["a", "b"]
         assert store.schedules_of([], 10) == []
+
+    def test_how_late_the_scheduler_is_follows_from_who_waits_the_longest(
+        self, store: Store, clock: VirtualClock
+    ) -> None:
+        assert store.schedules_late() == timedelta(0)
+        store.put_schedules([new_spec("s", "t", every("1h"))])
+        clock.advance(MINUTE)
+        assert store.schedules_late() == MINUTE
+        self.fire(store, clock)
+        assert store.schedules_late() == SECOND
 
     def test_the_files_of_things_are_known(self, store: Store) -> None:
         store.mark_declared("shop.yaml", [Thing("schedule", "a"), Thing("dag", "b")])

@@ -83,7 +83,7 @@ class FireCount(NamedTuple):
 
     at: datetime
     outcome: str
-    count: int
+    fires: int
 
 
 class GlanceVerbs(Protocol):
@@ -124,3 +124,6 @@ class GlanceVerbs(Protocol):
 
     def sources_of(self, kind: str, names: Sequence[str]) -> dict[str, str]:
         """Return by which files those of these things were declared that were, by name."""
+
+    def schedules_late(self) -> timedelta:
+        """Return for how long the schedule has been due to be looked at that nobody has looked at for the longest."""

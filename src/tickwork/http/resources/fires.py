@@ -111,8 +111,8 @@ def list_days(call: Call, name: str, query: DaysQuery) -> DaysBody:
     for one in counts:
         day = local_date(zone, one.at)
         found = days.setdefault(day, DayBody(day))
-        setattr(found, one.outcome, getattr(found, one.outcome) + one.count)
-    is_partial = sum(one.count for one in counts) >= COUNTED
+        setattr(found, one.outcome, getattr(found, one.outcome) + one.fires)
+    is_partial = sum(one.fires for one in counts) >= COUNTED
     return DaysBody(zone, since, today, list(days.values()), is_partial)
 
 

@@ -54,22 +54,36 @@ class GraphBody(Struct):
     edges: list[EdgeBody]
 
 
-class RunGraphBody(GraphBody):
+class PlacedEdge(Struct, array_like=True):
+    """An edge as an array: the places of both steps among the nodes, from 0 on, and its kind."""
+
+    source: int
+    target: int
+    kind: str
+
+
+class RunGraphBody(Struct):
     """The steps of a run and who waits for whom. Where `structure` is the same, a drawing of it is, but for states."""
 
     version: int
     structure: str
+    nodes: list[NodeBody]
+    edges: list[PlacedEdge]
 
 
 def run_graph(graph: Graph, states: Mapping[str, str], version: int) -> RunGraphBody:
-    plain, found = graph_body(graph), graph_body(graph, states)
-    drawn = hashlib.sha256(msgspec.json.encode(plain)).hexdigest()[:16]
-    return RunGraphBody(found.nodes, found.edges, version, drawn)
+    found = graph_body(graph)
+    places = {node.name: place for place, node in enumerate(found.nodes)}
+    edges = [PlacedEdge(places[edge.source], places[edge.target], edge.kind) for edge in found.edges]
+    structure = hashlib.sha256(msgspec.json.encode((found.nodes, edges))).hexdigest()[:16]
+    for node in found.nodes:
+        node.state = states.get(node.name)
+    return RunGraphBody(version, structure, found.nodes, edges)
 
 
-def graph_body(graph: Graph, states: Mapping[str, str] | None = None) -> GraphBody:
+def graph_body(graph: Graph) -> GraphBody:
     found = drawing.graph_json(graph)
-    nodes = [NodeBody(**node, state=(states or {}).get(node["name"])) for node in found["nodes"]]
+    nodes = [NodeBody(**node) for node in found["nodes"]]
     return GraphBody(nodes, [EdgeBody(edge["from"], edge["to"], edge["kind"]) for edge in found["edges"]])
 
 

@@ -107,12 +107,16 @@ def get_grid(call: Call, name: str, query: GridQuery) -> GridBody:
         name=name,
         newest=newest.version,
         at=now,
-        runs=[GridRun(run.id, run.state, *run[2:3], *run[4:]) for run in runs],
+        runs=[_run(run) for run in runs],
         steps=[_step(graphs, step, runs, found, now) for step in page],
         step_count=len(rows),
         next_cursor=runs[-1].id if len(runs) == query.runs else None,
         next_step=page[-1] if rest else None,
     )
+
+
+def _run(run: RunBrief) -> GridRun:
+    return GridRun(run.id, run.state, run.version, run.created_at, run.started_at, run.ended_at)
 
 
 def _graphs(store: Store, name: str, versions: Iterable[int]) -> list[Graph]:

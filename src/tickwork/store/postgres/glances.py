@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from tickwork.core.dag.graph import decode_graph
@@ -54,8 +54,8 @@ class PostgresGlances:
         values = {"runs": array(one for one in runs if is_id(one)), "steps": text_array(steps), "looked_at": LOOKED_AT}
         rows = self._perform(lambda session: session.run("grid", **values))
         return [
-            Cell(run, step, state, mapped, *counts, utc(since), jobs, running, attempt or 0, instant(start))
-            for run, step, state, mapped, *counts, since, jobs, running, attempt, start in rows
+            Cell(run, step, state, mapped, total, ended, bad, utc(since), jobs, running, attempt or 0, instant(start))
+            for run, step, state, mapped, total, ended, bad, since, jobs, running, attempt, start in rows
         ]
 
     def run_events(self, run_id: JobId, limit: int, after: EventPlace | None = None) -> list[RunEvent]:
@@ -105,3 +105,7 @@ class PostgresGlances:
 
     def sources_of(self, kind: str, names: Sequence[str]) -> dict[str, str]:
         return dict(self._perform(lambda session: session.run("sources_of", kind=kind, names=document(names))))
+
+    def schedules_late(self) -> timedelta:
+        ((now, earliest),) = self._perform(lambda session: session.run("earliest_wake"))
+        return timedelta(0) if earliest is None else max(timedelta(0), now - earliest)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from tickwork.core.dag.graph import decode_graph
 from tickwork.core.dag.overview import Cell
@@ -44,8 +44,11 @@ class SqliteGlances:
         with self._read() as transaction:
             rows = transaction.run("grid", values)
         return [
-            Cell(run, step, state, bool(mapped), *counts, from_us(since), jobs, running or 0, attempt or 0, _at(start))
-            for run, step, state, mapped, *counts, since, jobs, running, attempt, start in rows
+            Cell(
+                *(run, step, state, bool(mapped), total, ended, bad, from_us(since)),
+                *(jobs, running or 0, attempt or 0, _at(start)),
+            )
+            for run, step, state, mapped, total, ended, bad, since, jobs, running, attempt, start in rows
         ]
 
     def run_events(self, run_id: JobId, limit: int, after: EventPlace | None = None) -> list[RunEvent]:
@@ -106,6 +109,12 @@ class SqliteGlances:
     def sources_of(self, kind: str, names: Sequence[str]) -> dict[str, str]:
         with self._read() as transaction:
             return dict(transaction.run("sources_of", {"kind": kind, "names": as_json(list(names))}))
+
+    def schedules_late(self) -> timedelta:
+        with self._read() as transaction:
+            ((earliest,),) = transaction.run("earliest_wake")
+            late = 0 if earliest is None else transaction.now - earliest
+        return timedelta(microseconds=max(0, late))
 
 
 def _at(us: int | None) -> datetime | None:

@@ -24,7 +24,7 @@ SELECT job_id::text FROM (
 ) waiting LIMIT %(walk)s::bigint
 
 -- :failure_columns
-SELECT j.id::text, j.task, f.error, f.ended_at
+SELECT j.id::text, j.task, f.error, f.ended_at, j.queue
 
 -- :ended_among
 SELECT f.job_id::text FROM tickwork.finished f

@@ -125,3 +125,6 @@ r.worker = %(worker)s ORDER BY r.claimed_at, r.job_id LIMIT %(limit)s::bigint
 -- :sources_of
 SELECT name, source FROM tickwork.declared
 WHERE  kind = %(kind)s AND name = ANY (ARRAY(SELECT json_array_elements_text(%(names)s::json)))
+
+-- :earliest_wake
+SELECT coalesce(%(now)s::timestamptz, clock_timestamp()), (SELECT min(wake_at) FROM tickwork.schedules WHERE wake_at IS NOT NULL)

@@ -21,7 +21,7 @@ SELECT job_id FROM (
 ) LIMIT :walk
 
 -- :failure_columns
-SELECT j.id, j.task, f.error, f.ended_at
+SELECT j.id, j.task, f.error, f.ended_at, j.queue
 
 -- :ended_among
 SELECT f.job_id FROM json_each(?) AS n CROSS JOIN tickwork_finished f ON f.job_id = n.value

@@ -109,3 +109,6 @@ WHERE r.worker = :worker ORDER BY r.claimed_at, r.job_id LIMIT :limit
 
 -- :sources_of
 SELECT name, source FROM tickwork_declared WHERE kind = :kind AND name IN (SELECT value FROM json_each(:names))
+
+-- :earliest_wake
+SELECT min(wake_at) FROM tickwork_schedules WHERE wake_at IS NOT NULL
