@@ -25,6 +25,9 @@ export function groupsOf(data) {
   return /** @type {string[]} */ ([...found]);
 }
 
+/** The id of the box of a closed group; no step is called like that. @param {string} group */
+export const closedId = (group) => `\u0001group ${group}`;
+
 /** The outermost group around a step that is closed, or "". */
 function closedAround(group, closed) {
   const parts = group ? group.split(".") : [];
@@ -44,7 +47,7 @@ export function draw(data, closed) {
   const shown = new Map();
   for (const node of data.nodes) {
     const around = closedAround(node.group || "", closed);
-    const id = around ? `group ${around}` : node.name;
+    const id = around ? closedId(around) : node.name;
     shown.set(node.name, id);
     if (boxes.has(id)) boxes.get(id).steps.push(node.name);
     else if (around) boxes.set(id, { id, label: around, group: around.includes(".") ? around.slice(0, around.lastIndexOf(".")) : "", node: null, steps: [node.name] });

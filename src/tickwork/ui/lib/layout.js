@@ -13,6 +13,8 @@ import { order, settle } from "./layout-rows.js";
 /** @typedef {{from: string, to: string, points: number[][]}} Line */
 /** @typedef {{places: Map<string, Place>, groups: GroupPlace[], lines: Line[], width: number, height: number}} Layout */
 
+// No name holds this character, so what is made here is never taken for a step.
+const [IN, OUT, GROUP] = ["\u0001in ", "\u0001out ", "\u0001group "];
 const COLUMN_GAP = 52;
 const PORT_GAP = 18;
 const TITLE = 30;
@@ -42,7 +44,7 @@ function makeTree(nodes) {
   const groupOf = (name) => {
     if (groups.has(name)) return groups.get(name);
     const dot = name.lastIndexOf(".");
-    const made = { id: `group:${name}`, width: 0, height: 0, children: [] };
+    const made = { id: `${GROUP}${name}`, width: 0, height: 0, children: [] };
     groupOf(dot < 0 ? "" : name.slice(0, dot)).children.push(made);
     groups.set(name, made);
     return made;
@@ -98,10 +100,10 @@ function arrangeGroup(item, at, owner, wires) {
   const exits = [...new Set(wires.filter((wire) => owner.get(wire.from) === at && owner.get(wire.to) !== at).map((wire) => wire.from))];
   const entries = [...new Set(wires.filter((wire) => owner.get(wire.from) !== at && owner.get(wire.to) === at).map((wire) => wire.to))];
   const port = (id, way) => ({ id, width: 0, height: 0, port: way });
-  const children = [...entries.map((id) => port(`in:${id}`, "in")), ...item.children, ...exits.map((id) => port(`out:${id}`, "out"))];
+  const children = [...entries.map((id) => port(`${IN}${id}`, "in")), ...item.children, ...exits.map((id) => port(`${OUT}${id}`, "out"))];
   const more = [
-    ...entries.map((id) => ({ from: `in:${id}`, to: id })),
-    ...exits.map((id) => ({ from: id, to: `out:${id}` })),
+    ...entries.map((id) => ({ from: `${IN}${id}`, to: id })),
+    ...exits.map((id) => ({ from: id, to: `${OUT}${id}` })),
   ];
   const drawn = arrange({ id: item.id, children }, [...own, ...more]);
   return { ...drawn, height: drawn.height + TITLE + PAD };
@@ -181,7 +183,7 @@ function netOf(spots, pairs) {
 /** How far below the top of a box a line begins or ends: at its middle, or at the port of a group. */
 function offsetOf(box, way, id) {
   if (!box.inner) return box.height / 2;
-  return box.inner.ports.get(`${way}:${id}`) + TITLE;
+  return box.inner.ports.get(`${way === "in" ? IN : OUT}${id}`) + TITLE;
 }
 
 /** Columns get their place, boxes theirs in them, and each wire the points of its part of the way. */
@@ -224,15 +226,15 @@ function put(drawn, group, x, y, depth, out, parts) {
   for (const { box, x: left, y: top } of drawn.places) {
     const at = { x: x + left, y: y + top, width: box.width, height: box.height };
     if (box.inner) {
-      const id = box.item.id.slice("group:".length);
+      const id = box.item.id.slice(GROUP.length);
       out.groups.push({ ...at, id, depth });
       put(box.inner, id, at.x, at.y + TITLE, depth + 1, out, parts);
     } else if (!box.item.port) out.places.set(box.item.id, at);
   }
   for (const { wire, points } of drawn.ways) {
     const part = { group, points: points.map(([px, py]) => [px + x, py + y]) };
-    if (wire.to.startsWith("out:")) add(parts.exits, wire.from, part);
-    else if (wire.from.startsWith("in:")) add(parts.entries, wire.to, part);
+    if (wire.to.startsWith(OUT)) add(parts.exits, wire.from, part);
+    else if (wire.from.startsWith(IN)) add(parts.entries, wire.to, part);
     else parts.between.set(`${wire.from}\n${wire.to}`, part);
   }
 }

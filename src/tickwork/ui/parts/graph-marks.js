@@ -41,7 +41,7 @@ export function BoxMark({ box, place, look, isChosen, isActive, isFaded, isOnPat
     const sign = state ? signOf(state) : !box.node ? "layers-2" : box.node.kind === "approval" ? "hand" : box.node.mapped ? "layers-2" : "square";
     const line = look?.line ?? (box.node?.task && box.node.task !== box.node.name && box.node.task !== box.label ? box.node.task : ruleOf(box.node));
     const what = box.node ? (box.node.mapped ? "mapped step" : box.node.kind === "approval" ? "approval" : "step") : `closed group of ${box.steps.length} steps`;
-    return html`<g class="box" data-box=${box.id} data-tone=${state ? quietToneOf(state) : "queue"} data-state=${state} data-chosen=${isChosen} data-active=${isActive} data-faded=${isFaded} data-path=${isOnPath}
+    return html`<g class="box" data-box=${box.node ? box.id : `group ${box.label}`} data-tone=${state ? quietToneOf(state) : "queue"} data-state=${state} data-chosen=${isChosen} data-active=${isActive} data-faded=${isFaded} data-path=${isOnPath}
         transform="translate(${x} ${y})" role="button" tabindex=${isActive ? 0 : -1} aria-label="${box.node?.name || box.label}, ${what}${state ? `, ${wordOf(state)}` : ""}${said ? `, ${said}` : ""}${line ? `, ${line}` : ""}"
         onClick=${(event) => (event.stopPropagation(), onOpen(box.id))}>
       ${isMany && html`<rect class="behind" x="4" y="-4" width=${width - 4} height=${height} rx="7" />`}

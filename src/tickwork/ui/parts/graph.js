@@ -2,7 +2,7 @@
 
 import { html, useEffect, useMemo, useRef, useState } from "../vendor/core.js";
 import { fitted, MARGIN, useCamera } from "../lib/camera.js";
-import { drawn, groupsOf, MANY } from "../lib/graph.js";
+import { closedId, drawn, groupsOf, MANY } from "../lib/graph.js";
 import { Icon } from "./icon.js";
 import { BoxMark, GroupMark, Plain } from "./graph-marks.js";
 import { Minimap } from "./minimap.js";
@@ -92,7 +92,7 @@ function boxOf(drawing, name) {
 }
 
 /** Where a group is, open or closed. */
-const placeOf = (drawing, group) => drawing.places.get(`group ${group}`) || drawing.groups.find((one) => one.id === group);
+const placeOf = (drawing, group) => drawing.places.get(closedId(group)) || drawing.groups.find((one) => one.id === group);
 
 /** The first view: everything if it can be read; otherwise what was chosen, what failed, what runs, or the beginning. */
 function begin(drawing, looks, chosen, width, height) {
