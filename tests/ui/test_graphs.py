@@ -101,8 +101,8 @@ def test_a_run_of_a_thousand_steps_is_drawn_within_a_second_and_only_what_is_see
         """(run) => new Promise((done) => {
           const began = performance.now();
           location.hash = `#/runs/${run}`;
-          const look = () => document.querySelectorAll('.graph [data-box^="s"]').length > 20 && location.hash.includes(run)
-            ? requestAnimationFrame(() => done((performance.now() - began) / 1000)) : requestAnimationFrame(look);
+          const isDrawn = () => document.querySelectorAll('.graph [data-box^="s"]').length > 20;
+          const look = () => requestAnimationFrame(() => isDrawn() ? done((performance.now() - began) / 1000) : look());
           look();
         })""",
         run,
