@@ -76,12 +76,13 @@ function Picker({ steps, picked, onPick }) {
 
 /** @param {{run: any, step: import("../lib/steps.js").Step, isYes: boolean, onClose: () => void, after: () => void}} props */
 export function AnswerDialog({ run, step, isYes, onClose, after }) {
+  const { data } = useResource(`/runs/${part(run.id)}/why/${part(step.name)}`);
   const submit = async ({ note }) => {
     await post(`/runs/${part(run.id)}/approve`, { step: step.name, approved: isYes, note: note ?? null });
     after();
   };
   return html`<${FormDialog} title="${isYes ? "Approve" : "Reject"}: ${step.name}" does=${isYes ? "Approve" : "Reject"} isBad=${!isYes} onClose=${onClose} onSubmit=${submit}>
-    ${step.reason && html`<p class="asked">${step.reason}</p>`}
+    <p class="asked">${data?.why}</p>
     <p class="dim">${isYes ? "The steps that wait for it go on." : "It counts as failed: what needs it is skipped."} Your name is kept with the answer.</p>
     <label class="field"><span>Note <small class="dim">optional, others see it</small></span><input name="note" maxlength="1000" autocomplete="off" /></label>
   </${FormDialog}>`;

@@ -26,6 +26,8 @@ import { StepTable } from "./run-steps.js";
 
 const TABS = [{ id: "graph", label: "Graph" }, { id: "timeline", label: "Timeline" }, { id: "steps", label: "Steps" }, { id: "events", label: "Events" }, { id: "data", label: "Parameters and result" }, { id: "code", label: "Code" }];
 
+const ASKING = 3; // so many steps that ask are told above the tabs; all of them are in the graph
+
 /** Loads what only one tab needs when it is opened. */
 function Later({ load, ...props }) {
   const [page, setPage] = useState(/** @type {any} */ (null));
@@ -64,8 +66,7 @@ function Shown({ run, steps, graph, after }) {
   return html`<${Page} title=${html`${run.dag} <span class="row tight run-id"><span class="dim mono" title=${run.id}>${shortId(run.id)}</span><${CopyButton} text=${run.id} label="Copy the id of the run" /></span><${State} state=${run.state} />`} name="${run.dag} run" trail=${[{ label: "Dags", href: "#/dags" }, { label: run.dag, href: dagHref(run.dag) }]}
       lead=${html`<${Lead} run=${run} />`} actions=${html`<${Actions} run=${run} after=${after} onRerun=${() => setAsking({ what: "rerun" })} />`}>
     ${run.error && html`<${Notice} tone="bad" icon="circle-x"><span class="pre">${run.error}</span></${Notice}>`}
-    ${waiting.slice(0, 3).map((step) => html`<${Notice} key=${step.name} tone="warn" icon="hand"><div class="row spread"><span><b>${step.name}</b> waits for approval: ${step.reason || "it asks whether to go on"}</span>
-      ${may("operate") && html`<span class="row"><button class="main" onClick=${() => answer(step.name, true)}>Approve</button><button onClick=${() => answer(step.name, false)}>Reject</button></span>`}</div></${Notice}>`)}
+    ${waiting.slice(0, ASKING).map((step) => html`<${Asking} key=${step.name} run=${run} step=${step} onAnswer=${answer} />`)}
     <div class="run-sum"><${CountsBar} counts=${tally(steps.list)} /></div>
     <div class="tabs-row"><${Tabs} tabs=${TABS} />${["graph", "timeline", "steps"].includes(tab) && html`<${Finder} find=${find} only=${only} onNext=${() => setSeek(seek + 1)} />`}</div>
     <div class="with-side" data-open=${Boolean(chosen)}>
@@ -80,6 +81,13 @@ function Shown({ run, steps, graph, after }) {
     ${asking?.what === "rerun" && html`<${RerunDialog} run=${run} steps=${steps.list} chosen=${chosen} onClose=${close} after=${done} />`}
     ${asking?.what === "answer" && html`<${AnswerDialog} run=${run} step=${steps.steps.get(asking.step)} isYes=${asking.isYes} onClose=${close} after=${done} />`}
   </${Page}>`;
+}
+
+/** A step that waits for somebody: what it asks, of whom, and the answers. */
+function Asking({ run, step, onAnswer }) {
+  const { data } = useResource(`/runs/${part(run.id)}/why/${part(step.name)}`);
+  return html`<${Notice} tone="warn" icon="hand"><div class="row spread"><span><b>${step.name}</b> ${data?.why || "waits for approval"}</span>
+    ${may("operate") && html`<span class="row"><button class="main" onClick=${() => onAnswer(step.name, true)}>Approve</button><button onClick=${() => onAnswer(step.name, false)}>Reject</button></span>`}</div></${Notice}>`;
 }
 
 /** Which steps are meant: by a part of the name, by their state, or null for all. */
