@@ -15,6 +15,13 @@ const COUNTED_HEIGHT = 54;
 /** More steps than that in one graph, and its groups begin closed. */
 export const MANY = 200;
 
+/** The graph of a run as it is sent has places of steps at the ends of its edges; here they have names.
+ * @param {{nodes: GraphNode[], edges: [number, number, string][], structure: string}} sent @returns {GraphData} */
+export function named(sent) {
+  const edges = sent.edges.map(([from, to, kind]) => ({ from: sent.nodes[from].name, to: sent.nodes[to].name, kind }));
+  return { nodes: sent.nodes, edges, structure: sent.structure };
+}
+
 /** All groups, with those around them. @param {GraphData} data */
 export function groupsOf(data) {
   const found = new Set();

@@ -4,6 +4,7 @@ import { html, useCallback, useEffect, useMemo, useState } from "../vendor/core.
 import { part } from "../lib/api.js";
 import { useResource } from "../lib/data.js";
 import { many, shortId } from "../lib/format.js";
+import { named } from "../lib/graph.js";
 import { onRun } from "../lib/live.js";
 import { place, setQuery } from "../lib/router.js";
 import { may } from "../lib/session.js";
@@ -42,6 +43,7 @@ export default function Run({ params }) {
   const { data: run, problem, refresh } = useResource(`/runs/${part(params.id)}`, { live: onRun(params.id) });
   const steps = useSteps(params.id, run?.generation);
   const graph = useResource(`/runs/${part(params.id)}/graph`);
+  const drawn = useMemo(() => graph.data && named(graph.data), [graph.data]);
   const after = useCallback(() => {
     refresh();
     steps.refresh();
@@ -49,7 +51,7 @@ export default function Run({ params }) {
   const trouble = (problem && !run && problem) || (steps.problem && !steps.list && steps.problem) || (graph.problem && !graph.data && graph.problem);
   if (trouble) return html`<${Trouble} problem=${trouble} onRetry=${() => (after(), graph.refresh())} />`;
   if (!run || !steps.list || !graph.data) return html`<${Loading} />`;
-  return html`<${Shown} run=${run} steps=${steps} graph=${graph.data} after=${after} />`;
+  return html`<${Shown} run=${run} steps=${steps} graph=${drawn} after=${after} />`;
 }
 
 function Shown({ run, steps, graph, after }) {
