@@ -65,6 +65,12 @@ function merged(before, found) {
   return steps;
 }
 
+/** What the graph of a run tells of its steps, to be shown until they are read. @param {any[]} nodes @returns {Map<string, Step>} */
+export function firstSteps(nodes) {
+  const none = { is_asking: false, total: 0, ended: 0, bad: 0, counts: {}, job_id: null, attempts: 0, started_at: null, ended_at: null, duration_s: null, reason: null };
+  return new Map(nodes.map((node) => [node.name, { ...none, name: node.name, task: node.task || null, state: node.state || "waiting", is_mapped: Boolean(node.mapped), is_approval: node.kind === "approval" }]));
+}
+
 /** What people call the state of a step. @param {Step | undefined} step */
 export function stateOfStep(step) {
   if (!step) return "waiting";

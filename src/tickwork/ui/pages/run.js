@@ -8,7 +8,7 @@ import { named } from "../lib/graph.js";
 import { onRun } from "../lib/live.js";
 import { place, setQuery } from "../lib/router.js";
 import { may } from "../lib/session.js";
-import { tally, useSteps } from "../lib/steps.js";
+import { firstSteps, tally, useSteps } from "../lib/steps.js";
 import { Code } from "../parts/code.js";
 import { CopyAs, CopyButton, curl } from "../parts/copy.js";
 import { Icon } from "../parts/icon.js";
@@ -44,14 +44,18 @@ export default function Run({ params }) {
   const steps = useSteps(params.id, run?.generation);
   const graph = useResource(`/runs/${part(params.id)}/graph`);
   const drawn = useMemo(() => graph.data && named(graph.data), [graph.data]);
+  const first = useMemo(() => {
+    const known = firstSteps(graph.data?.nodes || []);
+    return { steps: known, list: [...known.values()] };
+  }, [graph.data]);
   const after = useCallback(() => {
     refresh();
     steps.refresh();
   }, [refresh]);
   const trouble = (problem && !run && problem) || (steps.problem && !steps.list && steps.problem) || (graph.problem && !graph.data && graph.problem);
   if (trouble) return html`<${Trouble} problem=${trouble} onRetry=${() => (after(), graph.refresh())} />`;
-  if (!run || !steps.list || !graph.data) return html`<${Loading} />`;
-  return html`<${Shown} run=${run} steps=${steps} graph=${drawn} after=${after} />`;
+  if (!run || !drawn) return html`<${Loading} />`;
+  return html`<${Shown} run=${run} steps=${steps.list ? steps : first} graph=${drawn} after=${after} />`;
 }
 
 function Shown({ run, steps, graph, after }) {

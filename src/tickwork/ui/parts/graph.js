@@ -174,7 +174,7 @@ function neighbour(drawing, at, [dx, dy]) {
   const here = drawing.places.get(at);
   if (dx) {
     const near = (dx > 0 ? drawing.next : drawing.before).get(at) || [];
-    const far = (id) => Math.abs(drawing.places.get(id).y - here.y);
+    const far = (id) => Math.abs(drawing.places.get(id).y - here.y) + Math.abs(drawing.places.get(id).x - here.x);
     return near.reduce((best, id) => (best === null || far(id) < far(best) ? id : best), null);
   }
   const column = drawing.order.filter((id) => drawing.places.get(id).x === here.x);
