@@ -38,6 +38,8 @@ const SIGNS = {
 
 /** The tone of a state: good, bad, warn, run, queue, wait, retry or off. @param {string} state */
 export const toneOf = (state) => (SIGNS[state] || ["", "off"])[1];
+/** The same where many stand beside each other: what only waits is quiet. @param {string} state */
+export const quietToneOf = (state) => (state === "waiting" ? "off" : toneOf(state));
 /** @param {string} state */
 export const signOf = (state) => (SIGNS[state] || ["circle-dot"])[0];
 /** @param {string} state */
