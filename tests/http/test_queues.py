@@ -8,7 +8,6 @@ from starlette.testclient import TestClient
 from tests.http.work import WORKER, claimed, fail, register, succeed
 from tickwork import Tickwork, breaker, concurrency, every
 from tickwork.core.flow.limits import Passage
-from tickwork.http.parts import Parts
 
 API = "/api/v1"
 
@@ -173,31 +172,7 @@ def test_stats_tell_what_waits_runs_ended_and_failed(admin: TestClient, app: Tic
     assert (found["due"], found["later"], found["running"], found["held"]) == (2, 1, 2, 0)
     assert (found["workers"], found["slots"], found["dead"], found["is_partial"]) == (1, 10, 1, False)
     assert [(one["error"], one["count"]) for one in found["causes"]] == [("ValueError: no", 1)]
-    assert len(found["minutes"]) == 60
-    assert sum(one["ended"] for one in found["minutes"][-2:]) == 2
     assert found["queues"] == get(admin, "queues")["items"]
-
-
-def test_a_minute_that_is_over_is_counted_once(app: Tickwork, parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
-    counted: list[int] = []
-    real = app.store.ended_counts
-
-    def count(edges: Any, most: int) -> list[int]:
-        counted.append(len(edges) - 1)
-        return real(edges, most)
-
-    monkeypatch.setattr(app.store, "ended_counts", count)
-    now = app.store.now().replace(second=30)
-    parts.throughput.look(app.store, now)
-    parts.throughput.look(app.store, now)
-    assert len(counted) == 61
-
-
-def test_a_busy_hour_is_counted_a_look_at_a_time(app: Tickwork, parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tickwork.http.throughput.ROWS", 10)
-    monkeypatch.setattr(app.store, "ended_counts", lambda edges, most: [most])
-    now = app.store.now().replace(second=30)
-    assert [count for _, count in parts.throughput.look(app.store, now)] == [None] * 59 + [10]
 
 
 def test_a_search_goes_over_jobs_schedules_and_dags(admin: TestClient, app: Tickwork) -> None:

@@ -24,6 +24,7 @@ from tests.store.builders import (
 )
 from tests.store.effort import PostgresEffort, SqliteEffort, Verb, effort_on, nodes
 from tickwork.core.blob import BlobRef
+from tickwork.core.figures import minute_of
 from tickwork.core.flow.flow import Flow
 from tickwork.core.flow.limits import Slot, concurrency
 from tickwork.core.ids import JobId, WorkerId
@@ -293,7 +294,17 @@ VERBS: dict[str, Callable[[Filled], object]] = {
     "reschedule": lambda on: on.store.reschedule_jobs([on.first_delayed], delay=HOUR),
     "asked of a worker": lambda on: on.store.asked_of(on.worker),
     "queues": bounded(lambda on: on.store.queues()),
-    "ended counts": lambda on: on.store.ended_counts([on.clock.now() - HOUR, on.clock.now()], 100),
+    "failed lately": lambda on: on.store.failed_lately(on.clock.now() - HOUR, PAGE),
+    "retried lately": lambda on: on.store.retried_lately(on.clock.now() - HOUR, PAGE),
+    "count for figures": lambda on: on.store.count_figures(on.store.figure_marks(), PAGE),
+    "figures": lambda on: on.store.figures(1, "", "", minute_of(on.clock.now()) - 60),
+    "figures of queues": lambda on: on.store.queue_figures(1, minute_of(on.clock.now()) - 30),
+    "figures since the store was made": lambda on: on.store.total_figures(),
+    "until when figures are known": lambda on: on.store.figures_known(),
+    "what starts now": lambda on: on.store.starting(PAGE),
+    "schedules that are due next": lambda on: on.store.waking_schedules(PAGE),
+    "schedules that are paused": lambda on: on.store.paused_schedules(PAGE),
+    "approvals that wait": lambda on: on.store.waiting_approvals(PAGE),
 }
 
 

@@ -15,7 +15,6 @@ from tickwork.http.access import Access
 from tickwork.http.gathering import Gathering
 from tickwork.http.hub import Hub
 from tickwork.http.surroundings import Surroundings, remembering
-from tickwork.http.throughput import Throughput
 from tickwork.http.timed import timed
 from tickwork.http.watch import Watch
 from tickwork.observe.store_counts import StoreCounts
@@ -76,7 +75,6 @@ class Parts:
     surroundings: Surroundings
     tally: Tally
     open_scopes: frozenset[Scope] = frozenset()
-    throughput: Throughput = field(default_factory=Throughput)
     watch: Watch = field(default_factory=Watch)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     refusals: Throttle = field(default_factory=lambda: Throttle(10))

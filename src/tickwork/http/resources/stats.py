@@ -19,13 +19,6 @@ READ_LIMIT = 500  # failed jobs that are put together
 NAMES = 20  # schedules and dags that a search tells
 
 
-class MinuteBody(Struct):
-    """How many jobs ended in the minute that began then; null: not counted yet, ask again."""
-
-    at: datetime
-    ended: int | None
-
-
 class StatsBody(Struct):
     """The store at a glance. What waits and runs is summed over the queues; `is_bounded`: some count stopped early.
 
@@ -44,7 +37,6 @@ class StatsBody(Struct):
     dead: int
     causes: list[CauseBody]
     is_partial: bool
-    minutes: list[MinuteBody]
 
 
 class SearchQuery(Struct):
@@ -65,7 +57,7 @@ class SearchBody(Struct):
 
 @routes.get("/stats", Scope.READ)
 def stats(call: Call) -> StatsBody:
-    """Return the store at a glance: what waits, runs and failed, and how many ended in each minute of the last hour."""
+    """Return the store at a glance: what waits, runs and failed. `/stats/series` has it over time."""
     store = call.app.store
     queues, now = all_queues(call), store.now()
     working = [one for one in store.workers() if one.serves]
@@ -83,7 +75,6 @@ def stats(call: Call) -> StatsBody:
         dead=sum(one.count for one in causes),
         causes=[cause_body(one) for one in causes[:CAUSES]],
         is_partial=not is_all,
-        minutes=[MinuteBody(at, ended) for at, ended in call.parts.throughput.look(store, now)],
     )
 
 

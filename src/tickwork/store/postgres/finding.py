@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeVar
 
-from tickwork.core.causes import Failure, FailurePage
+from tickwork.core.causes import Failure, FailurePage, Trouble
 from tickwork.core.ids import JobId, is_id
 from tickwork.core.job import COUNTED, JobFilter, JobPage, JobState, JobView, QueueView
 from tickwork.store import codec, finding
@@ -116,6 +116,16 @@ class PostgresFinding:
         rows = self._perform(lambda session: session.run("waiting_in", **values))
         return [JobId(job_id) for (job_id,) in rows] if len(rows) <= finding.WALK else None
 
+    def failed_lately(self, since: datetime, limit: int) -> list[Trouble]:
+        return self._troubles("failed_lately", since, limit)
+
+    def retried_lately(self, since: datetime, limit: int) -> list[Trouble]:
+        return self._troubles("retried_lately", since, limit)
+
+    def _troubles(self, statement: str, since: datetime, limit: int) -> list[Trouble]:
+        rows = self._perform(lambda session: session.run(statement, since=since, limit=limit))
+        return [codec.trouble(row, utc) for row in rows]
+
     def ended_among(self, ids: Sequence[JobId]) -> set[JobId]:
         rows = self._perform(lambda session: session.run("ended_among", ids=id_document(ids)))
         return {JobId(job_id) for (job_id,) in rows}
@@ -139,12 +149,6 @@ class PostgresFinding:
         found = [newest, keyed, failed, [text] if is_id(text) and text < below else []]
         is_partial = len(names) > finding.NAMES or len(keyed) > finding.KEYS
         return hits_of(found, limit, floor, is_partial=is_partial)
-
-    def ended_counts(self, edges: Sequence[datetime], most: int) -> list[int]:
-        instants = [edge.isoformat() for edge in edges]
-        spans = {"since": documents.text_array(instants[:-1]), "until": documents.text_array(instants[1:])}
-        rows = self._perform(lambda session: session.run("ended_between", **spans, most=most))
-        return [count for (count,) in rows]
 
     def queues(self) -> list[QueueView]:
         def look(session: Session) -> Standings:
