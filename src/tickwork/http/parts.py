@@ -14,6 +14,7 @@ from tickwork.core.access import Scope
 from tickwork.http.access import Access
 from tickwork.http.gathering import Gathering
 from tickwork.http.hub import Hub
+from tickwork.http.stream import Stream
 from tickwork.http.surroundings import Surroundings, remembering
 from tickwork.http.timed import timed
 from tickwork.http.watch import Watch
@@ -73,6 +74,7 @@ class Parts:
     hub: Hub
     gathering: Gathering
     surroundings: Surroundings
+    stream: Stream
     tally: Tally
     open_scopes: frozenset[Scope] = frozenset()
     watch: Watch = field(default_factory=Watch)
@@ -95,6 +97,7 @@ def assembled(
         hub=Hub(store, clock, rng, tally),
         gathering=Gathering(app.client),
         surroundings=Surroundings(store, clock),
+        stream=Stream(store, clock, rng),
         open_scopes=open_scopes,
         tally=tally,
     )

@@ -54,6 +54,7 @@ from tickwork.store.operations import KEPT
 from tickwork.store.rounds import Asked
 from tickwork.store.sqlite import moves
 from tickwork.store.sqlite.access import SqliteAccess
+from tickwork.store.sqlite.changes import SqliteChanges
 from tickwork.store.sqlite.clock import StoreClock
 from tickwork.store.sqlite.connection import is_stored_already
 from tickwork.store.sqlite.figures import SqliteFigures, prune_figures
@@ -79,6 +80,7 @@ class SqliteStore(
     SqliteDags,
     SqliteFinding,
     SqliteFigures,
+    SqliteChanges,
     SqliteOperations,
     SqliteHooks,
     SqliteNotify,
