@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from tickwork.client import Client, Job
 from tickwork.core.blob import MARK
@@ -18,6 +19,7 @@ from tickwork.http.route import Struct
 
 BATCH_LIMIT = 10_000
 BATCH_BYTES = 16 * 1024 * 1024
+IDS_LIMIT = 200  # so many jobs are listed by their ids
 
 
 class NewJobBody(Struct):
@@ -65,7 +67,7 @@ class EnqueuedList(Struct):
 
 
 class JobItem(Struct):
-    """A job as it stands in a list. `error` is the last line of it."""
+    """A job as it stands in a list. `error` is the last line of it. `is_run`: it is a run of the dag `task`."""
 
     id: str
     task: str
@@ -83,6 +85,9 @@ class JobItem(Struct):
     started_at: datetime | None
     ended_at: datetime | None
     attempt: int
+    failures: int
+    retries: int
+    is_run: bool
     progress: float | None
     progress_note: str | None
     worker: str | None
@@ -115,6 +120,8 @@ class JobBody(Struct):
     ended_at: datetime | None
     attempt: int
     failures: int
+    retries: int
+    is_run: bool
     progress: float | None
     progress_note: str | None
     worker: str | None
@@ -127,9 +134,13 @@ class JobBody(Struct):
 
 
 class JobQuery(FilterBody):
-    """Which jobs to list. `q`: the beginning of a task or a key, an id, or words of an error."""
+    """Which jobs to list. `q`: the beginning of a task or a key, an id, or words of an error.
+
+    `id`, said once for each: only those, as they are now.
+    """
 
     q: Text | None = None
+    id: Annotated[list[str], Meta(max_length=IDS_LIMIT)] | None = None
     limit: Limit = 50
     cursor: str | None = None
 
@@ -161,7 +172,6 @@ def shown(view: JobView, why: str) -> JobBody:
         args=msgspec.Raw(view.args),
         tenant=None if view.flow is None else view.flow.tenant,
         expires_at=view.expires_at,
-        failures=view.failures,
         is_cancel_requested=view.cancel_requested,
         is_discarded=view.discarded,
         is_large=is_large,
@@ -189,6 +199,9 @@ def _common(view: JobView) -> dict[str, Any]:
         "started_at": view.started_at,
         "ended_at": view.ended_at,
         "attempt": view.attempt,
+        "failures": view.failures,
+        "retries": view.policy.retry.retries,
+        "is_run": view.version is not None,
         "progress": view.progress,
         "progress_note": view.progress_note,
         "worker": view.worker,

@@ -44,7 +44,7 @@ export const wordOf = (state) => state.replaceAll("_", " ");
  * @param {{state: string, attempt?: number, run_at?: string, failures?: number}} job @param {number} at */
 export function stateOf(job, at) {
   if (job.state !== "queued") return job.state;
-  if (job.attempt) return "retrying";
+  if (job.failures ?? job.attempt) return "retrying";
   return job.run_at && Date.parse(job.run_at) > at + 1000 ? "delayed" : "queued";
 }
 
