@@ -34,7 +34,7 @@ const LONG_S = 60;
 /** @param {{queues: any[], limits: any[], gates: any[], refresh: () => void, open: (what: any) => void, begun: (operation: any, total: number) => void}} props */
 export function Queues({ queues, limits, gates, refresh, open, begun }) {
   const { data } = useResource("/stats/queues", { every: 30 });
-  const figures = new Map((data?.items || []).map((one) => [one.queue, one]));
+  const figures = new Map((data?.items || []).map((one) => [one.name, one]));
   if (!queues.length) return html`<${Panel} label="Queues"><${Empty} icon="layers-2" title="No job stands in any queue" code=${CODE}>A queue is there as soon as a job is in it.</${Empty}></${Panel}>`;
   const rows = queues.map((one) => ({
     ...one,
@@ -64,8 +64,8 @@ const COLUMNS = [
 const FIGURES = [
   { id: "in", title: "In/min", align: "right", from: "tablet", cell: (row) => row.figures && perMinute(row.figures.in_per_minute) },
   { id: "out", title: "Out/min", align: "right", from: "tablet", cell: (row) => row.figures && perMinute(row.figures.out_per_minute) },
-  { id: "wait", title: "p95 wait", align: "right", from: "desk", cell: (row) => duration(row.figures?.wait_p95_s) },
-  { id: "spark", title: "Last 30 min", from: "desk", cell: (row) => row.figures && html`<${Spark} points=${row.figures.points} label=${`Jobs of ${row.name} that ended in each of the last 30 minutes`} />` },
+  { id: "wait", title: "p95 wait", align: "right", from: "desk", cell: (row) => duration(row.figures?.wait.p95) },
+  { id: "spark", title: "Last 30 min", from: "desk", cell: (row) => row.figures && html`<${Spark} points=${row.figures.ended} label=${`${many(row.figures.ended.reduce((sum, one) => sum + one, 0), "job")} of ${row.name} ended in the last 30 minutes`} />` },
 ];
 
 /** @type {import("../parts/table.js").Column[]} */

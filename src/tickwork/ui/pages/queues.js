@@ -70,6 +70,6 @@ function OpenBreakers({ limits }) {
   return open.map((one) => html`<${Notice} key=${one.name} tone="bad" icon="zap">
     <b>The breaker of ${ownerOf(one.name)} is open.</b> ${one.rule.key ? `${many(one.open_keys, "key")} of it failed too often` : "It failed too often"}, so nothing more starts.
     ${" "}${Date.parse(one.open_until) > Date.now() ? html`One job tries it again <${When} at=${one.open_until} />.` : "One job tries it now; if that succeeds, all go on."}
-    ${one.held > 0 ? ` ${many(one.held, "job")} ${one.held === 1 ? "waits" : "wait"} for it. ` : " "}<a href=${href("/queues", { tab: "limits", limit: one.name })}>See it</a>
+    ${one.held > 0 ? ` ${many(one.held, "job")} ${one.held === 1 ? "waits" : "wait"} for it. ` : " "}<a class="link" href=${href("/queues", { tab: "limits", limit: one.name })}>See it</a>
   </${Notice}>`);
 }
