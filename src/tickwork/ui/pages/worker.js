@@ -15,7 +15,7 @@ import { Facts, Page, Panel } from "../parts/page.js";
 import { Sign, State } from "../parts/state.js";
 import { Table } from "../parts/table.js";
 import { Took, When } from "../parts/when.js";
-import { askings, askWorker, Lease, nameOf } from "./workers.js";
+import { askWorker, Lease, nameOf } from "./workers.js";
 
 const SHOWN = 100;
 const LATELY = 20;
@@ -98,5 +98,5 @@ function Lately({ id }) {
   if (list.isLoading) return html`<${Loading} />`;
   if (list.problem && !list.items.length) return html`<${Trouble} problem=${list.problem} onRetry=${list.refresh} />`;
   if (!list.items.length) return html`<p class="dim">None that is still stored.</p>`;
-  return html`${list.fresh > 0 && html`<button class="fresh" onClick=${list.showFresh}>${many(list.fresh, "new job")}</button>`}<${Table} label="Its last jobs" columns=${ENDED} rows=${list.items.slice(0, LATELY)} hrefOf=${jobHref} />`;
+  return html`${list.fresh > 0 && html`<button class="fresh-bar" onClick=${list.showFresh}>${many(list.fresh, "new job")}</button>`}<${Table} label="Its last jobs" columns=${ENDED} rows=${list.items.slice(0, LATELY)} hrefOf=${jobHref} />`;
 }

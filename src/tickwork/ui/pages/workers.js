@@ -3,7 +3,7 @@
 import { html } from "../vendor/core.js";
 import { part, post } from "../lib/api.js";
 import { useResource } from "../lib/data.js";
-import { bytes, many } from "../lib/format.js";
+import { many } from "../lib/format.js";
 import { onAny, onJobs, onTopics } from "../lib/live.js";
 import { href } from "../lib/router.js";
 import { may } from "../lib/session.js";
@@ -98,19 +98,20 @@ export default function Workers() {
   </${Page}>`;
 }
 
+const SKEWED_S = 1;
+
 /** How the server and the store are, as far as the server tells. */
 function House() {
   const { data } = useResource("/health", { every: 15 });
   if (!data) return null;
-  const store = data.store || {};
-  return html`<${Panel} title="Server and store"><${Facts} items=${[
-    ["Server", data.version],
-    ["Up", data.started_at && html`<${Took} from=${data.started_at} />`],
-    ["Scheduler lag", data.scheduler_lag_s === null || data.scheduler_lag_s === undefined ? null : duration(data.scheduler_lag_s)],
-    ["Store", [store.kind, store.version].filter(Boolean).join(" ")],
-    ["Schema", store.schema_version],
-    ["Size", store.size_bytes === null || store.size_bytes === undefined ? null : bytes(store.size_bytes)],
-    ["Connections", store.connections],
-    ["Oldest transaction", store.oldest_transaction_s === null || store.oldest_transaction_s === undefined ? null : duration(store.oldest_transaction_s)],
-  ]} /></${Panel}>`;
+  return html`<${Panel} title="Server and store">
+    ${data.warnings.length > 0 && html`<div class="inner stack">${data.warnings.map((one) => html`<${Notice} key=${one} tone="warn" icon="triangle-alert">${one}</${Notice}>`)}</div>`}
+    <${Facts} items=${[
+      ["Server", `${data.version}, Python ${data.python}`],
+      ["Up", duration(data.uptime_s)],
+      ["Scheduler is late by", data.scheduler_late_s > 0 ? duration(data.scheduler_late_s) : "nothing"],
+      ["Clock of the store", Math.abs(data.clock_ahead_s) < SKEWED_S ? "agrees with the server's" : `${duration(data.clock_ahead_s)} ${data.clock_ahead_s > 0 ? "ahead" : "behind"}`],
+      ["Store", `${data.store === "sqlite" ? "SQLite" : "PostgreSQL"}, schema ${data.schema_version}`],
+      ...Object.entries(data.facts),
+    ]} /></${Panel}>`;
 }
