@@ -37,6 +37,7 @@ from tickwork.store.dags import DagVerbs
 from tickwork.store.figures import FigureVerbs
 from tickwork.store.finding import FindVerbs
 from tickwork.store.flow import FlowVerbs, Reach
+from tickwork.store.glances import GlanceVerbs
 from tickwork.store.hooks import DeclaredVerbs, HookVerbs
 from tickwork.store.migrate import Migration
 from tickwork.store.notify import NotifyVerbs
@@ -189,6 +190,7 @@ class Store(
     FlowVerbs,
     DagVerbs,
     FindVerbs,
+    GlanceVerbs,
     OperationVerbs,
     FigureVerbs,
     CountVerbs,

@@ -70,6 +70,7 @@ from tickwork.store.postgres.failures import runs_again, translate
 from tickwork.store.postgres.figures import PostgresFigures
 from tickwork.store.postgres.finding import AMONG, PostgresFinding
 from tickwork.store.postgres.flow import PostgresFlow
+from tickwork.store.postgres.glances import PostgresGlances
 from tickwork.store.postgres.health import examine
 from tickwork.store.postgres.hooks import PostgresHooks
 from tickwork.store.postgres.listener import Listener, PollOnlyWaiter
@@ -107,6 +108,7 @@ class PostgresStore(
     PostgresChanges,
     PostgresFlow,
     PostgresSchedules,
+    PostgresGlances,
     PostgresOperations,
     PostgresHooks,
     PostgresNotify,

@@ -37,7 +37,7 @@ _ERRED = (
     "LIKE {error} ESCAPE '\\'"
 )
 _AMONG = "j.id IN (SELECT value FROM json_each({ids}))"
-_LIGHT = SQL["job_columns"].replace("j.args,", "'null' AS args,").replace("f.result,", "NULL AS result,")
+LIGHT = SQL["job_columns"].replace("j.args,", "'null' AS args,").replace("f.result,", "NULL AS result,")
 
 
 class SqliteFinding:
@@ -57,11 +57,11 @@ class SqliteFinding:
                 if waiting is not None:
                     way = ways(which)[0]
                     return page_of(
-                        _page(transaction, _LIGHT, which, way, limit, before, among=waiting), limit, which, None
+                        _page(transaction, LIGHT, which, way, limit, before, among=waiting), limit, which, None
                     )
             walk = choose(which, lambda way: _floor(transaction, way, bounds(which, before)))
             return page_of(
-                _page(transaction, _LIGHT, which, walk.way, limit, before, walk.floor), limit, which, walk.floor
+                _page(transaction, LIGHT, which, walk.way, limit, before, walk.floor), limit, which, walk.floor
             )
 
     def count_jobs(self, which: JobFilter, most: int) -> list[StateCount]:

@@ -61,6 +61,7 @@ from tickwork.store.sqlite.figures import SqliteFigures, prune_figures
 from tickwork.store.sqlite.file import SqliteFile
 from tickwork.store.sqlite.finding import SqliteFinding
 from tickwork.store.sqlite.flow import SqliteFlow, SqliteGround, is_guarded
+from tickwork.store.sqlite.glances import SqliteGlances
 from tickwork.store.sqlite.hooks import SqliteHooks
 from tickwork.store.sqlite.moves import SQL, Transaction
 from tickwork.store.sqlite.notify import SqliteNotify
@@ -81,6 +82,7 @@ class SqliteStore(
     SqliteFinding,
     SqliteFigures,
     SqliteChanges,
+    SqliteGlances,
     SqliteOperations,
     SqliteHooks,
     SqliteNotify,
