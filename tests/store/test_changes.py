@@ -1,6 +1,7 @@
 """What changed lately: everything that happens to jobs is told, again and again while it is young, and then no more."""
 
 from datetime import datetime, timedelta
+from random import SystemRandom
 
 from tests.store.builders import (
     HOUR,
@@ -24,7 +25,7 @@ from tests.store.dags import a_graph, a_step, begin_run
 from tests.store.test_hooks import a_hook
 from tickwork.core.flow.gates import Gate
 from tickwork.core.flow.limits import concurrency
-from tickwork.core.ids import JobId, created_at
+from tickwork.core.ids import IdMaker, JobId, created_at
 from tickwork.core.job import JobFilter
 from tickwork.core.operation import Action, Change
 from tickwork.core.schedule.interval import every
@@ -57,8 +58,8 @@ def test_what_was_made_is_told_by_its_id(store: Store, clock: VirtualClock) -> N
 
 
 def test_an_id_that_a_fast_clock_made_is_told_once_its_time_has_come(store: Store, clock: VirtualClock) -> None:
-    job_id = insert_one(store)
-    clock.advance(created_at(job_id) - clock.now() - MINUTE)
+    made_ms = int((clock.now() + MINUTE).timestamp() * 1000)
+    job_id = insert_one(store, id=IdMaker(lambda: made_ms, SystemRandom().getrandbits).new_id())
     assert told(store, clock.now()) == {}
     clock.advance(MINUTE)
     assert told(store, clock.now() - SECOND) == {"created": [job_id]}

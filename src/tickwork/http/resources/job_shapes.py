@@ -142,7 +142,6 @@ class JobBody(Struct):
     attempt: int
     failures: int
     retries: int
-    is_run: bool
     progress: float | None
     progress_note: str | None
     worker: str | None
@@ -193,7 +192,6 @@ def shown(view: JobView, why: str) -> JobBody:
         args=msgspec.Raw(view.args),
         tenant=None if view.flow is None else view.flow.tenant,
         options=_options(view),
-        is_run=view.version is not None,
         schedule=None if view.tick is None else view.tick.schedule,
         expires_at=view.expires_at,
         is_cancel_requested=view.cancel_requested,
