@@ -2,7 +2,6 @@
 
 import { html, useEffect, useState } from "../vendor/core.js";
 import { part, post } from "../lib/api.js";
-import { useResource } from "../lib/data.js";
 import { count, many, shortId } from "../lib/format.js";
 import { href } from "../lib/router.js";
 import { FormDialog, Refusal } from "../parts/dialog.js";
@@ -43,17 +42,15 @@ async function begin(path, groups, isAll, tried, more, onBegun) {
 /** @param {{groups: any[], isAll: boolean, onClose: () => void, onBegun: (operations: any[]) => void}} props */
 export function RedriveDialog({ groups, isAll, onClose, onBegun }) {
   const tried = useTry("redrive", groups, isAll);
-  const queues = useResource("/queues").data?.items || [];
-  const submit = ({ rate, queue }) => begin("/dead/redrive", groups, isAll, tried, { ...(rate && { rate }), ...(queue && { queue }) }, onBegun).then(() => say(`${sizeOf(tried)} are queued again${rate ? `, ${rate}` : ""}. It goes on if this page is closed.`));
+  const submit = ({ rate }) => begin("/dead/redrive", groups, isAll, tried, rate ? { rate } : {}, onBegun).then(() => say(`${sizeOf(tried)} are queued again${rate ? `, ${rate}` : ""}. It goes on if this page is closed.`));
   return html`<${FormDialog} title=${tried.isReady ? `Redrive ${sizeOf(tried)}` : "Redrive"} does=${tried.isReady ? `Redrive ${sizeOf(tried)}` : "Redrive"} onClose=${onClose} onSubmit=${submit}>
     <p>They are queued again with the arguments that they had, and tried as if for the first time. Is what was wrong put right?</p>
     <${Sample} tried=${tried} />
     <div class="fields">
       <label class="field"><span>At what rate?</span><input name="rate" placeholder="all at once" autocomplete="off" list="redrive-rates" /><small>50/s, 100/15m: so many are due at a time</small></label>
-      <label class="field"><span>Into which queue?</span><input name="queue" placeholder="the one that each had" autocomplete="off" list="redrive-queues" /><small>Does a worker serve it?</small></label>
     </div>
     <datalist id="redrive-rates">${["1/s", "10/s", "50/s", "100/m"].map((one) => html`<option value=${one} />`)}</datalist>
-    <datalist id="redrive-queues">${queues.map((one) => html`<option value=${one.name} />`)}</datalist>
+    <p class="dim small">They go back into the queue that each had. To have them run in another one, put a gate in their way first that diverts them: <a href=${href("/queues", { tab: "gates" })}>Gates</a>.</p>
   </${FormDialog}>`;
 }
 

@@ -13,7 +13,7 @@ import { Page, Panel } from "../parts/page.js";
 import { Table, useSelection } from "../parts/table.js";
 import { chosenTab, Tabs } from "../parts/tabs.js";
 import { When } from "../parts/when.js";
-import { Group } from "./dead-group.js";
+import { filterOf, Group } from "./dead-group.js";
 import { Operations } from "./dead-operations.js";
 import { DiscardDialog, RedriveDialog } from "./dead-redrive.js";
 
@@ -22,7 +22,7 @@ const WAYS = [["error", "Error"], ["task", "Task"], ["queue", "Queue"]];
 const onFailures = (changes) => Boolean(changes.failed) || onTopics("operations")(changes);
 
 /** What a group is known by, whatever comes into it. @param {any} group */
-const idOf = (group) => [group.task, group.queue, group.error].map((one) => one ?? "").join("\u0000");
+const idOf = (group) => Object.values(filterOf(group)).join(" ");
 
 export default function Dead() {
   const tab = chosenTab(TABS);
@@ -40,7 +40,7 @@ function Letters() {
   const [operations, setOperations] = useState(/** @type {{id: string, total: number | null}[]} */ ([]));
   if (isLoading) return html`<${Loading} />`;
   if (problem && !data) return html`<${Trouble} problem=${problem} onRetry=${refresh} />`;
-  const groups = data.items;
+  const groups = data.items.map((one) => ({ ...one, by }));
   const chosen = groups.filter((one) => selection.ids.has(idOf(one)));
   const act = (action, some) => setAsked({ action, groups: some, isAll: some.length === groups.length });
   const begun = (more) => (setOperations((now) => [...now, ...more]), selection.clear());
@@ -84,7 +84,7 @@ function List({ groups, by, selection, chosen, act, data }) {
 
 function What({ group, by }) {
   const title = by === "error" ? group.error || "failed without a word" : by === "task" ? group.task : group.queue;
-  const beside = by === "error" ? [group.task, group.queue] : by === "task" ? [group.error] : [group.task, group.error];
+  const beside = by === "error" ? [group.task, group.queue] : by === "task" ? [group.queue, group.error] : [group.task, group.error];
   return html`<div class="dead-what"><button class="link ${by === "error" ? "mono bad-text" : ""}" onClick=${() => setQuery({ group: idOf(group) }, { push: true })}>${title}</button>
     <span class="dim small clip">${beside.filter(Boolean).join(" · ")}</span></div>`;
 }

@@ -27,7 +27,7 @@ export default function Worker({ params }) {
   if (problem && !worker) return html`<${Trouble} problem=${problem} onRetry=${refresh} />`;
   const trail = [{ label: "Workers", href: "#/workers" }];
   return html`<${Page} title=${html`${nameOf(worker)} <${State} state=${worker.state} />`} name=${nameOf(worker)} trail=${trail} actions=${may("operate") && html`<${Actions} worker=${worker} refresh=${refresh} />`}
-      lead=${html`<span><b class="num">${worker.running}</b> of ${many(worker.slots, "slot")} busy</span><span>up <${Took} from=${worker.started_at} to=${worker.state === "lost" ? worker.lease_until : null} /></span><span><${Lease} worker=${worker} /></span>`}>
+      lead=${html`<span><b class="num">${worker.running}</b> of ${many(worker.slots, "slot")} busy</span><span>up <${Took} from=${worker.started_at} to=${worker.state === "lost" ? worker.lease_until : null} /></span><span>lease <${Lease} worker=${worker} /></span>`}>
     ${worker.state === "lost" && html`<${Notice} tone="bad" icon="unplug">It stopped renewing its lease <${When} at=${worker.lease_until} /> and is taken for dead. What it ran was queued again, or has failed if that was its last attempt.</${Notice}>`}
     ${worker.state === "quiet" && html`<${Notice} tone="warn" icon="circle-pause">Somebody asked it to claim nothing. What runs goes on.</${Notice}>`}
     ${worker.state === "stopping" && html`<${Notice} tone="warn" icon="square">It finishes what runs within its grace, and ends.</${Notice}>`}

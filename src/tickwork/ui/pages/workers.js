@@ -61,7 +61,7 @@ function Names({ names, none = "" }) {
 export function Lease({ worker }) {
   const left = (Date.parse(worker.lease_until) - now.value) / 1000;
   if (worker.state === "lost" || left < 0) return html`<span class="bad-text">silent, lease ended <${When} at=${worker.lease_until} /></span>`;
-  return html`<span class="num" title="It renews its lease with each heartbeat. When that ends, its jobs are taken back.">${duration(Math.floor(left))} left</span>`;
+  return html`<span class="num lease" title="It renews its lease with each heartbeat. When that ends, its jobs are taken back.">${duration(Math.floor(left))} left</span>`;
 }
 
 /** @type {import("../parts/table.js").Column[]} */
@@ -98,8 +98,6 @@ export default function Workers() {
   </${Page}>`;
 }
 
-const SKEWED_S = 1;
-
 /** How the server and the store are, as far as the server tells. */
 function House() {
   const { data } = useResource("/health", { every: 15 });
@@ -107,11 +105,9 @@ function House() {
   return html`<${Panel} title="Server and store">
     ${data.warnings.length > 0 && html`<div class="inner stack">${data.warnings.map((one) => html`<${Notice} key=${one} tone="warn" icon="triangle-alert">${one}</${Notice}>`)}</div>`}
     <${Facts} items=${[
-      ["Server", `${data.version}, Python ${data.python}`],
+      ["Server", `${data.version}, Python ${data.python}, schema ${data.schema_version}`],
       ["Up", duration(data.uptime_s)],
       ["Scheduler is late by", data.scheduler_late_s > 0 ? duration(data.scheduler_late_s) : "nothing"],
-      ["Clock of the store", Math.abs(data.clock_ahead_s) < SKEWED_S ? "agrees with the server's" : `${duration(data.clock_ahead_s)} ${data.clock_ahead_s > 0 ? "ahead" : "behind"}`],
-      ["Store", `${data.store === "sqlite" ? "SQLite" : "PostgreSQL"}, schema ${data.schema_version}`],
-      ...Object.entries(data.facts),
+      ...Object.entries(data.facts).map(([name, value]) => [name[0].toUpperCase() + name.slice(1), value]),
     ]} /></${Panel}>`;
 }
