@@ -88,7 +88,9 @@ class PostgresFinding:
         dead = replace(which, dead=True)
         walk = choose(dead, lambda way: self._floor(way, bounds(dead, before)))
         rows = self._rows(self._sql["failure_columns"], dead, walk.way, limit, before, walk.floor)
-        found = [Failure(JobId(row["id"]), row["task"], row["error"], utc(row["ended_at"])) for row in rows]
+        found = [
+            Failure(JobId(row["id"]), row["task"], row["error"], utc(row["ended_at"]), row["queue"]) for row in rows
+        ]
         return failures_of(found, limit, dead, walk.floor)
 
     def _page(self, *asked: Any, among: Sequence[JobId] | None = None, is_light: bool = False) -> list[JobView]:

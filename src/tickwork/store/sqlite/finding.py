@@ -73,7 +73,7 @@ class SqliteFinding:
         with self._read() as transaction:
             walk = choose(dead, lambda way: _floor(transaction, way, bounds(dead, before)))
             rows = _rows(transaction, SQL["failure_columns"], dead, walk.way, limit, before, walk.floor)
-        found = [Failure(row["id"], row["task"], row["error"], from_us(row["ended_at"])) for row in rows]
+        found = [Failure(row["id"], row["task"], row["error"], from_us(row["ended_at"]), row["queue"]) for row in rows]
         return failures_of(found, limit, dead, walk.floor)
 
     def failed_lately(self, since: datetime, limit: int) -> list[Trouble]:

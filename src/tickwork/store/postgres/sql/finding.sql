@@ -33,7 +33,7 @@ CASE WHEN q.failures > 0 THEN 'retrying' WHEN q.run_at <= coalesce(%(now)s::time
 SELECT word, count(*) FROM ({rows}) counted GROUP BY word
 
 -- :failure_columns
-SELECT j.id::text, j.task, f.error, f.ended_at
+SELECT j.id::text, j.task, f.error, f.ended_at, j.queue
 
 -- :failed_lately
 SELECT j.id::text, j.task, j.queue, f.state, right(f.error, 1000), f.ended_at, j.is_run, f.state = 'failed' AND f.discarded_at IS NULL
