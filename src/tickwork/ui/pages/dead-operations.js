@@ -28,7 +28,7 @@ export function Operations() {
   if (!list.items.length) return html`<${Panel} label="Operations"><${Empty} icon="history" title="No operation yet" code=${CODE} language="bash">One change to many jobs is an operation: it is carried out page by page by the servers and workers, and stands here for 30 days after its end.</${Empty}></${Panel}>`;
   return html`<${Panel} label="Operations">
     ${list.fresh > 0 && html`<button class="fresh-bar" onClick=${list.showFresh}>${count(list.fresh)} new</button>`}
-    <${Table} label="Operations" columns=${columnsOf(list.renew)} rows=${list.items} /><${More} list=${list} />
+    <${Table} label="Operations" columns=${columnsOf(list.renew)} rows=${list.items} />${list.hasMore && html`<${More} list=${list} />`}
   </${Panel}>`;
 }
 

@@ -28,6 +28,7 @@ function useTry(action, groups, isAll) {
   return tried;
 }
 
+const areOf = (tried) => `${sizeOf(tried)} ${tried.count === 1 && !tried.isPartial ? "is" : "are"}`;
 const sizeOf = (tried) => `${count(tried.count)}${tried.isPartial ? " or more" : ""} ${tried.count === 1 && !tried.isPartial ? "job" : "jobs"}`;
 
 async function begin(path, groups, isAll, tried, more, onBegun) {
@@ -42,7 +43,7 @@ async function begin(path, groups, isAll, tried, more, onBegun) {
 /** @param {{groups: any[], isAll: boolean, onClose: () => void, onBegun: (operations: any[]) => void}} props */
 export function RedriveDialog({ groups, isAll, onClose, onBegun }) {
   const tried = useTry("redrive", groups, isAll);
-  const submit = ({ rate }) => begin("/dead/redrive", groups, isAll, tried, rate ? { rate } : {}, onBegun).then(() => say(`${sizeOf(tried)} are queued again${rate ? `, ${rate}` : ""}. It goes on if this page is closed.`));
+  const submit = ({ rate }) => begin("/dead/redrive", groups, isAll, tried, rate ? { rate } : {}, onBegun).then(() => say(`${areOf(tried)} queued again${rate ? `, ${rate}` : ""}. It goes on if this page is closed.`));
   return html`<${FormDialog} title=${tried.isReady ? `Redrive ${sizeOf(tried)}` : "Redrive"} does=${tried.isReady ? `Redrive ${sizeOf(tried)}` : "Redrive"} onClose=${onClose} onSubmit=${submit}>
     <p>They are queued again with the arguments that they had, and tried as if for the first time. Is what was wrong put right?</p>
     <${Sample} tried=${tried} />
@@ -58,7 +59,7 @@ export function RedriveDialog({ groups, isAll, onClose, onBegun }) {
 export function DiscardDialog({ groups, isAll, onClose, onBegun }) {
   const tried = useTry("discard", groups, isAll);
   const isTyped = tried.count > TYPED_FROM || tried.isPartial;
-  const submit = () => begin("/dead/discard", groups, isAll, tried, {}, onBegun).then(() => say(`${sizeOf(tried)} are let go. They stay readable until they are pruned.`));
+  const submit = () => begin("/dead/discard", groups, isAll, tried, {}, onBegun).then(() => say(`${areOf(tried)} let go, and readable until retention ends.`));
   return html`<${FormDialog} title=${tried.isReady ? `Discard ${sizeOf(tried)}` : "Discard"} does=${tried.isReady ? `Discard ${sizeOf(tried)}` : "Discard"} isBad onClose=${onClose} onSubmit=${submit}>
     <p>They are no dead letters any more and nobody is reminded of them. They stay failed, and readable, until retention lets them go; until then each can still be retried by itself.</p>
     <${Sample} tried=${tried} />

@@ -26,7 +26,7 @@ const idOf = (group) => Object.values(filterOf(group)).join(" ");
 
 export default function Dead() {
   const tab = chosenTab(TABS);
-  return html`<${Page} title="Dead letters" lead="Jobs that failed for good, and that nobody has redriven or discarded.">
+  return html`<${Page} title="Dead letters" lead=${tab === "letters" ? "Jobs that failed for good, and that nobody has redriven or discarded." : "Changes to many jobs, whoever asked for them. They go on whether somebody looks or not."}>
     <${Tabs} tabs=${TABS} />
     ${tab === "letters" ? html`<${Letters} />` : html`<${Operations} />`}
   </${Page}>`;
@@ -43,7 +43,7 @@ function Letters() {
   const groups = data.items.map((one) => ({ ...one, by }));
   const chosen = groups.filter((one) => selection.ids.has(idOf(one)));
   const act = (action, some) => setAsked({ action, groups: some, isAll: some.length === groups.length });
-  const begun = (more) => (setOperations((now) => [...now, ...more]), selection.clear());
+  const begun = (more) => (setOperations((now) => [...now, ...more]), selection.clear(), setQuery({ group: undefined }));
   const shut = (id) => setOperations((now) => now.filter((one) => one.id !== id));
   const opened = groups.find((one) => place.value.query.group === idOf(one));
   const shown = { groups, by, selection, chosen, act, data };

@@ -13,10 +13,10 @@ export const SELECTORS = ["task", "queue", "tenant", "collection", "label"];
 
 /** What each kind of gate does: as a heading, in short, and as a sentence about its jobs. */
 export const KINDS = {
-  pause: { does: "Pause", icon: "circle-pause", tone: "warn", short: "Start none of them for now.", said: "do not start. What runs goes on; what is enqueued waits." },
-  slow: { does: "Slow down", icon: "snail", tone: "wait", short: "Start so many in a while.", said: (gate) => `start at ${gate.rate || "a rate"} at most. The others wait for their turn.` },
-  divert: { does: "Divert", icon: "git-branch", tone: "run", short: "Send them to another queue.", said: (gate) => `go to queue ${gate.to || "…"} when they would start. Does a worker serve it?` },
-  drop: { does: "Drop", icon: "circle-minus", tone: "bad", short: "End them without running.", said: "end as dropped instead of starting. Lifting the gate does not bring them back." },
+  pause: { does: "Pause", button: "Pause them", icon: "circle-pause", tone: "warn", short: "Start none of them for now.", said: "do not start. What runs goes on; what is enqueued waits." },
+  slow: { does: "Slow down", button: "Slow them down", icon: "snail", tone: "wait", short: "Start so many in a while.", said: (gate) => `start at ${gate.rate || "a rate"} at most. The others wait for their turn.` },
+  divert: { does: "Divert", button: "Divert them", icon: "git-branch", tone: "run", short: "Send them to another queue.", said: (gate) => `go to queue ${gate.to || "…"} when they would start. Does a worker serve it?` },
+  drop: { does: "Drop", button: "Drop them", icon: "circle-minus", tone: "bad", short: "End them without running.", said: "end as dropped instead of starting. Lifting the gate does not bring them back." },
 };
 
 const ENDS = [["", "until somebody lifts it"], ["15m", "for 15 minutes"], ["1h", "for an hour"], ["4h", "for 4 hours"], ["1d", "for a day"], ["other", "until …"]];
@@ -47,7 +47,7 @@ export function GateDialog({ given, onClose, onDone }) {
     onDone();
   };
   const kind = KINDS[values.kind];
-  return html`<${FormDialog} title=${given.queue ? `${kind.does} queue ${given.queue}` : "New gate"} does=${`${kind.does} them`} isBad=${values.kind === "drop"} onClose=${onClose} onSubmit=${submit}>
+  return html`<${FormDialog} title=${given.queue ? `${kind.does} queue ${given.queue}` : "New gate"} does=${kind.button} isBad=${values.kind === "drop"} onClose=${onClose} onSubmit=${submit}>
     <div class="stack gate-form" onInput=${hear}>
       <fieldset class="kinds"><legend class="hidden-label">What it does</legend>
         ${Object.entries(KINDS).map(([id, one]) => html`<label key=${id} class="kind" data-tone=${one.tone}><input type="radio" name="kind" value=${id} checked=${values.kind === id} />
