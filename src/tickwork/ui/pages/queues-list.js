@@ -54,7 +54,7 @@ const number = (queue, name, state) => (queue[name] ? html`<a class="num" href=$
 const COLUMNS = [
   { id: "name", title: "Queue", cell: (row) => html`<${Name} queue=${row} />` },
   { id: "due", title: "Due", align: "right", cell: (row) => number(row, "due", "due") },
-  { id: "oldest", title: "Oldest waits", align: "right", cell: (row) => html`<${Oldest} queue=${row} />` },
+  { id: "oldest", title: "Oldest", align: "right", cell: (row) => html`<${Oldest} queue=${row} />` },
   { id: "running", title: "Running", align: "right", cell: (row) => html`<${Running} queue=${row} />` },
   { id: "held", title: "Held", align: "right", from: "phone", cell: (row) => html`<${Held} queue=${row} />` },
   { id: "later", title: "Delayed", align: "right", from: "tablet", cell: (row) => number(row, "later", "delayed") },
