@@ -27,7 +27,7 @@ export default function You() {
     <${Panel} title="What you may do"><ul class="scopes">${scopes.map(([scope, does]) => html`<li key=${scope}><${Icon} name="check" /><code>${scope}</code><span>${does}</span></li>`)}</ul></${Panel}>
     <${Panel} title="This browser"><div class="inner looks">
       <${Choice} label="Look" chosen=${theme.value} onChoose=${(value) => (theme.value = value)} options=${[["auto", "As the system"], ["light", "Light"], ["dark", "Dark"]]} />
-      <${Choice} label="Times" chosen=${zone.value} onChoose=${(value) => (zone.value = value)} options=${[["local", Intl.DateTimeFormat().resolvedOptions().timeZone], ["utc", "UTC"]]} />
+      <${Choice} label="Times" chosen=${zone.value} onChoose=${(value) => (zone.value = value)} options=${[["local", `Here (${Intl.DateTimeFormat().resolvedOptions().timeZone})`], ["utc", "UTC"]]} />
       <${Choice} label="Rows at a time" chosen=${pageSize.value} onChoose=${(value) => (pageSize.value = value)} options=${[25, 50, 100, 200].map((size) => [size, String(size)])} />
     </div></${Panel}>`;
 }
