@@ -13,12 +13,13 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
 PYTEST_QUICK := $(BIN)/pytest -n 2 --dist loadgroup -m "not process"
 # One at a time: these tests measure real time, and would disturb each other.
 PYTEST_PROCESS := $(BIN)/pytest -m process --verbose --durations 10
+TSC := $(VENV)/node/node_modules/.bin/tsc
 LOCK := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-config \
         --custom-compile-command "make lock" $(LOCK_OPTS)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo dev test check verify again soak sim bench bench-long bench-peers bench-shapes lock clean
+.PHONY: help demo dev test check check-ui verify again soak sim bench bench-long bench-peers bench-shapes lock clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,6 +37,11 @@ check: dev ## lint, format, types and the direction of imports
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	@$(MAKE) --no-print-directory check-ui
+
+check-ui: ## the types of the web UI's modules (with npm; the UI itself needs neither it nor a build)
+	@if command -v npm > /dev/null; then $(MAKE) --no-print-directory $(VENV)/.node && $(TSC) -p jsconfig.json && echo "The UI's types hold."; \
+	 elif [ -n "$$CI" ]; then echo "check-ui needs npm."; exit 1; else echo "SKIPPED: the UI's types were not checked, since there is no npm here."; fi
 
 verify: dev ## the long tests: real processes, killed at bad moments
 	$(PYTEST_PROCESS)
@@ -81,6 +87,10 @@ $(VENV)/.runtime: $(VENV)/.made requirements/build.lock requirements/runtime.loc
 	@echo "Installing Tickwork into $(VENV) ..."
 	@$(PIP) install --require-hashes -r requirements/build.lock -r requirements/runtime.lock
 	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.node: $(VENV)/.made Makefile
+	@npm install --prefix $(VENV)/node --no-save --no-audit --no-fund --silent typescript@7.0.2
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.runtime requirements/dev.lock

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import mimetypes
+import posixpath
 import re
 from dataclasses import dataclass
 from functools import lru_cache
@@ -70,20 +71,10 @@ def loaded_first(files: dict[str, bytes]) -> list[str]:
     for name in seen:
         folder = name.rpartition("/")[0]
         for said in _IMPORT.findall(files[name].decode()):
-            path = _joined(folder, said)
+            path = posixpath.normpath(posixpath.join(folder, said))
             if path not in seen:
                 seen.append(path)
     return seen
-
-
-def _joined(folder: str, said: str) -> str:
-    parts = folder.split("/") if folder else []
-    for part in said.split("/"):
-        if part == "..":
-            parts.pop()
-        elif part != ".":
-            parts.append(part)
-    return "/".join(parts)
 
 
 def _files(folder: Traversable, prefix: str) -> list[tuple[str, bytes]]:
