@@ -1,5 +1,6 @@
 """Queues, workers, limits, gates, tenants and the whole at a glance, on both stores."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -7,9 +8,12 @@ from starlette.testclient import TestClient
 
 from tests.http.work import WORKER, claimed, fail, register, succeed
 from tickwork import Tickwork, concurrency, every
+from tickwork.core.flow.placement import Offer
 from tickwork.http.parts import Parts
+from tickwork.store.base import Progress, Worker
 
 API = "/api/v1"
+MINUTE = timedelta(minutes=1)
 
 
 def get(admin: TestClient, path: str, **query: Any) -> dict[str, Any]:
@@ -123,16 +127,32 @@ def test_tenants_are_given_turns(admin: TestClient) -> None:
 # -- workers
 
 
+def test_a_worker_tells_what_it_has_and_what_it_runs(admin: TestClient, app: Tickwork) -> None:
+    offer = Offer(frozenset({"gpu", "region:eu"}), {"mem": 8 * 1024**3})
+    app.store.register_worker(Worker(WORKER, "host", 1, "1", ("default",), ("mail",), 10, (), offer), [], MINUTE)
+    job = app.enqueue("mail", to="ada")
+    assert app.store.claim_jobs(WORKER, ["default"], ["mail"], 5).jobs[0].job_id == job.id
+    app.store.set_progress([Progress(job.id, 1, 0.5, "half")])
+    (listed,) = get(admin, "workers")["items"]
+    assert (listed["labels"], list(listed["resources"]), listed["running"]) == (["gpu", "region:eu"], ["mem"], 1)
+    assert 0 < listed["lease_left_s"] <= 60
+    assert "jobs" not in listed
+    (held,) = get(admin, f"workers/{WORKER}")["jobs"]
+    assert (held["id"], held["task"], held["progress"], held["progress_note"]) == (job.id, "mail", 0.5, "half")
+    assert held["since"] is not None
+
+
 def test_workers_are_listed_and_asked(admin: TestClient, app: Tickwork) -> None:
     assert get(admin, "workers")["items"] == []
     register(app, "mail")
     (worker,) = get(admin, "workers")["items"]
-    assert (worker["id"], worker["tasks"], worker["asked"], worker["state"]) == (WORKER, ["mail"], None, "running")
-    assert admin.post(f"{API}/workers/{WORKER}/quiet").json()["asked"] == "quiet"
+    assert (worker["id"], worker["tasks"], worker["asked"], worker["state"]) == (WORKER, ["mail"], None, "working")
+    asked = admin.post(f"{API}/workers/{WORKER}/quiet").json()
+    assert (asked["asked"], asked["state"]) == ("quiet", "quiet")
     assert app.store.asked_of(WORKER) == "quiet"
     assert admin.post(f"{API}/workers/{WORKER}/resume").json()["asked"] is None
     assert admin.post(f"{API}/workers/{WORKER}/stop").json()["asked"] == "stop"
-    assert get(admin, f"workers/{WORKER}")["asked"] == "stop"
+    assert get(admin, f"workers/{WORKER}")["state"] == "stopping"
     for verb in ("quiet", "stop", "resume"):
         assert admin.post(f"{API}/workers/nobody/{verb}").status_code == 404
     assert admin.get(f"{API}/workers/nobody").status_code == 404

@@ -35,6 +35,7 @@ from tickwork.store.counts import CountVerbs
 from tickwork.store.dags import DagVerbs
 from tickwork.store.finding import FindVerbs
 from tickwork.store.flow import FlowVerbs, Reach
+from tickwork.store.glances import GlanceVerbs
 from tickwork.store.hooks import DeclaredVerbs, HookVerbs
 from tickwork.store.migrate import Migration
 from tickwork.store.notify import NotifyVerbs
@@ -187,6 +188,7 @@ class Store(
     FlowVerbs,
     DagVerbs,
     FindVerbs,
+    GlanceVerbs,
     OperationVerbs,
     CountVerbs,
     HookVerbs,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -15,6 +15,7 @@ from tickwork.http.durations import Span
 from tickwork.http.lists import Limit
 from tickwork.http.reading import FilterBody, Text
 from tickwork.http.route import Struct
+from tickwork.importers.as_declared import duration_text
 
 BATCH_LIMIT = 10_000
 BATCH_BYTES = 16 * 1024 * 1024
@@ -42,7 +43,7 @@ class NewJobBody(Struct):
     collection: str | None = None
     labels: list[str] | None = None
     tenant: str | None = None
-    needs: str | None = None
+    needs: dict[str, bool | int | float | str] | None = None
 
 
 class NewJobsBody(Struct):
@@ -89,6 +90,23 @@ class JobItem(Struct):
     error: str | None
 
 
+class JobOptions(Struct):
+    """The options that a job was made with, besides those that stand beside it: what POST /jobs takes to make it again.
+
+    Of `retry_on`, `give_up_on` and `on_lost` only code can say more.
+    """
+
+    retries: int
+    backoff: str
+    timeout: str | None
+    expires: str | None
+    key_for: str | None
+    needs: dict[str, bool | str]
+    retry_on: list[str]
+    give_up_on: list[str]
+    on_lost: str
+
+
 class JobBody(Struct):
     """A job. `result` is there when it succeeded and is not large, `error` when its last attempt did not succeed.
 
@@ -105,6 +123,9 @@ class JobBody(Struct):
     collection: str | None
     labels: list[str]
     tenant: str | None
+    options: JobOptions
+    is_run: bool
+    schedule: str | None
     parent_id: str | None
     run_id: str | None
     step: str | None
@@ -160,6 +181,9 @@ def shown(view: JobView, why: str) -> JobBody:
         **_common(view),
         args=msgspec.Raw(view.args),
         tenant=None if view.flow is None else view.flow.tenant,
+        options=_options(view),
+        is_run=view.version is not None,
+        schedule=None if view.tick is None else view.tick.schedule,
         expires_at=view.expires_at,
         failures=view.failures,
         is_cancel_requested=view.cancel_requested,
@@ -169,6 +193,31 @@ def shown(view: JobView, why: str) -> JobBody:
         error=view.error,
         why=why,
     )
+
+
+def needs_of(view: JobView) -> dict[str, bool | str]:
+    """What a job asks of a worker, as it is said."""
+    parts = (part.partition("=") for part in (view.flow.needs if view.flow else "").split())
+    return {name: value if equals else True for name, equals, value in parts}
+
+
+def _options(view: JobView) -> JobOptions:
+    policy = view.policy
+    return JobOptions(
+        retries=policy.retry.retries,
+        backoff=duration_text(policy.retry.base),
+        timeout=_text(policy.timeout),
+        expires=_text(policy.expires),
+        key_for=_text(policy.key_for),
+        needs=needs_of(view),
+        retry_on=list(policy.retry_on),
+        give_up_on=list(policy.give_up_on),
+        on_lost=policy.on_lost,
+    )
+
+
+def _text(value: timedelta | None) -> str | None:
+    return None if value is None else duration_text(value)
 
 
 def _common(view: JobView) -> dict[str, Any]:

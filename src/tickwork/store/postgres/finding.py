@@ -61,9 +61,7 @@ class PostgresFinding:
         return failures_of(found, limit, dead, walk.floor)
 
     def _page(self, *asked: Any, among: Sequence[JobId] | None = None, is_light: bool = False) -> list[JobView]:
-        columns = self._sql["job_columns"]
-        if is_light:
-            columns = columns.replace("j.args,", "'null' AS args,").replace("f.result,", "NULL AS result,")
+        columns = self._light_columns if is_light else self._sql["job_columns"]
         return [codec.job_view(row, utc) for row in self._rows(columns, *asked, among=among)]
 
     def _rows(
@@ -100,6 +98,17 @@ class PostgresFinding:
         sql = f"{self._sql['job_columns']} {self._sql[begins]} WHERE {where}"
         rows = self._perform(lambda session: session.connection.run_named(sql, values))
         return [codec.job_view(row, utc) for row in rows]
+
+    def _light_views(self, where: str, values: dict[str, Any], begins: str) -> list[JobView]:
+        sql = f"{self._light_columns} {self._sql[begins]} WHERE {where}"
+        rows = self._perform(lambda session: session.connection.run_named(sql, values))
+        return [codec.job_view(row, utc) for row in rows]
+
+    @property
+    def _light_columns(self) -> str:
+        """Those of jobs, but for their arguments and results."""
+        columns = self._sql["job_columns"]
+        return columns.replace("j.args,", "'null' AS args,").replace("f.result,", "NULL AS result,")
 
     def _floor(self, way: Way, lies: Bounds) -> JobId | None:
         """The job to which a page may walk; None: there are not so many."""

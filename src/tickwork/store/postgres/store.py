@@ -69,6 +69,7 @@ from tickwork.store.postgres.bounds import FRONT, Bound, Bounds, Place
 from tickwork.store.postgres.failures import runs_again, translate
 from tickwork.store.postgres.finding import AMONG, PostgresFinding
 from tickwork.store.postgres.flow import PostgresFlow
+from tickwork.store.postgres.glances import PostgresGlances
 from tickwork.store.postgres.health import examine
 from tickwork.store.postgres.hooks import PostgresHooks
 from tickwork.store.postgres.listener import Listener, PollOnlyWaiter
@@ -104,6 +105,7 @@ class PostgresStore(
     PostgresFinding,
     PostgresFlow,
     PostgresSchedules,
+    PostgresGlances,
     PostgresOperations,
     PostgresHooks,
     PostgresNotify,

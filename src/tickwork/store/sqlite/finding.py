@@ -22,7 +22,7 @@ from tickwork.store.ways import Bounds, Way, bounds, ways
 # The first part is quick, and true also for a label within another one.
 _LABELLED = "instr(j.labels, {quoted}) AND EXISTS (SELECT 1 FROM json_each(j.labels) WHERE value = {label})"
 _AMONG = "j.id IN (SELECT value FROM json_each({ids}))"
-_LIGHT = SQL["job_columns"].replace("j.args,", "'null' AS args,").replace("f.result,", "NULL AS result,")
+LIGHT = SQL["job_columns"].replace("j.args,", "'null' AS args,").replace("f.result,", "NULL AS result,")
 
 
 class SqliteFinding:
@@ -42,11 +42,11 @@ class SqliteFinding:
                 if waiting is not None:
                     way = ways(which)[0]
                     return page_of(
-                        _page(transaction, _LIGHT, which, way, limit, before, among=waiting), limit, which, None
+                        _page(transaction, LIGHT, which, way, limit, before, among=waiting), limit, which, None
                     )
             walk = choose(which, lambda way: _floor(transaction, way, bounds(which, before)))
             return page_of(
-                _page(transaction, _LIGHT, which, walk.way, limit, before, walk.floor), limit, which, walk.floor
+                _page(transaction, LIGHT, which, walk.way, limit, before, walk.floor), limit, which, walk.floor
             )
 
     def find_failures(self, which: JobFilter, limit: int, before: JobId | None = None) -> FailurePage:

@@ -60,6 +60,7 @@ from tickwork.store.sqlite.connection import is_stored_already
 from tickwork.store.sqlite.file import SqliteFile
 from tickwork.store.sqlite.finding import SqliteFinding
 from tickwork.store.sqlite.flow import SqliteFlow, SqliteGround, is_guarded
+from tickwork.store.sqlite.glances import SqliteGlances
 from tickwork.store.sqlite.hooks import SqliteHooks
 from tickwork.store.sqlite.moves import SQL, Transaction
 from tickwork.store.sqlite.notify import SqliteNotify
@@ -78,6 +79,7 @@ class SqliteStore(
     SqliteFlow,
     SqliteDags,
     SqliteFinding,
+    SqliteGlances,
     SqliteOperations,
     SqliteHooks,
     SqliteNotify,
