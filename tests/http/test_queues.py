@@ -9,6 +9,8 @@ from starlette.testclient import TestClient
 from tests.http.work import WORKER, claimed, fail, register, succeed
 from tickwork import Tickwork, concurrency, every
 from tickwork.core.flow.placement import Offer
+from tickwork.core.ids import WorkerId
+from tickwork.core.job import Policy, TaskDefinition
 from tickwork.http.parts import Parts
 from tickwork.store.base import Progress, Worker
 
@@ -216,3 +218,28 @@ def test_a_search_goes_over_jobs_schedules_and_dags(admin: TestClient, app: Tick
     assert (found["schedules"], found["dags"], found["is_partial"]) == (["mail-daily"], ["mail_flow"], False)
     assert get(admin, "search", q="mail-daily")["schedules"] == ["mail-daily"]
     assert admin.get(f"{API}/search").status_code == 422
+
+
+def test_a_search_leads_to_everything_that_has_a_name(admin: TestClient, app: Tickwork) -> None:
+    @app.task
+    def send() -> None: ...
+
+    @app.dag
+    def mail_flow() -> None:
+        send()
+
+    told = TaskDefinition("mail.send", "default", 5, Policy(), b"{}")
+    worker = Worker(WorkerId("w-7"), "mailhost", 1, "1", ("default",), ("mail.send",), 10)
+    app.store.register_worker(worker, [told], timedelta(minutes=5))
+    app.named("x").options(queue="slow-mail").enqueue()
+    hook = {"style": "github", "secret": "A", "task": "a"}
+    admin.put(f"{API}/hooks/on-mail", json=hook).raise_for_status()
+    run = mail_flow.options(key="mail-7").enqueue()
+    found = get(admin, "search", q="MAIL")
+    assert (found["queues"], found["tasks"], found["hooks"]) == (["slow-mail"], ["mail.send"], ["on-mail"])
+    assert (found["dags"], found["workers"]) == (["mail_flow"], [{"id": "w-7", "host": "mailhost"}])
+    hit = {"id": run.id, "dag": "mail_flow", "key": "mail-7"}
+    for words in ("mail-7", "mail_f", run.id, run.id[:23]):
+        found = get(admin, "search", q=words)
+        assert (found["runs"], found["jobs"]) == ([hit], []), words
+    assert get(admin, "search", q="0" * 8)["runs"] == []

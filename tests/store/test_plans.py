@@ -27,7 +27,7 @@ from tickwork.core.blob import BlobRef
 from tickwork.core.flow.flow import Flow
 from tickwork.core.flow.limits import Slot, concurrency
 from tickwork.core.ids import JobId, WorkerId
-from tickwork.core.job import JobFilter, JobState, NewJob
+from tickwork.core.job import JobFilter, JobState, NewJob, Waiting
 from tickwork.core.notify.watch import Mark
 from tickwork.core.schedule.interval import every
 from tickwork.core.schedule.spec import new_spec
@@ -285,6 +285,19 @@ VERBS: dict[str, Callable[[Filled], object]] = {
     "find runs of a task": find(runs=True, task="t"),
     "find by a run": find(run="019a8f3e-1c2d-7abc-8def-0123456789ab"),
     "find by when": find(until=datetime(2020, 1, 1, tzinfo=UTC), label="nobody's"),
+    "find retrying": find(waits=Waiting.RETRYING),
+    "find delayed with a label": find(waits=Waiting.DELAYED, label="nobody's"),
+    "find by a beginning of a task": find(tasks="nobody"),
+    "find by tenant": find(tenant="nobody"),
+    "find by error": find(error="nobody"),
+    "find by worker": find(worker="nobody", state=JobState.RUNNING),
+    "count": bounded(lambda on: on.store.count_jobs(JobFilter(), SMALL // 10)),
+    "count with a label": bounded(lambda on: on.store.count_jobs(JobFilter(label="nobody's"), SMALL // 10)),
+    "count a task": bounded(lambda on: on.store.count_jobs(JobFilter(task="t"), SMALL // 10)),
+    "see what changed, and nothing did": lambda on: on.store.changes(on.clock.now() + SECOND, 100),
+    "see what changed": lambda on: on.store.changes(on.clock.now() - HOUR, 100),
+    "topics": lambda on: on.store.topics(),
+    "queue names": lambda on: on.store.queue_names(),
     "find failures": bounded(lambda on: on.store.find_failures(JobFilter(label="nobody's"), PAGE)),
     "search": bounded(lambda on: on.store.search_jobs("t", PAGE)),
     "search in errors": bounded(lambda on: on.store.search_jobs("broke", PAGE)),

@@ -14,6 +14,7 @@ from tickwork.core.access import Scope
 from tickwork.http.access import Access
 from tickwork.http.gathering import Gathering
 from tickwork.http.hub import Hub
+from tickwork.http.stream import Stream
 from tickwork.http.surroundings import Surroundings, remembering
 from tickwork.http.throughput import Throughput
 from tickwork.http.timed import timed
@@ -76,6 +77,7 @@ class Parts:
     hub: Hub
     gathering: Gathering
     surroundings: Surroundings
+    stream: Stream
     tally: Tally
     began: float
     open_scopes: frozenset[Scope] = frozenset()
@@ -102,6 +104,7 @@ def assembled(
         gathering=Gathering(app.client),
         surroundings=Surroundings(store, clock),
         began=clock.monotonic(),
+        stream=Stream(store, clock, rng),
         open_scopes=open_scopes,
         tally=tally,
     )

@@ -31,6 +31,7 @@ from tickwork.core.job import (
 )
 from tickwork.core.outcome import Transition
 from tickwork.store.access import AccessVerbs
+from tickwork.store.changes import ChangeVerbs
 from tickwork.store.counts import CountVerbs
 from tickwork.store.dags import DagVerbs
 from tickwork.store.finding import FindVerbs
@@ -191,6 +192,7 @@ class Store(
     GlanceVerbs,
     OperationVerbs,
     CountVerbs,
+    ChangeVerbs,
     HookVerbs,
     DeclaredVerbs,
     NotifyVerbs,

@@ -66,6 +66,7 @@ from tickwork.store.postgres import documents
 from tickwork.store.postgres.access import PostgresAccess
 from tickwork.store.postgres.adapters import Rows, drive, inside, run_inside, run_inside_async
 from tickwork.store.postgres.bounds import FRONT, Bound, Bounds, Place
+from tickwork.store.postgres.changes import PostgresChanges
 from tickwork.store.postgres.failures import runs_again, translate
 from tickwork.store.postgres.finding import AMONG, PostgresFinding
 from tickwork.store.postgres.flow import PostgresFlow
@@ -103,6 +104,7 @@ _LOST_WORKERS_KEPT = timedelta(hours=1)
 
 class PostgresStore(
     PostgresFinding,
+    PostgresChanges,
     PostgresFlow,
     PostgresSchedules,
     PostgresGlances,

@@ -55,6 +55,7 @@ from tickwork.store.operations import KEPT
 from tickwork.store.rounds import Asked
 from tickwork.store.sqlite import moves
 from tickwork.store.sqlite.access import SqliteAccess
+from tickwork.store.sqlite.changes import SqliteChanges
 from tickwork.store.sqlite.clock import StoreClock
 from tickwork.store.sqlite.connection import is_stored_already
 from tickwork.store.sqlite.file import SqliteFile
@@ -80,6 +81,7 @@ class SqliteStore(
     SqliteDags,
     SqliteFinding,
     SqliteGlances,
+    SqliteChanges,
     SqliteOperations,
     SqliteHooks,
     SqliteNotify,

@@ -7,7 +7,7 @@ import { Panel } from "../parts/page.js";
 import { Table } from "../parts/table.js";
 
 const columns = [
-  { id: "key", title: "Setting", cell: (one) => html`<code>${one.key}</code>` },
+  { id: "name", title: "Setting", cell: (one) => html`<code>${one.name}</code>` },
   { id: "value", title: "Value", cell: (one) => (one.value === null ? html`<span class="dim">not set</span>` : html`<code class="wrap-anywhere">${String(one.value)}</code>`) },
   { id: "source", title: "Said by", cell: (one) => html`<span class=${one.source === "default" ? "dim" : ""}>${one.source}</span>` },
 ];
@@ -18,6 +18,6 @@ export default function Configuration() {
   if (problem && !data) return html`<${Trouble} problem=${problem} onRetry=${refresh} />`;
   return html`<${Panel} title="Configuration of this server">
     <p class="dim">Arguments hold over the environment, that over <code>tickwork.toml</code>, that over defaults. Passwords are masked. Other servers and workers read their own.</p>
-    <${Table} label="Settings" columns=${columns} rows=${data.items} idOf=${(one) => one.key} />
+    <${Table} label="Settings" columns=${columns} rows=${data.items} idOf=${(one) => one.name} />
   </${Panel}>`;
 }
