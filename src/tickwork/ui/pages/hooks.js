@@ -41,7 +41,7 @@ export default function Hooks() {
   return html`<${Page} title="Hooks" lead="Addresses where other services leave signed messages; each message starts a job or a run." actions=${add}>
     <${Panel} label="Hooks">
       ${list.items.length
-        ? html`<${Table} label="Hooks" columns=${columns} rows=${list.items} idOf=${(hook) => hook.name} hrefOf=${(hook) => href(`/hooks/${part(hook.name)}`)} /><${More} list=${list} />`
+        ? html`<${Table} label="Hooks" columns=${columns} rows=${list.items} idOf=${(hook) => hook.name} hrefOf=${(hook) => href(`/hooks/${part(hook.name)}`)} />${list.hasMore && html`<${More} list=${list} />`}`
         : html`<${Empty} icon="webhook" title="No hooks yet" code=${CODE} language="bash">With a hook GitHub, Stripe or a program of yours starts work here.</${Empty}>`}
     </${Panel}>
     ${list.fresh > 0 && html`<button onClick=${list.showFresh}>${list.fresh} new</button>`}

@@ -46,7 +46,7 @@ function Found({ list, isFiltered }) {
   if (list.isLoading) return html`<${Loading} />`;
   if (list.problem && !list.items.length) return html`<${Trouble} problem=${list.problem} onRetry=${list.refresh} />`;
   if (!list.items.length) return html`<${Empty} icon="scroll-text" title=${isFiltered ? "No such change" : "Nothing was changed yet"}>${isFiltered ? "Names must be whole: user:ada, not ada." : "Whatever people and programs change here is written down."}</${Empty}>`;
-  return html`<${Table} label="Changes" columns=${columns} rows=${list.items} onOpen=${(one) => setQuery({ change: one.id }, { push: true })} /><${More} list=${list} />`;
+  return html`<${Table} label="Changes" columns=${columns} rows=${list.items} onOpen=${(one) => setQuery({ change: one.id }, { push: true })} />${list.hasMore && html`<${More} list=${list} />`}`;
 }
 
 /** A word that changes are looked for by; it is looked for when somebody stops typing. */

@@ -45,8 +45,11 @@ export default function Health() {
       <div><h2>${found.length ? `${many(found.length, "thing needs", "things need")} attention` : "All is well"}</h2>
         ${found.length ? html`<ul>${found.map((said) => html`<li key=${said}>${said}</li>`)}</ul>` : html`<p class="dim">The store answers, clocks agree, no schedule is late, and no service went wrong lately.</p>`}</div></div>
     <${Panel} title="This server"><${Facts} items=${[["Version", data.version], ["Python", data.python], ["Up for", duration(data.uptime_s)], ["Latest schedule", data.scheduler_late_s > 0 ? `${duration(data.scheduler_late_s)} late` : "none is late"]]} /></${Panel}>
-    <${Panel} title="Store"><${Facts} items=${[["Kind", data.store], ["Schema", `version ${data.schema_version}`], ["Its time", html`<${Moment} at=${data.now} />`], ["Its clock", clock(data.clock_ahead_s)], ...Object.entries(data.facts)]} /></${Panel}>
+    <${Panel} title="Store"><${Facts} items=${[["Schema", `version ${data.schema_version}`], ["Its time", html`<${Moment} at=${data.now} />`], ["Its clock", clock(data.clock_ahead_s)], ...told(data.facts)]} /></${Panel}>
     <${Panel} title="Services of this server"><${Table} label="Services" columns=${columns} rows=${data.services} idOf=${(one) => one.name} /></${Panel}>`;
 }
+
+/** What the store tells of itself, but of its clock, which stands there already. @param {Record<string, string>} facts */
+const told = (facts) => Object.entries(facts).filter(([name]) => name !== "clock").map(([name, value]) => [name[0].toUpperCase() + name.slice(1), value]);
 
 const clock = (ahead) => (Math.abs(ahead) < 0.0005 ? "as this server's" : `${duration(ahead)} ${ahead > 0 ? "ahead of" : "behind"} this server's`);

@@ -24,6 +24,9 @@ export default function Settings() {
   const said = place.value.query.part || PARTS[0].id;
   const allowed = PARTS.filter((part) => !part.takes || may(part.takes));
   const chosen = allowed.find((part) => part.id === said);
+  useEffect(() => {
+    document.querySelector(".settings-side [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  }, [said]);
   return html`<${Page} title="Settings" name=${chosen ? `${chosen.title} · Settings` : "Settings"}>
     <div class="settings">
       <nav class="settings-side" aria-label="Parts of the settings">${allowed.map((part) => html`<a key=${part.id} class="nav" href=${href("/settings", { part: part.id })} aria-current=${part === chosen ? "page" : undefined}>
