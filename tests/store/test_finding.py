@@ -27,6 +27,7 @@ from tickwork.core.job import JobFilter, JobState, JobView, Waiting
 from tickwork.errors import InvalidInput
 from tickwork.store import finding, standing
 from tickwork.store.base import Store
+from tickwork.store.finding import StateCount
 from tickwork.store.postgres import finding as postgres_finding
 from tickwork.store.sqlite import finding as sqlite_finding
 from tickwork.testing import VirtualClock
@@ -173,7 +174,7 @@ def test_counting_ends_somewhere(store: Store) -> None:
     store.insert_jobs([*jobs(5), *jobs(5, delay=HOUR)])
     found = {one.state: one for one in store.count_jobs(JobFilter(), 3)}
     assert (found[Waiting.DUE].count + found[Waiting.DELAYED].count, found[Waiting.DUE].is_bounded) == (3, True)
-    assert found[JobState.FAILED] == (JobState.FAILED, 0, False)
+    assert found[JobState.FAILED] == StateCount(JobState.FAILED, 0, False)
 
 
 def test_queues_are_known_by_the_jobs_that_wait_in_them(store: Store) -> None:

@@ -38,7 +38,7 @@ class Hits(msgspec.Struct, frozen=True):
     is_partial: bool
 
 
-class StateCount(NamedTuple):
+class StateCount(msgspec.Struct, frozen=True):
     """How many jobs are in a state, or wait in a way; `is_bounded`: there may be more."""
 
     state: JobState | Waiting
