@@ -240,7 +240,10 @@ class SqliteFlow:
     def limit_keys(self, limit: str, most: int) -> list[KeyView]:
         with self._read() as transaction:
             rows = transaction.run("limit_keys", {"limit": limit, "most": most, "counted": HELD_COUNTED})
-        return [codec.key_view(*known, None if opens_at is None else from_us(opens_at)) for *known, opens_at in rows]
+        return [
+            codec.key_view(name, rule, state, live, held, None if opens_at is None else from_us(opens_at))
+            for name, rule, state, live, held, opens_at in rows
+        ]
 
     # -- gates
 
