@@ -141,7 +141,6 @@ class JobBody(Struct):
     ended_at: datetime | None
     attempt: int
     failures: int
-    retries: int
     progress: float | None
     progress_note: str | None
     worker: str | None
@@ -182,7 +181,7 @@ def body_of(client: Client, job: Job) -> JobBody:
 
 
 def item_of(view: JobView) -> JobItem:
-    return JobItem(**_common(view), error=last_line(view.error) or None)
+    return JobItem(**_common(view), retries=view.policy.retry.retries, error=last_line(view.error) or None)
 
 
 def shown(view: JobView, why: str) -> JobBody:
@@ -247,7 +246,6 @@ def _common(view: JobView) -> dict[str, Any]:
         "ended_at": view.ended_at,
         "attempt": view.attempt,
         "failures": view.failures,
-        "retries": view.policy.retry.retries,
         "is_run": view.version is not None,
         "progress": view.progress,
         "progress_note": view.progress_note,

@@ -1,7 +1,7 @@
 // The language of the box above the jobs: `state:failed queue:mail age:>1h "timeout"`. Text in, a filter of the API out.
 
 /** @typedef {{at: number, end: number, field: string | null, value: string}} Word */
-/** @typedef {{at: number, end: number, text: string}} Trouble */
+/** @typedef {{at: number, end: number, text: string, fix?: string}} Trouble */
 /** @typedef {{text: string, words: Word[], filter: Record<string, any>, troubles: Trouble[]}} Query */
 
 export const STATES = ["due", "delayed", "retrying", "running", "succeeded", "failed", "cancelled", "dropped", "expired"];
@@ -56,7 +56,7 @@ export function parse(text, now) {
   if (free.length) filter.q = free.join(" ");
   for (const one of words) {
     const trouble = one.field === null ? null : take(one, filter, now);
-    if (trouble) troubles.push({ at: one.at, end: one.end, text: trouble });
+    if (trouble) troubles.push({ at: one.at, end: one.end, text: trouble, fix: fixOf(one) });
   }
   return { text, words, filter, troubles };
 }
@@ -64,7 +64,7 @@ export function parse(text, now) {
 /** Put what a word says into a filter; tell what is wrong with it. @returns {string | null} */
 function take({ field, value }, filter, now) {
   const known = FIELDS[field];
-  if (!known) return unknown(field, value);
+  if (!known) return `There is no ${field}: here.`;
   if (!value) return `${field}: is not said: ${known.says}.`;
   if (field === "age") return takeAge(value, filter, now);
   if (field === "is") return value === "dead" ? put(filter, "dead", true, field) : `is:${value} is not known; there is is:dead.`;
@@ -73,9 +73,11 @@ function take({ field, value }, filter, now) {
   return put(filter, known.parameter, value, field);
 }
 
-function unknown(field, value) {
+/** What a word with a field that is not known may have been meant to be. @param {Word} word @returns {string | undefined} */
+function fixOf({ field, value }) {
+  if (FIELDS[field]) return undefined;
   const near = MEANT[field] || Object.keys(FIELDS).find((name) => name.startsWith(field) || field.startsWith(name));
-  return near ? `There is no ${field}: here; ${near}:${value} may be what you mean.` : `There is no ${field}: here. In quotes it is a word to look for: "${field}:${value}".`;
+  return near ? word(near, value) : quote(`${field}:${value}`);
 }
 
 function put(filter, parameter, value, field) {
@@ -128,7 +130,9 @@ export function complete(text, caret, known) {
   if (here?.field) {
     const said = plain(text.slice(here.at + here.field.length + 1, caret)).toLowerCase();
     const values = known[here.field] || FIELDS[here.field]?.values || [];
-    const items = values.filter((value) => value.toLowerCase().includes(said) && value.toLowerCase() !== said);
+    const found = values.filter((value) => value.toLowerCase().includes(said) && value.toLowerCase() !== said);
+    const begins = (value) => value.toLowerCase().startsWith(said);
+    const items = [...found.filter(begins), ...found.filter((value) => !begins(value))];
     return { from: here.at, to: here.end, items: items.slice(0, MOST).map((value) => ({ insert: `${word(here.field, value)} `, label: value })) };
   }
   const said = here ? text.slice(here.at, caret).toLowerCase() : "";

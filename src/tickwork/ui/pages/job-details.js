@@ -3,10 +3,11 @@
 import { html } from "../vendor/core.js";
 import { address, part } from "../lib/api.js";
 import { useResource } from "../lib/data.js";
+import { count, many } from "../lib/format.js";
 import { onJob } from "../lib/live.js";
 import { word } from "../lib/query.js";
 import { href } from "../lib/router.js";
-import { explained } from "../lib/time.js";
+import { exactClock, explained } from "../lib/time.js";
 import { Icon } from "../parts/icon.js";
 import { Empty, Loading, Trouble } from "../parts/notices.js";
 import { Facts } from "../parts/page.js";
@@ -25,13 +26,16 @@ const instant = (at) => at && html`<time datetime=${at} title=${explained(at)}><
 /** @param {{job: any}} props */
 export function Details({ job }) {
   const named = (field, value) => value && html`<${Found} field=${field} value=${value} />`;
-  return html`<div class="inner"><${Facts} items=${[
-    ["Id", html`<span class="mono">${job.id}</span>`],
+  return html`<div class="inner job-facts"><${Facts} items=${[
     ["Task", named("task", job.task)],
     ["Queue", named("queue", job.queue)],
     ["Priority", PRIORITIES[job.priority] ? `${job.priority}, ${PRIORITIES[job.priority]}` : job.priority],
-    ["Attempts", job.retries === undefined ? job.attempt : `${job.attempt} of ${job.retries + 1} before it fails`],
-    ["Failures", job.failures || null],
+    ["Attempts", job.attempt],
+    ["Failures", `${count(job.failures)}; it is given up after ${many(job.options.retries + 1, "failure")}`],
+    ["Waits after a failure", job.options.retries > 0 && `${job.options.backoff}, and longer each time`],
+    ["Time for an attempt", job.options.timeout],
+    ["Needs", Object.entries(job.options.needs).map(([name, value]) => (value === true ? name : `${name}=${value}`)).join(", ")],
+    ["Schedule", job.schedule && html`<a class="link" href=${href(`/schedules/${part(job.schedule)}`)}>${job.schedule}</a>`],
     ["Key", named("key", job.key)],
     ["Labels", job.labels.length > 0 && job.labels.map((label) => html`<${Found} field="label" value=${label} /> `)],
     ["Collection", named("collection", job.collection)],
@@ -64,10 +68,10 @@ export function Result({ job }) {
   return html`<div class="inner"><${Tree} value=${job.result} label="the result" /></div>`;
 }
 
-const SAID = { created: "Created", due: "Due", cancel_requested: "Asked to stop", discarded: "Discarded: no dead letter any more", attempt_started: "started", attempt_timed_out: "ran out of time", attempt_lost: "was lost with its worker", attempt_released: "was given back" };
+const SAID = { created: "Created", due: "Due", succeeded: "It succeeded", failed: "It failed", cancelled: "It was cancelled", dropped: "It was dropped by a gate", expired: "It was not started in time", cancel_requested: "Asked to stop", discarded: "Discarded: no dead letter any more", attempt_timed_out: "ran out of time", attempt_lost: "was lost with its worker", attempt_released: "was given back" };
 
 function saidOf(one) {
-  if (one.attempt === null) return SAID[one.event] || `It ${one.event === "failed" ? "failed" : `is ${one.event}`}`;
+  if (one.attempt === null) return SAID[one.event] || one.event;
   return `Attempt ${one.attempt} ${SAID[one.event] || one.event.replace("attempt_", "")}`;
 }
 
@@ -82,6 +86,6 @@ export function Events({ job }) {
     const state = one.event.replace("attempt_", "");
     const detail = one.detail?.trimEnd().split("\n").at(-1);
     return html`<li key=${at} data-tone=${SIGNS[one.event] ? "queue" : toneOf(state)}><span class="event-sign"><${Icon} name=${SIGNS[one.event] || signOf(state)} /></span>
-      <span class="event-at dim">${one.at ? html`<${Moment} at=${one.at} />` : "–"}</span><span>${saidOf(one)}</span>${detail && html`<span class="dim clip small">${one.event === "attempt_started" ? `on ${detail}` : detail}</span>`}</li>`;
+      <span class="event-at dim">${one.at ? html`<time datetime=${one.at} title=${explained(one.at)}>${exactClock(one.at)}</time>` : "–"}</span><span>${saidOf(one)}</span>${detail && html`<span class="dim clip small">${one.event === "attempt_started" ? `on ${detail}` : detail}</span>`}</li>`;
   })}</ol>`;
 }

@@ -87,7 +87,7 @@ function follow(id, held, take, update) {
 }
 
 const wraps = remembered("log-wraps", false);
-const SHOWN = [["All lines", 0], ["Info and worse", 2], ["Warnings and worse", 3], ["Errors", 4]];
+const SHOWN = /** @type {[string, number][]} */ ([["All lines", 0], ["Info and worse", 2], ["Warnings and worse", 3], ["Errors", 4]]);
 
 /** @param {{job: any}} props */
 export function Logs({ job }) {

@@ -20,6 +20,9 @@ function flawOf(text) {
   }
 }
 
+/** The schema of a task's arguments, where it stands. @param {any} schema */
+const resolved = (schema) => (schema?.$ref ? schema.$defs?.[schema.$ref.split("/").at(-1)] : schema);
+
 /** What a schema says that these arguments lack, or have too many of. @param {any} schema @param {any} args */
 function misfits(schema, args) {
   const known = schema?.properties;
@@ -33,27 +36,28 @@ function Parameters({ schema }) {
   const known = Object.entries(schema?.properties || {});
   if (!known.length) return null;
   const kind = (one) => one.type || one.anyOf?.map((other) => other.type).filter(Boolean).join(" or ") || "anything";
-  return html`<p class="small dim">It takes ${known.map(([name, one], at) => html`${at > 0 && ", "}<code>${name}</code> (${kind(one)}${schema.required?.includes(name) ? "" : `, ${JSON.stringify(one.default ?? null)} if left out`})`)}.</p>`;
+  return html`<p class="small dim">It takes ${known.map(([name, one], at) => html`${at > 0 && ", "}<code>${name}</code> (${kind(one)}${schema.required?.includes(name) ? "" : ", may be left out"})`)}.</p>`;
 }
 
 /** @param {{job: any, onClose: () => void}} props */
 export function Rerun({ job, onClose }) {
   const [text, setText] = useState(JSON.stringify(job.args ?? {}, null, 2));
   const task = useResource(`/tasks/${part(job.task)}`);
+  const schema = resolved(task.data?.schema);
   const flaw = flawOf(text);
-  const odd = flaw ? [] : misfits(task.data?.schema, JSON.parse(text));
+  const odd = flaw ? [] : misfits(schema, JSON.parse(text));
   const submit = async ({ queue, delay, priority }) => {
     if (flaw) throw new Error(`${flaw} Nothing was enqueued.`);
-    const made = await post("/jobs", { task: job.task, args: JSON.parse(text), queue: queue || job.queue, priority: priority ?? job.priority, delay, labels: job.labels, collection: job.collection, tenant: job.tenant });
+    const made = await post(`/jobs/${part(job.id)}/rerun`, { args: JSON.parse(text), queue, priority, delay });
     say(`${made.task} is enqueued.`);
     go(`/jobs/${part(made.id)}`);
   };
   return html`<${FormDialog} title="Run ${job.task} again" does="Enqueue it" wide onSubmit=${submit} onClose=${onClose}>
-    <p>A new job of the same task. This one stays as it is.</p>
+    <p>A new job like this one, with what you change here. This one stays as it is.</p>
     <label class="field"><span>Arguments, as JSON</span>
       <textarea class="editor" rows=${Math.min(20, Math.max(6, text.split("\n").length + 1))} spellcheck=${false} autofocus value=${text} aria-invalid=${Boolean(flaw)} onInput=${(event) => setText(event.target.value)}></textarea></label>
     <p class="flaw" role="status" data-tone=${flaw ? "bad" : odd.length ? "warn" : "good"}><${Icon} name=${flaw ? "circle-x" : odd.length ? "triangle-alert" : "circle-check"} />${flaw || odd.join(" ") || "This can be sent."}</p>
-    <${Parameters} schema=${task.data?.schema} />
+    <${Parameters} schema=${schema} />
     <div class="fields">
       <label class="field"><span>Queue</span><input name="queue" placeholder=${job.queue} autocomplete="off" /></label>
       <label class="field"><span>Priority</span><input name="priority" type="number" min="0" max="9" placeholder=${job.priority} /></label>

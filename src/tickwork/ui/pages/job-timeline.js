@@ -28,13 +28,15 @@ function spansOf(job, attempts, at) {
 /** Long spans are wider, but not by as much as they are longer: a second beside a day can still be seen. */
 const weight = (seconds) => 1 + Math.log10(1 + Math.max(0, seconds) * 20);
 
+const DENSE = 15; // more spans than these have no words in them
+
 const SAID = { wait: "waited", delay: "delayed", backoff: "until the next try" };
 
 /** @param {{job: any, attempts: any[], onAttempt: (number: number) => void}} props */
 export function Timeline({ job, attempts, onAttempt }) {
   const spans = spansOf(job, attempts, now.value);
-  const isDense = spans.length > 15;
-  return html`<figure class="timeline" data-dense=${isDense} aria-label="What happened to this job, in its order">
+  const dense = spans.length > DENSE * 3 ? "very" : spans.length > DENSE ? "some" : undefined;
+  return html`<figure class="timeline" data-dense=${dense} aria-label="What happened to this job, in its order">
     <div class="timeline-strip">${spans.map((span, at) => html`<${One} key=${at} span=${span} onAttempt=${onAttempt} />`)}</div>
     <figcaption class="timeline-ends"><span><span class="dim">created</span> ${moment(job.created_at)}</span>
       ${job.ended_at ? html`<span><span class="dim">${wordOf(job.state)}</span> ${moment(job.ended_at)} <span class="dim">after</span> ${duration(between(job.created_at, job.ended_at))}</span>` : html`<span class="dim">${job.state === "queued" && Date.parse(job.run_at) > now.value ? `due ${moment(job.run_at)}` : "now"}</span>`}
@@ -51,6 +53,6 @@ function One({ span, onAttempt }) {
   }
   const { number, state } = span.attempt;
   return html`<button class="span" data-kind="try" data-tone=${toneOf(state)} data-state=${state} style=${style} title="attempt ${number}: ${wordOf(state)} after ${duration(seconds)}\n${told}"
-      aria-label="Attempt ${number}: ${wordOf(state)} after ${duration(seconds)}" onClick=${() => onAttempt(number)}>
-    <${Icon} name=${signOf(state)} /><span>#${number}</span><span class="span-took">${duration(seconds)}</span></button>`;
+      aria-label="#${number} ${duration(seconds)}, ${wordOf(state)}" onClick=${() => onAttempt(number)}>
+    <${Icon} name=${signOf(state)} /><span>#${number}</span>${" "}<span class="span-took">${duration(seconds)}</span></button>`;
 }

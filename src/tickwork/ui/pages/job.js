@@ -56,7 +56,7 @@ export default function Job({ params: { id } }) {
   return html`<${Page} name="${job.task} ${id.slice(-8)}" trail=${[{ label: "Jobs", href: "#/jobs" }]} title=${html`${job.task}<${State} state=${shownState(job)} />`}
       lead=${html`<${Lead} job=${job} />`} actions=${html`<${JobActions} job=${job} onChanged=${refresh} />`}>
     <${Why} job=${job} />
-    <${Panel} label="Timeline"><${Timeline} job=${job} attempts=${tried.attempts || []} onAttempt=${showAttempt} /></${Panel}>
+    <${Panel} label="Timeline">${job.state === "running" && job.progress !== null && html`<div class="job-progress"><${Progress} job=${job} /></div>`}<${Timeline} job=${job} attempts=${tried.attempts || []} onAttempt=${showAttempt} /></${Panel}>
     <section class="panel" aria-label="About this job">
       <${Tabs} tabs=${tabs} label="About this job" />
       ${tab === "attempts" && (tried.attempts ? html`<${Attempts} job=${job} attempts=${tried.attempts} hasMore=${tried.hasMore} onMore=${tried.more} />` : html`<${Loading} />`)}
@@ -78,14 +78,13 @@ function Lead({ job }) {
     ${(job.run_id || job.is_run) && html`<a class="link" href=${href(`/runs/${part(job.run_id || job.id)}`)}><${Icon} name="workflow" class="small" /> ${job.is_run ? "as a run, with its steps" : `step ${job.step} of a run`}</a>`}`;
 }
 
-const sentence = (text) => `${text.charAt(0).toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}`;
+const sentence = (text) => `${text.charAt(0).toUpperCase()}${text.slice(1)}${/\w$/.test(text) ? "." : ""}`;
 
 /** Where it stands, in a sentence, wherever that is not plain to see. */
 function Why({ job }) {
   if (job.state === "succeeded") return null;
   if (job.state === "running") {
-    if (job.is_cancel_requested) return html`<${Notice} tone="warn" icon="ban">It was asked to stop, and has not yet.</${Notice}>`;
-    return job.progress === null ? null : html`<${Panel} label="Progress" class="job-progress"><${Progress} job=${job} /></${Panel}>`;
+    return job.is_cancel_requested && html`<${Notice} tone="warn" icon="ban">It was asked to stop, and has not yet.</${Notice}>`;
   }
   return html`<${Notice} tone=${toneOf(shownState(job))} icon=${job.state === "failed" ? "circle-x" : "info"}>${sentence(job.why)}</${Notice}>`;
 }

@@ -6,6 +6,7 @@ import { complete } from "../lib/query.js";
 import { Icon } from "../parts/icon.js";
 
 const APPLY_MS = 350;
+const THINK_MS = 1500; // the same in a word that is not finished, as far as we can tell
 const NAMES = 500; // so many names of a kind are offered
 
 /** Names that a query may use, read when the box is first used. @param {boolean} isWanted */
@@ -13,12 +14,18 @@ function useNames(isWanted) {
   const [names, setNames] = useState(/** @type {Record<string, string[]>} */ ({}));
   useEffect(() => {
     if (!isWanted) return;
-    const learn = (path, query, read) => get(path, query).then((told) => setNames((now) => ({ ...now, ...read(told.items) }))).catch(() => {});
+    const learn = (path, query, read) => get(path, query).then((told) => setNames((now) => merged(now, read(told.items)))).catch(() => {});
     learn("/queues", {}, (items) => ({ queue: items.map((one) => one.name) }));
-    learn("/tasks", { limit: NAMES }, (items) => ({ task: items.map((one) => one.name) }));
+    learn("/tasks", { limit: NAMES }, (items) => ({ task: items.map((one) => one.name), queue: items.map((one) => one.queue) }));
     learn("/workers", {}, (items) => ({ worker: items.map((one) => one.id) }));
   }, [isWanted]);
   return names;
+}
+
+/** @param {Record<string, string[]>} known @param {Record<string, string[]>} more */
+function merged(known, more) {
+  const joined = Object.entries(more).map(([field, names]) => [field, [...new Set([...(known[field] || []), ...names])].sort()]);
+  return { ...known, ...Object.fromEntries(joined) };
 }
 
 /** @param {{text: string, onChange: (text: string) => void, troubles: import("../lib/query.js").Trouble[]}} props */
@@ -50,10 +57,12 @@ export function QueryBox({ text, onChange, troubles }) {
   };
   const choose = (item) => {
     const said = typed.slice(0, from) + item.insert + typed.slice(to).trimStart();
-    write(said, from + item.insert.length);
-    apply(said, item.insert.endsWith(":") ? APPLY_MS * 4 : 0);
-    requestAnimationFrame(() => input.current?.setSelectionRange(from + item.insert.length, from + item.insert.length));
-    input.current?.focus();
+    const place = from + item.insert.length;
+    write(said, place);
+    apply(said, item.insert.endsWith(":") ? THINK_MS : 0);
+    input.current.focus();
+    input.current.value = said; // at once, so that the caret stands right before the next key
+    input.current.setSelectionRange(place, place);
   };
   const press = (event) => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
@@ -74,9 +83,12 @@ export function QueryBox({ text, onChange, troubles }) {
   };
   const moved = () => setCaret(input.current.selectionStart ?? 0);
   const typing = (event) => {
-    write(event.target.value, event.target.selectionStart ?? event.target.value.length);
+    const said = event.target.value;
+    const place = event.target.selectionStart ?? said.length;
+    const next = complete(said, place, names);
+    write(said, place);
     setOpen(true);
-    apply(event.target.value, APPLY_MS);
+    apply(said, next.items.length && next.from < place ? THINK_MS : APPLY_MS);
   };
   const isWriting = isOpen && typed.trim() !== text;
   return html`<div class="query">
@@ -95,12 +107,13 @@ export function QueryBox({ text, onChange, troubles }) {
           <code>${item.label}</code>${item.says && html`<span class="dim">${item.says}</span>`}</li>`,
       )}
     </ul>`}
-    ${troubles.length > 0 && !isWriting && html`<ul class="query-troubles" id="${id}-troubles" role="status">${troubles.map((one) => html`<${Explained} text=${text} trouble=${one} />`)}</ul>`}
+    ${troubles.length > 0 && !isWriting && html`<div id="${id}-troubles" role="status"><ul class="query-troubles">${troubles.map((one) => html`<${Explained} text=${text} trouble=${one} onFix=${apply} />`)}</ul></div>`}
   </div>`;
 }
 
 /** A word that was not understood, where it stands. */
-function Explained({ text, trouble }) {
+function Explained({ text, trouble, onFix }) {
+  const fixed = text.slice(0, trouble.at) + trouble.fix + text.slice(trouble.end);
   const before = text.slice(Math.max(0, trouble.at - 24), trouble.at);
-  return html`<li><${Icon} name="circle-alert" /><code><span class="dim">${trouble.at > 24 && "…"}${before}</span><mark>${text.slice(trouble.at, trouble.end)}</mark></code><span>${trouble.text}</span></li>`;
+  return html`<li><${Icon} name="circle-alert" /><code><span class="dim">${trouble.at > 24 && "…"}${before}</span><mark>${text.slice(trouble.at, trouble.end)}</mark></code><span>${trouble.text}</span>${trouble.fix && html`<button class="link" onClick=${() => onFix(fixed)}>Say ${trouble.fix} instead</button>`}</li>`;
 }

@@ -71,15 +71,23 @@ function timed(action, values) {
   return values.rate ? { rate: values.rate } : {};
 }
 
-/** What can be done with the jobs that are chosen.
- * @param {{selection: any, matching: string | null, canAll: boolean, onAll: () => void, hint?: any, onAction: (action: Action) => void}} props */
-export function BulkBar({ selection, matching, canAll, onAll, hint, onAction }) {
+const FOR = {
+  retry: ["failed", "cancelled", "dropped", "expired"],
+  cancel: ["due", "delayed", "retrying", "running", "queued"],
+  reschedule: ["due", "delayed", "retrying", "queued"],
+  discard: ["failed"],
+};
+
+/** What can be done with the jobs that are chosen. `states` are those that they are in; null: in any.
+ * @param {{selection: any, states: string[] | null, matching: string | null, canAll: boolean, onAll: () => void, hint?: any, onAction: (action: Action) => void}} props */
+export function BulkBar({ selection, states, matching, canAll, onAll, hint, onAction }) {
+  const possible = Object.entries(ACTIONS).filter(([action]) => !states || states.some((state) => FOR[action].includes(state)));
   return html`<div class="bulk" role="toolbar" aria-label="Do something with the jobs that are chosen">
     <span>${selection.isAll ? html`<b>All ${matching} that match</b>` : html`<b>${many(selection.size, "job")}</b> chosen`}</span>
     ${!selection.isAll && canAll && html`<button class="link" onClick=${onAll}>Choose all ${matching} that match</button>`}
     ${hint}
     <span class="bulk-actions">
-      ${Object.entries(ACTIONS).map(([action, { label, icon }]) => html`<button key=${action} onClick=${() => onAction(/** @type {Action} */ (action))}><${Icon} name=${icon} />${label}</button>`)}
+      ${possible.map(([action, { label, icon }]) => html`<button key=${action} onClick=${() => onAction(/** @type {Action} */ (action))}><${Icon} name=${icon} />${label}</button>`)}
       <button class="bare" aria-label="Choose nothing" title="Choose nothing (Escape)" onClick=${selection.clear}><${Icon} name="x" /></button>
     </span>
   </div>`;

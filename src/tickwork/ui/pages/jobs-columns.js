@@ -29,7 +29,7 @@ function Wait({ job }) {
 
 function Tries({ job }) {
   if (!job.attempt) return html`<span class="dim">–</span>`;
-  return html`<span class="num">${job.attempt}</span>${job.retries > 0 && html`<span class="dim num"> of ${job.retries + 1}</span>`}`;
+  return html`<span class="num">${job.attempt}</span>${job.retries > 0 && job.attempt <= job.retries + 1 && html`<span class="dim num"> of ${job.retries + 1}</span>`}`;
 }
 
 /** How far it is, while it runs and says so. @param {{job: any}} props */

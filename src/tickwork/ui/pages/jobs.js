@@ -59,7 +59,7 @@ export default function Jobs() {
       <div class="row query-row"><${QueryBox} text=${text} onChange=${(said) => setQuery({ q: said || undefined })} troubles=${query.troubles} /><${Ages} text=${text} /></div>
       <div class="row spread"><${States} counts=${counts.data?.items} text=${text} /><div class="row"><${Views} text=${text} /></div></div>
     </div>
-    <${Many} selection=${selection} query=${query} counts=${counts.data?.items} state=${state} onChanged=${renew} />
+    <${Many} selection=${selection} rows=${current.rows} query=${query} counts=${counts.data?.items} state=${state} onChanged=${renew} />
     <${Rows} list=${list} rows=${current.rows} selection=${selection} query=${query} onChanged=${renew} />
   </${Page}>`;
 }
@@ -90,7 +90,7 @@ function matching(counts, state) {
 }
 
 /** The bar for what is chosen, the question before it is done, and how far the server is with it. */
-function Many({ selection, query, counts, state, onChanged }) {
+function Many({ selection, rows, query, counts, state, onChanged }) {
   const [asked, setAsked] = useState(/** @type {any} */ (null));
   const [begun, setBegun] = useState(/** @type {{id: string, total: number | null}[]} */ ([]));
   useKeys(selection.size ? [{ keys: "Escape", does: "choose nothing", run: selection.clear }] : []);
@@ -101,8 +101,9 @@ function Many({ selection, query, counts, state, onChanged }) {
   const hint = q
     ? html`<button class="link" onClick=${() => showQuery(wordsAsError(query.text))}>To choose all that match, look for the words in errors</button>`
     : isAnything && html`<span class="dim" data-from="tablet">Restrict the list to choose all of it.</span>`;
+  const states = selection.isAll ? (state ? [state] : null) : rows.filter((job) => selection.ids.has(job.id)).map(shownState);
   const which = () => (selection.isAll ? { filter } : { ids: [...selection.ids] });
-  return html`${selection.size > 0 && html`<${BulkBar} selection=${selection} matching=${said} canAll=${canAll} onAll=${selection.all} hint=${hint} onAction=${(action) => setAsked({ action, which: which() })} />`}
+  return html`${selection.size > 0 && html`<${BulkBar} selection=${selection} states=${states} matching=${said} canAll=${canAll} onAll=${selection.all} hint=${hint} onAction=${(action) => setAsked({ action, which: which() })} />`}
     ${asked && html`<${BulkDialog} ...${asked} onClose=${() => setAsked(null)} onBegun=${(one, total) => (setBegun([...begun, { id: one.id, total }]), selection.clear())} />`}
     ${begun.map((one) => html`<${Begun} key=${one.id} ...${one} onChanged=${onChanged} onClose=${() => setBegun(begun.filter((other) => other !== one))} />`)}`;
 }
@@ -136,7 +137,7 @@ function Rows({ list, rows, selection, query, onChanged }) {
       ? html`<${Table} label="Jobs" columns=${shownColumns()} rows=${rows} hrefOf=${jobHref} selection=${may("operate") ? selection : undefined} rowKeys=${rowKeys} toneOf=${(job) => BAD[shownState(job)]} />`
       : html`<${Nothing} list=${list} query=${query} />`}
     <${More} list=${list} />
-    ${rows.length > 0 && !list.hasMore && html`<p class="end dim small">${many(rows.length, "job")}, and no more.</p>`}
+    ${rows.length > 0 && !list.hasMore && html`<p class="list-end dim small">${many(rows.length, "job")}, and no more.</p>`}
   </${Panel}>`;
 }
 

@@ -42,8 +42,9 @@ export function Log({ lines, version, which, wraps, follows, onFollow, needle, g
   const rows = before ? before[size] : size;
 
   useEffect(() => {
-    const measured = new ResizeObserver(() => setSeen((now) => ({ ...now, height: box.current.clientHeight, columns: columnsOf(box.current) })));
-    measured.observe(box.current);
+    const log = box.current;
+    const measured = new ResizeObserver(() => setSeen((now) => ({ ...now, height: log.clientHeight, columns: columnsOf(log) })));
+    measured.observe(log);
     return () => measured.disconnect();
   }, []);
   const scrollTo = (top) => {
