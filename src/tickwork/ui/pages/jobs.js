@@ -36,7 +36,7 @@ def send_email(to: str) -> None: ...
 send_email.enqueue(to="ada@example.org")
 app.work()`;
 
-const COUNT_S = 3000 / 1000; // counting looks at thousands of jobs
+const COUNT_S = 3; // counting looks at thousands of jobs
 const RARE = ["dropped", "expired", "cancelled", "delayed", "retrying"]; // shown once there are some
 const AGES = [["Any time", null], ["Last hour", "<1h"], ["Last 24 hours", "<24h"], ["Last 7 days", "<7d"]];
 const showQuery = (q) => setQuery({ q: q || undefined }, { push: true });
