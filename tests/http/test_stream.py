@@ -5,7 +5,7 @@ import json
 import threading
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, aclosing
 from random import Random, SystemRandom
 from typing import Any, cast
@@ -17,11 +17,13 @@ from tests.http.conftest import TOKEN
 from tests.http.work import claimed, fail, register, succeed
 from tickwork import Tickwork
 from tickwork.clock import SystemClock
+from tickwork.core.access import digest_of
 from tickwork.core.ids import IdMaker, JobId
-from tickwork.core.job import NewJob
+from tickwork.core.job import RUN, NewJob
 from tickwork.credentials import create_key
 from tickwork.errors import StoreError
 from tickwork.http import news, stream
+from tickwork.http.access import COOKIE
 from tickwork.http.news import Event
 from tickwork.http.parts import Parts
 from tickwork.http.resources import stream as route
@@ -44,7 +46,7 @@ def a_stream(store: Store) -> Stream:
     return Stream(store, SystemClock(), Random(1))
 
 
-Listener = AsyncIterator[Event | None]
+Listener = AsyncGenerator[Event | None, None]
 Scene = Callable[[Stream, asyncio.Event], Awaitable[None]]
 
 
@@ -184,13 +186,15 @@ def test_runs_are_told_with_their_steps(app: Tickwork) -> None:
     async def scene(on: Stream, stopping: asyncio.Event) -> None:
         async with aclosing(on.listen(None, stopping)) as listener:
             await settled(listener)
-            run = flow.start()
+            run = flow.enqueue()
             told = await settled(listener)
             assert (told.runs, told.ids) == ({run.id}, [run.id])
-            app.drain()
+            worker = register(app, send.name)
+            first, then = (app.store.claim_jobs(worker, ["default"], [send.name, RUN], 10).jobs for _ in range(2))
+            (step,) = first + then
+            succeed(app, step)
             told = await settled(listener)
-            assert told.runs == {run.id}
-            assert len(set(told.ids)) == 2, "the run and its step"
+            assert (told.runs, set(told.ids)) == ({run.id}, {run.id, step.job_id})
 
     play(app, scene)
 
@@ -256,7 +260,7 @@ def test_too_much_since_a_cursor_is_not_told(app: Tickwork, monkeypatch: pytest.
             cursor = (await settled(listener)).cursor
         enqueue(app, 5)
         monkeypatch.setattr(stream, "MOST", 3)
-        async with aclosing(on.listen(cursor, stopping)) as listener:
+        async with aclosing(a_stream(app.store).listen(cursor, stopping)) as listener:
             assert (await settled(listener)).names == ["hello", "reset"]
 
     play(app, scene)
@@ -290,11 +294,11 @@ class CountingStore:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
-    def changes(self, *asked: Any) -> Any:
+    def happenings(self, *asked: Any) -> Any:
         self.looks += 1
         if self.is_broken:
             raise StoreError("out of order")
-        return self._store.changes(*asked)
+        return self._store.happenings(*asked)
 
 
 def test_one_look_is_for_all_who_listen_and_none_for_nobody(app: Tickwork) -> None:
@@ -371,13 +375,12 @@ def test_a_stream_ends_with_the_key_of_who_listens(
 
 
 def test_a_stream_ends_with_the_session_of_who_listens(
-    admin: TestClient, anybody: TestClient, monkeypatch: pytest.MonkeyPatch
+    anybody: TestClient, app: Tickwork, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(route, "CHECK_S", 0.1)
     anybody.post("/api/v1/session", json={"token": TOKEN}).raise_for_status()
-    cookie = {"Cookie": "; ".join(f"{name}={value}" for name, value in anybody.cookies.items())}
-    own = {**cookie, "Sec-Fetch-Site": "same-origin"}
-    later = threading.Timer(0.5, lambda: admin.delete("/api/v1/session", headers={**own, "Authorization": ""}))
+    digest = digest_of(anybody.cookies[COOKIE].encode())
+    later = threading.Timer(0.5, app.store.end_session, (digest,))
     later.start()
     answer = anybody.get(PATH)
     later.join()

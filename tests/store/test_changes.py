@@ -1,6 +1,7 @@
 """What changed lately: everything that happens to jobs is told, again and again while it is young, and then no more."""
 
 from datetime import datetime, timedelta
+from random import SystemRandom
 
 from tests.store.builders import (
     HOUR,
@@ -24,7 +25,7 @@ from tests.store.dags import a_graph, a_step, begin_run
 from tests.store.test_hooks import a_hook
 from tickwork.core.flow.gates import Gate
 from tickwork.core.flow.limits import concurrency
-from tickwork.core.ids import JobId, created_at
+from tickwork.core.ids import IdMaker, JobId, created_at
 from tickwork.core.job import JobFilter
 from tickwork.core.operation import Action, Change
 from tickwork.core.schedule.interval import every
@@ -38,13 +39,13 @@ from tickwork.testing import VirtualClock
 def told(store: Store, since: datetime, most: int = 100) -> dict[str, list[JobId]]:
     """The jobs that are told, by what happened to them."""
     found: dict[str, list[JobId]] = {}
-    for one in store.changes(since, most).happenings:
+    for one in store.happenings(since, most).happenings:
         found.setdefault(one.kind, []).append(one.job_id)
     return found
 
 
 def one_of(store: Store, since: datetime, kind: str) -> Happening:
-    (found,) = [one for one in store.changes(since, 100).happenings if one.kind == kind]
+    (found,) = [one for one in store.happenings(since, 100).happenings if one.kind == kind]
     return found
 
 
@@ -57,8 +58,8 @@ def test_what_was_made_is_told_by_its_id(store: Store, clock: VirtualClock) -> N
 
 
 def test_an_id_that_a_fast_clock_made_is_told_once_its_time_has_come(store: Store, clock: VirtualClock) -> None:
-    job_id = insert_one(store)
-    clock.advance(created_at(job_id) - clock.now() - MINUTE)
+    made_ms = int((clock.now() + MINUTE).timestamp() * 1000)
+    job_id = insert_one(store, id=IdMaker(lambda: made_ms, SystemRandom().getrandbits).new_id())
     assert told(store, clock.now()) == {}
     clock.advance(MINUTE)
     assert told(store, clock.now() - SECOND) == {"created": [job_id]}
@@ -76,8 +77,8 @@ def test_a_start_an_end_and_a_failure_are_told_for_as_long_as_is_asked(store: St
     at = clock.now()
     bad = ended(store, failed)
     assert {kind: set(ids) for kind, ids in told(store, at).items()} == {"ended": {runs.job_id, bad}, "failed": {bad}}
-    assert [one.began for one in store.changes(at, 100).happenings if one.job_id == runs.job_id] == [False]
-    assert [one.began for one in store.changes(began, 100).happenings if one.job_id == runs.job_id] == [True]
+    assert [one.began for one in store.happenings(at, 100).happenings if one.job_id == runs.job_id] == [False]
+    assert [one.began for one in store.happenings(began, 100).happenings if one.job_id == runs.job_id] == [True]
     assert told(store, at + timedelta(microseconds=1)) == {}
 
 
@@ -102,7 +103,7 @@ def test_reports_and_orders_to_stop_are_told_each_once(store: Store, clock: Virt
     seen: set[object] = set()
 
     def new() -> int:
-        keys = {key for found in store.changes(clock.now(), 100).happenings for key in found.keys}
+        keys = {key for found in store.happenings(clock.now(), 100).happenings for key in found.keys}
         count = len(keys - seen)
         seen.update(keys)
         return count
@@ -119,13 +120,13 @@ def test_keys_tell_the_same_from_what_is_new(store: Store, clock: VirtualClock) 
     clock.advance(HOUR)
     at = clock.now()
     bad = ended(store, failed)
-    first = {key for one in store.changes(at, 100).happenings for key in one.keys}
+    first = {key for one in store.happenings(at, 100).happenings for key in one.keys}
     assert len(first) == 2, "it began, and it ended"
     clock.advance(SECOND)
-    assert {key for one in store.changes(at, 100).happenings for key in one.keys} == first
+    assert {key for one in store.happenings(at, 100).happenings for key in one.keys} == first
     store.retry_jobs([bad])
     store.finish_attempts([failed(claim_one(store))])
-    second = {key for one in store.changes(at, 100).happenings for key in one.keys}
+    second = {key for one in store.happenings(at, 100).happenings for key in one.keys}
     assert len(second - first) >= 2, "it began and ended once more"
 
 
@@ -140,7 +141,7 @@ def test_what_somebody_did_to_a_job_over_rest_is_told(store: Store, clock: Virtu
 
 def test_runs_are_told_with_their_steps(store: Store, clock: VirtualClock) -> None:
     run_id = begin_run(store, a_graph(a_step("a")))
-    found = store.changes(clock.now() - MINUTE, 100).happenings
+    found = store.happenings(clock.now() - MINUTE, 100).happenings
     steps = [one for one in found if one.run_id == run_id]
     assert steps
     assert not any(one.is_run for one in steps)
@@ -155,7 +156,7 @@ def test_no_more_than_is_asked_for_is_told_and_that_it_is_not_all(store: Store, 
     bad = ended(store, failed, worker=worker)
     clock.advance(SECOND)
     newest = ended(store, worker=worker)
-    cut, whole = store.changes(at, 3), store.changes(at, 8)
+    cut, whole = store.happenings(at, 3), store.happenings(at, 8)
     assert (cut.is_partial, whole.is_partial) == (True, False)
     assert (cut.at, whole.at) == (clock.now(), clock.now())
     assert len([one for one in cut.happenings if one.kind == "ended"]) == 3

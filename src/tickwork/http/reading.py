@@ -34,11 +34,11 @@ class StateWord(StrEnum):
 
     @property
     def waits(self) -> Waiting | None:
-        return Waiting(self) if self in set(Waiting) else None
+        return next((one for one in Waiting if one.value == self.value), None)
 
     @property
     def state(self) -> JobState:
-        return JobState.QUEUED if self.waits is not None else JobState(self)
+        return JobState.QUEUED if self.waits is not None else JobState(self.value)
 
 
 class AnyStateFilter(Struct):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from datetime import timedelta
 from itertools import islice
 from random import Random
@@ -64,7 +64,7 @@ class Stream:
                 self._looking = asyncio.create_task(self._look(self._place, stopping))
             return self._place
 
-    async def listen(self, cursor: str | None, stopping: asyncio.Event) -> AsyncIterator[Event | None]:
+    async def listen(self, cursor: str | None, stopping: asyncio.Event) -> AsyncGenerator[Event | None, None]:
         """Tell what changes from now on, and first what did since a cursor. None: nothing did for a while.
 
         It ends when the server stops.
@@ -103,7 +103,7 @@ class Stream:
         before = place_of(cursor)
         if before is None or not timedelta(0) <= place.at - before.at <= RESUMES:
             return reset(place)
-        found = await run_in_threadpool(self._store.changes, before.at - LATE, MOST)
+        found = await run_in_threadpool(self._store.happenings, before.at - LATE, MOST)
         news = [News(one, one.keys) for one in found.happenings]
         return reset(place) if found.is_partial else changed(found, news, before, place)
 
@@ -112,7 +112,7 @@ class Stream:
     def _first(self) -> Place:
         """Where looks begin. What is found there was so before anybody listened."""
         topics = self._store.topics()
-        found = self._store.changes(self._store.now() - LATE, MOST)
+        found = self._store.happenings(self._store.now() - LATE, MOST)
         self._told = {}
         self._news(found)
         return Place(found.at, topics)
@@ -134,7 +134,7 @@ class Stream:
 
     async def _look_once(self, before: Place, *, with_topics: bool) -> Place:
         topics = await run_in_threadpool(self._store.topics) if with_topics else before.topics
-        found = await run_in_threadpool(self._store.changes, before.at - LATE, MOST)
+        found = await run_in_threadpool(self._store.happenings, before.at - LATE, MOST)
         place = Place(found.at, topics)
         is_late = place.at - before.at > RESUMES
         event = reset(place) if is_late else changed(found, self._news(found), before, place)

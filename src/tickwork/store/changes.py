@@ -62,7 +62,7 @@ class Changes(msgspec.Struct, frozen=True):
 class ChangeVerbs(Protocol):
     """The verbs. They only read."""
 
-    def changes(self, since: datetime, most: int) -> Changes:
+    def happenings(self, since: datetime, most: int) -> Changes:
         """Return what happened to jobs since an instant, at most so much of each kind.
 
         Running jobs that told of their progress are always among it; what the library did to jobs that wait is not.
@@ -72,7 +72,7 @@ class ChangeVerbs(Protocol):
         """Return for each of the TOPICS a short text that is another one once something about it has changed."""
 
 
-def changes(
+def happenings(
     run: Callable[[str, dict[str, Any]], Sequence[Any]],
     now: datetime,
     since: datetime,

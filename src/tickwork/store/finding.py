@@ -38,7 +38,7 @@ class Hits(msgspec.Struct, frozen=True):
     is_partial: bool
 
 
-class StateCount(NamedTuple):
+class StateCount(msgspec.Struct, frozen=True):
     """How many jobs are in a state, or wait in a way; `is_bounded`: there may be more."""
 
     state: JobState | Waiting
@@ -114,7 +114,7 @@ def by_state(which: JobFilter) -> Iterator[tuple[JobState, JobFilter]]:
     """What a filter means, split by states."""
     for state in STATES:
         if state_of(which) in (None, state):
-            yield state, replace(which, state=state)
+            yield state, replace(which, state=which.state or state)
 
 
 def counts_of(state: JobState, counts: dict[str, int], most: int, floor: JobId | None) -> list[StateCount]:

@@ -21,10 +21,10 @@ class PostgresChanges:
     def _perform(self, work: Callable[[Session], T], *, pool: Pool | None = None, single: bool = True) -> T:
         raise NotImplementedError
 
-    def changes(self, since: datetime, most: int) -> Changes:
+    def happenings(self, since: datetime, most: int) -> Changes:
         def look(session: Session) -> Changes:
             ((now,),) = session.run("now")
-            return changes.changes(lambda name, values: session.run(name, **values), utc(now), since, most, utc)
+            return changes.happenings(lambda name, values: session.run(name, **values), utc(now), since, most, utc)
 
         return self._perform(look)
 

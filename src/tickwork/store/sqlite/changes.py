@@ -17,9 +17,9 @@ class SqliteChanges:
     def _read(self) -> AbstractContextManager[Transaction]:
         raise NotImplementedError
 
-    def changes(self, since: datetime, most: int) -> Changes:
+    def happenings(self, since: datetime, most: int) -> Changes:
         with self._read() as transaction:
-            return changes.changes(transaction.run, from_us(transaction.now), since, most, to_us)
+            return changes.happenings(transaction.run, from_us(transaction.now), since, most, to_us)
 
     def topics(self) -> dict[str, str]:
         with self._read() as transaction:
