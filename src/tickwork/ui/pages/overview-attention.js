@@ -3,6 +3,7 @@
 import { html } from "../vendor/core.js";
 import { part } from "../lib/api.js";
 import { many } from "../lib/format.js";
+import { valueOf } from "../lib/query.js";
 import { href } from "../lib/router.js";
 import { Icon } from "../parts/icon.js";
 import { Loading, Trouble } from "../parts/notices.js";
@@ -16,13 +17,13 @@ const SHOWN = 8;
 const LEADS = {
   jobs: (query) => href("/jobs", { q: query }),
   queues: () => href("/queues"),
-  limits: () => href("/queues", { tab: "limits" }),
+  limits: (name) => href("/queues", { tab: "limits", limit: name }),
   gates: () => href("/queues", { tab: "gates" }),
   workers: (id) => href(id ? `/workers/${part(id)}` : "/workers"),
   schedules: (name) => href(name ? `/schedules/${part(name)}` : "/schedules"),
   dead: () => href("/dead"),
-  runs: (id) => href(id.includes(":") ? "/dags" : `/runs/${part(id)}`),
-  settings: () => href("/settings", { tab: "health" }),
+  runs: (said) => href(valueOf(said, "dag") ? `/dags/${part(valueOf(said, "dag"))}` : `/runs/${part(said)}`),
+  settings: () => href("/settings", { part: "health" }),
 };
 const leads = ({ page, query }) => (LEADS[page] || (() => href("/")))(query);
 

@@ -5,6 +5,7 @@ import { part } from "../lib/api.js";
 import { useResource } from "../lib/data.js";
 import { atLeast, count, percent } from "../lib/format.js";
 import { onJobs, onTopics } from "../lib/live.js";
+import { word } from "../lib/query.js";
 import { href } from "../lib/router.js";
 import { between, duration } from "../lib/time.js";
 import { Icon } from "../parts/icon.js";
@@ -41,7 +42,7 @@ export function Next() {
 export function Running() {
   const running = useResource("/jobs", { query: { state: "running", limit: RUNNING }, live: onJobs, pace: 2 });
   return html`<${Part} title="Running now" resource=${running} none="Nothing runs." lead=${html`<${All} to=${href("/jobs", { q: "state:running" })} text="All that run" />`}>
-    <ol class="glance">${running.data?.items.map((job) => html`<li key=${job.id}><a href=${href(`/jobs/${job.id}`)}>
+    <ol class="glance">${running.data?.items.map((job) => html`<li key=${job.id}><a href=${href(job.is_run ? `/runs/${job.id}` : `/jobs/${job.id}`)}>
       <${Sign} state="running" />
       <span class="what"><b>${job.task}</b><span class="dim">${job.progress_note || job.queue}${job.attempt > 1 ? `, attempt ${job.attempt}` : ""}</span></span>
       ${job.progress !== null && html`<span class="how-far" role="img" aria-label="${percent(job.progress)} done"><span class="bar-track" data-tone="run"><i style=${{ width: `${Math.min(100, job.progress * 100)}%` }}></i></span></span>`}
@@ -74,7 +75,7 @@ function Queue({ one, flow }) {
   const late = one.oldest_due_at && one.due ? between(one.oldest_due_at) : 0;
   const said = one.is_paused ? "paused" : !one.workers ? "no worker serves it" : late > 1 ? `oldest due ${duration(Math.round(late))}` : one.held ? `${count(one.held)} held by a limit or a gate` : "keeps up";
   const tone = one.is_paused || (!one.workers && one.due) || late > 60 ? "warn" : undefined;
-  return html`<li><a href=${href("/queues", { queue: one.name })}>
+  return html`<li><a href=${href("/jobs", { q: word("queue", one.name) })}>
     <span class="what"><b>${one.name}</b><span class=${tone ? "" : "dim"} data-tone=${tone}>${said}</span></span>
     <span class="spark-box">${flow && html`<${Spark} points=${flow.ended.slice(0, -1)} label="Jobs of ${one.name} that ended in each of the last ${flow.ended.length - 1} minutes" tone="good" />`}</span>
     <span class="end num small"><span><b>${atLeast(one.due, one.at_least.includes("due"))}</b> <span class="dim">due</span></span><span><b>${one.running}</b> <span class="dim">running</span></span></span>
