@@ -20,7 +20,7 @@ import msgspec
 from tickwork.blobs import AN_OBJECT, Blobs, LargeResults, open_blobs
 from tickwork.client import Client, Job, Page
 from tickwork.clock import SystemClock
-from tickwork.config import Settings, load_settings, sqlite_path
+from tickwork.config import Settings, find_settings, sqlite_path
 from tickwork.core.duration import parse_duration
 from tickwork.core.flow.elastic import QueueLoad, queue_load
 from tickwork.core.flow.placement import read_offer
@@ -105,7 +105,7 @@ class Tickwork(FlowCalls, DagRegistry):
         given = {"url": url, "driver": driver, "schema": schema, "listen_url": listen_url, "namespace": namespace}
         self._given_blobs = blobs if isinstance(blobs, Blobs) else None
         place = AN_OBJECT if isinstance(blobs, Blobs) else None if blobs is None else os.fspath(blobs)
-        self.settings = load_settings({**given, "blobs": place})
+        self.settings, self.settings_from = find_settings({**given, "blobs": place})
         self._upgrade = upgrade
         self._opening = threading.Lock()
         self._store: Store | None = None
@@ -193,7 +193,7 @@ class Tickwork(FlowCalls, DagRegistry):
     def run(self, id: str) -> Run | None:
         """The run of a dag with this id; None when there is none."""
         found = self.client.job(id)
-        return Run(self.client, found.id) if found is not None and found.view.version is not None else None
+        return Run(self.client, found.id, found.seen) if found is not None and found.seen.version is not None else None
 
     def runs(
         self, /, dag: str | Dag[Any, Any] | None = None, *, limit: int = 100, cursor: str | None = None, **which: Any

@@ -13,6 +13,7 @@ from typing import Any
 from tickwork.errors import InvalidInput
 
 _NAMESPACE = re.compile(r"[a-z][a-z0-9_]{0,29}")
+_PASSWORD = re.compile(r"([?&][^=&]*(?:password|passphrase|secret|token)[^=&]*=)[^&#]*", re.IGNORECASE)
 DEFAULT_URL = "sqlite:///tickwork.db"
 
 
@@ -56,14 +57,29 @@ class Settings:
 
 def load_settings(given: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> Settings:
     """Read the settings; a name that is unknown in a file, or a value that is not a text, is refused."""
+    return find_settings(given, environ)[0]
+
+
+def find_settings(
+    given: Mapping[str, Any], environ: Mapping[str, str] | None = None
+) -> tuple[Settings, dict[str, str]]:
+    """As load_settings, and where each is said that is: "argument", the name of a variable, or a file."""
     environ = os.environ if environ is None else environ
-    values: dict[str, Any] = _from_file(Path.cwd())
+    values, file = _from_file(Path.cwd())
+    sources = dict.fromkeys(values, file)
     for field in fields(Settings):
-        value = from_environment(f"TICKWORK_{field.name.upper()}", environ)
+        variable = f"TICKWORK_{field.name.upper()}"
+        value = from_environment(variable, environ)
         if value is not None:
             values[field.name] = value
-    values.update({name: value for name, value in given.items() if value is not None})
-    settings = Settings(**values)
+            sources[field.name] = variable if environ.get(variable) else f"{variable}_FILE"
+    said = {name: value for name, value in given.items() if value is not None}
+    values.update(said)
+    sources.update(dict.fromkeys(said, "argument"))
+    return _checked(Settings(**values)), sources
+
+
+def _checked(settings: Settings) -> Settings:
     if settings.driver not in {"apsw", "sqlite3"}:
         raise InvalidInput(f"driver must be 'apsw' or 'sqlite3', not {settings.driver!r}.")
     if settings.namespace is not None and not _NAMESPACE.fullmatch(settings.namespace):
@@ -71,6 +87,14 @@ def load_settings(given: Mapping[str, Any], environ: Mapping[str, str] | None = 
             f"{settings.namespace!r} cannot name a namespace: up to 30 of a-z, 0-9 and _, a letter first."
         )
     return settings
+
+
+def masked(url: str) -> str:
+    """A URL without the passwords that are in it, before its host or among its parameters."""
+    scheme, separator, rest = url.partition("://")
+    place, at, host = rest.rpartition("@")
+    user, colon, _ = place.partition(":")
+    return _PASSWORD.sub(r"\1***", f"{scheme}{separator}{user}{':***' if colon else ''}{at}{host}")
 
 
 def sqlite_path(url: str) -> str | None:
@@ -101,14 +125,14 @@ def from_environment(name: str, environ: Mapping[str, str]) -> str | None:
         raise InvalidInput(f"{name}_FILE names {file}, which cannot be read: {error.strerror}.") from error
 
 
-def _from_file(start: Path) -> dict[str, Any]:
-    """The settings of the nearest file, here or in a folder above."""
+def _from_file(start: Path) -> tuple[dict[str, Any], str]:
+    """The settings of the nearest file, here or in a folder above, and which that is."""
     for folder in (start, *start.parents):
         for name, table in (("tickwork.toml", ()), ("pyproject.toml", ("tool", "tickwork"))):
             found = _table(folder / name, table)
             if found is not None:
-                return found
-    return {}
+                return found, str(folder / name)
+    return {}, ""
 
 
 def _table(path: Path, names: tuple[str, ...]) -> dict[str, Any] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import getpass
-from collections.abc import ItemsView, Iterator, Mapping, Sequence, ValuesView
+from collections.abc import Collection, ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -12,7 +12,7 @@ from tickwork.client import Job
 from tickwork.core.dag import drawing
 from tickwork.core.dag.advance import OPEN, SKIPPED, WAITING, Standing
 from tickwork.core.dag.graph import Graph
-from tickwork.core.dag.overview import StepLine, overview
+from tickwork.core.dag.overview import StepLine, StepTimes, overview
 from tickwork.core.dag.params import completed
 from tickwork.core.dag.timeline import Ran, timeline
 from tickwork.core.flaws import Flaw
@@ -50,11 +50,11 @@ class Run(Job):
     @cached_property
     def graph(self) -> Graph:
         """What it runs."""
-        version = self.version
-        found = [one.graph for one in self._client.store.dags(self.dag) if one.version == version]
-        if not found:
+        view = self.seen
+        found = None if view.version is None else self._client.store.dag_version(view.task, view.version)
+        if found is None:
             raise InvalidInput(f"job {self.id} is no run of a dag.")
-        return found[0]
+        return found.graph
 
     @property
     def steps(self) -> Steps:
@@ -64,7 +64,7 @@ class Run(Job):
     def overview(self) -> list[StepLine]:
         """All steps as they stand now, in the order of the dag, at the cost of two queries."""
         store = self._client.store
-        return overview(self.graph, [view.standing for view in store.run_steps(self.id)], store.step_times(self.id))
+        return _overview(self.graph, store.run_steps(self.id), store.step_times(self.id))
 
     def instances(self) -> list[InstanceView]:
         """The jobs of all steps so far, by step and number."""
@@ -200,8 +200,8 @@ class Steps(Mapping[str, "Step"]):
         """The same as they stand now."""
         store, read = self._run._client.store, Steps(self._run)
         read._views = {view.standing.step: view for view in store.run_steps(self._run.id)}
-        standings, times = [view.standing for view in read._views.values()], store.step_times(self._run.id)
-        read._states = {line.name: line.state for line in overview(self._run.graph, standings, times)}
+        lines = _overview(self._run.graph, read._views.values(), store.step_times(self._run.id))
+        read._states = {line.name: line.state for line in lines}
         return read
 
     def __iter__(self) -> Iterator[str]:
@@ -317,6 +317,11 @@ class Step:
         if one.reason is not None or job is None:
             return f"{one.state}: {one.reason or 'it has no job'}"
         return job.why()
+
+
+def _overview(graph: Graph, views: Collection[StepView], times: Iterable[StepTimes]) -> list[StepLine]:
+    since = {view.standing.step: view.since for view in views}
+    return overview(graph, [view.standing for view in views], times, since)
 
 
 def _result(job: Job) -> Any:

@@ -156,6 +156,10 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
         encoded = self.encode(args, kwargs)
         return self._new_jobs([encoded])[0]
 
+    def job_with(self, encoded: bytes) -> NewJob:
+        """The job for arguments as another job of the task carried them. They are not checked again."""
+        return self._new_jobs([encoded])[0]
+
     def _jobs(self, rows: Iterable[Sequence[Any] | Mapping[str, Any]]) -> list[NewJob]:
         if self.defaults.key is not None:
             raise InvalidOption(

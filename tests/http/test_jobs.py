@@ -150,6 +150,20 @@ def test_jobs_are_found_by_each_filter(admin: TestClient, app: Tickwork) -> None
     assert listed(admin, created_before="2020-01-01T00:00:00Z") == []
 
 
+def test_jobs_are_listed_by_their_ids_as_they_are_now(admin: TestClient, app: Tickwork) -> None:
+    first, second, _ = (enqueue(admin, retries=2)["id"] for _ in range(3))
+    (one,) = claimed(app, limit=1)
+    fail(app, one)
+    assert one.job_id == first
+    page = admin.get(JOBS, params={"id": [first, second, "x"]}).json()
+    assert [(item["id"], item["state"]) for item in page["items"]] == [(second, "queued"), (first, "failed")]
+    assert listed(admin, id=[first, second], state="failed") == [first]
+    tried = page["items"][1]
+    assert (tried["attempt"], tried["failures"], tried["retries"], tried["is_run"]) == (1, 1, 2, False)
+    assert admin.get(JOBS, params={"id": [first], "q": "mail"}).status_code == 422
+    assert admin.get(JOBS, params={"id": [first] * (job_shapes.IDS_LIMIT + 1)}).status_code == 422
+
+
 def test_jobs_are_searched_by_words(admin: TestClient, app: Tickwork) -> None:
     by_key = enqueue(admin, key="mailbox", task="x", delay=60)["id"]
     by_task = enqueue(admin, task="mail.send", delay=60)["id"]
@@ -361,3 +375,59 @@ def test_who_may_only_enqueue_cannot_have_secrets_sent_anywhere(admin: TestClien
     assert admin.get("/api/v1/jobs").json()["items"] == []
     assert admin.post("/api/v1/jobs", json=plain, headers=headers).status_code == 201
     assert admin.post("/api/v1/jobs", json=asks).status_code == 201
+
+
+class TestRerun:
+    def test_a_job_is_made_again_with_its_options_and_what_is_changed(self, admin: TestClient, app: Tickwork) -> None:
+        given = {
+            "task": "mail",
+            "args": {"to": "ada"},
+            "queue": "slow",
+            "priority": 2,
+            "key": "k",
+            "labels": ["a"],
+            "retries": 9,
+            "backoff": "7s",
+            "timeout": "30s",
+            "tenant": "acme",
+            "needs": {"gpu": True, "mem": "8GB"},
+            "collection": "c",
+            "expires": "1h",
+        }
+        old = admin.post("/api/v1/jobs", json=given).json()
+        assert old["options"]["needs"].keys() == {"gpu", "mem"}
+        assert (old["options"]["retries"], old["options"]["timeout"]) == (9, "30s")
+        answer = admin.post(f"/api/v1/jobs/{old['id']}/rerun", json={})
+        assert answer.status_code == 201, answer.text
+        new = answer.json()
+        assert answer.headers["location"] == f"/api/v1/jobs/{new['id']}"
+        assert (new["parent_id"], new["key"]) == (old["id"], None)
+        same = ("task", "args", "queue", "priority", "labels", "tenant", "collection", "options")
+        assert {name: new[name] for name in same} == {name: old[name] for name in same}
+        listed = admin.get("/api/v1/jobs", params={"parent_id": old["id"]}).json()["items"]
+        assert [one["id"] for one in listed] == [new["id"]]
+        changes = {"args": {"to": "bob"}, "queue": "fast", "priority": "high", "delay": "1h"}
+        other = admin.post(f"/api/v1/jobs/{old['id']}/rerun", json=changes).json()
+        assert (other["args"], other["queue"], other["priority"]) == ({"to": "bob"}, "fast", 2)
+        assert other["run_at"] > other["created_at"]
+
+    def test_what_it_was_due_for_it_is_again(self, admin: TestClient, app: Tickwork) -> None:
+        admin.put("/api/v1/schedules/s", json={"task": "mail", "every": "1h"}).raise_for_status()
+        old = admin.post("/api/v1/schedules/s/trigger").json()["id"]
+        new = admin.post(f"/api/v1/jobs/{old}/rerun", json={}).json()
+        assert new["schedule"] == "s"
+        views = app.store.get_jobs([old, new["id"]])
+        assert views[old].tick == views[new["id"]].tick is not None
+
+    def test_runs_and_steps_are_run_again_as_such(self, admin: TestClient, app: Tickwork) -> None:
+        admin.post("/api/v1/dags", json={"text": "dags: {d: {steps: {a: {task: t}}}}"}).raise_for_status()
+        run = admin.post("/api/v1/dags/d/runs", json={}).json()["id"]
+        assert admin.get(f"/api/v1/jobs/{run}").json()["is_run"] is True
+        answer = admin.post(f"/api/v1/jobs/{run}/rerun", json={})
+        assert (answer.status_code, answer.json()["code"]) == (409, "of-a-run")
+
+    @pytest.mark.parametrize("body", [{"args": []}, {"queue": "a:b"}, {"at": "2026-01-01T00:00:00"}, {"key": "x"}])
+    def test_what_cannot_be_is_refused(self, admin: TestClient, body: dict[str, Any]) -> None:
+        old = admin.post("/api/v1/jobs", json={"task": "mail"}).json()["id"]
+        assert admin.post(f"/api/v1/jobs/{old}/rerun", json=body).status_code == 422
+        assert admin.post("/api/v1/jobs/nothing/rerun", json={}).status_code == 404

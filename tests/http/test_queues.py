@@ -1,5 +1,6 @@
 """Queues, workers, limits, gates, tenants and the whole at a glance, on both stores."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -7,8 +8,13 @@ from starlette.testclient import TestClient
 
 from tests.http.work import WORKER, claimed, fail, register, succeed
 from tickwork import Tickwork, concurrency, every
+from tickwork.core.flow.placement import Offer
+from tickwork.core.ids import WorkerId
+from tickwork.core.job import Policy, TaskDefinition
+from tickwork.store.base import Progress, Worker
 
 API = "/api/v1"
+MINUTE = timedelta(minutes=1)
 
 
 def get(admin: TestClient, path: str, **query: Any) -> dict[str, Any]:
@@ -122,16 +128,32 @@ def test_tenants_are_given_turns(admin: TestClient) -> None:
 # -- workers
 
 
+def test_a_worker_tells_what_it_has_and_what_it_runs(admin: TestClient, app: Tickwork) -> None:
+    offer = Offer(frozenset({"gpu", "region:eu"}), {"mem": 8 * 1024**3})
+    app.store.register_worker(Worker(WORKER, "host", 1, "1", ("default",), ("mail",), 10, (), offer), [], MINUTE)
+    job = app.enqueue("mail", to="ada")
+    assert app.store.claim_jobs(WORKER, ["default"], ["mail"], 5).jobs[0].job_id == job.id
+    app.store.set_progress([Progress(job.id, 1, 0.5, "half")])
+    (listed,) = get(admin, "workers")["items"]
+    assert (listed["labels"], list(listed["resources"]), listed["running"]) == (["gpu", "region:eu"], ["mem"], 1)
+    assert 0 < listed["lease_left_s"] <= 60
+    assert "jobs" not in listed
+    (held,) = get(admin, f"workers/{WORKER}")["jobs"]
+    assert (held["id"], held["task"], held["progress"], held["progress_note"]) == (job.id, "mail", 0.5, "half")
+    assert held["since"] is not None
+
+
 def test_workers_are_listed_and_asked(admin: TestClient, app: Tickwork) -> None:
     assert get(admin, "workers")["items"] == []
     register(app, "mail")
     (worker,) = get(admin, "workers")["items"]
-    assert (worker["id"], worker["tasks"], worker["asked"], worker["state"]) == (WORKER, ["mail"], None, "running")
-    assert admin.post(f"{API}/workers/{WORKER}/quiet").json()["asked"] == "quiet"
+    assert (worker["id"], worker["tasks"], worker["asked"], worker["state"]) == (WORKER, ["mail"], None, "working")
+    asked = admin.post(f"{API}/workers/{WORKER}/quiet").json()
+    assert (asked["asked"], asked["state"]) == ("quiet", "quiet")
     assert app.store.asked_of(WORKER) == "quiet"
     assert admin.post(f"{API}/workers/{WORKER}/resume").json()["asked"] is None
     assert admin.post(f"{API}/workers/{WORKER}/stop").json()["asked"] == "stop"
-    assert get(admin, f"workers/{WORKER}")["asked"] == "stop"
+    assert get(admin, f"workers/{WORKER}")["state"] == "stopping"
     for verb in ("quiet", "stop", "resume"):
         assert admin.post(f"{API}/workers/nobody/{verb}").status_code == 404
     assert admin.get(f"{API}/workers/nobody").status_code == 404
@@ -171,3 +193,28 @@ def test_a_search_goes_over_jobs_schedules_and_dags(admin: TestClient, app: Tick
     assert (found["schedules"], found["dags"], found["is_partial"]) == (["mail-daily"], ["mail_flow"], False)
     assert get(admin, "search", q="mail-daily")["schedules"] == ["mail-daily"]
     assert admin.get(f"{API}/search").status_code == 422
+
+
+def test_a_search_leads_to_everything_that_has_a_name(admin: TestClient, app: Tickwork) -> None:
+    @app.task
+    def send() -> None: ...
+
+    @app.dag
+    def mail_flow() -> None:
+        send()
+
+    told = TaskDefinition("mail.send", "default", 5, Policy(), b"{}")
+    worker = Worker(WorkerId("w-7"), "mailhost", 1, "1", ("default",), ("mail.send",), 10)
+    app.store.register_worker(worker, [told], timedelta(minutes=5))
+    app.named("x").options(queue="slow-mail").enqueue()
+    hook = {"style": "github", "secret": "A", "task": "a"}
+    admin.put(f"{API}/hooks/on-mail", json=hook).raise_for_status()
+    run = mail_flow.options(key="mail-7").enqueue()
+    found = get(admin, "search", q="MAIL")
+    assert (found["queues"], found["tasks"], found["hooks"]) == (["slow-mail"], ["mail.send"], ["on-mail"])
+    assert (found["dags"], found["workers"]) == (["mail_flow"], [{"id": "w-7", "host": "mailhost"}])
+    hit = {"id": run.id, "dag": "mail_flow", "key": "mail-7"}
+    for words in ("mail-7", "mail_f", run.id, run.id[:23]):
+        found = get(admin, "search", q=words)
+        assert (found["runs"], found["jobs"]) == ([hit], []), words
+    assert get(admin, "search", q="0" * 8)["runs"] == []

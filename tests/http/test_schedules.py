@@ -10,6 +10,7 @@ from tests.worker.fixtures import eventually
 from tickwork import Tickwork, calendar, current_job, every
 from tickwork.core.yaml_text import write_yaml
 from tickwork.importers.declared import read_declared
+from tickwork.store.hooks import Thing
 
 API = "/api/v1/schedules"
 SPEC = {"task": "report", "args": {"to": "ada"}, "cron": "0 8 * * *", "tz": "Europe/Berlin", "retries": 5}
@@ -240,3 +241,88 @@ def test_an_expression_is_explained(admin: TestClient) -> None:
     assert len(answer["next"]) == 3
     for body in ({"expression": "nonsense"}, {"expression": "H * * * *"}, {"expression": "* * * * *", "tz": "Nowhere"}):
         assert admin.post("/api/v1/cron/explain", json=body).status_code == 422
+
+
+@pytest.mark.parametrize(
+    ("expression", "kind", "words"),
+    [
+        ("@daily", "cron", "At 00:00"),
+        ("1h30m", "every", "Every 1h30m"),
+        ("@every 90s", "every", "Every 1m30s"),
+        ("R5/2099-01-01T00:00Z/PT10M", "every", "5 times"),
+        ("FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=17", "rrule", "17"),
+    ],
+)
+def test_expressions_of_every_kind_are_explained(admin: TestClient, expression: str, kind: str, words: str) -> None:
+    answer = admin.post("/api/v1/cron/explain", json={"expression": expression, "n": 2}).json()
+    assert (answer["kind"], len(answer["next"])) == (kind, 2)
+    assert words in answer["explanation"]
+
+
+@pytest.mark.parametrize(
+    ("expression", "wrong"),
+    [
+        ("61 * * * *", "61"),
+        ("13 13 * 13 13", "13"),
+        ("* * * * mox", "mox"),
+        ("*/0 * * * *", "*/0"),
+        ("FREQ=DAYLY", "DAYLY"),
+        ("R/2026-13-01T00:00Z/PT10M", "2026-13-01T00:00Z"),
+        ("* * * *", "* * * *"),
+        ("", ""),
+    ],
+)
+def test_the_place_of_a_mistake_is_told(admin: TestClient, expression: str, wrong: str) -> None:
+    answer = admin.post("/api/v1/cron/explain", json={"expression": expression})
+    assert answer.status_code == 422
+    (fault,) = answer.json()["errors"]
+    assert expression[fault["start"] : fault["end"]] == wrong
+    assert fault["pointer"] == "/expression"
+    if expression.startswith("13"):
+        assert fault["start"] == 8, "the month is wrong, and not the minute"
+
+
+class TestPages:
+    def test_a_list_tells_what_each_last_did_and_who_says_what_it_is(self, admin: TestClient, app: Tickwork) -> None:
+        @app.task(name="report")
+        def report() -> None: ...
+
+        admin.put(f"{API}/often", json={"task": "report", "every": "1s"}).raise_for_status()
+        with app.worker():
+            eventually(lambda: _listed(admin)["often"]["average_s"] is not None)
+        one = _listed(admin)["often"]
+        assert (one["owner"], one["source"], one["zone"]) == ("api", None, "UTC")
+        last = one["last"]
+        assert (last["action"], last["is_run"], last["late_s"] >= 0) == ("start", False, True)
+        assert admin.get(f"/api/v1/jobs/{last['job_id']}").json()["task"] == "report"
+        assert one["average_s"] >= 0
+        days = admin.get(f"{API}/often/days", params={"weeks": 1}).json()
+        assert len(days["items"]) in (1, 2)
+        assert sum(day["ok"] for day in days["items"]) > 0
+        assert days["is_partial"] is False
+
+    def test_what_a_file_declares_says_so(self, report: TestClient, app: Tickwork) -> None:
+        app.store.mark_declared("shop", [Thing("schedule", "report")])
+        one = _listed(report)["report"]
+        assert (one["owner"], one["source"], one["zone"], one["last"]) == ("file", "shop", "Europe/Berlin", None)
+
+    def test_days_are_bounded(self, report: TestClient) -> None:
+        days = report.get(f"{API}/report/days").json()
+        assert (days["zone"], days["items"], days["is_partial"]) == ("Europe/Berlin", [], False)
+        assert report.get(f"{API}/report/days", params={"weeks": 54}).status_code == 422
+        assert report.get(f"{API}/nothing/days").status_code == 404
+
+    def test_the_density_of_a_day_counts_every_schedule(self, report: TestClient) -> None:
+        report.put(f"{API}/second", json={"task": "t", "every": "1s"}).raise_for_status()
+        report.put(f"{API}/idle", json={"task": "t", "every": "1s", "paused": True}).raise_for_status()
+        found = report.get("/api/v1/density", params={"day": "2026-12-01", "tz": "Europe/Berlin"}).json()
+        assert (found["start"], found["schedules"], found["is_partial"]) == ("2026-11-30T23:00:00Z", 2, False)
+        assert len(found["minutes"]) == 1440
+        assert (found["minutes"][8 * 60], set(found["minutes"])) == (61, {60, 61})
+        assert len(report.get("/api/v1/density").json()["minutes"]) == 1440
+        for wrong in ({"day": "0001-01-01"}, {"day": "9999-12-31"}, {"day": "x"}, {"day": "2026-01-01", "tz": "Mars"}):
+            assert report.get("/api/v1/density", params=wrong).status_code == 422
+
+
+def _listed(client: TestClient) -> dict[str, Any]:
+    return {one["name"]: one for one in client.get(API).json()["items"]}

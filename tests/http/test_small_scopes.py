@@ -33,7 +33,11 @@ def test_who_may_only_enqueue_can_neither_run_commands_nor_send_secrets(
         assert (answer.status_code, answer.json()["code"]) == (403, "not-allowed")
     (only,) = admin.get(JOBS).json()["items"]
     assert only["task"] == "mail"
-    assert admin.post(JOBS, json=job).status_code == 201
+    made = admin.post(JOBS, json=job)
+    assert made.status_code == 201
+    again = f"{JOBS}/{made.json()['id']}/rerun"
+    assert enqueuer.post(again, json={}).status_code == 403
+    assert enqueuer.post(f"{JOBS}/{only['id']}/rerun", json={}).json()["args"] is None, "those of somebody else"
 
 
 @pytest.mark.parametrize(

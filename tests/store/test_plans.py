@@ -28,7 +28,7 @@ from tickwork.core.figures import minute_of
 from tickwork.core.flow.flow import Flow
 from tickwork.core.flow.limits import Slot, concurrency
 from tickwork.core.ids import JobId, WorkerId
-from tickwork.core.job import JobFilter, JobState, NewJob
+from tickwork.core.job import JobFilter, JobState, NewJob, Waiting
 from tickwork.core.notify.watch import Mark
 from tickwork.core.schedule.interval import every
 from tickwork.core.schedule.spec import new_spec
@@ -305,6 +305,19 @@ VERBS: dict[str, Callable[[Filled], object]] = {
     "find runs of a task": find(runs=True, task="t"),
     "find by a run": find(run="019a8f3e-1c2d-7abc-8def-0123456789ab"),
     "find by when": find(until=datetime(2020, 1, 1, tzinfo=UTC), label="nobody's"),
+    "find retrying": find(waits=Waiting.RETRYING),
+    "find delayed with a label": find(waits=Waiting.DELAYED, label="nobody's"),
+    "find by a beginning of a task": find(tasks="nobody"),
+    "find by tenant": find(tenant="nobody"),
+    "find by error": find(error="nobody"),
+    "find by worker": find(worker="nobody", state=JobState.RUNNING),
+    "count": bounded(lambda on: on.store.count_jobs(JobFilter(), SMALL // 10)),
+    "count with a label": bounded(lambda on: on.store.count_jobs(JobFilter(label="nobody's"), SMALL // 10)),
+    "count a task": bounded(lambda on: on.store.count_jobs(JobFilter(task="t"), SMALL // 10)),
+    "see what changed, and nothing did": lambda on: on.store.happenings(on.clock.now() + SECOND, 100),
+    "see what changed": lambda on: on.store.happenings(on.clock.now() - HOUR, 100),
+    "topics": lambda on: on.store.topics(),
+    "queue names": lambda on: on.store.queue_names(),
     "find failures": bounded(lambda on: on.store.find_failures(JobFilter(label="nobody's"), PAGE)),
     "search": bounded(lambda on: on.store.search_jobs("t", PAGE)),
     "search in errors": bounded(lambda on: on.store.search_jobs("broke", PAGE)),
@@ -312,6 +325,15 @@ VERBS: dict[str, Callable[[Filled], object]] = {
     "ended among": lambda on: on.store.ended_among(on.failed),
     "reschedule": lambda on: on.store.reschedule_jobs([on.first_delayed], delay=HOUR),
     "asked of a worker": lambda on: on.store.asked_of(on.worker),
+    "newest runs": lambda on: on.store.newest_runs(["dag", "other"], PAGE),
+    "newest runs before one": lambda on: on.store.newest_runs(["dag"], PAGE, on.first_delayed),
+    "grid": lambda on: on.store.grid([on.first_delayed], ["a", "b"]),
+    "events of a run": lambda on: on.store.run_events(on.first_delayed, PAGE),
+    "approvals": lambda on: on.store.asked([(on.first_delayed, "a")]),
+    "recent fires": lambda on: on.store.recent_fires(["00007", "00008"], PAGE),
+    "counts of fires": lambda on: on.store.fire_counts("00007", datetime(2020, 1, 1, tzinfo=UTC), PAGE),
+    "how late schedules are": lambda on: on.store.schedules_late(),
+    "what a worker runs": lambda on: on.store.held_jobs(on.worker, PAGE),
     "queues": bounded(lambda on: on.store.queues()),
     "failed lately": lambda on: on.store.failed_lately(on.clock.now() - HOUR, PAGE),
     "retried lately": lambda on: on.store.retried_lately(on.clock.now() - HOUR, PAGE),

@@ -81,14 +81,14 @@ class TestTimes:
         began = clock.now()
         work(store)
         times = {one.step: one for one in store.step_times(run)}
-        assert times["first"] == ("first", 1, 0, None, None)
+        assert times["first"][:5] == ("first", 1, 0, None, None)
         (claimed,) = claim(store, tasks=["t", RUN])
-        assert {one.step: one for one in store.step_times(run)}["first"] == ("first", 0, 1, began, None)
+        assert {one.step: one for one in store.step_times(run)}["first"][:5] == ("first", 0, 1, began, None)
         clock.advance(SECOND)
         store.finish_attempts([of_step(claimed)])
         times = {one.step: one for one in store.step_times(run)}
-        assert times["first"] == ("first", 0, 0, began, began + SECOND)
-        assert times["each"] == ("each", 2, 0, None, None)
+        assert times["first"][:5] == ("first", 0, 0, began, began + SECOND)
+        assert times["each"][:5] == ("each", 2, 0, None, None)
         assert "last" not in times
 
     def test_instances_come_in_order_a_page_at_a_time(self, store: Store) -> None:
@@ -116,7 +116,7 @@ class TestTimes:
         work(store)
         times = {one.step: one for one in store.step_times(run)}
         assert times["first"].started_at == first
-        assert times["each"] == ("each", 1, 0, first, first)
+        assert times["each"][:5] == ("each", 1, 0, first, first)
         clock.advance(SECOND)
         work_to_the_end(store)
         times = {one.step: one for one in store.step_times(run)}

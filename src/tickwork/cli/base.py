@@ -137,10 +137,9 @@ def refuse_other_store(url: str | None, named: str) -> None:
 
 def shown_url(url: str) -> str:
     """A URL without its password."""
-    scheme, separator, rest = url.partition("://")
-    place, at, host = rest.rpartition("@")
-    user, colon, _ = place.partition(":")
-    return f"{scheme}{separator}{user}{':***' if colon else ''}{at}{host}"
+    from tickwork.config import masked
+
+    return masked(url)
 
 
 def _check_there(url: str) -> None:

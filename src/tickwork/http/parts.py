@@ -14,11 +14,13 @@ from tickwork.core.access import Scope
 from tickwork.http.access import Access
 from tickwork.http.gathering import Gathering
 from tickwork.http.hub import Hub
+from tickwork.http.stream import Stream
 from tickwork.http.surroundings import Surroundings, remembering
 from tickwork.http.timed import timed
 from tickwork.http.watch import Watch
 from tickwork.observe.store_counts import StoreCounts
 from tickwork.observe.tally import Tally
+from tickwork.services.runner import Ticks
 from tickwork.store.base import Store
 
 READY_S = 10.0  # a server whose last good answer of the database is older is not ready
@@ -62,8 +64,9 @@ class Throttle:
 class Parts:
     """The parts. `open_scopes` are those that nobody on this machine has to ask for.
 
-    `stopping` is set when the server ends: what waits for long ends its wait then. `refusals` says how often it is
-    recorded that strangers came to a hook.
+    `began` is when the process did, by the monotonic clock. `stopping` is set when the server ends: what waits for long
+    ends its wait then. `ticks` are those of its services. `refusals` says how often it is recorded that strangers came
+    to a hook.
     """
 
     access: Access
@@ -73,10 +76,13 @@ class Parts:
     hub: Hub
     gathering: Gathering
     surroundings: Surroundings
+    stream: Stream
     tally: Tally
+    began: float
     open_scopes: frozenset[Scope] = frozenset()
     watch: Watch = field(default_factory=Watch)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    ticks: Ticks = field(default_factory=Ticks)
     refusals: Throttle = field(default_factory=lambda: Throttle(10))
 
 
@@ -95,6 +101,8 @@ def assembled(
         hub=Hub(store, clock, rng, tally),
         gathering=Gathering(app.client),
         surroundings=Surroundings(store, clock),
+        stream=Stream(store, clock, rng),
+        began=clock.monotonic(),
         open_scopes=open_scopes,
         tally=tally,
     )

@@ -46,9 +46,9 @@ def serve(app: Tickwork, access: Access, options: ServerOptions, started: Callab
     """Serve until SIGTERM or Ctrl-C; requests that run then may end. `started` is told the address."""
     listening = _listen(options.host, options.port)
     clock, rng = SystemClock(), Random(secrets.randbits(64))
-    runner = Runner(clock, rng)
     opened = frozenset({Scope.METRICS}) if is_loopback(options.host) else frozenset()
     parts = assembled(app, access, clock, rng, opened)
+    runner = Runner(clock, rng, parts.ticks)
     try:
         _end_on_signals()
         release_canary(app)

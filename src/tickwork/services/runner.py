@@ -10,7 +10,7 @@ import logging
 import threading
 from collections.abc import Callable
 from random import Random
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from tickwork.clock import Clock
 from tickwork.errors import StoreError
@@ -49,12 +49,35 @@ class Backoff:
             self._failures = 0
 
 
-class Runner:
-    """Runs services, each on a thread of its own, until it is stopped."""
+class Ticked(NamedTuple):
+    """When a service last ticked, by the monotonic clock, and what went wrong the last time that something did."""
 
-    def __init__(self, clock: Clock, rng: Random) -> None:
+    at: float
+    error: str | None
+    failed_at: float | None
+
+
+class Ticks:
+    """When the services of a process last ticked, by name. Safe to read from any thread."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, Ticked] = {}
+
+    def note(self, name: str, now: float, error: Exception | None) -> None:
+        known = self._last.get(name, Ticked(now, None, None))
+        self._last[name] = known._replace(at=now) if error is None else Ticked(now, str(error), now)
+
+    def last(self) -> dict[str, Ticked]:
+        return dict(self._last)
+
+
+class Runner:
+    """Runs services, each on a thread of its own, until it is stopped. `ticks` notes what becomes of them."""
+
+    def __init__(self, clock: Clock, rng: Random, ticks: Ticks | None = None) -> None:
         self._clock = clock
         self._rng = rng
+        self._ticks = ticks or Ticks()
         self._stopped = threading.Event()
         self._threads: list[tuple[threading.Thread, threading.Event]] = []
 
@@ -81,7 +104,9 @@ class Runner:
             try:
                 wait = service.tick(self._clock.monotonic())
                 backoff.worked()
+                self._ticks.note(name, self._clock.monotonic(), None)
             except Exception as error:
                 wait = backoff.failed(error)
+                self._ticks.note(name, self._clock.monotonic(), error)
             if not self._stopped.is_set():
                 nudged.wait(min(wait, LONGEST_S))

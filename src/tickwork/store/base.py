@@ -31,11 +31,13 @@ from tickwork.core.job import (
 )
 from tickwork.core.outcome import Transition
 from tickwork.store.access import AccessVerbs
+from tickwork.store.changes import ChangeVerbs
 from tickwork.store.counts import CountVerbs
 from tickwork.store.dags import DagVerbs
 from tickwork.store.figures import FigureVerbs
 from tickwork.store.finding import FindVerbs
 from tickwork.store.flow import FlowVerbs, Reach
+from tickwork.store.glances import GlanceVerbs
 from tickwork.store.hooks import DeclaredVerbs, HookVerbs
 from tickwork.store.migrate import Migration
 from tickwork.store.notify import NotifyVerbs
@@ -188,9 +190,11 @@ class Store(
     FlowVerbs,
     DagVerbs,
     FindVerbs,
+    GlanceVerbs,
     OperationVerbs,
     FigureVerbs,
     CountVerbs,
+    ChangeVerbs,
     HookVerbs,
     DeclaredVerbs,
     NotifyVerbs,

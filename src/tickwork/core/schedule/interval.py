@@ -79,6 +79,10 @@ class Every(RuleValue, frozen=True, tag="every", kw_only=True):
         passed = self._count_until(min(instant, HORIZON), inclusive=False)
         return self._occurrence(min(passed, passed if self.times is None else self.times) - 1)
 
+    def count_before(self, instant: datetime) -> int:
+        """Return how many occurrences there are before an instant."""
+        return self._count_until(instant, inclusive=False)
+
     def explain(self) -> str:
         interval = str(Step(self.months, self.step))
         often = "" if self.times is None else f", {self.times} times"

@@ -10,12 +10,13 @@ import msgspec
 from starlette.responses import Response
 
 from tickwork.core.dag import drawing
-from tickwork.core.dag.changes import changes
+from tickwork.core.dag.changes import changes, dag_facts, step_facts
+from tickwork.core.yaml_text import write_yaml
 from tickwork.declaring import Change, Plan
 from tickwork.errors import DagNotFound, InvalidInput
 from tickwork.http.call import Call
 from tickwork.http.declared import refused_text
-from tickwork.http.lists import PageQuery, is_sayable, name_after
+from tickwork.http.lists import PageQuery, is_sayable
 from tickwork.http.problems import Problem
 from tickwork.http.resources.graphs import MERMAID, EdgeBody, GraphQuery, NodeBody, flowchart, graph_body
 from tickwork.http.route import Routes, Scope, Struct
@@ -38,8 +39,8 @@ class DagItem(Struct):
     created_at: datetime
 
 
-class DagPage(Struct):
-    """Some dags, by name; or some versions of one, the newest first."""
+class VersionPage(Struct):
+    """Some versions of a dag, the newest first."""
 
     items: list[DagItem]
     next_cursor: str | None
@@ -58,6 +59,21 @@ class DagBody(Struct):
     nodes: list[NodeBody]
     edges: list[EdgeBody]
     created_at: datetime
+
+
+class SourceQuery(Struct):
+    """Of which version; without one, of the newest."""
+
+    version: Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)] | None = None
+
+
+class SourceBody(Struct):
+    """What is stored of a version of a dag, as YAML in the words of files. What code said that no file can is told."""
+
+    name: str
+    version: int
+    format: Literal["yaml"]
+    text: str
 
 
 class DiffQuery(Struct):
@@ -121,15 +137,6 @@ class DeclaredAnswer(Struct):
     secrets: list[str]
 
 
-@routes.get("/dags", Scope.READ)
-def list_dags(call: Call, query: PageQuery) -> DagPage:
-    """List dags by name, each by its newest version."""
-    after = name_after(query)
-    views = [view for view in call.app.dag_versions() if view.name > after]
-    page = views[: query.limit]
-    return DagPage([_item(view) for view in page], page[-1].name if len(views) > len(page) else None)
-
-
 @routes.post("/dags", Scope.OPERATE, body_limit=TEXT_LIMIT)
 def declare_dags(call: Call, body: DeclaredBody) -> DeclaredAnswer:
     """Store the dags of a text, with the schedules and calendars in it; a dry run says what that would change.
@@ -147,14 +154,14 @@ def declare_dags(call: Call, body: DeclaredBody) -> DeclaredAnswer:
 @routes.get("/dags/{name}", Scope.READ, streams=MERMAID)
 def get_dag(call: Call, name: str, query: GraphQuery) -> DagBody | Response:
     """Return the newest version of a dag, with its steps; or draw it."""
-    versions = _versions(call, name)
-    return _drawn(versions[0], versions, query)
+    newest = _newest(call, name)
+    return _drawn(newest, newest.version, query)
 
 
 @routes.delete("/dags/{name}", Scope.OPERATE)
 def delete_dag(call: Call, name: str) -> None:
     """Have a dag be started no more. Its runs stay, and go on. 409 while a schedule starts it."""
-    view = _versions(call, name)[0]
+    view = _newest(call, name)
     try:
         call.app.store.delete_dag(name)
     except InvalidInput as error:
@@ -163,19 +170,31 @@ def delete_dag(call: Call, name: str) -> None:
 
 
 @routes.get("/dags/{name}/versions", Scope.READ)
-def list_dag_versions(call: Call, name: str, query: PageQuery) -> DagPage:
+def list_dag_versions(call: Call, name: str, query: PageQuery) -> VersionPage:
     """List the versions of a dag, the newest first."""
     before = _number(query.cursor) if query.cursor is not None else None
     views = [view for view in _versions(call, name) if before is None or view.version < before]
     page = views[: query.limit]
-    return DagPage([_item(view) for view in page], str(page[-1].version) if len(views) > len(page) else None)
+    return VersionPage(
+        [DagItem(**item_fields(view)) for view in page], str(page[-1].version) if len(views) > len(page) else None
+    )
 
 
 @routes.get("/dags/{name}/versions/{version}", Scope.READ, streams=MERMAID)
 def get_dag_version(call: Call, name: str, version: str, query: GraphQuery) -> DagBody | Response:
     """Return a version of a dag, with its steps; or draw it."""
-    versions = _versions(call, name)
-    return _drawn(_one(versions, _number(version)), versions, query)
+    newest = _newest(call, name)
+    return _drawn(_at(call, newest, _number(version)), newest.version, query)
+
+
+@routes.get("/dags/{name}/source", Scope.READ)
+def get_dag_source(call: Call, name: str, query: SourceQuery) -> SourceBody:
+    """Return a version of a dag as a text: what it runs, in the words of files."""
+    newest = _newest(call, name)
+    view = newest if query.version is None else _at(call, newest, query.version)
+    steps = {step.name: step_facts(step) for step in view.graph.steps}
+    text = write_yaml({"dags": {name: {**dag_facts(view.graph), "steps": steps}}})
+    return SourceBody(name, view.version, "yaml", text)
 
 
 @routes.get("/dags/{name}/diff", Scope.READ)
@@ -202,6 +221,22 @@ def _read(call: Call, body: DeclaredBody) -> Declared:
     return found
 
 
+def _newest(call: Call, name: str) -> DagView:
+    """The newest version of a dag that has not been deleted. Raises DagNotFound."""
+    known = call.app.store.task_definition(name) if is_sayable(name) else None
+    found = None if known is None or known.version is None else call.app.store.dag_version(name, known.version)
+    if found is None:
+        raise DagNotFound(f"there is no dag {name!r} in this store.")
+    return found
+
+
+def _at(call: Call, newest: DagView, number: int) -> DagView:
+    found = newest if number == newest.version else call.app.store.dag_version(newest.name, number)
+    if found is None:
+        raise DagNotFound(f"dag {newest.name!r} has no version {number}; the newest is {newest.version}.")
+    return found
+
+
 def _versions(call: Call, name: str) -> list[DagView]:
     """The versions of a dag that has not been deleted, the newest first. Raises DagNotFound."""
     known = call.app.store.task_definition(name) if is_sayable(name) else None
@@ -222,20 +257,26 @@ def _number(text: str) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
 
 
-def _item(view: DagView) -> DagItem:
+def item_fields(view: DagView) -> dict[str, Any]:
     graph = view.graph
-    steps = len(graph.steps)
-    return DagItem(view.name, view.version, graph.description, steps, dict(graph.params), view.created_at)
+    return {
+        "name": view.name,
+        "version": view.version,
+        "description": graph.description,
+        "steps": len(graph.steps),
+        "params": dict(graph.params),
+        "created_at": view.created_at,
+    }
 
 
-def _drawn(view: DagView, versions: list[DagView], query: GraphQuery) -> DagBody | Response:
+def _drawn(view: DagView, newest: int, query: GraphQuery) -> DagBody | Response:
     if query.format == "mermaid":
         return flowchart(drawing.mermaid(view.graph))
     graph, drawn = view.graph, graph_body(view.graph)
     return DagBody(
         name=view.name,
         version=view.version,
-        newest=versions[0].version,
+        newest=newest,
         description=graph.description,
         params=dict(graph.params),
         on=[list(one) for one in graph.on],

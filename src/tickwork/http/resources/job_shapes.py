@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from tickwork.client import Client, Job
 from tickwork.core.blob import MARK
@@ -15,9 +16,11 @@ from tickwork.http.durations import Span
 from tickwork.http.lists import Limit
 from tickwork.http.reading import FilterBody, Text
 from tickwork.http.route import Struct
+from tickwork.importers.as_declared import duration_text
 
 BATCH_LIMIT = 10_000
 BATCH_BYTES = 16 * 1024 * 1024
+IDS_LIMIT = 200  # so many jobs are listed by their ids
 
 
 class NewJobBody(Struct):
@@ -42,7 +45,7 @@ class NewJobBody(Struct):
     collection: str | None = None
     labels: list[str] | None = None
     tenant: str | None = None
-    needs: str | None = None
+    needs: dict[str, bool | int | float | str] | None = None
 
 
 class NewJobsBody(Struct):
@@ -65,7 +68,7 @@ class EnqueuedList(Struct):
 
 
 class JobItem(Struct):
-    """A job as it stands in a list. `error` is the last line of it."""
+    """A job as it stands in a list. `error` is the last line of it. `is_run`: it is a run of the dag `task`."""
 
     id: str
     task: str
@@ -83,10 +86,30 @@ class JobItem(Struct):
     started_at: datetime | None
     ended_at: datetime | None
     attempt: int
+    failures: int
+    retries: int
+    is_run: bool
     progress: float | None
     progress_note: str | None
     worker: str | None
     error: str | None
+
+
+class JobOptions(Struct):
+    """The options that a job was made with, besides those that stand beside it: what POST /jobs takes to make it again.
+
+    Of `retry_on`, `give_up_on` and `on_lost` only code can say more.
+    """
+
+    retries: int
+    backoff: str
+    timeout: str | None
+    expires: str | None
+    key_for: str | None
+    needs: dict[str, bool | str]
+    retry_on: list[str]
+    give_up_on: list[str]
+    on_lost: str
 
 
 class JobBody(Struct):
@@ -105,6 +128,9 @@ class JobBody(Struct):
     collection: str | None
     labels: list[str]
     tenant: str | None
+    options: JobOptions
+    is_run: bool
+    schedule: str | None
     parent_id: str | None
     run_id: str | None
     step: str | None
@@ -127,9 +153,13 @@ class JobBody(Struct):
 
 
 class JobQuery(FilterBody):
-    """Which jobs to list. `q`: the beginning of a task or a key, an id, or words of an error."""
+    """Which jobs to list. `q`: the beginning of a task or a key, an id, or words of an error.
+
+    `id`, said once for each: only those, as they are now.
+    """
 
     q: Text | None = None
+    id: Annotated[list[str], Meta(max_length=IDS_LIMIT)] | None = None
     limit: Limit = 50
     cursor: str | None = None
 
@@ -151,7 +181,7 @@ def body_of(client: Client, job: Job) -> JobBody:
 
 
 def item_of(view: JobView) -> JobItem:
-    return JobItem(**_common(view), error=last_line(view.error) or None)
+    return JobItem(**_common(view), retries=view.policy.retry.retries, error=last_line(view.error) or None)
 
 
 def shown(view: JobView, why: str) -> JobBody:
@@ -160,8 +190,9 @@ def shown(view: JobView, why: str) -> JobBody:
         **_common(view),
         args=msgspec.Raw(view.args),
         tenant=None if view.flow is None else view.flow.tenant,
+        options=_options(view),
+        schedule=None if view.tick is None else view.tick.schedule,
         expires_at=view.expires_at,
-        failures=view.failures,
         is_cancel_requested=view.cancel_requested,
         is_discarded=view.discarded,
         is_large=is_large,
@@ -169,6 +200,31 @@ def shown(view: JobView, why: str) -> JobBody:
         error=view.error,
         why=why,
     )
+
+
+def needs_of(view: JobView) -> dict[str, bool | str]:
+    """What a job asks of a worker, as it is said."""
+    parts = (part.partition("=") for part in (view.flow.needs if view.flow else "").split())
+    return {name: value if equals else True for name, equals, value in parts}
+
+
+def _options(view: JobView) -> JobOptions:
+    policy = view.policy
+    return JobOptions(
+        retries=policy.retry.retries,
+        backoff=duration_text(policy.retry.base),
+        timeout=_text(policy.timeout),
+        expires=_text(policy.expires),
+        key_for=_text(policy.key_for),
+        needs=needs_of(view),
+        retry_on=list(policy.retry_on),
+        give_up_on=list(policy.give_up_on),
+        on_lost=policy.on_lost,
+    )
+
+
+def _text(value: timedelta | None) -> str | None:
+    return None if value is None else duration_text(value)
 
 
 def _common(view: JobView) -> dict[str, Any]:
@@ -189,6 +245,8 @@ def _common(view: JobView) -> dict[str, Any]:
         "started_at": view.started_at,
         "ended_at": view.ended_at,
         "attempt": view.attempt,
+        "failures": view.failures,
+        "is_run": view.version is not None,
         "progress": view.progress,
         "progress_note": view.progress_note,
         "worker": view.worker,

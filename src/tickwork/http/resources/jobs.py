@@ -54,11 +54,11 @@ def create_job(call: Call, body: NewJobBody) -> JobBody | Answer:
 
     Who may not read jobs is not told its arguments, nor what it came to.
     """
-    _check_reach(call, [body])
+    check_reach(call, [body])
     new = _new_job(call.app, body)
     view = call.parts.gathering.insert(new)
     is_new = view.id == new.id
-    return Answer(_answered(call, view, is_new=is_new), 201 if is_new else 200, {"Location": f"{API}/jobs/{view.id}"})
+    return Answer(answered(call, view, is_new=is_new), 201 if is_new else 200, {"Location": f"{API}/jobs/{view.id}"})
 
 
 @routes.post("/jobs/batch", Scope.ENQUEUE, status=201, body_limit=BATCH_BYTES)
@@ -66,7 +66,7 @@ def create_jobs(call: Call, body: NewJobsBody) -> EnqueuedList:
     """Enqueue up to 10,000 jobs, all of them or none."""
     if len(body.jobs) > BATCH_LIMIT:
         raise Problem(422, "invalid", f"{len(body.jobs):,} jobs are too many for a batch; the cap is {BATCH_LIMIT:,}.")
-    _check_reach(call, body.jobs)
+    check_reach(call, body.jobs)
     new, faults = _new_jobs(call.app, body.jobs)
     if faults:
         said = f"{len(faults)} of {len(body.jobs)} jobs cannot be enqueued: {faults[0].detail} Nothing was stored."
@@ -75,7 +75,7 @@ def create_jobs(call: Call, body: NewJobsBody) -> EnqueuedList:
     return EnqueuedList([EnqueuedBody(job.id, job.id == asked.id) for job, asked in zip(stored, new, strict=True)])
 
 
-def _check_reach(call: Call, bodies: list[NewJobBody]) -> None:
+def check_reach(call: Call, bodies: list[NewJobBody]) -> None:
     """Refuse whoever may only enqueue and asks for a command, or has a built-in task be given secrets.
 
     A command can read all that its worker can, and a request can send a secret anywhere.
@@ -93,7 +93,7 @@ def _beyond(call: Call, what: str) -> Problem:
     return Problem(403, "not-allowed", said)
 
 
-def _answered(call: Call, view: JobView, *, is_new: bool) -> JobBody:
+def answered(call: Call, view: JobView, *, is_new: bool) -> JobBody:
     """A job that was asked for. Of one that somebody else made, who may not read jobs sees that it is there."""
     body = shown(view, call.parts.surroundings.why(view))
     if is_new or Scope.READ in call.who.scopes:
@@ -129,8 +129,11 @@ def list_jobs(call: Call, query: JobQuery) -> JobList:
     """List jobs, the newest first. Follow `next_cursor` until it is null: a page may be short before that."""
     before = None if query.cursor is None else JobId(query.cursor)
     if query.q is None:
-        page = call.app.store.find_jobs(query.which(), query.limit, before)
+        ids = None if query.id is None else [JobId(one) for one in query.id if is_id(one)]
+        page = call.app.store.find_jobs(query.which(ids), query.limit, before)
         return JobList([item_of(view) for view in page.jobs], page.next)
+    if query.id is not None:
+        raise Problem(422, "invalid", "say which jobs: by `id`, or by what is in them (`q`); one of them.")
     hits = call.app.store.search_jobs(query.q, query.limit, before)
     found = call.app.store.find_jobs(query.which(hits.ids), query.limit) if hits.ids else None
     return JobList([item_of(view) for view in found.jobs] if found else [], hits.next, hits.is_partial)

@@ -8,14 +8,14 @@ from typing import Any, cast
 import msgspec
 from starlette.responses import Response
 
-from tickwork.core.dag.overview import StepLine
 from tickwork.core.ids import JobId, is_id
-from tickwork.core.job import JobView
+from tickwork.core.job import JobFilter, JobState, JobView
 from tickwork.errors import DagNotFound, JobNotFound
 from tickwork.http.call import Call
-from tickwork.http.lists import Limit, PageQuery, bad_cursor, is_sayable
+from tickwork.http.lists import Limit, bad_cursor, is_sayable
 from tickwork.http.problems import Problem
-from tickwork.http.resources.graphs import MERMAID, GraphBody, GraphQuery, flowchart, graph_body
+from tickwork.http.reading import Text, instant
+from tickwork.http.resources.graphs import MERMAID, GraphQuery, RunGraphBody, flowchart, run_graph
 from tickwork.http.route import API, Answer, Routes, Scope, Struct
 from tickwork.runs import Run
 
@@ -74,56 +74,15 @@ class RunPage(Struct):
 class RunsQuery(Struct):
     """Which runs."""
 
-    dag: str | None = None
-    state: str | None = None
-    key: str | None = None
-    collection: str | None = None
-    label: str | None = None
+    dag: Text | None = None
+    state: JobState | None = None
+    key: Text | None = None
+    collection: Text | None = None
+    label: Text | None = None
+    created_after: datetime | None = None
+    created_before: datetime | None = None
     limit: Limit = 50
     cursor: str | None = None
-
-
-class StepBody(Struct):
-    """A step as it stands. Of a mapped one `total` is how many jobs it has, of which `ended` have, `bad` badly."""
-
-    name: str
-    task: str | None
-    state: str
-    is_mapped: bool
-    is_approval: bool
-    is_asking: bool
-    total: int
-    ended: int
-    bad: int
-    started_at: datetime | None
-    ended_at: datetime | None
-    reason: str | None
-
-
-class StepPage(Struct):
-    """Some steps of a run, in the order of the dag."""
-
-    items: list[StepBody]
-    next_cursor: str | None
-
-
-class InstanceBody(Struct):
-    """A job of a step. `idx` is its number among those of a mapped step."""
-
-    step: str
-    idx: int
-    job_id: str
-    state: str
-    attempt: int
-    started_at: datetime | None
-    ended_at: datetime | None
-
-
-class InstancePage(Struct):
-    """Some jobs of a run's steps, by step and number."""
-
-    items: list[InstanceBody]
-    next_cursor: str | None
 
 
 class BarBody(Struct):
@@ -148,6 +107,12 @@ class LinkBody(Struct):
     offset_s: float
     duration_s: float
     waited_s: float
+
+
+class TimelineQuery(Struct):
+    """`bars=false`: only the critical path, which is short however many instances have run."""
+
+    bars: bool = True
 
 
 class TimelineBody(Struct):
@@ -191,13 +156,21 @@ def start_run(call: Call, name: str, body: NewRunBody) -> RunBody | Answer:
 
 @routes.get("/runs", Scope.READ)
 def list_runs(call: Call, query: RunsQuery) -> RunPage:
-    """List runs, the newest first."""
+    """List runs, the newest first. Follow `next_cursor` until it is null: a page may be short before that."""
     if query.cursor is not None and not is_id(query.cursor):
         raise bad_cursor()
-    names = ("state", "key", "collection", "label")
-    which = {name: getattr(query, name) for name in names if getattr(query, name) is not None}
-    page = call.app.runs(query.dag, limit=query.limit, cursor=query.cursor, **which)
-    return RunPage([RunItem(**_common(run.seen)) for run in page], page.next_cursor)
+    which = JobFilter(
+        runs=True,
+        task=query.dag,
+        state=query.state,
+        key=query.key,
+        collection=query.collection,
+        label=query.label,
+        since=instant("created_after", query.created_after),
+        until=instant("created_before", query.created_before),
+    )
+    page = call.app.store.find_jobs(which, query.limit, None if query.cursor is None else JobId(query.cursor))
+    return RunPage([RunItem(**_common(view)) for view in page.jobs], page.next)
 
 
 @routes.get("/runs/{id}", Scope.READ)
@@ -206,48 +179,23 @@ def get_run(call: Call, id: str) -> RunBody:
     return run_body(found_run(call, id))
 
 
-@routes.get("/runs/{id}/steps", Scope.READ)
-def list_steps(call: Call, id: str, query: PageQuery) -> StepPage:
-    """List the steps of a run as they stand, in the order of the dag."""
-    run = found_run(call, id)
-    first = 0 if query.cursor is None else _number(query.cursor)
-    lines = run.overview()
-    page = lines[first : first + query.limit]
-    after = first + len(page)
-    return StepPage([_step(line) for line in page], str(after) if after < len(lines) else None)
-
-
-@routes.get("/runs/{id}/instances", Scope.READ)
-def list_instances(call: Call, id: str, query: PageQuery) -> InstancePage:
-    """List the jobs of a run's steps so far, by step and number."""
-    run = found_run(call, id)
-    after = ("", -1)
-    if query.cursor is not None:
-        number, _, step = query.cursor.partition(":")
-        after = (step, _number(number))
-        if not is_sayable(step):
-            raise bad_cursor()
-    found = call.app.store.run_instances(run.id, query.limit, after)
-    last = f"{found[-1].idx}:{found[-1].step}" if len(found) == query.limit else None
-    return InstancePage([InstanceBody(*one) for one in found], last)
-
-
 @routes.get("/runs/{id}/graph", Scope.READ, streams=MERMAID)
-def get_run_graph(call: Call, id: str, query: GraphQuery) -> GraphBody | Response:
+def get_run_graph(call: Call, id: str, query: GraphQuery) -> RunGraphBody | Response:
     """Return the steps of a run, who waits for whom, and how they stand; or draw that."""
     run = found_run(call, id)
     if query.format == "mermaid":
         return flowchart(run.mermaid())
-    return graph_body(run.graph, {line.name: line.state for line in run.overview()})
+    return run_graph(run.graph, {line.name: line.state for line in run.overview()}, run.seen.version or 0)
 
 
 @routes.get("/runs/{id}/timeline", Scope.READ)
-def get_timeline(call: Call, id: str) -> TimelineBody:
+def get_timeline(call: Call, id: str, query: TimelineQuery) -> TimelineBody:
     """Say when the steps of a run ran, and which chain of them determined when it ended.
 
     It is that of its last generation: what a rerun has kept is not in it.
     """
-    return msgspec.convert(found_run(call, id).timeline(), TimelineBody)
+    found = found_run(call, id).timeline()
+    return msgspec.convert(found if query.bars else {**found, "bars": []}, TimelineBody)
 
 
 @routes.get("/runs/{id}/why/{step}", Scope.READ)
@@ -295,14 +243,3 @@ def _common(view: JobView) -> dict[str, Any]:
         "ended_at": view.ended_at,
         "error": view.error,
     }
-
-
-def _step(line: StepLine) -> StepBody:
-    names = [name for name in StepBody.__struct_fields__ if name != "is_asking"]
-    return StepBody(**{name: getattr(line, name) for name in names}, is_asking=line.is_asking)
-
-
-def _number(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise bad_cursor()
-    return int(text)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime
 from functools import cache
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Literal, cast
 from zoneinfo import ZoneInfo
 
 import msgspec
 
+from tickwork.core.job import JobState
 from tickwork.core.schedule.preview import clock_change
 from tickwork.core.schedule.rule import Calendars
 from tickwork.core.schedule.spec import Spec, encode_spec
@@ -19,7 +20,6 @@ from tickwork.http.declared import read_body, request_reader
 from tickwork.http.lists import (
     Limit,
     PageQuery,
-    bad_cursor,
     changed_meanwhile,
     etag_of,
     is_conditional,
@@ -33,24 +33,47 @@ from tickwork.importers.as_declared import declared_schedule
 from tickwork.importers.dag_fields import TaskScheduleFields
 from tickwork.importers.schedules import read_schedule
 from tickwork.schedules import Schedule
+from tickwork.store.glances import FireGlance
 from tickwork.store.schedules import ScheduleView
 
 routes = Routes("schedules")
 BACKFILL_LIMIT = 10_000  # occurrences in one request
+LATEST = 10  # fires of each schedule, from which its average is told
 _SHOWN_DUES = 1000
+
+
+class LastFire(Struct):
+    """What became of the latest occurrence, and how late that was judged; of a job or run that it started, its state.
+
+    `state` is null where nothing was started, or where that was pruned.
+    """
+
+    due_at: datetime
+    action: str
+    late_s: float
+    reason: str | None
+    job_id: str | None
+    is_run: bool
+    state: str | None
 
 
 class ScheduleBody(Struct):
     """A schedule. `spec` is what defines it, as files say it; the rest is how it stands.
 
-    `state` is active, paused, ended, or troubled while a calendar that it heeds is not there.
+    `state` is active, paused, ended, or troubled while a calendar that it heeds is not there. `owner` is who says what
+    it is: "code", "file" (`source` are which), or "api". `average_s` is how long its latest jobs took that succeeded.
     """
 
     name: str
     spec: TaskScheduleFields
     explanation: str
+    zone: str
     state: str
     next_due_at: datetime | None
+    last: LastFire | None
+    average_s: float | None
+    owner: Literal["code", "file", "api"]
+    source: str | None
     is_declared: bool
     run_count: int
     live_count: int
@@ -106,24 +129,6 @@ class BackfillAnswer(Struct):
     job_ids: list[str]
 
 
-class FireBody(Struct):
-    """What became of an occurrence."""
-
-    due_at: datetime
-    action: str
-    job_id: str | None
-    fired_at: datetime
-    is_catchup: bool
-    reason: str | None
-
-
-class FirePage(Struct):
-    """What became of some occurrences, the latest first."""
-
-    items: list[FireBody]
-    next_cursor: str | None
-
-
 class StartedBody(Struct):
     """What was started, and where to look at it."""
 
@@ -133,18 +138,16 @@ class StartedBody(Struct):
 
 @routes.get("/schedules", Scope.READ)
 def list_schedules(call: Call, query: PageQuery) -> SchedulePage:
-    """List schedules by name."""
-    store = call.app.store
-    views = store.list_schedules(query.limit, name_after(query))
-    now, calendars = store.now(), store.calendars()
+    """List schedules by name, each with what it last did and when it is due next."""
+    views = call.app.store.list_schedules(query.limit, name_after(query))
     last = views[-1].name if len(views) == query.limit else None
-    return SchedulePage([_body(view, now, calendars) for view in views], last)
+    return SchedulePage(_bodies(call, views), last)
 
 
 @routes.get("/schedules/{name}", Scope.READ)
 def get_schedule(call: Call, name: str) -> ScheduleBody | Answer:
     """Return a schedule. Its ETag is for edits: send it back as If-Match."""
-    return _answer(call, _found(call, name).view)
+    return _answer(call, found_schedule(call, name).view)
 
 
 @routes.put("/schedules/{name}", Scope.OPERATE, also={201: ScheduleBody})
@@ -174,7 +177,7 @@ def put_schedule(call: Call, name: str, body: TaskScheduleFields) -> ScheduleBod
 @routes.delete("/schedules/{name}", Scope.OPERATE)
 def delete_schedule(call: Call, name: str) -> None:
     """Delete a schedule and the record of its fires. Its jobs go on; one that code declares comes back with it."""
-    schedule = _found(call, name)
+    schedule = found_schedule(call, name)
     before = declared_schedule(schedule.spec)
     schedule.delete()
     call.changed(f"schedule {name}", before)
@@ -183,7 +186,7 @@ def delete_schedule(call: Call, name: str) -> None:
 @routes.get("/schedules/{name}/next", Scope.READ)
 def next_of_schedule(call: Call, name: str, query: NextQuery) -> NextBody:
     """Say when a schedule is next due; a paused one, when it would be. Days on which clocks change are marked."""
-    schedule = _found(call, name)
+    schedule = found_schedule(call, name)
     zone = schedule.spec.rule.zone
     return NextBody(
         [
@@ -196,7 +199,7 @@ def next_of_schedule(call: Call, name: str, query: NextQuery) -> NextBody:
 @routes.post("/schedules/{name}/trigger", Scope.OPERATE, status=201)
 def trigger_schedule(call: Call, name: str) -> StartedBody | Answer:
     """Start a schedule now, outside of its rule and whatever its policies say. Nothing else of it changes."""
-    job = _found(call, name).run()
+    job = found_schedule(call, name).run()
     url = f"{API}/{'jobs' if job.view.version is None else 'runs'}/{job.id}"
     call.changed(f"schedule {name}", after={"started": job.id})
     return Answer(StartedBody(job.id, url), headers={"Location": url})
@@ -205,7 +208,7 @@ def trigger_schedule(call: Call, name: str) -> StartedBody | Answer:
 @routes.post("/schedules/{name}/pause", Scope.OPERATE)
 def pause_schedule(call: Call, name: str, body: PauseBody) -> ScheduleBody | Answer:
     """Have a schedule start nothing from now on, or for a while. Runs that live go on. 409 if it is paused."""
-    schedule = _found(call, name)
+    schedule = found_schedule(call, name)
     until = None if body.until is None else _until(body.until)
     if not schedule.pause(body.reason, by=call.who.name, until=until):
         raise Problem(409, "paused", f"schedule {name!r} is paused already. Nothing was changed.")
@@ -216,7 +219,7 @@ def pause_schedule(call: Call, name: str, body: PauseBody) -> ScheduleBody | Ans
 @routes.post("/schedules/{name}/resume", Scope.OPERATE)
 def resume_schedule(call: Call, name: str) -> ScheduleBody | Answer:
     """Have a paused schedule go on. What came due meanwhile was missed: its catch-up policy judges it."""
-    schedule = _found(call, name)
+    schedule = found_schedule(call, name)
     if not schedule.resume():
         raise Problem(409, "not-paused", f"schedule {name!r} is not paused. Nothing was changed.")
     call.changed(f"schedule {name}", after={"paused_until": None})
@@ -230,7 +233,7 @@ def backfill_schedule(call: Call, name: str, body: BackfillBody) -> BackfillAnsw
     Its jobs are stored at once, and a limit has so many of them run at a time. An occurrence that was backfilled in the
     last 30 days is not run again, unless that failed.
     """
-    schedule = _found(call, name)
+    schedule = found_schedule(call, name)
     dues = schedule.backfill(body.start, body.end, dry_run=True)
     if len(dues) > BACKFILL_LIMIT:
         raise InvalidOption(f"that is {len(dues):,} occurrences; {BACKFILL_LIMIT:,} are the most. Do it in parts.")
@@ -242,39 +245,62 @@ def backfill_schedule(call: Call, name: str, body: BackfillBody) -> BackfillAnsw
     return BackfillAnswer(len(dues), False, dues[:_SHOWN_DUES], list(ids[:_SHOWN_DUES]))
 
 
-@routes.get("/schedules/{name}/fires", Scope.READ)
-def list_fires(call: Call, name: str, query: PageQuery) -> FirePage:
-    """Say what became of a schedule's occurrences, the latest first."""
-    fires = _found(call, name).fires(query.limit, None if query.cursor is None else _instant(query.cursor))
-    items = [FireBody(one.due_at, one.action, one.job_id, one.fired_at, one.is_catchup, one.reason) for one in fires]
-    return FirePage(items, fires[-1].due_at.isoformat() if len(fires) == query.limit else None)
-
-
-def _found(call: Call, name: str) -> Schedule:
+def found_schedule(call: Call, name: str) -> Schedule:
     if not is_sayable(name):
         raise ScheduleNotFound(f"there is no schedule {name!r} in this store.")
     return call.app.schedules[name]
 
 
 def _answer(call: Call, view: ScheduleView, status: int | None = None) -> Answer:
-    store = call.app.store
-    calendars = store.calendars() if view.spec.calendar_names else {}
-    return Answer(_body(view, store.now(), calendars), status, {"ETag": _etag(view.spec)})
+    return Answer(_bodies(call, [view])[0], status, {"ETag": _etag(view.spec)})
 
 
 def _etag(spec: Spec) -> str:
     return etag_of(encode_spec(spec))
 
 
-def _body(view: ScheduleView, now: datetime, calendars: Calendars) -> ScheduleBody:
+def _bodies(call: Call, views: list[ScheduleView]) -> list[ScheduleBody]:
+    """Schedules as they are shown, whose latest fires are read together."""
+    store, names = call.app.store, [view.name for view in views]
+    now = store.now()
+    calendars = store.calendars() if any(view.spec.calendar_names for view in views) else {}
+    sources = store.sources_of("schedule", names)
+    fires: dict[str, list[FireGlance]] = {name: [] for name in names}
+    for fire in store.recent_fires(names, LATEST):
+        fires[fire.schedule].append(fire)
+    return [_body(view, now, calendars, fires[view.name], sources.get(view.name)) for view in views]
+
+
+def _last(fire: FireGlance) -> LastFire:
+    late_s = round(max(0.0, (fire.fired_at - fire.due_at).total_seconds()), 3)
+    return LastFire(fire.due_at, fire.action, late_s, fire.reason, fire.job_id, fire.is_run, fire.state)
+
+
+def _average_s(fires: list[FireGlance]) -> float | None:
+    took = [
+        (fire.ended_at - fire.started_at).total_seconds()
+        for fire in fires
+        if fire.state == JobState.SUCCEEDED and fire.started_at is not None and fire.ended_at is not None
+    ]
+    return round(sum(took) / len(took), 3) if took else None
+
+
+def _body(
+    view: ScheduleView, now: datetime, calendars: Calendars, fires: list[FireGlance], source: str | None
+) -> ScheduleBody:
     spec, standing = view.spec, view.standing
     said: Any = declared_schedule(spec)
     return ScheduleBody(
         name=view.name,
         spec=cast("TaskScheduleFields", said),
         explanation=spec.rule.explain(),
+        zone=spec.rule.zone,
         state=state_of(spec, standing, now, calendars),
         next_due_at=next(iter(upcoming(spec, standing, 1, now, calendars)), None),
+        last=_last(fires[0]) if fires else None,
+        average_s=_average_s(fires),
+        owner="file" if source is not None else "code" if view.is_declared else "api",
+        source=source,
         is_declared=view.is_declared,
         run_count=standing.run_count,
         live_count=standing.live_count,
@@ -293,13 +319,3 @@ def _until(text: str) -> datetime | str:
         return datetime.fromisoformat(text)
     except ValueError:
         return text
-
-
-def _instant(cursor: str) -> datetime:
-    try:
-        found = datetime.fromisoformat(cursor)
-    except ValueError:
-        raise bad_cursor() from None
-    if found.tzinfo is None or not 1970 <= found.year < 9000:
-        raise bad_cursor()
-    return found

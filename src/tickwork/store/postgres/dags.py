@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from tickwork.core.attention import Approval
 from tickwork.core.dag.graph import Graph, decode_graph, definition_of, digest, encode_graph
-from tickwork.core.dag.overview import StepTimes
+from tickwork.core.dag.overview import StepTimes, counted
 from tickwork.core.ids import JobId, WorkerId, is_id
 from tickwork.core.job import Claimed, JobView
 from tickwork.store import codec, runs, step_jobs
@@ -161,7 +161,10 @@ class PostgresDags:
             return []
         rows = self._perform(lambda session: session.run("step_times", run=run_id))
         return [
-            StepTimes(step, queued, running, instant(start), instant(end)) for step, queued, running, start, end in rows
+            StepTimes(
+                step, queued, running, instant(start), instant(end), counted(*ends), job_id, attempt, utc(changed)
+            )
+            for step, queued, running, start, end, job_id, attempt, changed, *ends in rows
         ]
 
     def run_instances(self, run_id: JobId, limit: int, after: tuple[str, int] = ("", -1)) -> list[InstanceView]:

@@ -65,10 +65,12 @@ from tickwork.store.postgres import documents
 from tickwork.store.postgres.access import PostgresAccess
 from tickwork.store.postgres.adapters import Rows, drive, inside, run_inside, run_inside_async
 from tickwork.store.postgres.bounds import FRONT, Bound, Bounds, Place
+from tickwork.store.postgres.changes import PostgresChanges
 from tickwork.store.postgres.failures import runs_again, translate
 from tickwork.store.postgres.figures import PostgresFigures
 from tickwork.store.postgres.finding import AMONG, PostgresFinding
 from tickwork.store.postgres.flow import PostgresFlow
+from tickwork.store.postgres.glances import PostgresGlances
 from tickwork.store.postgres.health import examine
 from tickwork.store.postgres.hooks import PostgresHooks
 from tickwork.store.postgres.listener import Listener, PollOnlyWaiter
@@ -102,9 +104,11 @@ _LOST_WORKERS_KEPT = timedelta(hours=1)
 
 class PostgresStore(
     PostgresFinding,
+    PostgresChanges,
     PostgresFigures,
     PostgresFlow,
     PostgresSchedules,
+    PostgresGlances,
     PostgresOperations,
     PostgresHooks,
     PostgresNotify,

@@ -245,6 +245,7 @@ class SqliteFile:
             "store": f"SQLite {version} (through {self.driver}), {self.path}",
             "durability": "synchronous=FULL: an answered enqueue survives a power loss",
             "clock": f"the file's own, {offset}",
+            "size": f"{self._size():,} bytes",
             "stuck leases": str(stuck),
         }
         warnings = [_DEFECT.format(version=version)] if self.defect else []
@@ -259,6 +260,11 @@ class SqliteFile:
                 f"worker."
             )
         return Health(facts, warnings)
+
+    def _size(self) -> int:
+        """What the file and its log of changes take on the disk."""
+        parts = (Path(f"{self.path}{end}") for end in ("", "-wal"))
+        return sum(part.stat().st_size for part in parts if part.exists())
 
     def close(self) -> None:
         if os.getpid() != self._pid:

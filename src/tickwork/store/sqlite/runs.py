@@ -15,7 +15,7 @@ import msgspec
 from tickwork.core.attention import Approval
 from tickwork.core.dag.advance import Run, Standing
 from tickwork.core.dag.graph import Graph, Step, decode_graph, definition_of, digest, encode_graph
-from tickwork.core.dag.overview import StepTimes
+from tickwork.core.dag.overview import StepTimes, counted
 from tickwork.core.ids import JobId
 from tickwork.core.job import Claimed, JobState, JobView, NewJob
 from tickwork.errors import check
@@ -249,8 +249,11 @@ class SqliteDags:
 
     def step_times(self, run_id: JobId) -> list[StepTimes]:
         with self._read() as transaction:
-            rows = transaction.run("step_times", (run_id,))
-        return [StepTimes(step, queued, running, _at(start), _at(end)) for step, queued, running, start, end in rows]
+            rows = transaction.run("step_times", {"run": run_id, "now": transaction.now})
+        return [
+            StepTimes(step, queued, running, _at(start), _at(end), counted(*ends), job_id, attempt, from_us(changed))
+            for step, queued, running, start, end, job_id, attempt, changed, *ends in rows
+        ]
 
     def run_instances(self, run_id: JobId, limit: int, after: tuple[str, int] = ("", -1)) -> list[InstanceView]:
         with self._read() as transaction:

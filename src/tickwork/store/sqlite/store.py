@@ -54,12 +54,14 @@ from tickwork.store.operations import KEPT
 from tickwork.store.rounds import Asked
 from tickwork.store.sqlite import moves
 from tickwork.store.sqlite.access import SqliteAccess
+from tickwork.store.sqlite.changes import SqliteChanges
 from tickwork.store.sqlite.clock import StoreClock
 from tickwork.store.sqlite.connection import is_stored_already
 from tickwork.store.sqlite.figures import SqliteFigures, prune_figures
 from tickwork.store.sqlite.file import SqliteFile
 from tickwork.store.sqlite.finding import SqliteFinding
 from tickwork.store.sqlite.flow import SqliteFlow, SqliteGround, is_guarded
+from tickwork.store.sqlite.glances import SqliteGlances
 from tickwork.store.sqlite.hooks import SqliteHooks
 from tickwork.store.sqlite.moves import SQL, Transaction
 from tickwork.store.sqlite.notify import SqliteNotify
@@ -78,6 +80,8 @@ class SqliteStore(
     SqliteFlow,
     SqliteDags,
     SqliteFinding,
+    SqliteChanges,
+    SqliteGlances,
     SqliteFigures,
     SqliteOperations,
     SqliteHooks,

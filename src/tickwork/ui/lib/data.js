@@ -9,10 +9,11 @@ const never = () => false;
 /** Read a path of the API, again whenever it or its parameters change, or the stream tells of something that concerns it.
  *
  * What was read stays while it is read again (`isStale`), and while the server does not answer (`problem`).
- * A path of null reads nothing. `every`: also every so many seconds, for what the stream does not tell.
- * @param {string | null} path @param {{query?: Record<string, any>, live?: (changes: any) => boolean, every?: number}} [how]
+ * A path of null reads nothing. `every`: also every so many seconds, for what the stream does not tell. `leastMs`: what
+ * is costly to read is not read again before that.
+ * @param {string | null} path @param {{query?: Record<string, any>, live?: (changes: any) => boolean, every?: number, leastMs?: number}} [how]
  * @returns {{data: any, problem: any, isLoading: boolean, isStale: boolean, refresh: () => Promise<void>, set: (data: any) => void}} */
-export function useResource(path, { query, live = never, every = 0 } = {}) {
+export function useResource(path, { query, live = never, every = 0, leastMs } = {}) {
   const key = path === null ? null : JSON.stringify([path, query]);
   const [held, setHeld] = useState({ key: null, data: undefined, problem: null });
   const current = useRef(/** @type {AbortController | null} */ (null));
@@ -36,7 +37,7 @@ export function useResource(path, { query, live = never, every = 0 } = {}) {
     refresh();
     return () => current.current?.abort();
   }, [refresh]);
-  useChanges(live, refresh);
+  useChanges(live, refresh, leastMs);
   useEffect(() => {
     if (!every) return undefined;
     const timer = setInterval(() => !document.hidden && refresh(), every * 1000);
@@ -66,7 +67,7 @@ export function useList(path, { query = {}, live = never, idOf = (row) => row.id
       const mine = (current.current = new AbortController());
       const before = shown.current.key === key ? shown.current : null;
       try {
-        const cursor = mode === "more" ? before?.next : undefined;
+        const cursor = mode === "more" ? before?.next : query.cursor;
         const page = await someOf(path, { ...query, limit, cursor }, mine.signal, mode === "renew" ? 1 : LOOKS);
         setHeld((now) => joined(mode, now.key === key ? now : null, page, key, idOf));
       } catch (problem) {

@@ -23,8 +23,17 @@ SELECT job_id::text FROM (
     UNION ALL SELECT job_id FROM tickwork.queue WHERE queue >= ':' AND queue < ';'
 ) waiting LIMIT %(walk)s::bigint
 
+-- :table_of_attempts
+tickwork.attempts
+
+-- :how_it_waits
+CASE WHEN q.failures > 0 THEN 'retrying' WHEN q.run_at <= coalesce(%(now)s::timestamptz, clock_timestamp()) THEN 'due' ELSE 'delayed' END
+
+-- :counted_by_word
+SELECT word, count(*) FROM ({rows}) counted GROUP BY word
+
 -- :failure_columns
-SELECT j.id::text, j.task, f.error, f.ended_at
+SELECT j.id::text, j.task, f.error, f.ended_at, j.queue
 
 -- :failed_lately
 SELECT j.id::text, j.task, j.queue, f.state, right(f.error, 1000), f.ended_at, j.is_run, f.state = 'failed' AND f.discarded_at IS NULL

@@ -20,8 +20,14 @@ SELECT job_id FROM (
     UNION ALL SELECT job_id FROM tickwork_queue WHERE queue >= ':' AND queue < ';'
 ) LIMIT :walk
 
+-- :how_it_waits
+CASE WHEN q.failures > 0 THEN 'retrying' WHEN q.run_at <= :now THEN 'due' ELSE 'delayed' END
+
+-- :counted_by_word
+SELECT word, count(*) FROM ({rows}) counted GROUP BY word
+
 -- :failure_columns
-SELECT j.id, j.task, f.error, f.ended_at
+SELECT j.id, j.task, f.error, f.ended_at, j.queue
 
 -- :failed_lately
 SELECT j.id, j.task, j.queue, f.state, substr(f.error, -1000), f.ended_at, j.version IS NOT NULL, f.state = 'failed' AND f.discarded_at IS NULL

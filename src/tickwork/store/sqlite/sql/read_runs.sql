@@ -4,7 +4,10 @@
 -- A step of which a rerun has kept some instances started when the others did.
 SELECT s.step, sum(q.job_id IS NOT NULL), sum(r.job_id IS NOT NULL),
        coalesce(min(iif(f.started_at < coalesce(ru.claimed_at, fu.started_at), NULL, coalesce(r.claimed_at, f.started_at))), min(f.started_at)),
-       max(f.ended_at)
+       max(f.ended_at), min(iif(j.idx = 0, j.id, NULL)), max(coalesce(q.attempt, r.attempt, f.attempt)),
+       max(max(s.since, coalesce(r.claimed_at, 0), coalesce(f.ended_at, 0), iif(q.attempt > 0, :now, 0))),
+       coalesce(sum(f.state = 'succeeded'), 0), coalesce(sum(f.state = 'failed'), 0), coalesce(sum(f.state = 'cancelled'), 0),
+       coalesce(sum(f.state = 'dropped'), 0), coalesce(sum(f.state = 'expired'), 0)
 FROM   tickwork_steps s
 LEFT   JOIN tickwork_running ru ON ru.job_id = s.run
 LEFT   JOIN tickwork_finished fu ON fu.job_id = s.run
@@ -12,7 +15,7 @@ CROSS  JOIN tickwork_jobs j ON j.run = s.run AND j.step = s.step AND j.idx < s.t
 LEFT   JOIN tickwork_queue q ON q.job_id = j.id
 LEFT   JOIN tickwork_running r ON r.job_id = j.id
 LEFT   JOIN tickwork_finished f ON f.job_id = j.id
-WHERE  s.run = ? GROUP BY s.step
+WHERE  s.run = :run GROUP BY s.step
 
 -- :run_instances
 SELECT j.step, j.idx, j.id, CASE WHEN q.job_id IS NOT NULL THEN 'queued' WHEN r.job_id IS NOT NULL THEN 'running' ELSE f.state END,

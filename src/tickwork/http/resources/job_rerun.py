@@ -1,0 +1,76 @@
+"""Running a job once more over REST: a new job like an old one, with some of it changed."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from tickwork.core.job import JobView, NewJob
+from tickwork.core.schedule.tick import encode_tick
+from tickwork.http.call import Call
+from tickwork.http.durations import Span, duration
+from tickwork.http.problems import Problem
+from tickwork.http.reading import instant
+from tickwork.http.resources.job_shapes import JobBody, NewJobBody, needs_of
+from tickwork.http.resources.jobs import answered, check_reach, found
+from tickwork.http.route import API, Answer, Routes, Scope, Struct
+
+routes = Routes("jobs")
+
+
+class RerunJobBody(Struct):
+    """What is to be different: the arguments, all of them by name; where the job waits, how urgent it is, and when.
+
+    What is left out is as it was.
+    """
+
+    args: dict[str, Any] | None = None
+    queue: str | None = None
+    priority: int | str | None = None
+    at: datetime | None = None
+    delay: Span | None = None
+
+
+@routes.post("/jobs/{id}/rerun", Scope.ENQUEUE, status=201)
+def rerun_job(call: Call, id: str, body: RerunJobBody) -> JobBody | Answer:
+    """Make a new job like this one: its task, options and arguments, with what is changed. The old one stays.
+
+    The new one names the old one as its `parent_id`. It has no key: that is the old one's. 409 for a run, and for a
+    step of one: those are run again by /runs/{id}/rerun.
+    """
+    old = found(call, id).view
+    _check_plain(old)
+    given = msgspec.json.decode(old.args) if body.args is None else body.args
+    # What is no object has no names to tell by whether secrets are handed on.
+    check_reach(call, [NewJobBody(old.task, given if isinstance(given, dict) else {"secrets": given})])
+    view = call.parts.gathering.insert(_new_job(call, old, body))
+    shown = answered(call, view, is_new=body.args is not None)
+    return Answer(shown, 201, {"Location": f"{API}/jobs/{view.id}"})
+
+
+def _check_plain(old: JobView) -> None:
+    run = old.id if old.version is not None else old.run
+    if run is not None:
+        what = "a run of a dag" if old.version is not None else f"step {old.step!r} of run {run}"
+        raise Problem(409, "of-a-run", f"job {old.id} is {what}: run that again with POST {API}/runs/{run}/rerun.")
+
+
+def _new_job(call: Call, old: JobView, body: RerunJobBody) -> NewJob:
+    when = {"at": instant("at", body.at), "delay": None if body.delay is None else duration("delay", body.delay)}
+    task = call.app.named(old.task).options(
+        key=None,
+        key_for=None,
+        queue=old.queue if body.queue is None else body.queue,
+        priority=old.priority if body.priority is None else body.priority,
+        collection=old.collection,
+        labels=list(old.labels),
+        tenant=None if old.flow is None else old.flow.tenant,
+        needs=needs_of(old),
+        parent=old.id,
+        **{name: value for name, value in when.items() if value is not None},
+    )
+    job = task.job_with(old.args) if body.args is None else task.new_job((), body.args)
+    policy = msgspec.structs.replace(old.policy, key_for=None)
+    return msgspec.structs.replace(job, policy=policy, tick=None if old.tick is None else encode_tick(old.tick))
