@@ -34,6 +34,12 @@ const SIGNS = {
   error: ["circle-x", "bad"],
   warning: ["triangle-alert", "warn"],
   info: ["info", "run"],
+  live: ["circle-check", "good"],
+  revoked: ["ban", "off"],
+  accepted: ["circle-check", "good"],
+  duplicate: ["repeat", "off"],
+  ignored: ["circle-minus", "off"],
+  refused: ["circle-x", "bad"],
 };
 
 /** The tone of a state: good, bad, warn, run, queue, wait, retry or off. @param {string} state */
