@@ -13,6 +13,7 @@ from starlette.responses import Response
 from tickwork.http.problems import TYPE, ProblemBody
 from tickwork.http.repeats import HEADER, KEY_LIMIT, keeps_answers
 from tickwork.http.route import Answer, Anybody, Route, Scope
+from tickwork.http.unchanged import tells_unchanged
 from tickwork.version import VERSION
 
 _REFERENCE = "#/components/schemas/{name}"
@@ -128,6 +129,7 @@ def _responses(route: Route, schemas: dict[int, Any]) -> dict[str, Any]:
     answers = {route.status: body_kind(route.returns), **route.also}
     return {
         **{str(status): _response(route, kind, schemas) for status, kind in answers.items()},
+        **({"304": {"description": "It is as `If-None-Match` says."}} if tells_unchanged(route) else {}),
         "4XX": problem,
         "5XX": problem,
     }

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from tickwork.core.blob import MARK, owner_of, reference_in
+from tickwork.core.causes import Trouble
 from tickwork.core.flow.breaker import Breaker, BreakerState
 from tickwork.core.flow.flow import Flow
 from tickwork.core.flow.limits import Concurrency, Rate
@@ -316,6 +317,12 @@ def seen(
         ends = [standing.handled_at]
     counted = msgspec.structs.replace(standing, live_count=len(live), last_ended_at=max(ends, default=None))
     return Seen(name, version, spec, counted, live, ended, paused_until)
+
+
+def trouble(row: Sequence[Any], instant: Callable[[Any], datetime]) -> Trouble:
+    """An end that was no success, from a row of `failed_lately` or `retried_lately`."""
+    job_id, task, queue, state, error, ended_at, is_run, is_dead = row
+    return Trouble(JobId(job_id), task, queue, state, error, instant(ended_at), bool(is_run), bool(is_dead))
 
 
 def schedule_view(row: Mapping[str, Any], instant: Callable[[Any], datetime]) -> ScheduleView:
