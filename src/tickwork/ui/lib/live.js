@@ -89,7 +89,7 @@ document.addEventListener("visibilitychange", () => {
 
 const LEAST_MS = 1000;
 
-/** Have a callback called after changes that concern a page, once a second at most, or once in `leastMs`.
+/** Have a callback called after changes that concern a page, once a second at most, or as seldom as asked for.
  * @param {(changes: Changes) => boolean} concerns @param {() => void} callback @param {number} [leastMs] */
 export function useChanges(concerns, callback, leastMs = LEAST_MS) {
   const latest = useRef({ concerns, callback });
