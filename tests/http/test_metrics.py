@@ -10,11 +10,12 @@ from starlette.testclient import TestClient
 
 from tests.worker.fixtures import eventually
 from tickwork import Tickwork, every
+from tickwork.clock import SystemClock
 from tickwork.core import canary
 from tickwork.http.parts import Parts
 from tickwork.observe import dashboard
 from tickwork.observe.table import METRICS
-from tickwork.services.bookkeeper import count_on
+from tickwork.services.bookkeeper import Bookkeeper
 from tickwork.store import figures
 
 FEW = {"queue", "task", "outcome", "dag", "action", "state", "route", "method", "code", "op"}
@@ -48,7 +49,7 @@ def test_a_scrape_counts_what_was_enqueued_and_what_ended_once(app: Tickwork, ad
     with app.worker():
         send.enqueue(ok=True).wait(10)
         send.options(retries=0).enqueue(ok=False).wait(10)
-    count_on(app.store, app.store.figure_marks(), app.store.now())
+    Bookkeeper(app.store, SystemClock()).count(app.store.figure_marks(), app.store.now())
     seen = scraped(admin)
     again = scraped(admin)
     assert seen["tickwork_jobs_enqueued_total", (("queue", "mail"), ("task", "send"))] == 2

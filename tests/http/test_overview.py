@@ -8,7 +8,8 @@ from starlette.testclient import TestClient
 
 from tests.http.work import claimed, fail, succeed
 from tickwork import Tickwork, cron, every
-from tickwork.services.bookkeeper import count_on
+from tickwork.clock import SystemClock
+from tickwork.services.bookkeeper import Bookkeeper
 from tickwork.store import figures
 
 
@@ -20,8 +21,7 @@ def get(admin: TestClient, path: str, **query: Any) -> dict[str, Any]:
 
 
 def keep_books(app: Tickwork) -> None:
-    while count_on(app.store, app.store.figure_marks(), app.store.now()):
-        pass
+    Bookkeeper(app.store, SystemClock()).count(app.store.figure_marks(), app.store.now())
 
 
 @pytest.fixture

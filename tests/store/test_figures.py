@@ -156,6 +156,20 @@ def test_what_has_just_happened_is_left_for_the_next_time(store: Store, clock: V
     assert summed(store, EVER).succeeded == 1
 
 
+def test_while_somebody_has_just_counted_nobody_else_does(open_store: OpensStore, clock: VirtualClock) -> None:
+    one, other = open_store(), open_store()
+    ended(one)
+    keep_books(one, clock)
+    ended(one)
+    clock.advance(SECOND)
+    before = other.figure_marks()
+    Bookkeeper(other, clock).tick(clock.monotonic())
+    assert other.figure_marks() == before
+    clock.advance(10 * SECOND)
+    Bookkeeper(other, clock).tick(clock.monotonic())
+    assert other.figure_marks().version == before.version + 1
+
+
 def test_a_store_where_nothing_happens_is_not_written_to(store: Store, clock: VirtualClock) -> None:
     keep_books(store, clock)
     assert store.figure_marks().version == 0

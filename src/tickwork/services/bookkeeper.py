@@ -1,8 +1,8 @@
 """Counts what happened to jobs into figures, from which charts and metrics are read.
 
 Nobody leads: what was counted is added in the transaction that moves the marks, from where they were looked at, so each
-row counts once, however many count at the same time. While there is much to count, a page follows the other after some
-rest, so that work comes first.
+row counts once, however many count at the same time. While there is much to count, nobody counts on for some times as
+long as a page took: all of them together take a fifth of the time of one, and work comes first.
 """
 
 from __future__ import annotations
@@ -32,14 +32,15 @@ class Bookkeeper:
         marks, instant = self._store.figure_marks(), self._store.now()
         if marks.look_at > instant:
             return INTERVAL_S
-        is_full = count_on(self._store, marks, instant)
-        return (self._clock.monotonic() - now) * REST if is_full else INTERVAL_S
+        return self.count(marks, instant)
 
-
-def count_on(store: Store, marks: FigureMarks, now: datetime) -> bool:
-    """Count a page from these marks on; say whether there is more to count at once. Of nothing, nothing is written."""
-    page = store.count_figures(marks, PAGE)
-    if page.counted:
-        wait = timedelta(0) if page.is_full else timedelta(seconds=INTERVAL_S)
-        store.add_figures(msgspec.structs.replace(page.marks, look_at=now + wait), fold(page.counted, now))
-    return page.is_full
+    def count(self, marks: FigureMarks, now: datetime) -> float:
+        """Count a page from these marks on; return the seconds until there is more to count."""
+        began = self._clock.monotonic()
+        page = self._store.count_figures(marks, PAGE)
+        took_s = self._clock.monotonic() - began
+        wait_s = min(took_s * REST, INTERVAL_S) if page.is_full else INTERVAL_S
+        if page.counted:
+            look_at = now + timedelta(seconds=took_s + wait_s)
+            self._store.add_figures(msgspec.structs.replace(page.marks, look_at=look_at), fold(page.counted, now))
+        return wait_s

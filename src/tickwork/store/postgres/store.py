@@ -104,8 +104,8 @@ _LOST_WORKERS_KEPT = timedelta(hours=1)
 
 class PostgresStore(
     PostgresFinding,
-    PostgresFigures,
     PostgresChanges,
+    PostgresFigures,
     PostgresFlow,
     PostgresSchedules,
     PostgresGlances,

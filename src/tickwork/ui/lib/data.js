@@ -67,7 +67,7 @@ export function useList(path, { query = {}, live = never, idOf = (row) => row.id
       const mine = (current.current = new AbortController());
       const before = shown.current.key === key ? shown.current : null;
       try {
-        const cursor = mode === "more" ? before?.next : undefined;
+        const cursor = mode === "more" ? before?.next : query.cursor;
         const page = await someOf(path, { ...query, limit, cursor }, mine.signal, mode === "renew" ? 1 : LOOKS);
         setHeld((now) => joined(mode, now.key === key ? now : null, page, key, idOf));
       } catch (problem) {

@@ -2,7 +2,8 @@
 -- A duration is told by how many digits it has in microseconds, and the first two of them (see core/spread.py).
 
 -- :created_until
-SELECT id::text FROM tickwork.jobs WHERE id >= %(since)s::uuid AND id < %(latest)s::uuid ORDER BY id LIMIT 1 OFFSET %(limit)s::bigint
+SELECT j.id::text FROM tickwork.jobs j
+WHERE  j.id >= %(since)s::uuid AND j.id < %(latest)s::uuid ORDER BY j.id LIMIT 1 OFFSET %(limit)s::bigint
 
 -- :ended_until
 SELECT ended_at FROM tickwork.finished
