@@ -31,6 +31,17 @@ def show(page: Page, address: str, path: str) -> None:
     expect(page.locator("#content .loading")).to_have_count(0)
 
 
+def arrive(page: Page, address: str, path: str) -> None:
+    """Go there with a page that has walked elsewhere before. What went wrong there was told there."""
+    page.watched.wrong.clear()
+    show(page, address, path)
+
+
+def fits(page: Page) -> bool:
+    """Whether the page is no wider than what it is looked at with."""
+    return bool(page.evaluate("() => document.documentElement.scrollWidth <= innerWidth"))
+
+
 def refuse_html(page: Page) -> None:
     """Nothing that somebody wrote has become an element."""
     assert page.locator("img[src='x'], [onerror]").count() == 0
@@ -76,8 +87,8 @@ def phone_page(browser: Browser, served: Served) -> Iterator[Page]:
 
 @pytest.fixture(scope="module")
 def empty_page(browser: Browser, empty: Served) -> Iterator[Page]:
-    """As `page`, on the store that has nothing in it."""
-    with watched_page(browser, empty.address) as page:
+    """As `phone_page`, on the store that has nothing in it."""
+    with watched_page(browser, empty.address, viewport=PHONE) as page:
         enter(page, empty)
         yield page
 
@@ -92,7 +103,7 @@ def postgres_page(browser: Browser, served_on_postgres: Served) -> Iterator[Page
 
 @pytest.mark.parametrize("pattern", patterns())
 def test_a_page_shows_hostile_names_as_text_and_is_accessible(judged_page: Page, served: Served, pattern: str) -> None:
-    show(judged_page, served.address, example(served, pattern))
+    arrive(judged_page, served.address, example(served, pattern))
     expect(judged_page.locator(TROUBLE)).to_have_count(0)
     refuse_html(judged_page)
     assert complaints(judged_page) == []
@@ -101,29 +112,30 @@ def test_a_page_shows_hostile_names_as_text_and_is_accessible(judged_page: Page,
 
 @pytest.mark.parametrize("pattern", patterns())
 def test_a_viewer_meets_no_trouble_but_what_they_may_not_see(looking_page: Page, served: Served, pattern: str) -> None:
-    show(looking_page, served.address, example(served, pattern))
+    arrive(looking_page, served.address, example(served, pattern))
     troubles = looking_page.locator(f"{TROUBLE} h2").all_inner_texts()
     assert troubles == (["You may not see this"] if pattern in FOR_ADMINS else [])
     looking_page.watched.check()
 
 
 @pytest.mark.parametrize("pattern", LEAVES)
-def test_a_page_of_an_empty_store_shows_itself(empty_page: Page, empty: Served, pattern: str) -> None:
-    show(empty_page, empty.address, pattern)
+def test_a_page_of_an_empty_store_shows_itself_also_on_a_phone(empty_page: Page, empty: Served, pattern: str) -> None:
+    arrive(empty_page, empty.address, pattern)
     expect(empty_page.locator(TROUBLE)).to_have_count(0)
+    assert fits(empty_page)
     empty_page.watched.check()
 
 
 @pytest.mark.parametrize("pattern", patterns())
 def test_a_page_on_a_phone_does_not_scroll_sideways(phone_page: Page, served: Served, pattern: str) -> None:
-    show(phone_page, served.address, example(served, pattern))
-    assert phone_page.evaluate("() => document.documentElement.scrollWidth") <= PHONE["width"]
+    arrive(phone_page, served.address, example(served, pattern))
+    assert fits(phone_page)
     phone_page.watched.check()
 
 
 @pytest.mark.parametrize("pattern", patterns())
 def test_every_page_shows_itself_on_postgres(postgres_page: Page, served_on_postgres: Served, pattern: str) -> None:
-    show(postgres_page, served_on_postgres.address, example(served_on_postgres, pattern))
+    arrive(postgres_page, served_on_postgres.address, example(served_on_postgres, pattern))
     expect(postgres_page.locator(TROUBLE)).to_have_count(0)
     refuse_html(postgres_page)
     postgres_page.watched.check()
