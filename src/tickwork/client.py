@@ -11,7 +11,7 @@ from typing import Any, NoReturn, TypeVar
 from tickwork import errors
 from tickwork.context import LazyTransaction, current_or_none
 from tickwork.core import why
-from tickwork.core.causes import Cause, Causes
+from tickwork.core.causes import By, Cause, Causes
 from tickwork.core.duration import parse_duration, parse_rate
 from tickwork.core.ids import JobId
 from tickwork.core.job import AttemptView, JobFilter, JobState, JobView, LogChunk, NewJob, QueueView, WorkerView
@@ -90,9 +90,9 @@ class Client:
         """Take matching jobs out of the dead letters; return how many. They stay readable until they are pruned."""
         return sum(len(self.store.discard_jobs(ids)) for ids in self._pages(which, _is_dead))
 
-    def causes(self, which: JobFilter, most: int) -> tuple[list[Cause], bool]:
+    def causes(self, which: JobFilter, most: int, by: By = "error") -> tuple[list[Cause], bool]:
         """Dead letters by cause, the most frequent first, of the newest `most`; and whether those were all."""
-        found, before, looked = Causes(), None, 0
+        found, before, looked = Causes(by), None, 0
         while looked < most:
             page = self.store.find_failures(which, min(PAGE, most - looked), before)
             found.add(page.failures)

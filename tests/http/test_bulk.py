@@ -4,6 +4,7 @@ from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
+import msgspec
 import pytest
 from starlette.testclient import TestClient
 
@@ -207,3 +208,33 @@ def test_dead_letters_are_dealt_with(admin: TestClient, app: Tickwork, verb: str
     assert len(admin.get(f"{API}/dead").json()["items"]) == left
     assert admin.post(f"{API}/dead/{verb}", json={"filter": {"state": "queued"}}).status_code == 422
     assert admin.post(f"{API}/dead/{verb}", json={}).status_code == 422
+
+
+def test_dead_letters_are_put_together_by_task_or_queue_alone(admin: TestClient, app: Tickwork) -> None:
+    failed(app, "ValueError: a", "KeyError: b", "ValueError: a")
+    by = {by: admin.get(f"{API}/dead", params={"by": by}).json()["items"] for by in ("error", "task", "queue")}
+    assert [(one["error"], one["count"]) for one in by["error"]] == [("ValueError: a", 2), ("KeyError: b", 1)]
+    assert [(one["task"], one["count"], one["error"]) for one in by["task"]] == [("mail", 3, "ValueError: a")]
+    assert [(one["queue"], one["count"]) for one in by["queue"]] == [("default", 3)]
+    assert admin.get(f"{API}/dead", params={"by": "worker"}).status_code == 422
+
+
+@pytest.mark.parametrize("verb", ["redrive", "discard"])
+def test_what_would_become_of_dead_letters_is_told_before(admin: TestClient, app: Tickwork, verb: str) -> None:
+    failed(app, "ValueError: a", "KeyError: b", "ValueError: a")
+    before = admin.get(f"{API}/dead").json()
+    answer = admin.post(f"{API}/dead/{verb}", json={"filter": {"task": "mail"}, "dry_run": True})
+    assert (answer.status_code, answer.json()["count"]) == (200, before["total"])
+    assert admin.get(f"{API}/dead").json() == before
+
+
+def test_dead_letters_are_written_as_lines(admin: TestClient, app: Tickwork, monkeypatch: pytest.MonkeyPatch) -> None:
+    failed(app, "ValueError: a", "KeyError: b", "ValueError: a")
+    monkeypatch.setattr("tickwork.http.resources.dead._PAGE", 1)
+    answer = admin.get(f"{API}/dead/export", params={"task": "mail"})
+    jobs = [msgspec.json.decode(line) for line in answer.text.splitlines()]
+    assert len(jobs) == admin.get(f"{API}/dead").json()["total"]
+    assert {(one["task"], one["state"]) for one in jobs} == {("mail", "failed")}
+    assert admin.get(f"{API}/dead/export", params={"task": "other"}).text == ""
+    (one,) = admin.get(f"{API}/dead/export", params={"error": "KeyError: b"}).text.splitlines()
+    assert msgspec.json.decode(one)["error"] == "KeyError: b"

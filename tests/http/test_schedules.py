@@ -243,6 +243,45 @@ def test_an_expression_is_explained(admin: TestClient) -> None:
         assert admin.post("/api/v1/cron/explain", json=body).status_code == 422
 
 
+@pytest.mark.parametrize(
+    ("expression", "kind", "words"),
+    [
+        ("@daily", "cron", "At 00:00"),
+        ("1h30m", "every", "Every 1h30m"),
+        ("@every 90s", "every", "Every 1m30s"),
+        ("R5/2099-01-01T00:00Z/PT10M", "every", "5 times"),
+        ("FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=17", "rrule", "17"),
+    ],
+)
+def test_expressions_of_every_kind_are_explained(admin: TestClient, expression: str, kind: str, words: str) -> None:
+    answer = admin.post("/api/v1/cron/explain", json={"expression": expression, "n": 2}).json()
+    assert (answer["kind"], len(answer["next"])) == (kind, 2)
+    assert words in answer["explanation"]
+
+
+@pytest.mark.parametrize(
+    ("expression", "wrong"),
+    [
+        ("61 * * * *", "61"),
+        ("13 13 * 13 13", "13"),
+        ("* * * * mox", "mox"),
+        ("*/0 * * * *", "*/0"),
+        ("FREQ=DAYLY", "DAYLY"),
+        ("R/2026-13-01T00:00Z/PT10M", "2026-13-01T00:00Z"),
+        ("* * * *", "* * * *"),
+        ("", ""),
+    ],
+)
+def test_the_place_of_a_mistake_is_told(admin: TestClient, expression: str, wrong: str) -> None:
+    answer = admin.post("/api/v1/cron/explain", json={"expression": expression})
+    assert answer.status_code == 422
+    (fault,) = answer.json()["errors"]
+    assert expression[fault["start"] : fault["end"]] == wrong
+    assert fault["pointer"] == "/expression"
+    if expression.startswith("13"):
+        assert fault["start"] == 8, "the month is wrong, and not the minute"
+
+
 class TestPages:
     def test_a_list_tells_what_each_last_did_and_who_says_what_it_is(self, admin: TestClient, app: Tickwork) -> None:
         @app.task(name="report")

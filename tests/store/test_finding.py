@@ -1,7 +1,7 @@
 """Finding: every filter and any words, page by page and at a bounded cost; and counts that end somewhere."""
 
 from collections import Counter
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import pairwise
 
 import pytest
@@ -305,14 +305,40 @@ def test_a_search_that_begins_too_many_names_says_that_it_is_partial(
 # -- counts
 
 
-def test_ends_are_counted_in_spans_up_to_a_bound(store: Store, clock: VirtualClock) -> None:
-    edges = [clock.now() + SECOND * number for number in range(4)]
-    for count in (2, 0, 5):
-        for _ in range(count):
-            ended(store)
-        clock.advance(timedelta(seconds=1))
-    assert store.ended_counts(edges, 100) == [2, 0, 5]
-    assert store.ended_counts(edges, 3) == [2, 0, 3]
+def test_what_did_not_succeed_lately_is_found_the_latest_first(store: Store, clock: VirtualClock) -> None:
+    ended(store, failed)
+    clock.advance(HOUR)
+    since = clock.now() - SECOND
+    ended(store)
+    first = ended(store, lambda one: failed(one, "first\n" + "x" * 2000 + "\nValueError: no"), queue="q")
+    store.discard_jobs([first])
+    clock.advance(SECOND)
+    second = ended(store, failed, task="u")
+    clock.advance(SECOND)
+    (third,) = store.cancel_jobs([insert_one(store)])
+    found = store.failed_lately(since, 10)
+    assert [(one.id, one.task, one.queue, one.state, one.is_dead) for one in found] == [
+        (third, "t", "default", "cancelled", False),
+        (second, "u", "default", "failed", True),
+        (first, "t", "q", "failed", False),
+    ]
+    assert found[2].error is not None
+    assert len(found[2].error) == 1000
+    assert found[2].error.endswith("ValueError: no")
+    assert [one.id for one in store.failed_lately(since, 2)] == [third, second]
+
+
+def test_attempts_after_which_a_job_is_tried_again_are_found(store: Store, clock: VirtualClock) -> None:
+    since = clock.now()
+    clock.advance(SECOND)
+    one = running(store)
+    store.finish_attempts([again(one)])
+    clock.advance(SECOND)
+    ended(store, worker=register(store), task="u")
+    assert [(found.id, found.state, found.error) for found in store.retried_lately(since, 10)] == [
+        (one.job_id, "failed", "it broke")
+    ]
+    assert store.retried_lately(clock.now(), 10) == []
 
 
 @pytest.fixture

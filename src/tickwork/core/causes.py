@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -19,6 +19,23 @@ class Failure(NamedTuple):
     task: str
     error: str | None
     ended_at: datetime
+    queue: str = ""
+
+
+class Trouble(NamedTuple):
+    """An end that was no success: of a job, or of an attempt of one. `error` is the end of what it failed with.
+
+    `is_run`: the job is a run of a dag. `is_dead`: it is a dead letter now.
+    """
+
+    id: JobId
+    task: str
+    queue: str
+    state: str
+    error: str | None
+    ended_at: datetime
+    is_run: bool
+    is_dead: bool
 
 
 class FailurePage(msgspec.Struct, frozen=True):
@@ -28,9 +45,12 @@ class FailurePage(msgspec.Struct, frozen=True):
     next: JobId | None
 
 
+By = Literal["error", "task", "queue"]
+
+
 @dataclass
 class Cause:
-    """Jobs of one task with the same last line of error. The newest of them stands for all."""
+    """Jobs that were put together. The newest of them stands for all: its task, queue and last line of error."""
 
     task: str
     error: str
@@ -38,22 +58,29 @@ class Cause:
     newest_id: str
     newest_at: datetime
     oldest_at: datetime
+    queue: str = ""
 
 
 class Causes:
-    """Jobs that were put together by their cause."""
+    """Jobs that were put together: by their task and error, which is their cause, or by task or queue alone."""
 
-    def __init__(self) -> None:
-        self._found: dict[tuple[str, str], Cause] = {}
+    def __init__(self, by: By = "error") -> None:
+        self._by = by
+        self._found: dict[tuple[str, ...], Cause] = {}
 
     def add(self, failures: Iterable[Failure]) -> None:
-        for id, task, text, at in failures:
-            error = last_line(text)
-            cause = self._found.setdefault((task, error), Cause(task, error, 0, id, at, at))
+        for one in failures:
+            error = last_line(one.error)
+            key = {"error": (one.task, error), "task": (one.task,), "queue": (one.queue,)}[self._by]
+            cause = self._found.get(key)
+            if cause is None:
+                cause = Cause(one.task, error, 0, one.id, one.ended_at, one.ended_at, one.queue)
+                self._found[key] = cause
             cause.count += 1
-            if at > cause.newest_at:
-                cause.newest_id, cause.newest_at = id, at
-            cause.oldest_at = min(cause.oldest_at, at)
+            if one.ended_at > cause.newest_at:
+                cause.task, cause.error, cause.queue = one.task, error, one.queue
+                cause.newest_id, cause.newest_at = one.id, one.ended_at
+            cause.oldest_at = min(cause.oldest_at, one.ended_at)
 
     def most_frequent_first(self) -> list[Cause]:
         return sorted(self._found.values(), key=lambda cause: -cause.count)

@@ -16,7 +16,6 @@ from tickwork.http.gathering import Gathering
 from tickwork.http.hub import Hub
 from tickwork.http.stream import Stream
 from tickwork.http.surroundings import Surroundings, remembering
-from tickwork.http.throughput import Throughput
 from tickwork.http.timed import timed
 from tickwork.http.watch import Watch
 from tickwork.observe.store_counts import StoreCounts
@@ -81,7 +80,6 @@ class Parts:
     tally: Tally
     began: float
     open_scopes: frozenset[Scope] = frozenset()
-    throughput: Throughput = field(default_factory=Throughput)
     watch: Watch = field(default_factory=Watch)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     ticks: Ticks = field(default_factory=Ticks)
@@ -103,8 +101,8 @@ def assembled(
         hub=Hub(store, clock, rng, tally),
         gathering=Gathering(app.client),
         surroundings=Surroundings(store, clock),
-        began=clock.monotonic(),
         stream=Stream(store, clock, rng),
+        began=clock.monotonic(),
         open_scopes=open_scopes,
         tally=tally,
     )

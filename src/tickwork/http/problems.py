@@ -20,13 +20,15 @@ _PREFIX = "urn:tickwork:problem:"
 class Fault(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What is wrong with one place of a request. `pointer` is a JSON pointer into its body, or into a text in it.
 
-    `line` is that of such a text.
+    `line` is that of such a text; `start` and `end` are from which to before which character of it.
     """
 
     detail: str
     pointer: str | None = None
     parameter: str | None = None
     line: int | None = None
+    start: int | None = None
+    end: int | None = None
 
 
 class ProblemBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -34,6 +34,7 @@ from tickwork.store.access import AccessVerbs
 from tickwork.store.changes import ChangeVerbs
 from tickwork.store.counts import CountVerbs
 from tickwork.store.dags import DagVerbs
+from tickwork.store.figures import FigureVerbs
 from tickwork.store.finding import FindVerbs
 from tickwork.store.flow import FlowVerbs, Reach
 from tickwork.store.glances import GlanceVerbs
@@ -191,6 +192,7 @@ class Store(
     FindVerbs,
     GlanceVerbs,
     OperationVerbs,
+    FigureVerbs,
     CountVerbs,
     ChangeVerbs,
     HookVerbs,
@@ -371,7 +373,8 @@ class Store(
     def prune(self, retention: Retention, limit: int) -> Pruned:
         """Delete ended jobs and records of fires that are old enough.
 
-        Workers lost long ago and keys that are free go, too. A job whose key stays taken is kept as long as the key.
+        Old figures, workers lost long ago and keys that are free go, too. A job whose key stays taken is kept as long
+        as the key.
         """
 
     def unused_blobs(self, keys: Sequence[str]) -> list[str]:

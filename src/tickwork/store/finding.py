@@ -1,4 +1,4 @@
-"""What a store promises of finding: jobs by any filter and by words, and what has ended lately, at a bounded cost.
+"""What a store promises of finding: jobs by any filter and by words, at a bounded cost.
 
 A list that an index answers is read to its end. Where none does, a page walks at most WALK jobs and says where it
 stopped, so that it costs the same however many jobs there are.
@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from tickwork.core.causes import Failure, FailurePage
+from tickwork.core.causes import Failure, FailurePage, Trouble
 from tickwork.core.ids import JobId, first_id
 from tickwork.core.job import JobFilter, JobPage, JobState, JobView, Waiting
 from tickwork.store.ways import Way, state_of, ways
@@ -64,6 +64,12 @@ class FindVerbs(Protocol):
     def find_failures(self, which: JobFilter, limit: int, before: JobId | None = None) -> FailurePage:
         """As find_jobs, of dead letters alone, and only what their causes are told by."""
 
+    def failed_lately(self, since: datetime, limit: int) -> list[Trouble]:
+        """Return jobs that ended since then and did not succeed, the latest first; so many of them are looked at."""
+
+    def retried_lately(self, since: datetime, limit: int) -> list[Trouble]:
+        """Return attempts that ended since then and after which their job was queued again, the latest first."""
+
     def ended_among(self, ids: Sequence[JobId]) -> set[JobId]:
         """Return those of the jobs that have ended."""
 
@@ -72,9 +78,6 @@ class FindVerbs(Protocol):
 
     def queue_names(self) -> list[str]:
         """Return the names of queues that jobs wait in."""
-
-    def ended_counts(self, edges: Sequence[datetime], most: int) -> list[int]:
-        """Return how many jobs ended from each of these instants to before the next one, counted up to `most`."""
 
 
 Floor = Callable[[Way], JobId | None]

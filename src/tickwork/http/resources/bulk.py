@@ -80,7 +80,7 @@ def change_jobs(call: Call, body: BulkBody) -> OperationBody | Answer:
     """
     change = _change(body)
     if body.dry_run:
-        return Answer(_tried(call.app.store, change), 200)
+        return Answer(tried(call.app.store, change), 200)
     return begun(call, change)
 
 
@@ -103,7 +103,8 @@ def begun(call: Call, change: Change) -> Answer:
     return Answer(shown, 202, {"Location": f"/api/v1/operations/{operation.id}"})
 
 
-def _tried(store: Store, change: Change) -> DryRunBody:
+def tried(store: Store, change: Change) -> DryRunBody:
+    """What a change would do, up to a bound."""
     found: dict[str, JobView] = {}
     pages = 0
     for which in phases(change):

@@ -8,13 +8,15 @@ from typing import Annotated, Literal
 import msgspec
 
 from tickwork.core.schedule.calendar import Calendar
-from tickwork.core.schedule.cron import cron
+from tickwork.core.schedule.expression import Kind, kind_of, place_of, read_expression
 from tickwork.core.schedule.preview import preview
+from tickwork.core.schedule.rule import RuleValue
+from tickwork.core.schedule.zone import zone_name
 from tickwork.errors import InvalidInput, InvalidOption
 from tickwork.http.call import Call
 from tickwork.http.declared import read_body
 from tickwork.http.lists import PageQuery, is_sayable, name_after
-from tickwork.http.problems import Problem
+from tickwork.http.problems import Fault, Problem
 from tickwork.http.route import Routes, Scope, Struct
 from tickwork.importers.as_declared import declared_calendar
 from tickwork.importers.dag_fields import CalendarFields
@@ -41,7 +43,10 @@ class CalendarPage(Struct):
 
 
 class CronBody(Struct):
-    """An expression to explain. `name` is that of the schedule, which H is spread by."""
+    """An expression to explain: of cron, a rate ("90s"), an ISO 8601 repeating interval, or an RFC 5545 rule.
+
+    `name` is that of the schedule, which H is spread by.
+    """
 
     expression: str
     tz: str = "UTC"
@@ -63,6 +68,7 @@ class CronExplained(Struct):
     """What an expression means, in words, and when it is due next."""
 
     expression: str
+    kind: Kind
     tz: str
     dialect: str
     dst: str
@@ -108,13 +114,27 @@ def delete_calendar(call: Call, name: str) -> None:
 
 @routes.post("/cron/explain", Scope.READ)
 def explain_cron(call: Call, body: CronBody) -> CronExplained:
-    """Say in words when an expression is due, and list its next times; days on which clocks change are marked."""
-    rule = cron(body.expression, tz=body.tz, dialect=body.dialect, dst=body.dst, name=body.name)
+    """Say in words when an expression is due, and list its next times; days on which clocks change are marked.
+
+    What cannot be read is told with its place in the expression: `start` and `end` of the error.
+    """
+    rule = _read(body)
     if rule.needs_name:
         raise InvalidOption(f"cron {body.expression!r}: H is spread by the name of the schedule; say name.")
     found = preview(rule, body.n, after=call.app.store.now())
     dues = [OccurrenceBody(one.due_at, one.local.isoformat(), one.clock_change) for one in found]
-    return CronExplained(rule.expression, rule.tz, rule.dialect, rule.dst, rule.explain(), dues)
+    kind = kind_of(body.expression)
+    return CronExplained(body.expression, kind, rule.zone, body.dialect, body.dst, rule.explain(), dues)
+
+
+def _read(body: CronBody) -> RuleValue:
+    given, zone = body.expression, zone_name(body.tz)
+    try:
+        return read_expression(given, tz=zone, dst=body.dst, dialect=body.dialect, name=body.name)
+    except InvalidOption as error:
+        start, end = place_of(given, str(error)) or (0, len(given))
+        fault = Fault(str(error), pointer="/expression", start=start, end=end)
+        raise Problem(422, "invalid", str(error), faults=[fault]) from None
 
 
 def _found(call: Call, name: str) -> Calendar:

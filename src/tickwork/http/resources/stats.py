@@ -15,13 +15,6 @@ CAUSES = 20
 READ_LIMIT = 500  # failed jobs that are put together
 
 
-class MinuteBody(Struct):
-    """How many jobs ended in the minute that began then; null: not counted yet, ask again."""
-
-    at: datetime
-    ended: int | None
-
-
 class StatsBody(Struct):
     """The store at a glance. What waits and runs is summed over the queues; `is_bounded`: some count stopped early.
 
@@ -40,12 +33,11 @@ class StatsBody(Struct):
     dead: int
     causes: list[CauseBody]
     is_partial: bool
-    minutes: list[MinuteBody]
 
 
 @routes.get("/stats", Scope.READ)
 def stats(call: Call) -> StatsBody:
-    """Return the store at a glance: what waits, runs and failed, and how many ended in each minute of the last hour."""
+    """Return the store at a glance: what waits, runs and failed. `/stats/series` has it over time."""
     store = call.app.store
     queues, now = all_queues(call), store.now()
     working = [one for one in store.workers() if one.serves]
@@ -63,5 +55,4 @@ def stats(call: Call) -> StatsBody:
         dead=sum(one.count for one in causes),
         causes=[cause_body(one) for one in causes[:CAUSES]],
         is_partial=not is_all,
-        minutes=[MinuteBody(at, ended) for at, ended in call.parts.throughput.look(store, now)],
     )

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeVar
 
-from tickwork.core.causes import Failure, FailurePage
+from tickwork.core.causes import Failure, FailurePage, Trouble
 from tickwork.core.ids import JobId, is_id
 from tickwork.core.job import COUNTED, JobFilter, JobPage, JobState, JobView, QueueView
 from tickwork.store import codec, finding
@@ -76,19 +76,38 @@ class PostgresFinding:
 
     def _counted(self, state: JobState, which: JobFilter, most: int) -> list[StateCount]:
         walk = choose(which, lambda way: self._floor(way, bounds(which, None)))
-        where, order, values = self._where(which, walk.way, bounds(which, None, walk.floor), walk.floor, which.ids)
         word = self._sql["how_it_waits"] if state is JobState.QUEUED else f"'{state.value}'"
-        begins = self._sql[walk.way.begins]
-        one = f"SELECT {word} AS word {begins} WHERE {where} ORDER BY {order} LIMIT %(most)s::bigint"
-        sql = self._sql["counted_by_word"].replace("{rows}", one)
+        rows, values = self._walked_rows(word, which, walk.way, walk.floor)
+        sql = self._sql["counted_by_word"].replace("{rows}", rows)
         counts = self._perform(lambda session: session.run_sql(sql, {**values, "now": session.now, "most": most}))
         return counts_of(state, dict(counts), most, walk.floor)
+
+    def _walked_rows(self, word: str, which: JobFilter, way: Way, floor: JobId | None) -> tuple[str, dict[str, Any]]:
+        """Select a word for each job on a walk that a filter means. What is walked is found first, by its index.
+
+        Where each of it counts, nothing else is looked at.
+        """
+        found, order, values = _conditions(way, bounds(which, None, floor))
+        walked = f"{self._sql[way.walks]} WHERE {_all_of(found, values)} ORDER BY {order} LIMIT"
+        if way.finds_all and way.begins != "from_jobs":
+            return f"SELECT {word} AS word {walked} %(most)s::bigint", values
+        further, looked_up = self._further(which, which.ids)
+        values |= looked_up
+        if way.finds_all:
+            among = _all_of([*found, *way.conditions, *further], values)
+        else:
+            ids = f"SELECT {way.id} {walked} %(walk)s::bigint"
+            among = f"j.id = ANY (ARRAY({ids})) AND {_all_of([*way.conditions, *further], values)}"
+            values["walk"] = walk_of(way) + 1
+        return f"SELECT {word} AS word {self._sql['from_jobs']} WHERE {among} LIMIT %(most)s::bigint", values
 
     def find_failures(self, which: JobFilter, limit: int, before: JobId | None = None) -> FailurePage:
         dead = replace(which, dead=True)
         walk = choose(dead, lambda way: self._floor(way, bounds(dead, before)))
         rows = self._rows(self._sql["failure_columns"], dead, walk.way, limit, before, walk.floor)
-        found = [Failure(JobId(row["id"]), row["task"], row["error"], utc(row["ended_at"])) for row in rows]
+        found = [
+            Failure(JobId(row["id"]), row["task"], row["error"], utc(row["ended_at"]), row["queue"]) for row in rows
+        ]
         return failures_of(found, limit, dead, walk.floor)
 
     def _page(self, *asked: Any, among: Sequence[JobId] | None = None, is_light: bool = False) -> list[JobView]:
@@ -123,7 +142,14 @@ class PostgresFinding:
             found, order, values = _conditions(way, lies)
         else:
             found, order, values = _walked(way, self._sql["walk_names"], lies)
-        found += way.conditions
+        further, looked_up = self._further(which, ids)
+        values |= looked_up
+        return _all_of([*found, *way.conditions, *further], values), order, values
+
+    def _further(self, which: JobFilter, ids: Sequence[JobId] | None) -> tuple[list[str], dict[str, Any]]:
+        """What jobs are looked into for, and the values of it."""
+        found: list[str] = []
+        values: dict[str, Any] = {}
         if ids is not None:
             found.append(AMONG)
             values["ids"] = id_document(ids)
@@ -136,7 +162,7 @@ class PostgresFinding:
         if which.error is not None:
             found.append(_ERRED.replace("{attempts}", self._sql["table_of_attempts"]))
             values["error"] = like(which.error)
-        return _all_of(found, values), order, values
+        return found, values
 
     def _views(self, where: str, values: dict[str, Any], begins: str = "from_jobs") -> list[JobView]:
         sql = f"{self._sql['job_columns']} {self._sql[begins]} WHERE {where}"
@@ -169,6 +195,16 @@ class PostgresFinding:
         rows = self._perform(lambda session: session.run("waiting_in", **values))
         return [JobId(job_id) for (job_id,) in rows] if len(rows) <= finding.WALK else None
 
+    def failed_lately(self, since: datetime, limit: int) -> list[Trouble]:
+        return self._troubles("failed_lately", since, limit)
+
+    def retried_lately(self, since: datetime, limit: int) -> list[Trouble]:
+        return self._troubles("retried_lately", since, limit)
+
+    def _troubles(self, statement: str, since: datetime, limit: int) -> list[Trouble]:
+        rows = self._perform(lambda session: session.run(statement, since=since, limit=limit))
+        return [codec.trouble(row, utc) for row in rows]
+
     def ended_among(self, ids: Sequence[JobId]) -> set[JobId]:
         rows = self._perform(lambda session: session.run("ended_among", ids=id_document(ids)))
         return {JobId(job_id) for (job_id,) in rows}
@@ -192,12 +228,6 @@ class PostgresFinding:
         found = [newest, keyed, failed, [text] if is_id(text) and text < below else []]
         is_partial = len(names) > finding.NAMES or len(keyed) > finding.KEYS
         return hits_of(found, limit, floor, is_partial=is_partial)
-
-    def ended_counts(self, edges: Sequence[datetime], most: int) -> list[int]:
-        instants = [edge.isoformat() for edge in edges]
-        spans = {"since": documents.text_array(instants[:-1]), "until": documents.text_array(instants[1:])}
-        rows = self._perform(lambda session: session.run("ended_between", **spans, most=most))
-        return [count for (count,) in rows]
 
     def queue_names(self) -> list[str]:
         return _firsts(self._perform(lambda session: session.run("queue_names")))

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime
-from itertools import pairwise
 from typing import Any
 
-from tickwork.core.causes import Failure, FailurePage
+from tickwork.core.causes import Failure, FailurePage, Trouble
 from tickwork.core.ids import JobId, is_id
 from tickwork.core.job import COUNTED, JobFilter, JobPage, JobState, JobView, QueueView
 from tickwork.store import codec, finding
@@ -74,8 +73,19 @@ class SqliteFinding:
         with self._read() as transaction:
             walk = choose(dead, lambda way: _floor(transaction, way, bounds(dead, before)))
             rows = _rows(transaction, SQL["failure_columns"], dead, walk.way, limit, before, walk.floor)
-        found = [Failure(row["id"], row["task"], row["error"], from_us(row["ended_at"])) for row in rows]
+        found = [Failure(row["id"], row["task"], row["error"], from_us(row["ended_at"]), row["queue"]) for row in rows]
         return failures_of(found, limit, dead, walk.floor)
+
+    def failed_lately(self, since: datetime, limit: int) -> list[Trouble]:
+        return self._troubles("failed_lately", since, limit)
+
+    def retried_lately(self, since: datetime, limit: int) -> list[Trouble]:
+        return self._troubles("retried_lately", since, limit)
+
+    def _troubles(self, statement: str, since: datetime, limit: int) -> list[Trouble]:
+        with self._read() as transaction:
+            rows = transaction.run(statement, {"since": to_us(since), "limit": limit})
+        return [codec.trouble(row, from_us) for row in rows]
 
     def ended_among(self, ids: Sequence[JobId]) -> set[JobId]:
         with self._read() as transaction:
@@ -99,11 +109,6 @@ class SqliteFinding:
             found.append([text])
         is_partial = len(names) > finding.NAMES or len(keyed) > finding.KEYS
         return hits_of(found, limit, floor, is_partial=is_partial)
-
-    def ended_counts(self, edges: Sequence[datetime], most: int) -> list[int]:
-        with self._read() as transaction:
-            spans = ({"since": to_us(since), "until": to_us(until), "most": most} for since, until in pairwise(edges))
-            return [transaction.run("ended_between", span)[0][0] for span in spans]
 
     def queue_names(self) -> list[str]:
         with self._read() as transaction:

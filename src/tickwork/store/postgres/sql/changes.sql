@@ -37,8 +37,8 @@ UNION ALL
  WHERE  id >= %(first)s::uuid AND id < %(last)s::uuid ORDER BY id DESC LIMIT %(most)s::bigint)
 
 -- :topics
-(SELECT CASE WHEN version IS NULL THEN 'tasks' ELSE 'dags' END, name, concat(version, ' ', queue, ' ', priority, policy, schema)
- FROM   tickwork.tasks ORDER BY name LIMIT %(most)s::bigint)
+SELECT CASE WHEN version IS NULL THEN 'tasks' ELSE 'dags' END, name, concat(version, ' ', queue, ' ', priority, policy, schema)
+FROM   (SELECT * FROM tickwork.tasks ORDER BY name LIMIT %(most)s::bigint) known
 UNION ALL (SELECT 'gates', name, concat(value, ' ', until_at) FROM tickwork.gates ORDER BY name LIMIT %(most)s::bigint)
 UNION ALL (SELECT 'hooks', name, edited_at::text FROM tickwork.hooks ORDER BY name LIMIT %(most)s::bigint)
 UNION ALL (SELECT 'hooks', '', id FROM tickwork.deliveries ORDER BY id DESC LIMIT 1)
