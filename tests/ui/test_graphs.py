@@ -97,11 +97,11 @@ def test_a_run_of_a_thousand_steps_is_drawn_within_a_second_and_only_what_is_see
     run = served.post("/dags/thousand/runs", {"delay": "2h"})["id"]
     assert min(_seconds_until_drawn(page, served, run) for _ in range(4)) < DRAWN_S
     assert page.locator(".graph *").count() < 4000
+    expect(page.locator(".minimap")).to_be_visible()
     page.locator(".graph").focus()
     page.keyboard.press("0")
     expect(page.locator(".paper")).to_have_attribute("data-simple", "true")
     assert page.locator(".graph *").count() < 100
-    expect(page.locator(".minimap")).to_be_visible()
     page.get_by_label("Find a step").fill("s39_24")
     page.keyboard.press("Enter")
     expect(page.locator('.graph [data-box="s39_24"]')).to_be_in_viewport()
