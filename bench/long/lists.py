@@ -15,6 +15,7 @@ from bench.places import Place
 from bench.rows.base import opened
 from bench.stats import percentile
 from tickwork import Tickwork
+from tickwork.core.figures import minute_of
 from tickwork.core.ids import JobId
 from tickwork.core.job import JobFilter, JobState
 from tickwork.store.base import Store
@@ -22,7 +23,6 @@ from tickwork.store.base import Store
 LIST_MS, QUEUES_MS = 100.0, 50.0
 _PAGE = 50
 _DEEP = 20  # pages into a list
-_MINUTES = 10
 
 _FILTERS = {
     "all": JobFilter(),
@@ -86,8 +86,8 @@ def _calls(app: Tickwork) -> Iterator[tuple[str, Callable[[], object]]]:
     yield "until_yesterday_p95_ms", lambda: store.find_jobs(old, _PAGE)
     for word in ("noop", "key-1", "broke", "nothing"):
         yield f"search_{word}_p95_ms", lambda word=word: store.search_jobs(word, _PAGE)  # type: ignore[misc]
-    edges = [now - timedelta(minutes=minute) for minute in range(_MINUTES, -1, -1)]
-    yield "ended_in_ten_minutes_p95_ms", lambda: store.ended_counts(edges, 20_000)
+    yield "figures_of_an_hour_p95_ms", lambda: store.figures(1, "", "", minute_of(now) - 60)
+    yield "failed_lately_p95_ms", lambda: store.failed_lately(now - timedelta(days=1), 1_000)
     yield "causes_p95_ms", lambda: app.client.causes(JobFilter(dead=True), 1_000)
     yield "workers_p95_ms", store.workers
     yield "durations_p95_ms", store.durations

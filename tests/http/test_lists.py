@@ -1,5 +1,6 @@
 """Lists against a scan of everything: every filter, page by page, while jobs are added and end."""
 
+from fnmatch import fnmatch
 from typing import Any
 
 import pytest
@@ -152,3 +153,76 @@ def test_counts_are_what_a_scan_finds(admin: TestClient, everything: list[dict[s
     would = admin.post("/api/v1/bulk", json=body).json()
     live = [job for job in everything if job["queue"] == "default" and job["state"] in ("queued", "running")]
     assert (would["count"], would["is_partial"]) == (len(live), False)
+
+
+VIEWS = st.fixed_dictionaries(
+    {},
+    optional={
+        "state": st.sampled_from(["due", "delayed", "retrying", "queued", "failed"]),
+        "task": st.sampled_from(["mail*", "bu*", "*", "nothing*", "mail"]),
+        "tenant": st.sampled_from(["acme", "nothing"]),
+        "error": st.sampled_from(["valueerror", "traceback", "nothing"]),
+        "worker": st.sampled_from(["tests", "nothing"]),
+    },
+)
+
+
+def is_shown(job: dict[str, Any], which: dict[str, str], now: str) -> bool:
+    """What the other filters mean."""
+    later = "delayed" if job["run_at"] > now else "due"
+    word = job["state"] if job["state"] != "queued" else "retrying" if job["failures"] else later
+    words = {word, job["state"]}
+    return (
+        ("state" not in which or which["state"] in words)
+        and fnmatch(job["task"], which.get("task", "*"))
+        and which.get("tenant") in (None, job["tenant"])
+        and which.get("error", "") in (job["error"] or "").lower()
+        and which.get("worker") in (None, job["worker"])
+    )
+
+
+def test_views_of_a_list_and_their_counts_are_what_a_scan_finds(
+    app: Tickwork, admin: TestClient, everything: list[dict[str, Any]]
+) -> None:
+    more = [{"task": "mail", "tenant": "acme"}, {"task": "build", "tenant": "acme", "delay": "1h"}]
+    admin.post(f"{JOBS}/batch", json={"jobs": more}).raise_for_status()
+    jobs, now = scan(admin), admin.get("/api/v1/stats").json()["at"]
+
+    @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+    @given(which=VIEWS)
+    def found(which: dict[str, str]) -> None:
+        expected = [job for job in jobs if is_shown(job, which, now)]
+        assert listed(admin, which, 5) == [job["id"] for job in expected]
+        state = which.pop("state", None)
+        counts = admin.get(f"{JOBS}/counts", params=which).json()["items"]
+        if state in ("due", "delayed", "retrying", "failed"):
+            (one,) = [one for one in counts if one["state"] == state]
+            assert one["count"] == len(expected) or (one["is_bounded"] and one["count"] < len(expected))
+
+    found()
+
+
+def test_counts_are_by_state_and_by_how_jobs_wait(
+    admin: TestClient, everything: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("WALK", "ERRORS"):
+        monkeypatch.setattr(finding, name, 5_000)
+    now = admin.get("/api/v1/stats").json()["at"]
+    for query in ({}, {"queue": "slow"}, {"dead": "true"}, {"q": "mail"}, {"q": "mail", "label": "red"}):
+        counts = admin.get(f"{JOBS}/counts", params=query).json()
+        ids = listed(admin, query, 1000)
+        there = [job for job in everything if job["id"] in ids]
+        assert not any(one["is_bounded"] for one in counts["items"])
+        for one in counts["items"]:
+            assert one["count"] == sum(is_shown(job, {"state": one["state"]}, now) for job in there), (query, one)
+    assert [one["state"] for one in counts["items"]][:4] == ["due", "delayed", "retrying", "running"]
+    assert admin.get(f"{JOBS}/counts", params={"state": "failed"}).status_code == 422
+
+
+def test_bulk_takes_the_same_views(admin: TestClient, everything: list[dict[str, Any]]) -> None:
+    now = admin.get("/api/v1/stats").json()["at"]
+    which = {"state": "delayed", "task": "mail*"}
+    would = admin.post("/api/v1/bulk", json={"action": "cancel", "filter": which, "dry_run": True}).json()
+    assert would["count"] == sum(is_shown(job, which, now) for job in everything) > 0
+    begun = admin.post("/api/v1/bulk", json={"action": "cancel", "filter": which}).json()
+    assert (begun["filter"]["state"], begun["filter"]["task"]) == ("delayed", "mail*")

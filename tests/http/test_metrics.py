@@ -10,11 +10,13 @@ from starlette.testclient import TestClient
 
 from tests.worker.fixtures import eventually
 from tickwork import Tickwork, every
+from tickwork.clock import SystemClock
 from tickwork.core import canary
 from tickwork.http.parts import Parts
 from tickwork.observe import dashboard
 from tickwork.observe.table import METRICS
-from tickwork.store import counts
+from tickwork.services.bookkeeper import Bookkeeper
+from tickwork.store import figures
 
 FEW = {"queue", "task", "outcome", "dag", "action", "state", "route", "method", "code", "op"}
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
@@ -33,7 +35,7 @@ def scraped(client: TestClient) -> Samples:
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch, parts: Parts) -> None:
     """Count what has just happened, too, and look at each scrape."""
-    monkeypatch.setattr(counts, "SETTLED", timedelta(0))
+    monkeypatch.setattr(figures, "SETTLED", timedelta(0))
     monkeypatch.setattr("tickwork.observe.store_counts.FRESH_S", 0.0)
 
 
@@ -44,10 +46,10 @@ def test_a_scrape_counts_what_was_enqueued_and_what_ended_once(app: Tickwork, ad
         if not ok:
             raise ValueError("no")
 
-    scraped(admin)  # from here on
     with app.worker():
         send.enqueue(ok=True).wait(10)
         send.options(retries=0).enqueue(ok=False).wait(10)
+    Bookkeeper(app.store, SystemClock()).count(app.store.figure_marks(), app.store.now())
     seen = scraped(admin)
     again = scraped(admin)
     assert seen["tickwork_jobs_enqueued_total", (("queue", "mail"), ("task", "send"))] == 2

@@ -7,9 +7,11 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.http.work import WORKER, claimed, fail, register, succeed
-from tickwork import Tickwork, concurrency, every
+from tickwork import Tickwork, breaker, concurrency, every
+from tickwork.core.flow.limits import Passage
 from tickwork.core.flow.placement import Offer
-from tickwork.http.parts import Parts
+from tickwork.core.ids import WorkerId
+from tickwork.core.job import Policy, TaskDefinition
 from tickwork.store.base import Progress, Worker
 
 API = "/api/v1"
@@ -73,6 +75,26 @@ def test_a_limit_is_set_and_reset(admin: TestClient, app: Tickwork) -> None:
     assert admin.delete(f"{API}/limits/stripe").status_code == 204
     assert get(admin, "limits")["items"][0]["override"] is None
     assert admin.delete(f"{API}/limits/nothing").status_code == 404
+
+
+def test_a_limit_tells_of_its_keys_and_a_breaker_that_it_is_open(admin: TestClient, app: Tickwork) -> None:
+    @app.task(limits=[concurrency(1, key="account")])
+    def mail(account: str) -> None: ...
+
+    app.store.declare_limits({"task:mail#1": concurrency(1, key="account"), "frail": breaker(failures=1, pause="1h")})
+    for account in "aab":
+        mail.enqueue(account=account)
+    first, *_ = claimed(app)
+    held, live = get(admin, "limits/task:mail%231/keys")["items"]
+    assert (held["key"], held["live"], held["held"], live["key"], live["held"]) == ("a", 1, 1, "b", 0)
+    assert (held["phase"], get(admin, "limits/frail/keys")["items"]) == (None, [])
+
+    app.store.end_probes([(Passage("frail", ""), first.job_id, True)])
+    (key,) = get(admin, "limits/frail/keys")["items"]
+    assert (key["phase"], key["opens_at"] is None) == ("open", False)
+    frail = next(one for one in get(admin, "limits")["items"] if one["name"] == "frail")
+    assert (frail["open_keys"], frail["open_until"]) == (1, key["opens_at"])
+    assert admin.get(f"{API}/limits/nothing/keys").status_code == 404
 
 
 @pytest.mark.parametrize(
@@ -172,31 +194,7 @@ def test_stats_tell_what_waits_runs_ended_and_failed(admin: TestClient, app: Tic
     assert (found["due"], found["later"], found["running"], found["held"]) == (2, 1, 2, 0)
     assert (found["workers"], found["slots"], found["dead"], found["is_partial"]) == (1, 10, 1, False)
     assert [(one["error"], one["count"]) for one in found["causes"]] == [("ValueError: no", 1)]
-    assert len(found["minutes"]) == 60
-    assert sum(one["ended"] for one in found["minutes"][-2:]) == 2
     assert found["queues"] == get(admin, "queues")["items"]
-
-
-def test_a_minute_that_is_over_is_counted_once(app: Tickwork, parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
-    counted: list[int] = []
-    real = app.store.ended_counts
-
-    def count(edges: Any, most: int) -> list[int]:
-        counted.append(len(edges) - 1)
-        return real(edges, most)
-
-    monkeypatch.setattr(app.store, "ended_counts", count)
-    now = app.store.now().replace(second=30)
-    parts.throughput.look(app.store, now)
-    parts.throughput.look(app.store, now)
-    assert len(counted) == 61
-
-
-def test_a_busy_hour_is_counted_a_look_at_a_time(app: Tickwork, parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tickwork.http.throughput.ROWS", 10)
-    monkeypatch.setattr(app.store, "ended_counts", lambda edges, most: [most])
-    now = app.store.now().replace(second=30)
-    assert [count for _, count in parts.throughput.look(app.store, now)] == [None] * 59 + [10]
 
 
 def test_a_search_goes_over_jobs_schedules_and_dags(admin: TestClient, app: Tickwork) -> None:
@@ -216,3 +214,28 @@ def test_a_search_goes_over_jobs_schedules_and_dags(admin: TestClient, app: Tick
     assert (found["schedules"], found["dags"], found["is_partial"]) == (["mail-daily"], ["mail_flow"], False)
     assert get(admin, "search", q="mail-daily")["schedules"] == ["mail-daily"]
     assert admin.get(f"{API}/search").status_code == 422
+
+
+def test_a_search_leads_to_everything_that_has_a_name(admin: TestClient, app: Tickwork) -> None:
+    @app.task
+    def send() -> None: ...
+
+    @app.dag
+    def mail_flow() -> None:
+        send()
+
+    told = TaskDefinition("mail.send", "default", 5, Policy(), b"{}")
+    worker = Worker(WorkerId("w-7"), "mailhost", 1, "1", ("default",), ("mail.send",), 10)
+    app.store.register_worker(worker, [told], timedelta(minutes=5))
+    app.named("x").options(queue="slow-mail").enqueue()
+    hook = {"style": "github", "secret": "A", "task": "a"}
+    admin.put(f"{API}/hooks/on-mail", json=hook).raise_for_status()
+    run = mail_flow.options(key="mail-7").enqueue()
+    found = get(admin, "search", q="MAIL")
+    assert (found["queues"], found["tasks"], found["hooks"]) == (["slow-mail"], ["mail.send"], ["on-mail"])
+    assert (found["dags"], found["workers"]) == (["mail_flow"], [{"id": "w-7", "host": "mailhost"}])
+    hit = {"id": run.id, "dag": "mail_flow", "key": "mail-7"}
+    for words in ("mail-7", "mail_f", run.id, run.id[:23]):
+        found = get(admin, "search", q=words)
+        assert (found["runs"], found["jobs"]) == ([hit], []), words
+    assert get(admin, "search", q="0" * 8)["runs"] == []

@@ -113,3 +113,37 @@ def test_what_a_database_says_is_for_the_log(app: Tickwork, parts: Parts, caplog
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
     assert "db.internal" not in answer.text
     assert f"request {answer.headers['x-request-id']}: PostgreSQL does not answer on" in caplog.text
+
+
+# -- what a caller has already
+
+
+def test_an_answer_that_the_caller_has_is_not_sent_again(admin: TestClient) -> None:
+    admin.post("/api/v1/jobs", json={"task": "mail", "delay": "1h"}).raise_for_status()
+    first = admin.get("/api/v1/jobs")
+    assert first.headers["cache-control"] == "private, no-cache"
+    tag = first.headers["etag"]
+    for known in (tag, tag.removeprefix("W/"), f'"other", {tag}'):
+        again = admin.get("/api/v1/jobs", headers={"If-None-Match": known})
+        assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
+        assert again.headers["cache-control"] == "private, no-cache"
+    admin.post("/api/v1/jobs", json={"task": "mail", "delay": "1h"}).raise_for_status()
+    changed = admin.get("/api/v1/jobs", headers={"If-None-Match": tag})
+    assert (changed.status_code, len(changed.json()["items"])) == (200, 2)
+
+
+def test_what_not_every_reader_may_see_is_kept_nowhere(admin: TestClient) -> None:
+    for path in ("keys", "users", "secrets", "audit", "session"):
+        answer = admin.get(f"/api/v1/{path}")
+        assert answer.status_code == 200
+        assert answer.headers["cache-control"] == "no-store"
+        assert "etag" not in answer.headers
+    assert admin.get("/api/v1/jobs/nothing").headers["cache-control"] == "no-store"
+
+
+def test_the_etag_of_what_can_be_edited_is_for_edits(admin: TestClient) -> None:
+    admin.put("/api/v1/schedules/nightly", json={"every": "1h", "task": "a"}).raise_for_status()
+    tag = admin.get("/api/v1/schedules/nightly").headers["etag"]
+    answer = admin.get("/api/v1/schedules/nightly", headers={"If-None-Match": tag})
+    assert (answer.status_code, answer.headers["etag"]) == (200, tag)
+    assert answer.headers["cache-control"] == "no-store", "its next occurrences are others by now"

@@ -1,18 +1,33 @@
 """Finding: every filter and any words, page by page and at a bounded cost; and counts that end somewhere."""
 
-from datetime import timedelta
+from collections import Counter
+from datetime import datetime
 from itertools import pairwise
 
 import pytest
 
-from tests.store.builders import HOUR, SECOND, a_job, an_id, ended, failed, insert_one, jobs, register, running
+from tests.store.builders import (
+    HOUR,
+    SECOND,
+    a_job,
+    again,
+    an_id,
+    ended,
+    failed,
+    insert_one,
+    jobs,
+    register,
+    running,
+)
 from tests.store.test_flow import limited, take
+from tickwork.core.flow.flow import Flow
 from tickwork.core.flow.limits import concurrency
-from tickwork.core.ids import JobId, created_at
-from tickwork.core.job import JobFilter, JobState
+from tickwork.core.ids import JobId, WorkerId, created_at
+from tickwork.core.job import JobFilter, JobState, JobView, Waiting
 from tickwork.errors import InvalidInput
 from tickwork.store import finding, standing
 from tickwork.store.base import Store
+from tickwork.store.finding import StateCount
 from tickwork.store.postgres import finding as postgres_finding
 from tickwork.store.sqlite import finding as sqlite_finding
 from tickwork.testing import VirtualClock
@@ -59,28 +74,112 @@ FILTERS: list[dict[str, object]] = [
     {"state": JobState.CANCELLED, "key": "other"},
     {"dead": True, "task": "other"},
     {"dead": True, "state": JobState.QUEUED},
+    {"dead": True, "waits": Waiting.RETRYING},
+    *({"waits": waits} for waits in Waiting),
+    *({"waits": waits, "task": "other"} for waits in Waiting),
+    *({"waits": waits, "queue": "other"} for waits in Waiting),
+    *({"waits": waits, "label": "other"} for waits in Waiting),
+    {"tasks": "oth"},
+    {"tasks": "oth", "state": JobState.FAILED},
+    {"tenant": "other"},
+    {"tenant": "other", "state": JobState.QUEUED},
+    {"error": "OTHER broke"},
+    {"error": "other", "waits": Waiting.RETRYING},
+    {"error": "other", "state": JobState.FAILED, "task": "other"},
+    {"worker": "other"},
+    {"worker": "other", "state": JobState.RUNNING},
 ]
 
 
-@pytest.mark.parametrize("which", FILTERS, ids=str)
-def test_what_is_found_is_what_would_be_listed_however_short_the_pages(
-    store: Store, walk: int, which: dict[str, object]
-) -> None:
-    worker = register(store)
+def is_meant(view: JobView, which: dict[str, object], errors: dict[JobId, str | None], now: datetime) -> bool:
+    """What a filter means, said once more."""
+    wanted = {**which}
+    waits, tasks, error = wanted.pop("waits", None), str(wanted.pop("tasks", "")), wanted.pop("error", None)
+    if wanted.pop("dead", False) and (view.state is not JobState.FAILED or view.discarded):
+        return False
+    if waits is not None and (view.state is not JobState.QUEUED or waits is not _waits(view, now)):
+        return False
+    if error is not None and str(error).lower() not in (errors[view.id] or "").lower():
+        return False
+    of_flow = None if view.flow is None else view.flow.tenant
+    is_run, label, tenant = wanted.pop("runs", None), wanted.pop("label", None), wanted.pop("tenant", None)
+    return (
+        view.task.startswith(tasks)
+        and (is_run is None or view.version is not None)
+        and (label is None or label in view.labels)
+        and (tenant is None or tenant == of_flow)
+        and all(getattr(view, name) == value for name, value in wanted.items())
+    )
+
+
+def _word(view: JobView, now: datetime) -> str:
+    return _waits(view, now) if view.state is JobState.QUEUED else view.state
+
+
+def _waits(view: JobView, now: datetime) -> Waiting:
+    if view.failures:
+        return Waiting.RETRYING
+    return Waiting.DUE if view.run_at <= now else Waiting.DELAYED
+
+
+def fill(store: Store) -> dict[JobId, str | None]:
+    """Jobs of all kinds, some of them and some others; returns the last error of each."""
+    for name in ("some", "other"):
+        register(store, name)
     for number in range(4):
         for name in ("some", "other"):
             about = {"task": name, "queue": name, "collection": name, "labels": (name,), "parent": name}
+            worker = WorkerId(name)
             ended(store, worker=worker, **about)
-            ended(store, failed, worker=worker, **about)
+            ended(store, lambda one, name=name: failed(one, f"{name} broke"), worker=worker, **about)
             running(store, worker, **about)
-            waiting = a_job(**about, delay=HOUR), a_job(**about, delay=HOUR, key=name if number == 0 else None)
-            store.insert_jobs(waiting)
+            store.finish_attempts([again(running(store, worker, **about), HOUR, f"{name} broke")])
+            late = a_job(**about, delay=HOUR), a_job(**about, delay=HOUR, key=name if number == 0 else None)
+            store.insert_jobs([*late, a_job(**about, delay=HOUR, flow=Flow(tenant=name))])
+    for name in ("some", "other"):
+        about = {"task": name, "queue": name, "labels": (name,)}
+        store.finish_attempts([again(running(store, WorkerId(name), **about), error=f"{name} broke")])
+        store.insert_jobs([a_job(**about), a_job(**about, flow=Flow(tenant=name))])
     store.cancel_jobs([view.id for view in store.list_jobs(JobFilter(key="other"), 10)])
-    wanted = [view.id for view in store.list_jobs(JobFilter(**which), 100)]  # type: ignore[arg-type]
-    assert wanted or which.get("runs") or "dead" in which
-    pages = found(store, 2, **which)
-    assert flat(pages) == wanted
-    assert max(map(len, pages)) <= 2
+    return {view.id: _last_error(store, view) for view in store.list_jobs(JobFilter(), 1000)}
+
+
+def _last_error(store: Store, view: JobView) -> str | None:
+    tried = store.attempts(view.id)
+    return view.error or (tried[-1].error if tried and view.state is JobState.QUEUED else None)
+
+
+def test_what_is_found_and_counted_is_what_is_meant_however_short_the_pages(
+    store: Store, clock: VirtualClock, walk: int
+) -> None:
+    errors = fill(store)
+    views = store.list_jobs(JobFilter(), 1000)
+    for which in FILTERS:
+        meant = [view for view in views if is_meant(view, which, errors, clock.now())]
+        wanted = [view.id for view in meant]
+        assert wanted or which.get("runs") or "dead" in which
+        assert [view.id for view in store.list_jobs(JobFilter(**which), 1000)] == wanted  # type: ignore[arg-type]
+        pages = found(store, 2, **which)
+        assert flat(pages) == wanted, which
+        assert max(map(len, pages)) <= 2
+        there = Counter(_word(view, clock.now()) for view in meant)
+        counted = store.count_jobs(JobFilter(**which), 1000)  # type: ignore[arg-type]
+        assert set(there) <= {one.state for one in counted}
+        for one in counted:
+            assert one.count == there[one.state] or (one.is_bounded and one.count < there[one.state]), which
+            assert not (walk > 1000 and one.is_bounded)
+
+
+def test_counting_ends_somewhere(store: Store) -> None:
+    store.insert_jobs([*jobs(5), *jobs(5, delay=HOUR)])
+    found = {one.state: one for one in store.count_jobs(JobFilter(), 3)}
+    assert (found[Waiting.DUE].count + found[Waiting.DELAYED].count, found[Waiting.DUE].is_bounded) == (3, True)
+    assert found[JobState.FAILED] == StateCount(JobState.FAILED, 0, False)
+
+
+def test_queues_are_known_by_the_jobs_that_wait_in_them(store: Store) -> None:
+    store.insert_jobs([a_job(queue="b"), a_job(queue="a", delay=HOUR), a_job(queue="c", flow=Flow(tenant="x"))])
+    assert sorted(store.queue_names()) == ["a", "b", "c"]
 
 
 def test_a_page_that_finds_nothing_within_its_walk_leads_on(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,14 +305,40 @@ def test_a_search_that_begins_too_many_names_says_that_it_is_partial(
 # -- counts
 
 
-def test_ends_are_counted_in_spans_up_to_a_bound(store: Store, clock: VirtualClock) -> None:
-    edges = [clock.now() + SECOND * number for number in range(4)]
-    for count in (2, 0, 5):
-        for _ in range(count):
-            ended(store)
-        clock.advance(timedelta(seconds=1))
-    assert store.ended_counts(edges, 100) == [2, 0, 5]
-    assert store.ended_counts(edges, 3) == [2, 0, 3]
+def test_what_did_not_succeed_lately_is_found_the_latest_first(store: Store, clock: VirtualClock) -> None:
+    ended(store, failed)
+    clock.advance(HOUR)
+    since = clock.now() - SECOND
+    ended(store)
+    first = ended(store, lambda one: failed(one, "first\n" + "x" * 2000 + "\nValueError: no"), queue="q")
+    store.discard_jobs([first])
+    clock.advance(SECOND)
+    second = ended(store, failed, task="u")
+    clock.advance(SECOND)
+    (third,) = store.cancel_jobs([insert_one(store)])
+    found = store.failed_lately(since, 10)
+    assert [(one.id, one.task, one.queue, one.state, one.is_dead) for one in found] == [
+        (third, "t", "default", "cancelled", False),
+        (second, "u", "default", "failed", True),
+        (first, "t", "q", "failed", False),
+    ]
+    assert found[2].error is not None
+    assert len(found[2].error) == 1000
+    assert found[2].error.endswith("ValueError: no")
+    assert [one.id for one in store.failed_lately(since, 2)] == [third, second]
+
+
+def test_attempts_after_which_a_job_is_tried_again_are_found(store: Store, clock: VirtualClock) -> None:
+    since = clock.now()
+    clock.advance(SECOND)
+    one = running(store)
+    store.finish_attempts([again(one)])
+    clock.advance(SECOND)
+    ended(store, worker=register(store), task="u")
+    assert [(found.id, found.state, found.error) for found in store.retried_lately(since, 10)] == [
+        (one.job_id, "failed", "it broke")
+    ]
+    assert store.retried_lately(clock.now(), 10) == []
 
 
 @pytest.fixture

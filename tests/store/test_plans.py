@@ -24,14 +24,15 @@ from tests.store.builders import (
 )
 from tests.store.effort import PostgresEffort, SqliteEffort, Verb, effort_on, nodes
 from tickwork.core.blob import BlobRef
+from tickwork.core.figures import minute_of
 from tickwork.core.flow.flow import Flow
 from tickwork.core.flow.limits import Slot, concurrency
 from tickwork.core.ids import JobId, WorkerId
-from tickwork.core.job import JobFilter, JobState, NewJob
+from tickwork.core.job import JobFilter, JobState, NewJob, Waiting
 from tickwork.core.notify.watch import Mark
 from tickwork.core.schedule.interval import every
 from tickwork.core.schedule.spec import new_spec
-from tickwork.store import finding
+from tickwork.store import figures, finding
 from tickwork.store.base import Finish, NewLog, OpenAttempt, Progress, Retention, Store
 from tickwork.store.postgres import PostgresStore
 from tickwork.store.postgres import finding as postgres_finding
@@ -68,7 +69,9 @@ def fill(store: Store, clock: VirtualClock, size: int) -> Filled:
     store.insert_jobs(jobs(FEW))
     assert len(claim(store, FEW, worker)) == FEW
     store.insert_jobs(jobs(size, queue="other"))
-    _end(store, worker, size, succeeded)
+    for _ in range(0, size, SMALL // 10):
+        _end(store, worker, SMALL // 10, succeeded)
+        clock.advance(MICROSECOND)
     keyed = [a_job(delay=HOUR * (number + 1), key=f"{size}-{number}") for number in range(size)]
     (first, *_) = store.insert_jobs(keyed)
     _schedule(store, clock, size)
@@ -138,6 +141,23 @@ def bounded(look: Callable[[Filled], object]) -> Callable[[Filled], object]:
             return look(on)
 
     return call
+
+
+def settled(look: Callable[[Filled], object]) -> Callable[[Filled], object]:
+    """The same, where all that happened is long enough ago to be counted."""
+
+    def call(on: Filled) -> object:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(figures, "SETTLED", -HOUR)
+            return look(on)
+
+    return call
+
+
+def count_figures(on: Filled) -> None:
+    page = on.store.count_figures(on.store.figure_marks(), PAGE)
+    assert page.is_full
+    assert sum(one.rows for one in page.counted if one.what == "enqueued") == PAGE
 
 
 def find(**which: object) -> Callable[[Filled], object]:
@@ -285,6 +305,19 @@ VERBS: dict[str, Callable[[Filled], object]] = {
     "find runs of a task": find(runs=True, task="t"),
     "find by a run": find(run="019a8f3e-1c2d-7abc-8def-0123456789ab"),
     "find by when": find(until=datetime(2020, 1, 1, tzinfo=UTC), label="nobody's"),
+    "find retrying": find(waits=Waiting.RETRYING),
+    "find delayed with a label": find(waits=Waiting.DELAYED, label="nobody's"),
+    "find by a beginning of a task": find(tasks="nobody"),
+    "find by tenant": find(tenant="nobody"),
+    "find by error": find(error="nobody"),
+    "find by worker": find(worker="nobody", state=JobState.RUNNING),
+    "count": bounded(lambda on: on.store.count_jobs(JobFilter(), SMALL // 10)),
+    "count with a label": bounded(lambda on: on.store.count_jobs(JobFilter(label="nobody's"), SMALL // 10)),
+    "count a task": bounded(lambda on: on.store.count_jobs(JobFilter(task="t"), SMALL // 10)),
+    "see what changed, and nothing did": lambda on: on.store.happenings(on.clock.now() + SECOND, 100),
+    "see what changed": lambda on: on.store.happenings(on.clock.now() - HOUR, 100),
+    "topics": lambda on: on.store.topics(),
+    "queue names": lambda on: on.store.queue_names(),
     "find failures": bounded(lambda on: on.store.find_failures(JobFilter(label="nobody's"), PAGE)),
     "search": bounded(lambda on: on.store.search_jobs("t", PAGE)),
     "search in errors": bounded(lambda on: on.store.search_jobs("broke", PAGE)),
@@ -302,7 +335,17 @@ VERBS: dict[str, Callable[[Filled], object]] = {
     "how late schedules are": lambda on: on.store.schedules_late(),
     "what a worker runs": lambda on: on.store.held_jobs(on.worker, PAGE),
     "queues": bounded(lambda on: on.store.queues()),
-    "ended counts": lambda on: on.store.ended_counts([on.clock.now() - HOUR, on.clock.now()], 100),
+    "failed lately": lambda on: on.store.failed_lately(on.clock.now() - HOUR, PAGE),
+    "retried lately": lambda on: on.store.retried_lately(on.clock.now() - HOUR, PAGE),
+    "count for figures": settled(count_figures),
+    "figures": lambda on: on.store.figures(1, "", "", minute_of(on.clock.now()) - 60),
+    "figures of queues": lambda on: on.store.queue_figures(1, minute_of(on.clock.now()) - 30),
+    "figures since the store was made": lambda on: on.store.total_figures(),
+    "until when figures are known": settled(lambda on: on.store.figures_known()),
+    "what starts now": lambda on: on.store.starting(PAGE),
+    "schedules that are due next": lambda on: on.store.waking_schedules(PAGE),
+    "schedules that are paused": lambda on: on.store.paused_schedules(PAGE),
+    "approvals that wait": lambda on: on.store.waiting_approvals(PAGE),
 }
 
 

@@ -1,14 +1,12 @@
 """What the workers of these tests run: work that ends well, badly, late and not at all, with names that mean harm.
 
-Whatever people may name themselves carries HOSTILE: a page that reads any of it as HTML gives itself away.
+Only workers import it, and the names from hostile.py: it stores its schedules where TICKWORK_URL says.
 """
 
 import time
 
+from tests.ui.hostile import HOSTILE, MAIL
 from tickwork import Tickwork, approve, concurrency, cron, current_job, every
-
-HOSTILE = "<img src=x onerror=alert(1)>"
-MAIL = f"mail {HOSTILE}"
 
 app = Tickwork()
 

@@ -7,8 +7,8 @@ import time
 
 import httpx2
 
+from tests.ui.hostile import HOSTILE, MAIL
 from tests.ui.serving import PASSWORD, VIEWER, Served
-from tests.ui.shop import HOSTILE, MAIL
 from tests.worker.fixtures import eventually
 from tickwork import Job
 

@@ -22,6 +22,22 @@ class Failure(NamedTuple):
     queue: str = ""
 
 
+class Trouble(NamedTuple):
+    """An end that was no success: of a job, or of an attempt of one. `error` is the end of what it failed with.
+
+    `is_run`: the job is a run of a dag. `is_dead`: it is a dead letter now.
+    """
+
+    id: JobId
+    task: str
+    queue: str
+    state: str
+    error: str | None
+    ended_at: datetime
+    is_run: bool
+    is_dead: bool
+
+
 class FailurePage(msgspec.Struct, frozen=True):
     """Some failed jobs, and from where on to look for more; None: there are no more. There may be none in a page."""
 

@@ -44,6 +44,14 @@ ENDED = frozenset(
 )
 
 
+class Waiting(StrEnum):
+    """How a queued job waits: it is due, or will be for the first time, or was tried before without success."""
+
+    DUE = "due"
+    DELAYED = "delayed"
+    RETRYING = "retrying"
+
+
 class AttemptState(StrEnum):
     RUNNING = "running"
     SUCCEEDED = "succeeded"
@@ -283,7 +291,8 @@ class JobFilter:
     """Which jobs are meant. Empty fields do not restrict.
 
     `dead` means failed and not discarded, `runs` those that are runs of dags. `run` are the steps of one run. Jobs were
-    created `since` an instant, and before `until`, by their ids.
+    created `since` an instant, and before `until`, by their ids. `waits` is of queued jobs. `tasks` is how the names of
+    tasks begin, `error` what stands in the error of the last attempt, and `worker` who has or had that.
     """
 
     ids: tuple[JobId, ...] | None = None
@@ -299,6 +308,11 @@ class JobFilter:
     run: str | None = None
     since: datetime | None = None
     until: datetime | None = None
+    waits: Waiting | None = None
+    tasks: str | None = None
+    tenant: str | None = None
+    error: str | None = None
+    worker: str | None = None
 
 
 class JobPage(msgspec.Struct, frozen=True):

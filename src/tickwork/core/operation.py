@@ -80,7 +80,7 @@ def phases(change: Change) -> list[JobFilter]:
     which = change.which
     if change.action in (Action.REDRIVE, Action.DISCARD):
         return [replace(which, dead=True)]
-    if which.state is not None or which.dead or which.ids is not None:
+    if which.state is not None or which.waits is not None or which.dead or which.ids is not None:
         return [which]
     return [replace(which, state=state) for state in _STATES[change.action]]
 

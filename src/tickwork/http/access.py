@@ -51,8 +51,11 @@ class Grant:
 class Access(Protocol):
     """Finds out who calls. Both run on a thread."""
 
-    def caller(self, request: Request) -> Caller | None:
-        """Who sent this request; None when it does not say so, or what it says does not hold."""
+    def caller(self, request: Request, *, uses: bool = True) -> Caller | None:
+        """Who sent this request; None when it does not say so, or what it says does not hold.
+
+        Without `uses` it is only looked at, and a session that is not used ends as if nobody had asked.
+        """
 
     def grant(self, token: bytes) -> Grant | None:
         """Who has this token."""
@@ -64,7 +67,7 @@ class TokenAccess:
     def __init__(self, token: str) -> None:
         self._digest = digest_of(token.encode())
 
-    def caller(self, request: Request) -> Caller | None:
+    def caller(self, request: Request, *, uses: bool = True) -> Caller | None:
         given = bearer(request)
         found = None if given is None else self.grant(given)
         return None if found is None else found.caller
@@ -89,7 +92,7 @@ class StoreAccess:
         self._app = app
         self._dev = dev
 
-    def caller(self, request: Request) -> Caller | None:
+    def caller(self, request: Request, *, uses: bool = True) -> Caller | None:
         given = bearer(request)
         if given is not None or "authorization" in request.headers:
             found = None if given is None else self.grant(given)
@@ -97,7 +100,7 @@ class StoreAccess:
         cookie = request.cookies.get(COOKIE)
         if not cookie:
             return None
-        caller = self._of_cookie(digest_of(cookie.encode("utf-8", "surrogatepass")))
+        caller = self._of_cookie(digest_of(cookie.encode("utf-8", "surrogatepass")), uses=uses)
         if caller is not None and request.method not in _SAFE:
             refuse_foreign(request, must_tell=True)
         return caller
@@ -116,11 +119,11 @@ class StoreAccess:
                 self._app.store.use_api_key(key.id)
         return Grant(Caller(f"key:{key.name}", _scopes(key.scopes), None, key.expires_at), "key", key.id)
 
-    def _of_cookie(self, digest: str) -> Caller | None:
+    def _of_cookie(self, digest: str, *, uses: bool) -> Caller | None:
         session = self._app.store.get_session(digest, IDLE)
         if session is None or (session.kind == "token" and not self._is_dev(session.subject)):
             return None
-        if session.is_stale:
+        if session.is_stale and uses:
             with suppress(StoreError):
                 self._app.store.use_session(digest)
         name, scopes = _of_session(session)

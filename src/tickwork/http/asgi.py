@@ -26,6 +26,7 @@ from tickwork.http.parts import Parts
 from tickwork.http.problems import Problem, problem_of
 from tickwork.http.repeats import HEADER, once, repeat_key
 from tickwork.http.route import Route
+from tickwork.http.unchanged import unless_unchanged
 from tickwork.observe.table import HTTP
 
 _log = logging.getLogger("tickwork.http")
@@ -61,7 +62,7 @@ def _endpoint(app: Tickwork, parts: Parts, methods: dict[str, Route]) -> Endpoin
         route = methods["GET" if request.method == "HEAD" else request.method]
         request_id, began = secrets.token_hex(8), parts.clock.monotonic()
         try:
-            answer = await _handled(app, parts, route, request, request_id)
+            answer = unless_unchanged(route, request, await _handled(app, parts, route, request, request_id))
         except Problem as problem:
             answer = problem.response(request_id)
         except TickworkError as error:

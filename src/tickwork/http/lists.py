@@ -48,7 +48,7 @@ def etag_of(text: str) -> str:
 def is_conditional(call: Call, etag: str | None) -> bool:
     """Whether the caller says what an edit expects to find. Raises Problem when that is not what is there (`etag`)."""
     headers = call.request.headers
-    wanted, unwanted = _tags(headers.get("if-match")), _tags(headers.get("if-none-match"))
+    wanted, unwanted = tags_of(headers.get("if-match")), tags_of(headers.get("if-none-match"))
     if wanted is not None and (etag is None or not ({"*", etag} & wanted)):
         raise changed_meanwhile()
     if unwanted is not None and etag is not None and {"*", etag} & unwanted:
@@ -60,5 +60,6 @@ def changed_meanwhile() -> Problem:
     return Problem(412, "changed", "it is not as you expect it: somebody changed it. Nothing was stored.")
 
 
-def _tags(header: str | None) -> set[str] | None:
+def tags_of(header: str | None) -> set[str] | None:
+    """The ETags in a header; None where it was not sent."""
     return None if header is None else {tag.strip() for tag in header.split(",")}

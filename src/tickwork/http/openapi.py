@@ -13,6 +13,7 @@ from starlette.responses import Response
 from tickwork.http.problems import TYPE, ProblemBody
 from tickwork.http.repeats import HEADER, KEY_LIMIT, keeps_answers
 from tickwork.http.route import Answer, Anybody, Route, Scope
+from tickwork.http.unchanged import tells_unchanged
 from tickwork.version import VERSION
 
 _REFERENCE = "#/components/schemas/{name}"
@@ -128,16 +129,23 @@ def _responses(route: Route, schemas: dict[int, Any]) -> dict[str, Any]:
     answers = {route.status: body_kind(route.returns), **route.also}
     return {
         **{str(status): _response(route, kind, schemas) for status, kind in answers.items()},
+        **({"304": {"description": "It is as `If-None-Match` says."}} if tells_unchanged(route) else {}),
         "4XX": problem,
         "5XX": problem,
     }
 
 
+_TEXT = {"type": "string"}
+_STREAMED: dict[str, dict[str, Any]] = {
+    "application/json": {},
+    "text/event-stream": {"type": "object", "properties": {"event": _TEXT, "id": _TEXT, "data": _TEXT}},
+}
+
+
 def _response(route: Route, kind: Any, schemas: dict[int, Any]) -> dict[str, Any]:
     content: dict[str, Any] = {}
     if route.streams is not None and kind is body_kind(route.returns):
-        anything: dict[str, Any] = {} if route.streams == "application/json" else {"type": "string"}
-        content[route.streams] = {"schema": anything}
+        content[route.streams] = {"schema": _STREAMED.get(route.streams, {"type": "string"})}
     if kind is not None:
         content["application/json"] = {"schema": schemas[id(kind)]}
     return {"description": "Done.", "content": content} if content else {"description": "Done."}

@@ -14,8 +14,8 @@ from tickwork.core.access import Scope
 from tickwork.http.access import Access
 from tickwork.http.gathering import Gathering
 from tickwork.http.hub import Hub
+from tickwork.http.stream import Stream
 from tickwork.http.surroundings import Surroundings, remembering
-from tickwork.http.throughput import Throughput
 from tickwork.http.timed import timed
 from tickwork.http.watch import Watch
 from tickwork.observe.store_counts import StoreCounts
@@ -76,10 +76,10 @@ class Parts:
     hub: Hub
     gathering: Gathering
     surroundings: Surroundings
+    stream: Stream
     tally: Tally
     began: float
     open_scopes: frozenset[Scope] = frozenset()
-    throughput: Throughput = field(default_factory=Throughput)
     watch: Watch = field(default_factory=Watch)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     ticks: Ticks = field(default_factory=Ticks)
@@ -101,6 +101,7 @@ def assembled(
         hub=Hub(store, clock, rng, tally),
         gathering=Gathering(app.client),
         surroundings=Surroundings(store, clock),
+        stream=Stream(store, clock, rng),
         began=clock.monotonic(),
         open_scopes=open_scopes,
         tally=tally,

@@ -9,15 +9,13 @@ from datetime import datetime
 
 from tickwork.clock import Clock
 from tickwork.core import canary
-from tickwork.core.job import JobFilter, QueueView
+from tickwork.core.job import ENDED, RUN, JobFilter, QueueView
 from tickwork.observe import table
 from tickwork.observe.tally import Labels, Tally
 from tickwork.store.base import Store
-from tickwork.store.counts import Marks
 
 FRESH_S = 5.0
 _STATES = ("due", "later", "held", "running")
-ROWS = 100_000  # counted at once; what is beyond is counted by the next look
 
 
 class StoreCounts:
@@ -28,7 +26,7 @@ class StoreCounts:
         self._clock = clock
         self._lock = threading.Lock()
         self._looked: float | None = None
-        self._marks: Marks | None = None
+        self._until: datetime | None = None
         self.tally = Tally()
 
     def tick(self, now: float) -> float:
@@ -41,20 +39,30 @@ class StoreCounts:
         with self._lock:
             now = self._clock.monotonic()
             if self._looked is None or now - self._looked >= FRESH_S:
+                self._total()
                 self._count()
                 self._measure()
                 self._looked = now
 
-    def _count(self) -> None:
-        counts = self._store.counts(self._marks, ROWS)
-        self._marks = counts.marks
-        for made in counts.created:
-            self.tally.add(table.JOBS_ENQUEUED, (made.queue, made.task), made.jobs)
-        for ended in counts.ended:
-            if ended.is_run:
-                self.tally.add(table.RUNS_FINISHED, (ended.task, ended.state), ended.jobs)
+    def _total(self) -> None:
+        """What happened since the store was made, as figures have it: the same on every server, for ever."""
+        made: dict[Labels, float] = {}
+        jobs: dict[Labels, float] = {}
+        runs: dict[Labels, float] = {}
+        for (queue, task), figures in self._store.total_figures().items():
+            ends = {str(state): float(getattr(figures, state)) for state in ENDED if getattr(figures, state)}
+            if queue == RUN:
+                runs |= {(task, outcome): count for outcome, count in ends.items()}
             else:
-                self.tally.add(table.JOBS_FINISHED, (ended.queue, ended.task, ended.state), ended.jobs)
+                made[queue, task] = float(figures.enqueued)
+                jobs |= {(queue, task, outcome): count for outcome, count in ends.items()}
+        self.tally.set(table.JOBS_ENQUEUED, made)
+        self.tally.set(table.JOBS_FINISHED, jobs)
+        self.tally.set(table.RUNS_FINISHED, runs)
+
+    def _count(self) -> None:
+        counts = self._store.counts(self._until)
+        self._until = counts.until
         for action, count in counts.fired.items():
             self.tally.add(table.SCHEDULE_FIRES, (action,), count)
         self.tally.set(table.SCHEDULE_LAG, {(): counts.lag.total_seconds()})

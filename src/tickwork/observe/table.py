@@ -23,12 +23,14 @@ class Metric(NamedTuple):
 
 
 # -- by a server, of the whole store: the same on each server, so take the max() over them, not the sum()
-JOBS_ENQUEUED = Metric("jobs_enqueued", "counter", "Jobs that were stored since this server began.", ("queue", "task"))
+JOBS_ENQUEUED = Metric(
+    "jobs_enqueued", "counter", "Jobs that were stored, since the store was made.", ("queue", "task")
+)
 JOBS_FINISHED = Metric(
-    "jobs_finished", "counter", "Jobs that ended since this server began.", ("queue", "task", "outcome")
+    "jobs_finished", "counter", "Jobs that ended, since the store was made.", ("queue", "task", "outcome")
 )
 RUNS_FINISHED = Metric(
-    "runs_finished", "counter", "Runs of dags that ended since this server began.", ("dag", "outcome")
+    "runs_finished", "counter", "Runs of dags that ended, since the store was made.", ("dag", "outcome")
 )
 SCHEDULE_FIRES = Metric(
     "schedule_fires", "counter", "Occurrences of schedules by what became of them; pass: missed.", ("action",)

@@ -47,8 +47,8 @@ class Tally:
         self._spreads[metric][labels].add(seconds)
 
     def set(self, metric: Metric, values: dict[Labels, float]) -> None:
-        """Replace all values of a gauge."""
-        self._gauges[metric] = values
+        """Replace all values of a gauge, or of a counter that is counted elsewhere."""
+        (self._totals if metric.kind == "counter" else self._gauges)[metric] = values
 
     def collect(self) -> Iterator[Family]:
         """The metrics, as Prometheus' library wants them."""

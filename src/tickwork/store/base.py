@@ -31,8 +31,10 @@ from tickwork.core.job import (
 )
 from tickwork.core.outcome import Transition
 from tickwork.store.access import AccessVerbs
+from tickwork.store.changes import ChangeVerbs
 from tickwork.store.counts import CountVerbs
 from tickwork.store.dags import DagVerbs
+from tickwork.store.figures import FigureVerbs
 from tickwork.store.finding import FindVerbs
 from tickwork.store.flow import FlowVerbs, Reach
 from tickwork.store.glances import GlanceVerbs
@@ -190,7 +192,9 @@ class Store(
     FindVerbs,
     GlanceVerbs,
     OperationVerbs,
+    FigureVerbs,
     CountVerbs,
+    ChangeVerbs,
     HookVerbs,
     DeclaredVerbs,
     NotifyVerbs,
@@ -369,7 +373,8 @@ class Store(
     def prune(self, retention: Retention, limit: int) -> Pruned:
         """Delete ended jobs and records of fires that are old enough.
 
-        Workers lost long ago and keys that are free go, too. A job whose key stays taken is kept as long as the key.
+        Old figures, workers lost long ago and keys that are free go, too. A job whose key stays taken is kept as long
+        as the key.
         """
 
     def unused_blobs(self, keys: Sequence[str]) -> list[str]:

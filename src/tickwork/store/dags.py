@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
+from tickwork.core.attention import Approval
 from tickwork.core.dag.advance import Standing
 from tickwork.core.dag.graph import Graph
 from tickwork.core.dag.overview import StepTimes
@@ -92,6 +93,9 @@ class DagVerbs(Protocol):
 
     def answer(self, run_id: JobId, step: str, approved: bool, by: str, note: str | None = None) -> bool:
         """Answer an approval; False when it does not wait for an answer."""
+
+    def waiting_approvals(self, limit: int) -> list[Approval]:
+        """Return steps that wait for an approval, of the newest hundred runs that run."""
 
     def assets(self) -> list[AssetView]:
         """Return what was ever made anew, by name."""

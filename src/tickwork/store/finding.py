@@ -1,4 +1,4 @@
-"""What a store promises of finding: jobs by any filter and by words, and what has ended lately, at a bounded cost.
+"""What a store promises of finding: jobs by any filter and by words, at a bounded cost.
 
 A list that an index answers is read to its end. Where none does, a page walks at most WALK jobs and says where it
 stopped, so that it costs the same however many jobs there are.
@@ -6,22 +6,25 @@ stopped, so that it costs the same however many jobs there are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
 import msgspec
 
-from tickwork.core.causes import Failure, FailurePage
+from tickwork.core.causes import Failure, FailurePage, Trouble
 from tickwork.core.ids import JobId, first_id
-from tickwork.core.job import JobFilter, JobPage, JobView
-from tickwork.store.ways import Way, ways
+from tickwork.core.job import JobFilter, JobPage, JobState, JobView, Waiting
+from tickwork.store.ways import Way, state_of, ways
 
 WALK = 5_000  # so many jobs a page looks at, where no index finds what is wanted
 SCATTERED = 1_500  # so many, where they stand far apart
 ERRORS = 2_500  # and so many errors
 NAMES = 20  # so many tasks that begin with what is looked for
 KEYS = 1_000  # and so many keys
+# Those that a job can be in, as they are told.
+STATES = tuple(state for state in JobState if state is not JobState.WAITING)
 
 
 class Hits(msgspec.Struct, frozen=True):
@@ -35,6 +38,14 @@ class Hits(msgspec.Struct, frozen=True):
     is_partial: bool
 
 
+class StateCount(msgspec.Struct, frozen=True):
+    """How many jobs are in a state, or wait in a way; `is_bounded`: there may be more."""
+
+    state: JobState | Waiting
+    count: int
+    is_bounded: bool
+
+
 class FindVerbs(Protocol):
     """The verbs of finding. They only read."""
 
@@ -44,8 +55,20 @@ class FindVerbs(Protocol):
         The jobs come without their arguments and results, which may be large.
         """
 
+    def count_jobs(self, which: JobFilter, most: int) -> list[StateCount]:
+        """Count what a filter means in each state it may be in, up to `most` and at a bounded cost.
+
+        What is queued is counted by how it waits.
+        """
+
     def find_failures(self, which: JobFilter, limit: int, before: JobId | None = None) -> FailurePage:
         """As find_jobs, of dead letters alone, and only what their causes are told by."""
+
+    def failed_lately(self, since: datetime, limit: int) -> list[Trouble]:
+        """Return jobs that ended since then and did not succeed, the latest first; so many of them are looked at."""
+
+    def retried_lately(self, since: datetime, limit: int) -> list[Trouble]:
+        """Return attempts that ended since then and after which their job was queued again, the latest first."""
 
     def ended_among(self, ids: Sequence[JobId]) -> set[JobId]:
         """Return those of the jobs that have ended."""
@@ -53,8 +76,8 @@ class FindVerbs(Protocol):
     def search_jobs(self, text: str, limit: int, before: JobId | None = None) -> Hits:
         """Return jobs whose task or key begins with a text, or that failed with it somewhere in their error."""
 
-    def ended_counts(self, edges: Sequence[datetime], most: int) -> list[int]:
-        """Return how many jobs ended from each of these instants to before the next one, counted up to `most`."""
+    def queue_names(self) -> list[str]:
+        """Return the names of queues that jobs wait in."""
 
 
 Floor = Callable[[Way], JobId | None]
@@ -85,6 +108,20 @@ def choose(which: JobFilter, floor_of: Floor) -> Walk:
 def walk_of(way: Way) -> int:
     """How many jobs a page may walk. Those that failed are few among many, and each is read from another place."""
     return SCATTERED if way.walks == "walk_finished" and way.by else WALK
+
+
+def by_state(which: JobFilter) -> Iterator[tuple[JobState, JobFilter]]:
+    """What a filter means, split by states."""
+    for state in STATES:
+        if state_of(which) in (None, state):
+            yield state, replace(which, state=which.state or state)
+
+
+def counts_of(state: JobState, counts: dict[str, int], most: int, floor: JobId | None) -> list[StateCount]:
+    """What was counted of one state, by how it waits where it is queued, on a walk that may have ended at a job."""
+    is_bounded = floor is not None or sum(counts.values()) >= most
+    words = tuple(Waiting) if state is JobState.QUEUED else (state,)
+    return [StateCount(word, counts.get(word.value, 0), is_bounded) for word in words]
 
 
 def page_of(views: list[JobView], limit: int, which: JobFilter, floor: JobId | None) -> JobPage:
@@ -118,8 +155,3 @@ def like(text: str) -> str:
     """What LIKE takes to find a text anywhere, as it is."""
     escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     return f"%{escaped}%"
-
-
-def prefix_range(text: str) -> tuple[str, str]:
-    """From where to before where the texts lie that begin with this one, compared byte by byte."""
-    return text, text + "\U0010ffff"

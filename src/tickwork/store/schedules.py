@@ -127,6 +127,12 @@ class ScheduleVerbs(Protocol):
     def list_schedules(self, limit: int, after: str = "") -> list[ScheduleView]:
         """Return schedules by name, from just after `after` on."""
 
+    def waking_schedules(self, limit: int) -> list[ScheduleView]:
+        """Return the schedules that somebody has to look at next, the soonest first; none is due before that."""
+
+    def paused_schedules(self, limit: int) -> list[ScheduleView]:
+        """Return schedules that are paused, the last one to be paused first."""
+
     def delete_schedules(self, names: Sequence[str]) -> list[str]:
         """Delete schedules and the records of their fires; return those that were there. Their jobs go on."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from tickwork.core.ids import JobId, first_id
-from tickwork.core.job import JobFilter, JobState
+from tickwork.core.job import JobFilter, JobState, Waiting
 from tickwork.store.codec import checked_id
 
 
@@ -14,7 +14,7 @@ class Way(NamedTuple):
 
     `begins` and `walks` are where a page begins and what is counted for it. The index is that of a `column` of jobs
     with its ids, or answers the conditions `by`, or is of the `id` alone. The other conditions are looked up for each
-    job; `finds_all`: there are none. `{name}` stands for a value.
+    job; `finds_all`: there are none. `{name}` stands for a value, and `{now}` for the store's time.
     """
 
     begins: str
@@ -49,7 +49,7 @@ def ways(which: JobFilter) -> list[Way]:
 
     A state is written out, not a value: an index on some states is of use only to a statement that names them.
     """
-    state = JobState.FAILED if which.dead else which.state
+    state = state_of(which)
     by = next((name for name in _BY if _is_asked(which, name)), None)
     of_jobs = _by_jobs(which, state, by)
     if state is None or which.ids is not None or by == "run":
@@ -60,11 +60,18 @@ def ways(which: JobFilter) -> list[Way]:
     return [of_state] if by is None else [of_state, of_jobs]
 
 
+def state_of(which: JobFilter) -> JobState | None:
+    """The state of all that a filter means; None: they may be in several."""
+    if which.dead:
+        return JobState.FAILED
+    return which.state if which.waits is None else JobState.QUEUED
+
+
 def _by_jobs(which: JobFilter, state: JobState | None, by: str | None) -> Way:
     column = by if by in _COLUMNS else None
     indexed = () if by is None or column else (_INDEXED[by],)
     rest = (*_beside(which, by), *_state_conditions(which, state))
-    is_alone = not rest and which.label is None and (column is None or which.since is None)
+    is_alone = not rest and not _looks_further(which) and (column is None or which.since is None)
     finds_all = is_alone or by == "run" or which.ids is not None
     return Way("from_jobs", "walk_jobs", "j.id", column, indexed, rest, _values(which), finds_all)
 
@@ -74,10 +81,17 @@ def _by_state(which: JobFilter, state: JobState) -> Way:
         state, ("finished", "f.job_id")
     )
     of_state = _state_conditions(which, state)
-    indexed = of_state[:2] if table == "finished" and state is not JobState.SUCCEEDED else ()
+    indexed = of_state[:2] if _has_index(which, state) else ()
     rest = (*_beside(which, None), *of_state[len(indexed) :])
-    finds_all = which.label is None and all(condition.endswith("IS NOT NULL") for condition in rest)
+    finds_all = not _looks_further(which) and all(condition.endswith("IS NOT NULL") for condition in rest)
     return Way(f"from_{table}", f"walk_{table}", id, None, indexed, rest, _values(which), finds_all)
+
+
+def _has_index(which: JobFilter, state: JobState) -> bool:
+    """Whether an index leads to the jobs in a state, and not only to the table that they are in."""
+    if state is JobState.QUEUED:
+        return which.waits is Waiting.RETRYING
+    return state not in (JobState.RUNNING, JobState.SUCCEEDED)
 
 
 def _state_conditions(which: JobFilter, state: JobState | None) -> tuple[str, ...]:
@@ -85,7 +99,7 @@ def _state_conditions(which: JobFilter, state: JobState | None) -> tuple[str, ..
         case None:
             return ()
         case JobState.QUEUED:
-            found = ["q.job_id IS NOT NULL"]
+            found = ["q.job_id IS NOT NULL", *_WAITS.get(which.waits, ())]
         case JobState.RUNNING:
             found = ["r.job_id IS NOT NULL"]
         case JobState.SUCCEEDED:
@@ -95,7 +109,7 @@ def _state_conditions(which: JobFilter, state: JobState | None) -> tuple[str, ..
             found = [f"f.state = '{state.value}'", "f.state <> 'succeeded'"]
     if which.dead:
         found.append("f.discarded_at IS NULL")
-        if which.state not in (None, state):
+        if which.state not in (None, state) or which.waits is not None:
             found.append("false")  # dead, and in another state: nobody is
     return tuple(found)
 
@@ -108,8 +122,21 @@ def _beside(which: JobFilter, by: str | None) -> list[str]:
     return [sql for name, sql in _BESIDE.items() if name != by and _is_asked(which, name)]
 
 
+def _looks_further(which: JobFilter) -> bool:
+    """Whether a job must be looked into: by conditions that each store has for itself."""
+    return which.label is not None or which.tenant is not None or which.error is not None
+
+
 def _values(which: JobFilter) -> dict[str, Any]:
-    return {name: getattr(which, name) for name in (*_COLUMNS, "queue", "run") if _is_asked(which, name)}
+    values = {name: getattr(which, name) for name in _VALUES if _is_asked(which, name)}
+    if which.tasks is not None:
+        values["tasks"], values["tasks_end"] = prefix_range(which.tasks)
+    return values
+
+
+def prefix_range(text: str) -> tuple[str, str]:
+    """From where to before where the texts lie that begin with this one, compared byte by byte."""
+    return text, text + "\U0010ffff"
 
 
 def _is_asked(which: JobFilter, name: str) -> bool:
@@ -119,10 +146,18 @@ def _is_asked(which: JobFilter, name: str) -> bool:
 # By these there are indexes; where a job has several, the first one finds the fewest.
 _BY = ("key", "run", "collection", "parent", "task", "runs")
 _COLUMNS = ("key", "collection", "parent", "task")
+_VALUES = (*_COLUMNS, "queue", "run", "worker")
 _INDEXED = {"run": "j.run = {run}", "runs": "j.version IS NOT NULL"}
 _BESIDE = {
     **{name: f"coalesce(j.{name}, '') = {{{name}}}" for name in _COLUMNS},
     "queue": "j.queue = {queue}",
     "run": "j.run = {run}",
     "runs": "coalesce(j.version, -1) >= 0",
+    "tasks": "coalesce(j.task, '') >= {tasks} AND coalesce(j.task, '') < {tasks_end}",
+    "worker": "coalesce(r.worker, f.worker) = {worker}",
+}
+_WAITS: dict[Waiting | None, tuple[str, ...]] = {
+    Waiting.RETRYING: ("q.failures > 0",),
+    Waiting.DELAYED: ("q.failures = 0", "q.run_at > {now}"),
+    Waiting.DUE: ("q.failures = 0", "q.run_at <= {now}"),
 }

@@ -66,11 +66,11 @@ def get_session(call: Call) -> SessionBody:
 
 @routes.delete("/session", SOMEBODY, status=204, is_audited=True)
 def delete_session(call: Call) -> Answer:
-    """Log out: the session ends, and its cookie is taken back."""
+    """Log out: the session ends, its cookie is taken back, and the browser forgets what it kept."""
     if call.who.session is not None:
         call.app.store.end_session(call.who.session)
     call.changed("session")
-    return Answer(headers={"Set-Cookie": _cookie(call, "", timedelta(0))})
+    return Answer(headers={"Set-Cookie": _cookie(call, "", timedelta(0)), "Clear-Site-Data": '"cache"'})
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The whole store at a glance, and a search over everything that has a name."""
+"""The whole store at a glance."""
 
 from __future__ import annotations
 
@@ -6,24 +6,13 @@ from datetime import datetime
 
 from tickwork.core.job import JobFilter
 from tickwork.http.call import Call
-from tickwork.http.lists import Limit
-from tickwork.http.reading import Text
 from tickwork.http.resources.dead import CauseBody, cause_body
-from tickwork.http.resources.job_shapes import JobItem, item_of
 from tickwork.http.resources.queues import QueueBody, all_queues
 from tickwork.http.route import Routes, Scope, Struct
 
 routes = Routes("stats")
 CAUSES = 20
 READ_LIMIT = 500  # failed jobs that are put together
-NAMES = 20  # schedules and dags that a search tells
-
-
-class MinuteBody(Struct):
-    """How many jobs ended in the minute that began then; null: not counted yet, ask again."""
-
-    at: datetime
-    ended: int | None
 
 
 class StatsBody(Struct):
@@ -44,28 +33,11 @@ class StatsBody(Struct):
     dead: int
     causes: list[CauseBody]
     is_partial: bool
-    minutes: list[MinuteBody]
-
-
-class SearchQuery(Struct):
-    """`q`: the beginning of a task, a key, a schedule or a dag, an id, or words of an error."""
-
-    q: Text
-    limit: Limit = 20
-
-
-class SearchBody(Struct):
-    """What was found. `is_partial`: there is more; look further in `/jobs?q=`, or say more."""
-
-    jobs: list[JobItem]
-    schedules: list[str]
-    dags: list[str]
-    is_partial: bool
 
 
 @routes.get("/stats", Scope.READ)
 def stats(call: Call) -> StatsBody:
-    """Return the store at a glance: what waits, runs and failed, and how many ended in each minute of the last hour."""
+    """Return the store at a glance: what waits, runs and failed. `/stats/series` has it over time."""
     store = call.app.store
     queues, now = all_queues(call), store.now()
     working = [one for one in store.workers() if one.serves]
@@ -83,26 +55,4 @@ def stats(call: Call) -> StatsBody:
         dead=sum(one.count for one in causes),
         causes=[cause_body(one) for one in causes[:CAUSES]],
         is_partial=not is_all,
-        minutes=[MinuteBody(at, ended) for at, ended in call.parts.throughput.look(store, now)],
     )
-
-
-@routes.get("/search", Scope.READ)
-def search(call: Call, query: SearchQuery) -> SearchBody:
-    """Find jobs by task, key, id and error, and schedules and dags by name."""
-    store = call.app.store
-    hits = store.search_jobs(query.q, query.limit)
-    page = store.find_jobs(JobFilter(ids=tuple(hits.ids)), query.limit) if hits.ids else None
-    schedules = _schedules(call, query.q)
-    dags = [one.name for one in store.dags() if one.name.startswith(query.q)]
-    is_partial = hits.is_partial or hits.next is not None or max(len(schedules), len(dags)) > NAMES
-    jobs = [item_of(view) for view in page.jobs] if page else []
-    return SearchBody(jobs, schedules[:NAMES], dags[:NAMES], is_partial)
-
-
-def _schedules(call: Call, text: str) -> list[str]:
-    """The names of schedules that begin with a text, one more than are told. They come by name, after one."""
-    store = call.app.store
-    exact = list(store.get_schedules([text]))
-    after = store.list_schedules(NAMES + 1, text)
-    return exact + [one.name for one in after if one.name.startswith(text)]

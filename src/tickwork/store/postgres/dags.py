@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeVar
 
+from tickwork.core.attention import Approval
 from tickwork.core.dag.graph import Graph, decode_graph, definition_of, digest, encode_graph
 from tickwork.core.dag.overview import StepTimes, counted
 from tickwork.core.ids import JobId, WorkerId, is_id
@@ -198,6 +199,10 @@ class PostgresDags:
     def assets(self) -> list[AssetView]:
         rows = self._perform(lambda session: session.run("assets"))
         return [AssetView(name, utc(made), JobId(by)) for name, made, by in rows]
+
+    def waiting_approvals(self, limit: int) -> list[Approval]:
+        rows = self._perform(lambda session: session.run("waiting_approvals", limit=limit))
+        return [Approval(run, dag, step, text, utc(since)) for run, dag, step, text, since in rows]
 
     def answer_overdue(self, limit: int) -> int:
         overdue = self._perform(lambda session: session.run("overdue_steps", limit=limit))

@@ -7,17 +7,28 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeVar
 
-from tickwork.core.causes import Failure, FailurePage
+from tickwork.core.causes import Failure, FailurePage, Trouble
 from tickwork.core.ids import JobId, is_id
 from tickwork.core.job import COUNTED, JobFilter, JobPage, JobState, JobView, QueueView
 from tickwork.store import codec, finding
-from tickwork.store.finding import Hits, choose, failures_of, hits_of, like, page_of, prefix_range, walk_of
+from tickwork.store.finding import (
+    Hits,
+    StateCount,
+    by_state,
+    choose,
+    counts_of,
+    failures_of,
+    hits_of,
+    like,
+    page_of,
+    walk_of,
+)
 from tickwork.store.postgres import documents
 from tickwork.store.postgres.pool import Pool
 from tickwork.store.postgres.session import Session
 from tickwork.store.postgres.values import id_document, utc
 from tickwork.store.standing import Standings, lanes_of
-from tickwork.store.ways import Bounds, Way, bounds, ways
+from tickwork.store.ways import Bounds, Way, bounds, prefix_range, state_of, ways
 
 T = TypeVar("T")
 
@@ -26,6 +37,11 @@ AMONG = "j.id = ANY (ARRAY(SELECT value::uuid FROM json_array_elements_text({ids
 _LABELLED = (
     "strpos(j.labels, {quoted}) > 0 "
     "AND EXISTS (SELECT FROM json_array_elements_text(j.labels::json) AS l (name) WHERE l.name = {label})"
+)
+_OF_TENANT = "strpos(j.flow, {quoted_tenant}) > 0 AND j.flow::json ->> 'tenant' = {tenant}"
+_ERRED = (
+    "coalesce(f.error, (SELECT a.error FROM {attempts} a WHERE a.job_id = q.job_id AND a.attempt = q.attempt)) "
+    "ILIKE {error}"
 )
 _IDS = frozenset({"below", "floor", "run"})
 _START, _END = "00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff"
@@ -43,7 +59,7 @@ class PostgresFinding:
         return self._page(which, ways(which)[0], limit, before)
 
     def find_jobs(self, which: JobFilter, limit: int, before: JobId | None = None) -> JobPage:
-        if which.ids is None and which.queue is not None and which.state is JobState.QUEUED:
+        if which.ids is None and which.queue is not None and state_of(which) is JobState.QUEUED:
             waiting = self._waiting_in(which.queue)
             if waiting is not None:
                 return page_of(
@@ -52,6 +68,38 @@ class PostgresFinding:
         walk = choose(which, lambda way: self._floor(way, bounds(which, before)))
         views = self._page(which, walk.way, limit, before, walk.floor, is_light=True)
         return page_of(views, limit, which, walk.floor)
+
+    def count_jobs(self, which: JobFilter, most: int) -> list[StateCount]:
+        if which.run is not None and not is_id(which.run):
+            which = replace(which, run=None, ids=())
+        return [one for state, part in by_state(which) for one in self._counted(state, part, most)]
+
+    def _counted(self, state: JobState, which: JobFilter, most: int) -> list[StateCount]:
+        walk = choose(which, lambda way: self._floor(way, bounds(which, None)))
+        word = self._sql["how_it_waits"] if state is JobState.QUEUED else f"'{state.value}'"
+        rows, values = self._walked_rows(word, which, walk.way, walk.floor)
+        sql = self._sql["counted_by_word"].replace("{rows}", rows)
+        counts = self._perform(lambda session: session.run_sql(sql, {**values, "now": session.now, "most": most}))
+        return counts_of(state, dict(counts), most, walk.floor)
+
+    def _walked_rows(self, word: str, which: JobFilter, way: Way, floor: JobId | None) -> tuple[str, dict[str, Any]]:
+        """Select a word for each job on a walk that a filter means. What is walked is found first, by its index.
+
+        Where each of it counts, nothing else is looked at.
+        """
+        found, order, values = _conditions(way, bounds(which, None, floor))
+        walked = f"{self._sql[way.walks]} WHERE {_all_of(found, values)} ORDER BY {order} LIMIT"
+        if way.finds_all and way.begins != "from_jobs":
+            return f"SELECT {word} AS word {walked} %(most)s::bigint", values
+        further, looked_up = self._further(which, which.ids)
+        values |= looked_up
+        if way.finds_all:
+            among = _all_of([*found, *way.conditions, *further], values)
+        else:
+            ids = f"SELECT {way.id} {walked} %(walk)s::bigint"
+            among = f"j.id = ANY (ARRAY({ids})) AND {_all_of([*way.conditions, *further], values)}"
+            values["walk"] = walk_of(way) + 1
+        return f"SELECT {word} AS word {self._sql['from_jobs']} WHERE {among} LIMIT %(most)s::bigint", values
 
     def find_failures(self, which: JobFilter, limit: int, before: JobId | None = None) -> FailurePage:
         dead = replace(which, dead=True)
@@ -79,22 +127,42 @@ class PostgresFinding:
     ) -> list[dict[str, Any]]:
         if which.run is not None and not is_id(which.run):
             return []
-        lies = bounds(which, before, floor)
+        ids = which.ids if among is None else among
+        where, order, values = self._where(which, way, bounds(which, before, floor), floor, ids)
+        sql = f"{columns} {self._sql[way.begins]} WHERE {where} ORDER BY {order} LIMIT %(page)s::bigint"
+        return self._perform(
+            lambda session: session.connection.run_named(sql, {**values, "now": session.now, "page": limit})
+        )
+
+    def _where(
+        self, which: JobFilter, way: Way, lies: Bounds, floor: JobId | None, ids: Sequence[JobId] | None
+    ) -> tuple[str, str, dict[str, Any]]:
+        """What holds for the jobs that a filter means, on a way and between bounds; in which order, and the values."""
         if way.column is None or floor is None:
             found, order, values = _conditions(way, lies)
         else:
             found, order, values = _walked(way, self._sql["walk_names"], lies)
-        found += way.conditions
-        ids = which.ids if among is None else among
+        further, looked_up = self._further(which, ids)
+        values |= looked_up
+        return _all_of([*found, *way.conditions, *further], values), order, values
+
+    def _further(self, which: JobFilter, ids: Sequence[JobId] | None) -> tuple[list[str], dict[str, Any]]:
+        """What jobs are looked into for, and the values of it."""
+        found: list[str] = []
+        values: dict[str, Any] = {}
         if ids is not None:
             found.append(AMONG)
             values["ids"] = id_document(ids)
         if which.label is not None:
             found.append(_LABELLED)
             values |= {"label": which.label, "quoted": codec.encode_label(which.label)}
-        where = f"WHERE {_all_of(found, values)} ORDER BY {order} LIMIT %(page)s::bigint"
-        sql = f"{columns} {self._sql[way.begins]} {where}"
-        return self._perform(lambda session: session.connection.run_named(sql, {**values, "page": limit}))
+        if which.tenant is not None:
+            found.append(_OF_TENANT)
+            values |= {"tenant": which.tenant, "quoted_tenant": codec.encode_label(which.tenant)}
+        if which.error is not None:
+            found.append(_ERRED.replace("{attempts}", self._sql["table_of_attempts"]))
+            values["error"] = like(which.error)
+        return found, values
 
     def _views(self, where: str, values: dict[str, Any], begins: str = "from_jobs") -> list[JobView]:
         sql = f"{self._sql['job_columns']} {self._sql[begins]} WHERE {where}"
@@ -127,6 +195,16 @@ class PostgresFinding:
         rows = self._perform(lambda session: session.run("waiting_in", **values))
         return [JobId(job_id) for (job_id,) in rows] if len(rows) <= finding.WALK else None
 
+    def failed_lately(self, since: datetime, limit: int) -> list[Trouble]:
+        return self._troubles("failed_lately", since, limit)
+
+    def retried_lately(self, since: datetime, limit: int) -> list[Trouble]:
+        return self._troubles("retried_lately", since, limit)
+
+    def _troubles(self, statement: str, since: datetime, limit: int) -> list[Trouble]:
+        rows = self._perform(lambda session: session.run(statement, since=since, limit=limit))
+        return [codec.trouble(row, utc) for row in rows]
+
     def ended_among(self, ids: Sequence[JobId]) -> set[JobId]:
         rows = self._perform(lambda session: session.run("ended_among", ids=id_document(ids)))
         return {JobId(job_id) for (job_id,) in rows}
@@ -151,11 +229,8 @@ class PostgresFinding:
         is_partial = len(names) > finding.NAMES or len(keyed) > finding.KEYS
         return hits_of(found, limit, floor, is_partial=is_partial)
 
-    def ended_counts(self, edges: Sequence[datetime], most: int) -> list[int]:
-        instants = [edge.isoformat() for edge in edges]
-        spans = {"since": documents.text_array(instants[:-1]), "until": documents.text_array(instants[1:])}
-        rows = self._perform(lambda session: session.run("ended_between", **spans, most=most))
-        return [count for (count,) in rows]
+    def queue_names(self) -> list[str]:
+        return _firsts(self._perform(lambda session: session.run("queue_names")))
 
     def queues(self) -> list[QueueView]:
         def look(session: Session) -> Standings:
@@ -209,4 +284,5 @@ def _named(column: str, table: str) -> list[str]:
 
 def _all_of(conditions: Sequence[str], values: dict[str, Any]) -> str:
     places = {name: f"%({name})s{'::uuid' if name in _IDS else ''}" for name in values}
+    places["now"] = "coalesce(%(now)s::timestamptz, clock_timestamp())"
     return (" AND ".join(conditions) or "true").format_map(places)

@@ -63,6 +63,12 @@ class PostgresSchedules:
     def list_schedules(self, limit: int, after: str = "") -> list[ScheduleView]:
         return self._schedule_views("schedules_after", after=after, limit=str(limit))
 
+    def waking_schedules(self, limit: int) -> list[ScheduleView]:
+        return self._schedule_views("schedules_waking", limit=str(limit))
+
+    def paused_schedules(self, limit: int) -> list[ScheduleView]:
+        return self._schedule_views("schedules_paused", limit=str(limit))
+
     def _schedule_views(self, which: str, **values: str) -> list[ScheduleView]:
         sql = f"{self._sql['schedule_columns']} {self._sql[which]}"
         rows = self._perform(lambda session: session.connection.run_named(sql, values))

@@ -56,7 +56,6 @@ from tickwork.store.base import (
     Worker,
 )
 from tickwork.store.codec import duration_us, from_us
-from tickwork.store.counts import Counts, Marks, count
 from tickwork.store.flow import Reach
 from tickwork.store.graphs import Graphs
 from tickwork.store.guarded import TurnKeeper
@@ -66,7 +65,9 @@ from tickwork.store.postgres import documents
 from tickwork.store.postgres.access import PostgresAccess
 from tickwork.store.postgres.adapters import Rows, drive, inside, run_inside, run_inside_async
 from tickwork.store.postgres.bounds import FRONT, Bound, Bounds, Place
+from tickwork.store.postgres.changes import PostgresChanges
 from tickwork.store.postgres.failures import runs_again, translate
+from tickwork.store.postgres.figures import PostgresFigures
 from tickwork.store.postgres.finding import AMONG, PostgresFinding
 from tickwork.store.postgres.flow import PostgresFlow
 from tickwork.store.postgres.glances import PostgresGlances
@@ -103,6 +104,8 @@ _LOST_WORKERS_KEPT = timedelta(hours=1)
 
 class PostgresStore(
     PostgresFinding,
+    PostgresChanges,
+    PostgresFigures,
     PostgresFlow,
     PostgresSchedules,
     PostgresGlances,
@@ -273,12 +276,6 @@ class PostgresStore(
 
     def durations(self) -> dict[str, timedelta]:
         return dict(self._perform(lambda session: session.run("durations")))
-
-    def counts(self, since: Marks | None, limit: int) -> Counts:
-        now = self.now()
-        return self._perform(
-            lambda session: count(lambda name, values: session.run(name, **values), now, since, limit, utc, utc)
-        )
 
     def workers(self) -> list[WorkerView]:
         rows = self._perform(lambda session: session.run("workers"))
@@ -575,6 +572,7 @@ class PostgresStore(
         }
         rows = self._perform(lambda session: session.run("prune", **values))
         self._perform(lambda session: session.run("prune_operations", kept_us=duration_us(KEPT)))
+        self._prune_figures(limit)
         return Pruned(int(rows[0][0]), codec.own_blobs((job_id, blob) for _, job_id, blob in rows))
 
     def unused_blobs(self, keys: Sequence[str]) -> list[str]:

@@ -6,21 +6,36 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime
-from itertools import pairwise
 from typing import Any
 
-from tickwork.core.causes import Failure, FailurePage
+from tickwork.core.causes import Failure, FailurePage, Trouble
 from tickwork.core.ids import JobId, is_id
 from tickwork.core.job import COUNTED, JobFilter, JobPage, JobState, JobView, QueueView
 from tickwork.store import codec, finding
 from tickwork.store.codec import from_us, to_us
-from tickwork.store.finding import Hits, choose, failures_of, hits_of, like, page_of, prefix_range, walk_of
+from tickwork.store.finding import (
+    Hits,
+    StateCount,
+    by_state,
+    choose,
+    counts_of,
+    failures_of,
+    hits_of,
+    like,
+    page_of,
+    walk_of,
+)
 from tickwork.store.sqlite.moves import SQL, Transaction, as_json
 from tickwork.store.standing import Standings, lanes_of
-from tickwork.store.ways import Bounds, Way, bounds, ways
+from tickwork.store.ways import Bounds, Way, bounds, prefix_range, state_of, ways
 
 # The first part is quick, and true also for a label within another one.
 _LABELLED = "instr(j.labels, {quoted}) AND EXISTS (SELECT 1 FROM json_each(j.labels) WHERE value = {label})"
+_OF_TENANT = "instr(j.flow, {quoted_tenant}) AND json_extract(j.flow, '$.tenant') = {tenant}"
+_ERRED = (
+    "coalesce(f.error, (SELECT a.error FROM tickwork_attempts a WHERE a.job_id = q.job_id AND a.attempt = q.attempt)) "
+    "LIKE {error} ESCAPE '\\'"
+)
 _AMONG = "j.id IN (SELECT value FROM json_each({ids}))"
 LIGHT = SQL["job_columns"].replace("j.args,", "'null' AS args,").replace("f.result,", "NULL AS result,")
 
@@ -37,7 +52,7 @@ class SqliteFinding:
 
     def find_jobs(self, which: JobFilter, limit: int, before: JobId | None = None) -> JobPage:
         with self._read() as transaction:
-            if which.ids is None and which.queue is not None and which.state is JobState.QUEUED:
+            if which.ids is None and which.queue is not None and state_of(which) is JobState.QUEUED:
                 waiting = _waiting_in(transaction, which.queue)
                 if waiting is not None:
                     way = ways(which)[0]
@@ -49,6 +64,10 @@ class SqliteFinding:
                 _page(transaction, LIGHT, which, walk.way, limit, before, walk.floor), limit, which, walk.floor
             )
 
+    def count_jobs(self, which: JobFilter, most: int) -> list[StateCount]:
+        with self._read() as transaction:
+            return [one for state, part in by_state(which) for one in _counted(transaction, state, part, most)]
+
     def find_failures(self, which: JobFilter, limit: int, before: JobId | None = None) -> FailurePage:
         dead = replace(which, dead=True)
         with self._read() as transaction:
@@ -56,6 +75,17 @@ class SqliteFinding:
             rows = _rows(transaction, SQL["failure_columns"], dead, walk.way, limit, before, walk.floor)
         found = [Failure(row["id"], row["task"], row["error"], from_us(row["ended_at"]), row["queue"]) for row in rows]
         return failures_of(found, limit, dead, walk.floor)
+
+    def failed_lately(self, since: datetime, limit: int) -> list[Trouble]:
+        return self._troubles("failed_lately", since, limit)
+
+    def retried_lately(self, since: datetime, limit: int) -> list[Trouble]:
+        return self._troubles("retried_lately", since, limit)
+
+    def _troubles(self, statement: str, since: datetime, limit: int) -> list[Trouble]:
+        with self._read() as transaction:
+            rows = transaction.run(statement, {"since": to_us(since), "limit": limit})
+        return [codec.trouble(row, from_us) for row in rows]
 
     def ended_among(self, ids: Sequence[JobId]) -> set[JobId]:
         with self._read() as transaction:
@@ -80,10 +110,9 @@ class SqliteFinding:
         is_partial = len(names) > finding.NAMES or len(keyed) > finding.KEYS
         return hits_of(found, limit, floor, is_partial=is_partial)
 
-    def ended_counts(self, edges: Sequence[datetime], most: int) -> list[int]:
+    def queue_names(self) -> list[str]:
         with self._read() as transaction:
-            spans = ({"since": to_us(since), "until": to_us(until), "most": most} for since, until in pairwise(edges))
-            return [transaction.run("ended_between", span)[0][0] for span in spans]
+            return _ids(transaction.run("queue_names"))
 
     def queues(self) -> list[QueueView]:
         with self._read() as transaction:
@@ -121,17 +150,41 @@ def _rows(
     *,
     among: Sequence[str] | None = None,
 ) -> list[dict[str, Any]]:
-    found, values = _conditions(way, bounds(which, before, floor))
+    where, values = _where(transaction, which, way, bounds(which, before, floor), which.ids if among is None else among)
+    sql = f"{columns} {SQL[way.begins]} WHERE {where} ORDER BY {way.id} DESC LIMIT :page"
+    return transaction.connection.rows(sql, {**values, "page": limit})
+
+
+def _counted(transaction: Transaction, state: JobState, which: JobFilter, most: int) -> list[StateCount]:
+    walk = choose(which, lambda way: _floor(transaction, way, bounds(which, None)))
+    where, values = _where(transaction, which, walk.way, bounds(which, None, walk.floor), which.ids)
+    word = SQL["how_it_waits"] if state is JobState.QUEUED else f"'{state.value}'"
+    one = f"SELECT {word} AS word {SQL[walk.way.begins]} WHERE {where} ORDER BY {walk.way.id} DESC LIMIT :most"
+    sql = SQL["counted_by_word"].replace("{rows}", one)
+    counts = transaction.connection.run(sql, {**values, "now": transaction.now, "most": most})
+    return counts_of(state, dict(counts), most, walk.floor)
+
+
+def _where(
+    transaction: Transaction, which: JobFilter, way: Way, lies: Bounds, ids: Sequence[str] | None
+) -> tuple[str, dict[str, Any]]:
+    """What holds for the jobs that a filter means, on a way and between bounds, and the values of it."""
+    found, values = _conditions(way, lies)
     found += way.conditions
-    ids = which.ids if among is None else among
+    values["now"] = transaction.now
     if ids is not None:
         found.append(_AMONG)
         values["ids"] = as_json(list(ids))
     if which.label is not None:
         found.append(_LABELLED)
         values |= {"label": which.label, "quoted": codec.encode_label(which.label)}
-    sql = f"{columns} {SQL[way.begins]} WHERE {_all_of(found, values)} ORDER BY {way.id} DESC LIMIT :page"
-    return transaction.connection.rows(sql, {**values, "page": limit})
+    if which.tenant is not None:
+        found.append(_OF_TENANT)
+        values |= {"tenant": which.tenant, "quoted_tenant": codec.encode_label(which.tenant)}
+    if which.error is not None:
+        found.append(_ERRED)
+        values["error"] = like(which.error)
+    return _all_of(found, values), values
 
 
 def _floor(transaction: Transaction, way: Way, lies: Bounds) -> JobId | None:

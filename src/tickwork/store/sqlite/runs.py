@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from tickwork.core.attention import Approval
 from tickwork.core.dag.advance import Run, Standing
 from tickwork.core.dag.graph import Graph, Step, decode_graph, definition_of, digest, encode_graph
 from tickwork.core.dag.overview import StepTimes, counted
@@ -282,6 +283,11 @@ class SqliteDags:
         with self._read() as transaction:
             rows = transaction.run("assets")
         return [AssetView(name, from_us(made), JobId(by)) for name, made, by in rows]
+
+    def waiting_approvals(self, limit: int) -> list[Approval]:
+        with self._read() as transaction:
+            rows = transaction.run("waiting_approvals", (limit,))
+        return [Approval(run, dag, step, text, from_us(since)) for run, dag, step, text, since in rows]
 
     def answer_overdue(self, limit: int) -> int:
         with self._write() as transaction:

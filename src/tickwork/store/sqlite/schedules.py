@@ -56,6 +56,12 @@ class SqliteSchedules:
     def list_schedules(self, limit: int, after: str = "") -> list[ScheduleView]:
         return self._views("schedules_after", {"after": after, "limit": limit})
 
+    def waking_schedules(self, limit: int) -> list[ScheduleView]:
+        return self._views("schedules_waking", {"limit": limit})
+
+    def paused_schedules(self, limit: int) -> list[ScheduleView]:
+        return self._views("schedules_paused", {"limit": limit})
+
     def _views(self, which: str, values: Any) -> list[ScheduleView]:
         with self._read() as transaction:
             rows = transaction.connection.rows(SQL["schedule_columns"] + SQL[which], values)

@@ -46,7 +46,6 @@ from tickwork.store.base import (
     Worker,
 )
 from tickwork.store.codec import duration_us, from_us, to_us
-from tickwork.store.counts import Counts, Marks, count
 from tickwork.store.flow import Reach
 from tickwork.store.graphs import Graphs
 from tickwork.store.guarded import Round, TurnKeeper
@@ -55,8 +54,10 @@ from tickwork.store.operations import KEPT
 from tickwork.store.rounds import Asked
 from tickwork.store.sqlite import moves
 from tickwork.store.sqlite.access import SqliteAccess
+from tickwork.store.sqlite.changes import SqliteChanges
 from tickwork.store.sqlite.clock import StoreClock
 from tickwork.store.sqlite.connection import is_stored_already
+from tickwork.store.sqlite.figures import SqliteFigures, prune_figures
 from tickwork.store.sqlite.file import SqliteFile
 from tickwork.store.sqlite.finding import SqliteFinding
 from tickwork.store.sqlite.flow import SqliteFlow, SqliteGround, is_guarded
@@ -79,7 +80,9 @@ class SqliteStore(
     SqliteFlow,
     SqliteDags,
     SqliteFinding,
+    SqliteChanges,
     SqliteGlances,
+    SqliteFigures,
     SqliteOperations,
     SqliteHooks,
     SqliteNotify,
@@ -206,10 +209,6 @@ class SqliteStore(
         with self._read() as transaction:
             rows = transaction.run("durations")
         return {queue: timedelta(microseconds=average) for queue, average in rows}
-
-    def counts(self, since: Marks | None, limit: int) -> Counts:
-        with self._read() as transaction:
-            return count(transaction.run, from_us(transaction.now), since, limit, to_us, from_us)
 
     def workers(self) -> list[WorkerView]:
         with self._read() as transaction:
@@ -442,6 +441,7 @@ class SqliteStore(
             transaction.run("prune_workers", {"lost": now - duration_us(_LOST_WORKERS_KEPT), "now": now})
             transaction.run("prune_keys", (now,))
             transaction.run("prune_operations", (now - duration_us(KEPT),))
+            prune_figures(transaction, limit)
             fires = transaction.run("prune_fires", {"ended": cutoff["ended"], "limit": limit})
         return Pruned(max(len(ids), len(fires)), codec.own_blobs(doomed))
 

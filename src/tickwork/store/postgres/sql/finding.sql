@@ -23,8 +23,30 @@ SELECT job_id::text FROM (
     UNION ALL SELECT job_id FROM tickwork.queue WHERE queue >= ':' AND queue < ';'
 ) waiting LIMIT %(walk)s::bigint
 
+-- :table_of_attempts
+tickwork.attempts
+
+-- :how_it_waits
+CASE WHEN q.failures > 0 THEN 'retrying' WHEN q.run_at <= coalesce(%(now)s::timestamptz, clock_timestamp()) THEN 'due' ELSE 'delayed' END
+
+-- :counted_by_word
+SELECT word, count(*) FROM ({rows}) counted GROUP BY word
+
 -- :failure_columns
 SELECT j.id::text, j.task, f.error, f.ended_at, j.queue
+
+-- :failed_lately
+SELECT j.id::text, j.task, j.queue, f.state, right(f.error, 1000), f.ended_at, j.is_run, f.state = 'failed' AND f.discarded_at IS NULL
+FROM   (SELECT * FROM tickwork.finished f WHERE f.state <> 'succeeded' AND f.ended_at > %(since)s
+        ORDER  BY f.ended_at DESC, f.job_id DESC LIMIT %(limit)s::bigint) f
+CROSS  JOIN LATERAL (SELECT id, task, queue, version IS NOT NULL AS is_run FROM tickwork.jobs WHERE id = f.job_id OFFSET 0) j
+ORDER  BY f.ended_at DESC
+
+-- :retried_lately
+SELECT j.id::text, j.task, j.queue, a.state, right(a.error, 1000), a.ended_at, j.is_run, false
+FROM   (SELECT * FROM tickwork.attempts a WHERE a.ended_at > %(since)s ORDER BY a.ended_at DESC LIMIT %(limit)s::bigint) a
+CROSS  JOIN LATERAL (SELECT id, task, queue, version IS NOT NULL AS is_run FROM tickwork.jobs WHERE id = a.job_id OFFSET 0) j
+ORDER  BY a.ended_at DESC
 
 -- :ended_among
 SELECT f.job_id::text FROM tickwork.finished f
@@ -59,12 +81,6 @@ ORDER  BY job_id DESC LIMIT 1 OFFSET %(walk)s::bigint
 SELECT job_id::text FROM tickwork.finished
 WHERE  state = 'failed' AND state <> 'succeeded' AND job_id < %(before)s::uuid AND job_id >= %(floor)s::uuid AND error ILIKE %(like)s
 ORDER  BY job_id DESC LIMIT %(limit)s::bigint
-
--- :ended_between
-SELECT (SELECT count(*) FROM (
-            SELECT FROM tickwork.finished f WHERE f.ended_at >= span.since AND f.ended_at < span.until LIMIT %(most)s::bigint
-        ) ended)
-FROM   unnest(%(since)s::timestamptz[], %(until)s::timestamptz[]) WITH ORDINALITY AS span (since, until, n) ORDER BY span.n
 
 -- :queue_names
 -- From a queue's own lane the next one is one step away; lanes of jobs with a flow, and of held ones, are stepped over.

@@ -35,3 +35,13 @@ LEFT   JOIN LATERAL (SELECT * FROM tickwork.running r WHERE r.job_id = j.id OFFS
 LEFT   JOIN LATERAL (SELECT * FROM tickwork.finished f WHERE f.job_id = j.id OFFSET 0) f ON true
 WHERE  j.run = %(run)s::uuid AND (j.step, j.idx) > (%(step)s, %(idx)s::integer)
 ORDER  BY j.step, j.idx LIMIT %(limit)s::bigint
+
+-- :waiting_approvals
+-- An open step with a reason is one that asks for something.
+SELECT s.run::text, s.task, s.step, s.reason, s.since
+FROM   (SELECT job_id FROM tickwork.running WHERE task = '@dag' ORDER BY job_id DESC LIMIT 100) r
+CROSS  JOIN LATERAL (
+    SELECT s.run, j.task, s.step, s.reason, s.since FROM tickwork.steps s JOIN tickwork.jobs j ON j.id = s.run
+    WHERE  s.run = r.job_id AND s.state = 'open' AND s.reason IS NOT NULL OFFSET 0
+) s
+LIMIT  %(limit)s::bigint

@@ -49,6 +49,12 @@ WHERE s.name IN (SELECT value FROM json_array_elements_text(%(names)s::json))
 -- :schedules_after
 WHERE s.name > %(after)s::text ORDER BY s.name LIMIT %(limit)s::text::bigint
 
+-- :schedules_waking
+WHERE s.wake_at IS NOT NULL ORDER BY s.wake_at LIMIT %(limit)s::text::bigint
+
+-- :schedules_paused
+WHERE s.paused_at IS NOT NULL ORDER BY s.paused_at DESC LIMIT %(limit)s::text::bigint
+
 -- :delete_schedules
 WITH gone AS (
     DELETE FROM tickwork.schedules WHERE name IN (SELECT value FROM json_array_elements_text(%(names)s::json))

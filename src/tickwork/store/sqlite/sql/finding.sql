@@ -20,8 +20,27 @@ SELECT job_id FROM (
     UNION ALL SELECT job_id FROM tickwork_queue WHERE queue >= ':' AND queue < ';'
 ) LIMIT :walk
 
+-- :how_it_waits
+CASE WHEN q.failures > 0 THEN 'retrying' WHEN q.run_at <= :now THEN 'due' ELSE 'delayed' END
+
+-- :counted_by_word
+SELECT word, count(*) FROM ({rows}) counted GROUP BY word
+
 -- :failure_columns
 SELECT j.id, j.task, f.error, f.ended_at, j.queue
+
+-- :failed_lately
+SELECT j.id, j.task, j.queue, f.state, substr(f.error, -1000), f.ended_at, j.version IS NOT NULL, f.state = 'failed' AND f.discarded_at IS NULL
+FROM   (SELECT * FROM tickwork_finished INDEXED BY tickwork_finished_badly WHERE state <> 'succeeded' AND ended_at > :since
+        ORDER  BY ended_at DESC, job_id DESC LIMIT :limit) f
+CROSS  JOIN tickwork_jobs j ON j.id = f.job_id
+ORDER  BY f.ended_at DESC
+
+-- :retried_lately
+SELECT j.id, j.task, j.queue, a.state, substr(a.error, -1000), a.ended_at, j.version IS NOT NULL, 0
+FROM   (SELECT * FROM tickwork_attempts INDEXED BY tickwork_attempts_end WHERE ended_at > :since ORDER BY ended_at DESC LIMIT :limit) a
+CROSS  JOIN tickwork_jobs j ON j.id = a.job_id
+ORDER  BY a.ended_at DESC
 
 -- :ended_among
 SELECT f.job_id FROM json_each(?) AS n CROSS JOIN tickwork_finished f ON f.job_id = n.value
@@ -49,9 +68,6 @@ ORDER BY job_id DESC LIMIT 1 OFFSET :walk
 SELECT job_id FROM tickwork_finished
 WHERE  state = 'failed' AND state <> 'succeeded' AND job_id < :before AND job_id >= :floor AND error LIKE :like ESCAPE '\'
 ORDER  BY job_id DESC LIMIT :limit
-
--- :ended_between
-SELECT count(*) FROM (SELECT 1 FROM tickwork_finished WHERE ended_at >= :since AND ended_at < :until LIMIT :most)
 
 -- :queue_names
 -- From a queue's own lane the next one is one step away; lanes of jobs with a flow, and of held ones, are stepped over.

@@ -28,6 +28,12 @@ WHERE s.name IN (SELECT value FROM json_each(?))
 -- :schedules_after
 WHERE s.name > :after ORDER BY s.name LIMIT :limit
 
+-- :schedules_waking
+WHERE s.wake_at IS NOT NULL ORDER BY s.wake_at LIMIT :limit
+
+-- :schedules_paused
+WHERE s.paused_at IS NOT NULL ORDER BY s.paused_at DESC LIMIT :limit
+
 -- :delete_schedule
 DELETE FROM tickwork_schedules WHERE name = ? RETURNING name
 

@@ -1,0 +1,115 @@
+-- Figures: what is counted, by the primary key and the indexes on ends, from one mark to the next; and where it is added.
+-- A duration is told by how many digits it has in microseconds, and the first two of them (see core/spread.py).
+
+-- :created_until
+SELECT j.id::text FROM tickwork.jobs j
+WHERE  j.id >= %(since)s::uuid AND j.id < %(latest)s::uuid ORDER BY j.id LIMIT 1 OFFSET %(limit)s::bigint
+
+-- :ended_until
+SELECT ended_at FROM tickwork.finished
+WHERE  ended_at > %(since)s AND ended_at <= %(latest)s ORDER BY ended_at LIMIT 1 OFFSET %(limit)s::bigint
+
+-- :tried_until
+SELECT ended_at FROM tickwork.attempts
+WHERE  ended_at > %(since)s AND ended_at <= %(latest)s ORDER BY ended_at LIMIT 1 OFFSET %(limit)s::bigint
+
+-- :created_figures
+SELECT 'enqueued', CASE WHEN version IS NULL THEN queue ELSE '@dag' END, task, floor(date_part('epoch', created_at) / 60)::bigint, NULL,
+       NULL, count(*)
+FROM   tickwork.jobs WHERE id >= %(since)s::uuid AND id < %(until)s::uuid GROUP BY 2, 3, 4
+
+-- :ended_figures
+-- One look at both tables: a job that is tried again by hand goes from one to the other.
+WITH ended AS MATERIALIZED (
+    SELECT e.outcome, j.queue, j.task, floor(date_part('epoch', e.ended_at) / 60)::bigint AS minute,
+           floor(date_part('epoch', e.started_at) / 60)::bigint AS start,
+           greatest(0, date_part('epoch', e.ended_at - e.started_at) * 1000000)::bigint::text AS run,
+           CASE WHEN e.run_at IS NOT NULL THEN greatest(0, date_part('epoch', e.started_at - e.run_at) * 1000000)::bigint::text END AS wait
+    FROM   (SELECT f.job_id, f.state AS outcome, f.ended_at, f.started_at, f.run_at FROM tickwork.finished f
+            WHERE  f.ended_at > %(since)s AND f.ended_at <= %(until)s
+            UNION ALL
+            SELECT a.job_id, CASE WHEN a.state IN ('failed', 'timed_out', 'lost') THEN 'retried' ELSE 'released' END, a.ended_at,
+                   a.started_at, NULL
+            FROM   tickwork.attempts a
+            WHERE  a.ended_at > %(since)s AND a.ended_at <= %(until)s) e
+    CROSS  JOIN LATERAL (
+        SELECT CASE WHEN j.version IS NULL THEN j.queue ELSE '@dag' END AS queue, j.task FROM tickwork.jobs j WHERE j.id = e.job_id OFFSET 0
+    ) j
+)
+SELECT outcome, queue, task, minute, NULL::integer, NULL::text, count(*) FROM ended WHERE outcome <> 'released' GROUP BY 1, 2, 3, 4
+UNION ALL
+SELECT 'run', queue, task, minute, length(run), left(run, 2), count(*) FROM ended WHERE start IS NOT NULL GROUP BY 2, 3, 4, 5, 6
+UNION ALL
+SELECT 'started', queue, task, start, length(wait), left(wait, 2), count(*) FROM ended WHERE start IS NOT NULL GROUP BY 2, 3, 4, 5, 6
+
+-- :starting_figures
+SELECT 'started', s.queue, s.task, s.minute, length(s.wait), left(s.wait, 2), count(*)
+FROM   (SELECT j.queue, j.task, floor(date_part('epoch', r.claimed_at) / 60)::bigint AS minute,
+               greatest(0, date_part('epoch', r.claimed_at - r.run_at) * 1000000)::bigint::text AS wait
+        FROM   (SELECT * FROM tickwork.running ORDER BY job_id LIMIT %(limit)s::bigint) r
+        CROSS  JOIN LATERAL (
+            SELECT CASE WHEN j.version IS NULL THEN j.queue ELSE '@dag' END AS queue, j.task FROM tickwork.jobs j WHERE j.id = r.job_id OFFSET 0
+        ) j) s
+GROUP  BY 2, 3, 4, 5, 6
+
+-- :figure_marks
+SELECT created::text, ended, version, look_at FROM tickwork.figure_marks
+
+-- :move_figure_marks
+INSERT INTO tickwork.figure_marks AS m (one, created, ended, version, look_at)
+VALUES (1, %(created)s::uuid, %(ended)s, 1, %(look_at)s)
+ON CONFLICT (one) DO UPDATE SET created = excluded.created, ended = excluded.ended, version = m.version + 1, look_at = excluded.look_at
+WHERE m.version = %(version)s::bigint
+RETURNING m.version
+
+-- :figures_at
+SELECT f.span, f.queue, f.task, f.minute, f.enqueued, f.started, f.succeeded, f.failed, f.cancelled, f.dropped, f.expired, f.retried,
+       f.waits, f.runs
+FROM   json_to_recordset(%(places)s::json) AS p (span integer, queue text, task text, minute bigint)
+CROSS  JOIN LATERAL (
+    SELECT * FROM tickwork.figures f WHERE f.span = p.span AND f.task = p.task AND f.queue = p.queue AND f.minute = p.minute OFFSET 0
+) f
+
+-- :put_figures
+INSERT INTO tickwork.figures
+       (span, task, queue, minute, enqueued, started, succeeded, failed, cancelled, dropped, expired, retried, waits, runs)
+SELECT r.span, r.task, r.queue, r.minute, r.enqueued, r.started, r.succeeded, r.failed, r.cancelled, r.dropped, r.expired, r.retried,
+       r.waits, r.runs
+FROM   json_to_recordset(%(rows)s::json) AS r
+       (span integer, task text, queue text, minute bigint, enqueued bigint, started bigint, succeeded bigint, failed bigint,
+        cancelled bigint, dropped bigint, expired bigint, retried bigint, waits text, runs text)
+ON CONFLICT (span, task, queue, minute) DO UPDATE SET
+    enqueued = excluded.enqueued, started = excluded.started, succeeded = excluded.succeeded, failed = excluded.failed,
+    cancelled = excluded.cancelled, dropped = excluded.dropped, expired = excluded.expired, retried = excluded.retried,
+    waits = excluded.waits, runs = excluded.runs
+
+-- :figures
+SELECT minute, enqueued, started, succeeded, failed, cancelled, dropped, expired, retried, waits, runs FROM tickwork.figures
+WHERE  span = %(span)s::integer AND task = %(task)s AND queue = %(queue)s AND minute >= %(since)s::bigint
+
+-- :queue_figures
+-- From each queue the next one is one step away; in each, minutes are a range of the key.
+WITH RECURSIVE names (name) AS (
+    (SELECT queue FROM tickwork.figures WHERE span = %(span)s::integer AND task = '' AND queue > '' ORDER BY queue LIMIT 1)
+    UNION ALL
+    SELECT further.queue FROM names CROSS JOIN LATERAL (
+        SELECT f.queue FROM tickwork.figures f
+        WHERE  f.span = %(span)s::integer AND f.task = '' AND f.queue > names.name ORDER BY f.queue LIMIT 1
+    ) further
+)
+SELECT f.queue, f.minute, f.enqueued, f.started, f.succeeded, f.failed, f.cancelled, f.dropped, f.expired, f.retried, f.waits, f.runs
+FROM   (SELECT name FROM names LIMIT 1000) n
+CROSS  JOIN LATERAL (
+    SELECT * FROM tickwork.figures f
+    WHERE  f.span = %(span)s::integer AND f.task = '' AND f.queue = n.name AND f.minute >= %(since)s::bigint OFFSET 0
+) f
+
+-- :total_figures
+SELECT queue, task, enqueued, started, succeeded, failed, cancelled, dropped, expired, retried, '{}', '{}' FROM tickwork.figures
+WHERE  span = 0 AND task > '' AND queue > ''
+
+-- :prune_figures
+DELETE FROM tickwork.figures WHERE ctid = ANY (ARRAY(
+    SELECT f.ctid FROM tickwork.figures f WHERE f.span = %(span)s::integer AND f.minute < %(before)s::bigint
+    ORDER  BY f.minute LIMIT %(limit)s::bigint FOR UPDATE SKIP LOCKED
+))
