@@ -182,7 +182,7 @@ def test_versions_say_which_steps_were_added_and_what_changed_of_others(page: Pa
     field = changes.filter(has_text="tell")
     expect(field.locator("del")).to_have_text("1")
     expect(field.locator("ins")).to_have_text("4")
-    page.get_by_role("button", name="What changed with version 1").click()
+    page.get_by_role("button", name="Version 1 4 steps").click()
     expect(page.get_by_text("This is the first version")).to_be_visible()
     place(page, served, "/dags/books?tab=code")
     expect(page.locator("pre")).to_contain_text("audit:")
