@@ -95,11 +95,12 @@ function Row({ bar, y, x, to, width, isChosen, onChoose }) {
   const tries = bar.attempts > 1 ? `, ${bar.attempts} tries` : "";
   const said = `${bar.name}: ${wordOf(bar.state)}${took ? `, ran ${took}` : ""}${waited > 0.001 ? `, waited ${duration(waited)} before` : ""}${tries}${bar.isCritical ? ", on the critical path" : ""}`;
   const labelAt = runs ? runs.left + runs.width + 6 : waits ? waits.left + waits.width + 6 : 0;
-  return html`<button class="gantt-row" style=${{ "--y": `${y}px` }} data-tone=${quietToneOf(bar.state)} data-state=${bar.state} aria-pressed=${isChosen} data-faded=${bar.isFaded} aria-label=${said} title=${said} onClick=${() => onChoose(bar.name)}>
-    <span class="gantt-name" aria-hidden="true"><${Sign} state=${bar.state} /><span class="clip">${bar.name}</span>${bar.total > 0 && html`<small class="dim num">×${bar.total}</small>`}</span>
-    <span class="gantt-lane" aria-hidden="true">
+  return html`<button class="gantt-row" style=${{ "--y": `${y}px` }} data-tone=${quietToneOf(bar.state)} data-state=${bar.state} aria-pressed=${isChosen} data-faded=${bar.isFaded} title=${said} onClick=${() => onChoose(bar.name)}>
+    <span class="gantt-name"><${Sign} state=${bar.state} /><span class="clip">${bar.name}</span>${bar.total > 0 && html`<small class="dim num">×${bar.total}</small>`}</span>
+    <span class="gantt-lane">
       ${waits && html`<i class="waits" data-retried=${bar.attempts > 1} style=${{ left: `${waits.left}px`, width: `${waits.width}px` }}></i>`}
       ${runs && html`<i class="runs" data-critical=${bar.isCritical} style=${{ left: `${runs.left}px`, width: `${Math.max(2, runs.width)}px` }}></i>`}
+      <span class="hidden-label">${said}</span>
       ${took && labelAt > 0 && labelAt < width - (bar.attempts > 1 ? LONG_LABEL : LABEL) && html`<small class="took num" style=${{ left: `${labelAt}px` }}>${took}${bar.attempts > 1 ? ` · ${bar.attempts} tries` : ""}</small>`}
     </span>
   </button>`;

@@ -42,10 +42,10 @@ export function BoxMark({ box, place, look, isChosen, isActive, isFaded, isOnPat
     const line = look?.line ?? (box.node?.task && box.node.task !== box.node.name && box.node.task !== box.label ? box.node.task : ruleOf(box.node));
     const what = box.node ? (box.node.mapped ? "mapped step" : box.node.kind === "approval" ? "approval" : "step") : `closed group of ${box.steps.length} steps`;
     return html`<g class="box" data-box=${box.node ? box.id : `group ${box.label}`} data-tone=${state ? quietToneOf(state) : "queue"} data-state=${state} data-chosen=${isChosen} data-active=${isActive} data-faded=${isFaded} data-path=${isOnPath}
-        transform="translate(${x} ${y})" role="button" tabindex=${isActive ? 0 : -1} aria-label="${box.node?.name || box.label}, ${what}${state ? `, ${wordOf(state)}` : ""}${said ? `, ${said}` : ""}${line ? `, ${line}` : ""}"
+        transform="translate(${x} ${y})" role="button" tabindex=${isActive ? 0 : -1}
         onClick=${(event) => (event.stopPropagation(), onOpen(box.id))}>
-      <g aria-hidden="true"><title>${box.node?.name || box.label}</title>
-      ${isMany && html`<rect class="behind" x="4" y="-4" width=${width - 4} height=${height} rx="7" />`}
+      <title>${box.node?.name || box.label}, ${what}${state ? `, ${wordOf(state)}` : ""}${said ? `, ${said}` : ""}${line ? `, ${line}` : ""}</title>
+      <g aria-hidden="true">${isMany && html`<rect class="behind" x="4" y="-4" width=${width - 4} height=${height} rx="7" />`}
       <rect class="body" width=${width} height=${height} rx="7" />
       <${Mark} name=${sign} x=${11} y=${counts ? 8 : height / 2 - 8} size=${16} turns=${state === "running"} />
       <text class="name" x="35" y=${line || counts ? 19 : height / 2 + 4.5}>${clipped(box.label, width - 44 - (look?.total ? 36 : 0), "600 12.5px")}</text>
