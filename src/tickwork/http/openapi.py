@@ -135,10 +135,13 @@ def _responses(route: Route, schemas: dict[int, Any]) -> dict[str, Any]:
     }
 
 
+_ANYTHING = ("application/json", "text/event-stream")  # readers take events apart, and check each
+
+
 def _response(route: Route, kind: Any, schemas: dict[int, Any]) -> dict[str, Any]:
     content: dict[str, Any] = {}
     if route.streams is not None and kind is body_kind(route.returns):
-        anything: dict[str, Any] = {} if route.streams == "application/json" else {"type": "string"}
+        anything: dict[str, Any] = {} if route.streams in _ANYTHING else {"type": "string"}
         content[route.streams] = {"schema": anything}
     if kind is not None:
         content["application/json"] = {"schema": schemas[id(kind)]}
