@@ -24,7 +24,7 @@ LOCK := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-h
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.runtime ## watch real jobs run on an embedded store; Ctrl-C ends it
+demo: $(VENV)/.runtime ## watch real jobs run on an embedded store, in a browser and here; Ctrl-C ends it
 	@$(BIN)/tickwork demo
 
 dev: $(VENV)/.dev ## make .venv with everything needed to work on Tickwork

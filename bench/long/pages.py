@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from playwright.sync_api import Page, Request, sync_playwright
+from tests.browser import ARGUMENTS, chromium
 
 from bench.long.base import Crowd, Result, Sizes, Tell
 from bench.long.crowd import crowd
@@ -20,7 +21,6 @@ from bench.places import Place
 from bench.rows.http import TOKEN, server_of
 from bench.stats import percentile
 from bench.worker import BenchFailed
-from tests.browser import ARGUMENTS, chromium
 
 READY_S = 1.0
 LIMIT_S = 30.0

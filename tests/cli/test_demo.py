@@ -1,23 +1,29 @@
 """`tickwork demo`: it runs, shows, and leaves nothing behind."""
 
 import io
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import pytest
 from rich.console import Console
 
 from tests.cli.programs import gone, program
+from tests.worker.fixtures import eventually
 from tickwork.cli.demo_screen import fair_share, line, screen
 from tickwork.cli.demo_watch import Picture, Seen
 from tickwork.core.job import QueueView, WorkerView
 
 NOW = datetime(2026, 11, 15, tzinfo=UTC)
+ADDRESS = "http://127.0.0.1:54321/#token=0123456789abcdef"
 
 
 def _picture() -> Picture:
@@ -33,11 +39,12 @@ def test_a_screen_fits_its_terminal(width: int, height: int) -> None:
     out = Console(file=io.StringIO(), width=width, height=height, force_terminal=True, color_system=None)
     commands = [f"export TICKWORK_URL=sqlite:////tmp/{'x' * 80}", "tickwork jobs list"]
     with out.capture() as captured:
-        out.print(screen(_picture(), out, 61.0, commands))
+        out.print(screen(_picture(), out, 61.0, ADDRESS, commands))
     lines = captured.get().splitlines()
     assert len(lines) < height
     assert max(map(len, lines)) <= width
     assert lines[0].startswith("Tickwork demo   61 s   123,543 jobs ended   ")
+    assert f"Web UI  {ADDRESS}" in lines
 
 
 def test_when_there_is_little_room_each_kind_of_job_gets_its_share() -> None:
@@ -65,6 +72,31 @@ def test_it_runs_real_jobs_and_ctrl_c_leaves_no_process_and_no_file(tmp_path: Pa
     assert "succeeded 0 " not in demo.said.splitlines()[-2]
     assert not folder.exists()
     assert [path.name for path in tmp_path.iterdir()] == ["program-0.log"]
+
+
+def _read(url: str, token: str = "") -> bytes:
+    with urlopen(Request(url, headers={"Authorization": f"Bearer {token}"} if token else {}), timeout=10) as answer:
+        return bytes(answer.read())
+
+
+@pytest.mark.process
+def test_its_web_ui_answers_and_tells_of_its_jobs_its_dag_and_its_schedules(tmp_path: Path) -> None:
+    with program(tmp_path, "demo", TMPDIR=str(tmp_path)) as demo:
+        demo.says("The web UI is ")
+        url, token = re.findall(r"The web UI is (http://127\.0\.0\.1:\d+)/#token=(\S+)", demo.said)[0]
+        assert b"<title>Tickwork</title>" in _read(url)
+        with pytest.raises(HTTPError, match="401"):
+            _read(f"{url}/api/v1/jobs")
+
+        def has(path: str, field: str, value: str) -> bool:
+            return value in [one[field] for one in json.loads(_read(f"{url}/api/v1{path}", token))["items"]]
+
+        eventually(lambda: has("/jobs?state=succeeded", "task", "place_order"), 20, "a job that succeeded")
+        eventually(lambda: has("/runs", "dag", "close_books"), 20, "a run of the dag")
+        eventually(lambda: has("/schedules", "name", "close-books"), 20, "the dag's schedule")
+        tree = demo.tree()
+        assert demo.end(within_s=10) == 0
+        gone(tree)
 
 
 @pytest.mark.process

@@ -94,10 +94,15 @@ def test_runs_that_failed_are_told_by_their_dag() -> None:
     assert (told.kind, told.page, told.query) == ("run_failed", "runs", 'state:failed dag:"my dag"')
 
 
+def test_a_queue_whose_jobs_are_all_held_is_not_late() -> None:
+    held = QueueView("mail", due=0, later=0, running=2, held=7, oldest_due_at=NOW - attention.VERY_LATE)
+    assert judge(Scene(NOW, [Queue(held, 1, False)], [worker()])) == []
+
+
 def test_a_job_that_is_retried_twice_is_one_job() -> None:
     one = trouble()
     told = only(Scene(NOW, retried=[one, one, trouble(state="released")]))
-    assert (told.kind, told.count, told.title) == ("retrying", 1, "task send: 1 job is being retried")
+    assert (told.kind, told.count, told.title) == ("retrying", 1, "task send: 1 job was tried again in 15m")
 
 
 def test_dead_letters_with_their_causes() -> None:

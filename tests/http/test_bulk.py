@@ -236,3 +236,5 @@ def test_dead_letters_are_written_as_lines(admin: TestClient, app: Tickwork, mon
     assert len(jobs) == admin.get(f"{API}/dead").json()["total"]
     assert {(one["task"], one["state"]) for one in jobs} == {("mail", "failed")}
     assert admin.get(f"{API}/dead/export", params={"task": "other"}).text == ""
+    (one,) = admin.get(f"{API}/dead/export", params={"error": "KeyError: b"}).text.splitlines()
+    assert msgspec.json.decode(one)["error"] == "KeyError: b"

@@ -150,6 +150,20 @@ def test_jobs_are_found_by_each_filter(admin: TestClient, app: Tickwork) -> None
     assert listed(admin, created_before="2020-01-01T00:00:00Z") == []
 
 
+def test_jobs_are_listed_by_their_ids_as_they_are_now(admin: TestClient, app: Tickwork) -> None:
+    first, second, _ = (enqueue(admin, retries=2)["id"] for _ in range(3))
+    (one,) = claimed(app, limit=1)
+    fail(app, one)
+    assert one.job_id == first
+    page = admin.get(JOBS, params={"id": [first, second, "x"]}).json()
+    assert [(item["id"], item["state"]) for item in page["items"]] == [(second, "queued"), (first, "failed")]
+    assert listed(admin, id=[first, second], state="failed") == [first]
+    tried = page["items"][1]
+    assert (tried["attempt"], tried["failures"], tried["retries"], tried["is_run"]) == (1, 1, 2, False)
+    assert admin.get(JOBS, params={"id": [first], "q": "mail"}).status_code == 422
+    assert admin.get(JOBS, params={"id": [first] * (job_shapes.IDS_LIMIT + 1)}).status_code == 422
+
+
 def test_jobs_are_searched_by_words(admin: TestClient, app: Tickwork) -> None:
     by_key = enqueue(admin, key="mailbox", task="x", delay=60)["id"]
     by_task = enqueue(admin, task="mail.send", delay=60)["id"]

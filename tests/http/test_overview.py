@@ -1,6 +1,6 @@
 """What the overview is made of: figures over time, what needs attention, what is next and what failed."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -52,10 +52,16 @@ def test_a_series_has_a_bucket_for_each_part_of_its_range(
     assert (len(found["buckets"]), found["bucket_s"]) == (count, bucket_s)
     for name, sum_of_all in (("enqueued", 4), ("started", 4), ("succeeded", 2), ("failed", 1), ("retried", 0)):
         assert sum(one[name] for one in found["buckets"]) == found["total"][name] == sum_of_all, name
+    assert (found["recent"]["succeeded"], found["recent"]["failed"]) == (2, 1)
+    assert timedelta(minutes=5) <= _between(found["recent"]["at"], found["at"]) < timedelta(minutes=6, seconds=bucket_s)
     assert found["buckets"][-1]["is_partial"]
     assert not any(one["is_partial"] for one in found["buckets"][:-2])
     assert 0 <= found["total"]["wait"]["p95"] < 60
     assert found["buckets"][0]["run"] == {"p50": None, "p95": None, "p99": None}
+
+
+def _between(start: str, end: str) -> timedelta:
+    return datetime.fromisoformat(end) - datetime.fromisoformat(start)
 
 
 @pytest.mark.usefixtures("worked")

@@ -7,7 +7,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.http.work import WORKER, claimed, fail, register, succeed
-from tickwork import Tickwork, concurrency, every
+from tickwork import Tickwork, breaker, concurrency, every
+from tickwork.core.flow.limits import Passage
 from tickwork.core.flow.placement import Offer
 from tickwork.core.ids import WorkerId
 from tickwork.core.job import Policy, TaskDefinition
@@ -74,6 +75,26 @@ def test_a_limit_is_set_and_reset(admin: TestClient, app: Tickwork) -> None:
     assert admin.delete(f"{API}/limits/stripe").status_code == 204
     assert get(admin, "limits")["items"][0]["override"] is None
     assert admin.delete(f"{API}/limits/nothing").status_code == 404
+
+
+def test_a_limit_tells_of_its_keys_and_a_breaker_that_it_is_open(admin: TestClient, app: Tickwork) -> None:
+    @app.task(limits=[concurrency(1, key="account")])
+    def mail(account: str) -> None: ...
+
+    app.store.declare_limits({"task:mail#1": concurrency(1, key="account"), "frail": breaker(failures=1, pause="1h")})
+    for account in "aab":
+        mail.enqueue(account=account)
+    first, *_ = claimed(app)
+    held, live = get(admin, "limits/task:mail%231/keys")["items"]
+    assert (held["key"], held["live"], held["held"], live["key"], live["held"]) == ("a", 1, 1, "b", 0)
+    assert (held["phase"], get(admin, "limits/frail/keys")["items"]) == (None, [])
+
+    app.store.end_probes([(Passage("frail", ""), first.job_id, True)])
+    (key,) = get(admin, "limits/frail/keys")["items"]
+    assert (key["phase"], key["opens_at"] is None) == ("open", False)
+    frail = next(one for one in get(admin, "limits")["items"] if one["name"] == "frail")
+    assert (frail["open_keys"], frail["open_until"]) == (1, key["opens_at"])
+    assert admin.get(f"{API}/limits/nothing/keys").status_code == 404
 
 
 @pytest.mark.parametrize(

@@ -126,6 +126,28 @@ def test_its_steps_and_their_jobs_are_listed_a_page_at_a_time(server: TestClient
         assert server.get(f"{API}/{id}/instances", params={"cursor": wrong}).status_code == 422
 
 
+def test_the_jobs_of_one_step_are_found_and_those_of_them_that_failed(server: TestClient, app: Tickwork) -> None:
+    id = start(server, params={"numbers": [1, 200, 3, 400, 500]})
+    end(app, id)
+
+    def listed(**which: Any) -> list[int]:
+        found, cursor = [], None
+        while True:
+            given = {**which, **({} if cursor is None else {"cursor": cursor})}
+            page = server.get(f"{API}/{id}/instances", params=given).json()
+            found += [one["idx"] for one in page["items"] if one["step"] == "double"]
+            cursor = page["next_cursor"]
+            if cursor is None:
+                return found
+
+    for limit in (1, 2, 50):
+        assert listed(step="double", limit=limit) == [0, 1, 2, 3, 4]
+        assert listed(step="double", state="failed", limit=limit) == [1, 3, 4]
+        assert listed(state="failed", limit=limit) == [1, 3, 4]
+    assert listed(step="total") == listed(step="nonsense") == []
+    assert server.get(f"{API}/{id}/instances", params={"state": "nonsense"}).status_code == 422
+
+
 def test_it_is_drawn_with_its_states_and_its_times(server: TestClient, app: Tickwork) -> None:
     id = start(server)
     assert {node["state"] for node in server.get(f"{API}/{id}/graph").json()["nodes"]} == {"waiting"}
@@ -137,6 +159,8 @@ def test_it_is_drawn_with_its_states_and_its_times(server: TestClient, app: Tick
     timeline = server.get(f"{API}/{id}/timeline").json()
     assert len(timeline["bars"]) == 4
     assert [one["step"] for one in timeline["critical_path"]] == ["double", "total"]
+    short = server.get(f"{API}/{id}/timeline", params={"bars": "false"}).json()
+    assert (short["bars"], short["critical_path"]) == ([], timeline["critical_path"])
 
 
 def test_why_is_said_of_each_step(server: TestClient) -> None:

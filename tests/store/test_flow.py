@@ -551,6 +551,24 @@ def test_limits_are_listed_with_what_is_live_and_what_they_hold(store: Store) ->
     assert (two.declared, two.rule, two.live, two.held) == (concurrency(2), concurrency(3), 4, 2)
 
 
+def test_the_keys_of_a_limit_are_listed_those_that_hold_the_most_first(store: Store, clock: VirtualClock) -> None:
+    store.declare_limits({"two": concurrency(2), "twofold": concurrency(1), "frail": breaker(failures=1, pause="1m")})
+    store.insert_jobs([limited(key) for key in "abbbbb"] + [limited("", "twofold"), limited("k", "frail")])
+    claimed = take(store, register(store))
+    store.end_probes([(Passage("frail", "k"), next(one.job_id for one in claimed), True)])
+
+    full, free = store.limit_keys("two", 100)
+    assert [(one.key, one.live, one.held, one.opens_at) for one in (full, free)] == [
+        ("b", 2, 3, None),
+        ("a", 1, 0, None),
+    ]
+    assert [one.key for one in store.limit_keys("two", 1)] == ["b"]
+    (frail,) = store.limit_keys("frail", 100)
+    assert frail.breaker.phase(to_us(clock.now())) == "open"
+    assert frail.breaker.phase(to_us(clock.now() + MINUTE)) == "half-open"
+    assert store.limit_keys("nothing", 100) == []
+
+
 def test_a_queue_tells_what_is_held_apart_from_what_is_due(store: Store) -> None:
     store.declare_limits({"two": concurrency(1)})
     store.insert_jobs([*(limited() for _ in range(4)), a_job(queue="mail")])

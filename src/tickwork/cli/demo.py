@@ -1,6 +1,6 @@
-"""`tickwork demo`: a small shop at work, on a store of its own, with a real worker; nothing to set up.
+"""`tickwork demo`: a small shop at work, on a store of its own, with a real worker and server; nothing to set up.
 
-The worker is a process tree like any other one. What is shown is read from the store, as anybody can. When it ends, no
+Both are process trees like any other ones. What is shown is read from the store, as anybody can. When it ends, no
 process and no file is left.
 """
 
@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
@@ -25,6 +25,7 @@ from tickwork.clock import SystemClock
 from tickwork.errors import WorkerError
 
 if TYPE_CHECKING:
+    from tickwork.cli.demo_server import DemoServer
     from tickwork.cli.demo_shop import Shop
     from tickwork.cli.demo_watch import Picture, Watch
 
@@ -35,28 +36,30 @@ _DRAIN_S, _INSIST_S = 2.0, 3.0
 Show = Callable[["Picture", float], None]
 
 
-@click.command(cls=Command, example="tickwork demo")
+@click.command(cls=Command, example="tickwork demo\ntickwork demo --no-open")
+@click.option("--no-open", is_flag=True, help="Print the address of the web UI, and leave the browser alone.")
 @click.option("--seconds", type=float, hidden=True, help="End by itself after so long.")
-def demo(seconds: float | None) -> None:
-    """Watch real jobs run, on a SQLite file of the demo's own: delays, retries, progress, failures, dead letters.
+def demo(no_open: bool, seconds: float | None) -> None:
+    """Watch real jobs run, in a browser and here: retries, progress, dags, schedules, limits, dead letters.
 
-    Nothing is needed and nothing is left behind. Ctrl-C ends it.
+    They are on a SQLite file of the demo's own. Nothing is needed and nothing is left behind. Ctrl-C ends it.
     """
     stopped = stop_event()
     folder = Path(tempfile.mkdtemp(prefix="tickwork-demo-"))
     try:
-        _run(folder, stopped, seconds)
+        _run(folder, stopped, seconds, opens=sys.stdout.isatty() and not no_open)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     click.echo(f"Ended. {folder} is removed.")
 
 
-def _run(folder: Path, stopped: threading.Event, seconds: float | None) -> None:
+def _run(folder: Path, stopped: threading.Event, seconds: float | None, *, opens: bool) -> None:
     path = folder / "demo.db"
     url = f"sqlite:///{path}"
     os.environ.update(TICKWORK_URL=url, TICKWORK_DRIVER="apsw")  # before the tasks are imported: their app reads it
     click.echo(f"The store is {path}, as long as this runs.")
     with ExitStack() as stack:
+        from tickwork.cli.demo_server import DemoServer
         from tickwork.cli.demo_shop import Shop
         from tickwork.cli.demo_tasks import app
         from tickwork.cli.demo_watch import Watch
@@ -67,13 +70,21 @@ def _run(folder: Path, stopped: threading.Event, seconds: float | None) -> None:
         grace = f"{_DRAIN_S}s"
         worker = Part(["worker", _TASKS, "--processes", "2", "--grace", grace], output=log)
         stack.callback(lambda: worker.stop(drain_s=_DRAIN_S, insist_s=_INSIST_S))
+        server = DemoServer(folder / "server.log", opens=opens)
+        stack.callback(server.stop)
         watch = Watch(app.client, str(path))
         stack.callback(watch.close)
-        show = stack.enter_context(_screen(url) if sys.stdout.isatty() else nullcontext(_print_line))
+        show = stack.enter_context(_screen(url, server) if sys.stdout.isatty() else _lines(server))
         for picture, passed in _pictures(Shop(Random()), watch, stopped, seconds):
-            if (code := worker.ended()) is not None:
-                raise WorkerError(f"the demo's worker ended with code {code}. It said:\n{_tail(folder / 'worker.log')}")
+            _check(worker.ended(), folder / "worker.log")
+            _check(server.ended(), folder / "server.log")
             show(picture, passed)
+
+
+def _check(code: int | None, log: Path) -> None:
+    """Give up when a part of the demo has ended."""
+    if code is not None:
+        raise WorkerError(f"the demo's {log.stem} ended with code {code}. It said:\n{_tail(log)}")
 
 
 def _pictures(
@@ -94,7 +105,7 @@ def _pictures(
 
 
 @contextmanager
-def _screen(url: str) -> Iterator[Show]:
+def _screen(url: str, server: DemoServer) -> Iterator[Show]:
     """A live screen."""
     from rich.live import Live
 
@@ -103,14 +114,26 @@ def _screen(url: str) -> Iterator[Show]:
 
     out, commands = console(), _commands(url)
     with Live(console=out, auto_refresh=False) as live:
-        yield lambda picture, seconds: live.update(screen(picture, out, seconds, commands), refresh=True)
+        yield lambda picture, seconds: live.update(screen(picture, out, seconds, server.look(), commands), refresh=True)
 
 
-def _print_line(picture: Picture, seconds: float) -> None:
+@contextmanager
+def _lines(server: DemoServer) -> Iterator[Show]:
+    """A line for each picture, and one that says where the web UI is, as soon as it is there."""
     from tickwork.cli.demo_screen import line
 
-    click.echo(line(picture, seconds))
-    sys.stdout.flush()
+    told = False
+
+    def show(picture: Picture, seconds: float) -> None:
+        nonlocal told
+        address = server.look()
+        if address is not None and not told:
+            click.echo(f"The web UI is {address}")
+            told = True
+        click.echo(line(picture, seconds))
+        sys.stdout.flush()
+
+    yield show
 
 
 def _commands(url: str) -> list[str]:

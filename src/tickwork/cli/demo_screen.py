@@ -12,15 +12,17 @@ from tickwork.cli.output import STATE_STYLES, about, state_text
 
 _BARS = " ▁▂▃▄▅▆▇█"
 _ENDS = ("succeeded", "failed", "cancelled")
-_FRAME_LINES = 15  # of the screen, without its queues and jobs
+_FRAME_LINES = 17  # of the screen, without its queues and jobs
 
 
-def screen(picture: Picture, out: Console, seconds: float, commands: list[str]) -> RenderableType:
-    """The picture, drawn to fit."""
+def screen(picture: Picture, out: Console, seconds: float, address: str | None, commands: list[str]) -> RenderableType:
+    """The picture, drawn to fit. `address` is where the web UI is; None while it starts."""
     room = max(3, out.height - _FRAME_LINES - len(picture.queues))
     return Group(
         _headline(picture, seconds),
         _sparkline(picture, out),
+        "",
+        _page(address),
         "",
         _counted("ended", {name: picture.ended.get(name, 0) for name in _ENDS}),
         _counted("now", {**picture.standing, "retrying": picture.retrying, "dead letters": picture.dead}),
@@ -48,6 +50,13 @@ def _headline(picture: Picture, seconds: float) -> Text:
     total = sum(picture.ended.values())
     text = Text.assemble(("Tickwork demo", "bold"), f"   {seconds:,.0f} s   {total:,} jobs ended   ")
     return text.append(f"{rate:,.0f} per second", style="bold green")
+
+
+def _page(address: str | None) -> Text:
+    text = Text("Web UI  ", style="bold", no_wrap=True, overflow="fold")
+    if address is None:
+        return text.append("starting", style="not bold dim")
+    return text.append(address, style=f"not bold cyan underline link {address}")
 
 
 def _sparkline(picture: Picture, out: Console) -> Text:

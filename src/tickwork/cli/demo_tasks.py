@@ -1,7 +1,8 @@
 """The tasks of `tickwork demo`: a small shop, as a user would write it.
 
 Orders that are not paid in time expire, and paying cancels that. Mail servers hang up now and then, pictures take a
-processor's time, a long import goes on where it broke off, and some cards can never be charged.
+processor's time, a long import goes on where it broke off, and some cards can never be charged. Customers' records are
+brought up to date two at a time, carts are swept by a schedule, and the books are closed by a dag.
 """
 
 from __future__ import annotations
@@ -12,10 +13,13 @@ from random import Random
 
 from tickwork.app import Tickwork
 from tickwork.context import current_job
+from tickwork.core.flow.limits import concurrency
 from tickwork.errors import Fatal
+from tickwork.rules import cron, every
 
 app = Tickwork()  # the store that TICKWORK_URL names: the demo's own file
 TIME_TO_PAY = "10s"
+_GREEN, _RED, _DIM, _PLAIN = "\x1b[32m", "\x1b[31m", "\x1b[2m", "\x1b[0m"
 
 
 @app.task
@@ -46,7 +50,7 @@ async def send_mail(to: str, subject: str) -> None:
     await asyncio.sleep(_dice().uniform(0.02, 0.2))  # noqa: TID251 - it stands for a slow server
     if _dice().random() < 1 / 6:
         raise ConnectionError("the mail server hung up")
-    print(f"to {to}: {subject}")
+    print(f"{_GREEN}sent{_PLAIN} to {to}: {subject}")
 
 
 @app.task(queue="images", pool="process", timeout="30s")
@@ -74,10 +78,75 @@ def import_catalogue(rows: int) -> int:
     return rows
 
 
-@app.task(queue="mail")
-def charge_card(card: str) -> None:
-    """No retry can help: it fails at once, and waits among the dead letters for somebody to look at it."""
-    raise Fatal("the card has expired")
+@app.task(queue="payments", limits=[concurrency(3)])
+def charge_card(card: str, cents: int) -> dict[str, str | int]:
+    """Where a card has expired no retry can help: it fails at once, and waits for somebody to look at it."""
+    print(f"{_DIM}asking the bank about{_PLAIN} {card}")
+    time.sleep(_dice().uniform(0.1, 0.6))  # noqa: TID251 - it stands for the bank
+    if _dice().random() < 1 / 5:
+        print(f"{_RED}refused{_PLAIN}")
+        raise Fatal("the card has expired")
+    return {"card": card, "cents": cents, "receipt": f"r-{cents}"}
+
+
+@app.task(queue="crm", limits=[concurrency(2, key="customer")], retries=2, backoff="1s")
+def sync_customer(customer: str, field: str) -> None:
+    """Two at a time for each customer; the others wait without being in anybody's way."""
+    time.sleep(_dice().uniform(0.3, 1.0))  # noqa: TID251 - it stands for a slow service
+
+
+@app.task(schedule=every("15s"))
+def sweep_carts() -> int:
+    """Empty the carts that were left behind."""
+    return _dice().randrange(20)
+
+
+@app.task(schedule=cron("0 2 1 * *", tz="Europe/Berlin"))
+def month_end() -> None:
+    """Nobody stays up that long."""
+
+
+@app.task
+def list_shops() -> list[str]:
+    """The shops whose books are closed."""
+    return ["Amsterdam", "Berlin", "Cairo", "Delhi", "Edinburgh", "Florence", "Geneva", "Hanoi"]
+
+
+@app.task(retries=0)
+def add_up(shop: str) -> int:
+    """The takings of one shop. Now and then they do not add up."""
+    job = current_job()
+    for done in range(5):
+        job.progress(done / 5, f"drawer {done + 1} of 5")
+        time.sleep(_dice().uniform(0.1, 0.5))  # noqa: TID251 - it stands for counting
+    if _dice().random() < 1 / 40:
+        raise ValueError(f"the books of {shop} do not add up")
+    return _dice().randrange(1000, 9000)
+
+
+@app.task
+def publish(takings: list[int]) -> int:
+    """Tell everybody."""
+    print(f"{_GREEN}{len(takings)} shops{_PLAIN} took {sum(takings):,} in all")
+    return sum(takings)
+
+
+@app.task
+def wake_accountant(text: str) -> None:
+    """Somebody has to look."""
+    print(f"{_RED}{text}{_PLAIN}")
+
+
+@app.dag
+def close_books() -> int:
+    """Every shop's takings, added up at the same time, then published."""
+    takings = add_up.map(list_shops())
+    total = publish(takings)
+    wake_accountant.options(run_if="any_failed")("the books were not closed").after(total)
+    return total
+
+
+app.schedule("close-books", close_books, every("30s"))
 
 
 def _dice() -> Random:

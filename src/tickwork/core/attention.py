@@ -133,8 +133,8 @@ def _queues(scene: Scene) -> Iterator[Matter]:
     if not any(worker.serves for worker in scene.workers):
         return
     for view, workers, is_paused in scene.queues:
-        if is_paused or view.oldest_due_at is None:
-            continue
+        if is_paused or not view.due or view.oldest_due_at is None:
+            continue  # what a limit holds is not late
         waited = scene.now - view.oldest_due_at
         told = f"{_jobs(view.due)} {_are(view.due)} due, the oldest for {format_duration(waited)}"
         query = f"state:queued queue:{_quoted(view.name)}"
@@ -184,9 +184,10 @@ def _retrying(scene: Scene) -> Iterator[Matter]:
     tried = (one for one in scene.retried if one.state in ("failed", "timed_out", "lost"))
     for (task, _), found in _by_task(tried).items():
         jobs = len({one.id for one in found})
-        title = f"task {task}: {_jobs(jobs)} {_are(jobs)} being retried"
-        query = f"state:queued task:{_quoted(task)}"
-        yield Matter("retrying", "warning", _cut(title), _top_error(found), jobs, found[-1].ended_at, "jobs", query)
+        severity: Severity = "warning" if jobs >= MANY_FAILED else "info"
+        title = f"task {task}: {_jobs(jobs)} {'was' if jobs == 1 else 'were'} tried again in {format_duration(LATELY)}"
+        query = f"state:retrying task:{_quoted(task)}"
+        yield Matter("retrying", severity, _cut(title), _top_error(found), jobs, found[-1].ended_at, "jobs", query)
 
 
 def _dead(scene: Scene) -> Iterator[Matter]:

@@ -75,8 +75,10 @@ def _query(kind: Any, request: Request) -> Any:
 
 
 def _is_list(kind: Any) -> bool:
-    if isinstance(kind, types.UnionType):
+    if isinstance(kind, types.UnionType) or typing.get_origin(kind) is typing.Union:
         return any(_is_list(one) for one in typing.get_args(kind))
+    if typing.get_origin(kind) is typing.Annotated:
+        return _is_list(kind.__origin__)
     return typing.get_origin(kind) in (list, tuple)
 
 

@@ -19,7 +19,7 @@ import msgspec
 from tickwork.core.blob import MARK, owner_of, reference_in
 from tickwork.core.causes import Trouble
 from tickwork.core.flow.breaker import Breaker, BreakerState
-from tickwork.core.flow.flow import Flow
+from tickwork.core.flow.flow import Flow, passage_of
 from tickwork.core.flow.limits import Concurrency, Rate
 from tickwork.core.flow.placement import Offer
 from tickwork.core.flow.stored import Form
@@ -35,7 +35,7 @@ from tickwork.core.schedule.spec import Spec, decode_spec
 from tickwork.core.schedule.standing import Standing, Waiting
 from tickwork.core.schedule.tick import decode_tick
 from tickwork.errors import InvalidInput
-from tickwork.store.flow import Rule
+from tickwork.store.flow import KeyView, Rule
 from tickwork.store.notify import NotificationView
 from tickwork.store.operations import Step
 from tickwork.store.rounds import State, Stile
@@ -428,6 +428,14 @@ def stile(rule: Rule | None, live: int, state: str | None) -> Stile:
     if isinstance(rule, Rate):
         return Stile(rule, live, arrival_us=_state_of(state, int, 0))
     return Stile(rule, live, marker=_state_of(state, tuple[int, str], None))
+
+
+def key_view(
+    name: str, rule: str | None, state: str | None, live: int, held: int, opens_at: datetime | None
+) -> KeyView:
+    """A key of a limit, for those who look."""
+    known = stile(decode_rule(rule), live, state)
+    return KeyView(passage_of(name).key, live, held, opens_at, known.breaker)
 
 
 def says_nothing(state: str | None, rule: str | None, now_us: int) -> bool:

@@ -12,6 +12,7 @@ from typing import Protocol
 
 import msgspec
 
+from tickwork.core.flow.breaker import BreakerState
 from tickwork.core.flow.gates import Gate
 from tickwork.core.flow.hold import Hold
 from tickwork.core.flow.limits import Passage
@@ -19,7 +20,8 @@ from tickwork.core.flow.placement import NOTHING, Offer
 from tickwork.core.flow.stamp import Rule
 from tickwork.core.ids import JobId
 
-__all__ = ["FlowVerbs", "GateView", "Hold", "LimitView", "Reach", "Rule"]
+__all__ = ["FlowVerbs", "GateView", "Hold", "KeyView", "LimitView", "Reach", "Rule"]
+HELD_COUNTED = 1_000  # so many held jobs are counted under a key
 
 
 class Reach(msgspec.Struct, frozen=True):
@@ -51,6 +53,20 @@ class LimitView:
 
 
 @dataclass(frozen=True, slots=True)
+class KeyView:
+    """One key of a limit: the weight of what runs under it, and how many jobs it holds, up to HELD_COUNTED.
+
+    `opens_at` is when what it holds is judged next, None: when a job ends. `breaker` is how a breaker stands there.
+    """
+
+    key: str
+    live: int
+    held: int
+    opens_at: datetime | None
+    breaker: BreakerState
+
+
+@dataclass(frozen=True, slots=True)
 class GateView:
     """A gate in force, since when, how many jobs it holds now and how many it has dropped or diverted so far."""
 
@@ -74,6 +90,12 @@ class FlowVerbs(Protocol):
 
     def limits(self) -> list[LimitView]:
         """Return all limits by name."""
+
+    def limit_keys(self, limit: str, most: int) -> list[KeyView]:
+        """Return keys of a limit under which jobs wait or run, or starts or failures were counted.
+
+        At most so many; those that hold the most come first, then those with the most live.
+        """
 
     def put_gate(self, gate: Gate) -> None:
         """Have a gate in force from now on. One of the same kind and selectors is replaced.

@@ -42,13 +42,14 @@ class CauseBody(Struct):
 
 
 class WhichDead(Struct):
-    """Which dead letters."""
+    """Which dead letters. `error` are words in the error of the last attempt."""
 
     task: Text | None = None
     queue: Text | None = None
     key: Text | None = None
     collection: Text | None = None
     label: Text | None = None
+    error: Text | None = None
 
     def which(self) -> JobFilter:
         names = WhichDead.__struct_fields__

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta
@@ -11,13 +11,16 @@ from msgspec import Meta
 from tickwork.core.flow.breaker import Breaker
 from tickwork.core.flow.gates import SELECTORS, Gate, Kind, read_until
 from tickwork.core.flow.limits import Concurrency, Rate, concurrency, rate
+from tickwork.core.flow.reading import to_us
+from tickwork.core.schedule.zone import EPOCH
 from tickwork.http.call import Call
 from tickwork.http.problems import Problem
 from tickwork.http.reading import Text
 from tickwork.http.route import Routes, Scope, Struct
-from tickwork.store.flow import GateView, LimitView, Rule
+from tickwork.store.flow import GateView, KeyView, LimitView, Rule
 
 limits, gates, tenants = Routes("limits"), Routes("gates"), Routes("tenants")
+KEYS_LIMIT = 100
 
 
 class LimitRule(Struct):
@@ -34,7 +37,8 @@ class LimitRule(Struct):
 class LimitBody(Struct):
     """A limit. `declared` is what code says, `override` what somebody said here, which wins.
 
-    `live` is the weight of what runs under it, over all keys, and `held` how many jobs it holds.
+    `live` is the weight of what runs under it, over all keys, and `held` how many jobs it holds. `open_keys` are those
+    of a breaker under which nothing starts, or one job tries it, and `open_until` is when the first of them is tried.
     """
 
     name: str
@@ -43,6 +47,8 @@ class LimitBody(Struct):
     override: LimitRule | None
     live: int
     held: int
+    open_keys: int = 0
+    open_until: datetime | None = None
 
 
 class LimitList(Struct):
@@ -50,6 +56,30 @@ class LimitList(Struct):
 
     items: list[LimitBody]
     next_cursor: str | None
+
+
+class LimitKey(Struct):
+    """One key of a limit. `held` is counted up to 1,000. `phase` is how a breaker stands.
+
+    `opens_at` is when it lets the next job start, if it is known; else it is when one ends.
+    """
+
+    key: str
+    live: int
+    held: int
+    opens_at: datetime | None
+    phase: Literal["closed", "open", "half-open"] | None
+
+
+class LimitKeyList(Struct):
+    """The keys of a limit under which something waits or runs, those that hold the most first.
+
+    `is_partial`: there may be more of them.
+    """
+
+    items: list[LimitKey]
+    next_cursor: str | None
+    is_partial: bool
 
 
 class RuleBody(Struct):
@@ -148,7 +178,18 @@ class WeightBody(Struct):
 @limits.get("/limits", Scope.READ)
 def list_limits(call: Call) -> LimitList:
     """List limits and breakers, with what is live under each and what they hold."""
-    return LimitList([limit_body(view) for view in call.app.limits()], None)
+    return LimitList([_standing(call, view) for view in call.app.limits()], None)
+
+
+@limits.get("/limits/{name}/keys", Scope.READ)
+def list_limit_keys(call: Call, name: str) -> LimitKeyList:
+    """List the keys of a limit under which jobs wait or run, those that hold the most first; at most 100."""
+    view = _limit(call, name)
+    if view is None:
+        raise Problem(404, "not-found", f"there is no limit {name!r}.")
+    found = call.app.store.limit_keys(name, KEYS_LIMIT)
+    now_us = to_us(call.app.store.now() - EPOCH)
+    return LimitKeyList([_key_body(view, one, now_us) for one in found], None, len(found) == KEYS_LIMIT)
 
 
 @limits.put("/limits/{name}", Scope.OPERATE)
@@ -187,6 +228,27 @@ def _limit(call: Call, name: str) -> LimitView | None:
 def _shown_limit(call: Call, name: str) -> LimitBody | None:
     view = _limit(call, name)
     return None if view is None else limit_body(view)
+
+
+def _standing(call: Call, view: LimitView) -> LimitBody:
+    """A limit, and of a breaker also whether it is open."""
+    shown = limit_body(view)
+    if isinstance(view.rule, Breaker):
+        keys = call.app.store.limit_keys(view.name, KEYS_LIMIT)
+        untils = [until for one in keys if (until := one.breaker.open_until_us) is not None]
+        shown.open_keys = len(untils)
+        shown.open_until = _instant(min(untils, default=None))
+    return shown
+
+
+def _key_body(view: LimitView, one: KeyView, now_us: int) -> LimitKey:
+    if not isinstance(view.rule, Breaker):
+        return LimitKey(one.key, one.live, one.held, one.opens_at, None)
+    return LimitKey(one.key, one.live, one.held, _instant(one.breaker.open_until_us), one.breaker.phase(now_us))
+
+
+def _instant(us: int | None) -> datetime | None:
+    return None if us is None else EPOCH + timedelta(microseconds=us)
 
 
 def limit_body(view: LimitView) -> LimitBody:

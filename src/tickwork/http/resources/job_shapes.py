@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from tickwork.client import Client, Job
 from tickwork.core.blob import MARK
@@ -19,6 +20,7 @@ from tickwork.importers.as_declared import duration_text
 
 BATCH_LIMIT = 10_000
 BATCH_BYTES = 16 * 1024 * 1024
+IDS_LIMIT = 200  # so many jobs are listed by their ids
 
 
 class NewJobBody(Struct):
@@ -66,7 +68,7 @@ class EnqueuedList(Struct):
 
 
 class JobItem(Struct):
-    """A job as it stands in a list. `error` is the last line of it."""
+    """A job as it stands in a list. `error` is the last line of it. `is_run`: it is a run of the dag `task`."""
 
     id: str
     task: str
@@ -84,6 +86,9 @@ class JobItem(Struct):
     started_at: datetime | None
     ended_at: datetime | None
     attempt: int
+    failures: int
+    retries: int
+    is_run: bool
     progress: float | None
     progress_note: str | None
     worker: str | None
@@ -148,9 +153,13 @@ class JobBody(Struct):
 
 
 class JobQuery(FilterBody):
-    """Which jobs to list. `q`: the beginning of a task or a key, an id, or words of an error."""
+    """Which jobs to list. `q`: the beginning of a task or a key, an id, or words of an error.
+
+    `id`, said once for each: only those, as they are now.
+    """
 
     q: Text | None = None
+    id: Annotated[list[str], Meta(max_length=IDS_LIMIT)] | None = None
     limit: Limit = 50
     cursor: str | None = None
 
@@ -172,7 +181,7 @@ def body_of(client: Client, job: Job) -> JobBody:
 
 
 def item_of(view: JobView) -> JobItem:
-    return JobItem(**_common(view), error=last_line(view.error) or None)
+    return JobItem(**_common(view), retries=view.policy.retry.retries, error=last_line(view.error) or None)
 
 
 def shown(view: JobView, why: str) -> JobBody:
@@ -182,10 +191,8 @@ def shown(view: JobView, why: str) -> JobBody:
         args=msgspec.Raw(view.args),
         tenant=None if view.flow is None else view.flow.tenant,
         options=_options(view),
-        is_run=view.version is not None,
         schedule=None if view.tick is None else view.tick.schedule,
         expires_at=view.expires_at,
-        failures=view.failures,
         is_cancel_requested=view.cancel_requested,
         is_discarded=view.discarded,
         is_large=is_large,
@@ -238,6 +245,8 @@ def _common(view: JobView) -> dict[str, Any]:
         "started_at": view.started_at,
         "ended_at": view.ended_at,
         "attempt": view.attempt,
+        "failures": view.failures,
+        "is_run": view.version is not None,
         "progress": view.progress,
         "progress_note": view.progress_note,
         "worker": view.worker,

@@ -129,8 +129,11 @@ def list_jobs(call: Call, query: JobQuery) -> JobList:
     """List jobs, the newest first. Follow `next_cursor` until it is null: a page may be short before that."""
     before = None if query.cursor is None else JobId(query.cursor)
     if query.q is None:
-        page = call.app.store.find_jobs(query.which(), query.limit, before)
+        ids = None if query.id is None else [JobId(one) for one in query.id if is_id(one)]
+        page = call.app.store.find_jobs(query.which(ids), query.limit, before)
         return JobList([item_of(view) for view in page.jobs], page.next)
+    if query.id is not None:
+        raise Problem(422, "invalid", "say which jobs: by `id`, or by what is in them (`q`); one of them.")
     hits = call.app.store.search_jobs(query.q, query.limit, before)
     found = call.app.store.find_jobs(query.which(hits.ids), query.limit) if hits.ids else None
     return JobList([item_of(view) for view in found.jobs] if found else [], hits.next, hits.is_partial)

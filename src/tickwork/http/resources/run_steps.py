@@ -6,17 +6,20 @@ from datetime import datetime, timedelta
 
 from tickwork.core.causes import last_line
 from tickwork.core.dag.overview import StepLine
+from tickwork.core.job import JobState
 from tickwork.core.schedule.zone import EPOCH
 from tickwork.http.call import Call
 from tickwork.http.lists import PageQuery, bad_cursor, is_sayable
-from tickwork.http.reading import instant
+from tickwork.http.reading import Text, instant
 from tickwork.http.resources.runs import found_run
 from tickwork.http.route import Routes, Scope, Struct
+from tickwork.store.dags import InstanceView
 from tickwork.store.glances import EventPlace, RunEvent
 
 routes = Routes("runs")
 OVERLAP = timedelta(seconds=10)  # what was written at an instant may be there to be read only after it
 _MICROSECOND = timedelta(microseconds=1)
+LOOK = 1_000  # jobs of a run that a page looks at for those in a state
 
 
 class StepsQuery(PageQuery):
@@ -56,6 +59,13 @@ class StepPage(Struct):
     items: list[StepBody]
     next_cursor: str | None
     at: datetime
+
+
+class InstancesQuery(PageQuery):
+    """A page of jobs of steps: of one step, in one state. A page may be short before `next_cursor` is null."""
+
+    step: Text | None = None
+    state: JobState | None = None
 
 
 class InstanceBody(Struct):
@@ -119,18 +129,29 @@ def _is_changed(line: StepLine, since: datetime | None) -> bool:
 
 
 @routes.get("/runs/{id}/instances", Scope.READ)
-def list_instances(call: Call, id: str, query: PageQuery) -> InstancePage:
-    """List the jobs of a run's steps so far, by step and number."""
+def list_instances(call: Call, id: str, query: InstancesQuery) -> InstancePage:
+    """List the jobs of a run's steps so far, by step and number; or those of one step, or in one state."""
     run = found_run(call, id)
-    after = ("", -1)
-    if query.cursor is not None:
-        number, _, step = query.cursor.partition(":")
-        after = (step, _number(number))
-        if not is_sayable(step):
-            raise bad_cursor()
-    found = call.app.store.run_instances(run.id, query.limit, after)
-    last = f"{found[-1].idx}:{found[-1].step}" if len(found) == query.limit else None
-    return InstancePage([InstanceBody(*one) for one in found], last)
+    looks = query.limit if query.state is None else LOOK
+    found = call.app.store.run_instances(run.id, looks, _after(query))
+    of_step = [one for one in found if query.step is None or one.step == query.step]
+    page = [one for one in of_step if query.state is None or one.state == query.state.value][: query.limit]
+    is_all = len(of_step) < looks and len(page) < query.limit
+    last = page[-1] if len(page) == query.limit else of_step[-1] if of_step else None
+    return InstancePage([InstanceBody(*one) for one in page], None if is_all or last is None else _told(last))
+
+
+def _after(query: InstancesQuery) -> tuple[str, int]:
+    if query.cursor is None:
+        return (query.step or "", -1)
+    number, _, step = query.cursor.partition(":")
+    if not is_sayable(step):
+        raise bad_cursor()
+    return step, _number(number)
+
+
+def _told(one: InstanceView) -> str:
+    return f"{one.idx}:{one.step}"
 
 
 @routes.get("/runs/{id}/events", Scope.READ)

@@ -109,6 +109,12 @@ class LinkBody(Struct):
     waited_s: float
 
 
+class TimelineQuery(Struct):
+    """`bars=false`: only the critical path, which is short however many instances have run."""
+
+    bars: bool = True
+
+
 class TimelineBody(Struct):
     """When the steps of a run ran, and which of them determined when it ended."""
 
@@ -183,12 +189,13 @@ def get_run_graph(call: Call, id: str, query: GraphQuery) -> RunGraphBody | Resp
 
 
 @routes.get("/runs/{id}/timeline", Scope.READ)
-def get_timeline(call: Call, id: str) -> TimelineBody:
+def get_timeline(call: Call, id: str, query: TimelineQuery) -> TimelineBody:
     """Say when the steps of a run ran, and which chain of them determined when it ended.
 
     It is that of its last generation: what a rerun has kept is not in it.
     """
-    return msgspec.convert(found_run(call, id).timeline(), TimelineBody)
+    found = found_run(call, id).timeline()
+    return msgspec.convert(found if query.bars else {**found, "bars": []}, TimelineBody)
 
 
 @routes.get("/runs/{id}/why/{step}", Scope.READ)

@@ -63,7 +63,8 @@ class SeriesQuery(Struct):
 class SeriesBody(Struct):
     """The buckets of a range, the oldest first, of `bucket_s` seconds each. `total` is the same over all of them.
 
-    All is counted that happened until `known_until`.
+    `recent` is the same over the last five minutes at least, as far as the buckets tell. All is counted that happened
+    until `known_until`.
     """
 
     at: datetime
@@ -72,6 +73,7 @@ class SeriesBody(Struct):
     known_until: datetime
     buckets: list[BucketBody]
     total: BucketBody
+    recent: BucketBody
 
 
 class QueueSeriesBody(Struct):
@@ -112,14 +114,17 @@ def stats_series(call: Call, query: SeriesQuery) -> SeriesBody:
         for place, figures in fold(store.starting(RUNNING), now).items()
         if place == Place(span, queue, task, place.minute) and place.minute >= first
     }
-    whole, buckets = Figures(), []
+    recent_from = begin(minute_of(now) - RATE_MINUTES, span)
+    whole, recent, buckets = Figures(), Figures(), []
     for minute in range(first, first + span * count, span):
         figures = found.get(minute, Figures())
         figures.add(running.get(minute, Figures()))
         whole.add(figures)
+        if minute >= recent_from:
+            recent.add(figures)
         buckets.append(_bucket(minute, figures, is_partial=known_until < instant_of(minute + span)))
-    total = _bucket(first, whole, is_partial=True)
-    return SeriesBody(now, query.range, span * 60, known_until, buckets, total)
+    total, lately = _bucket(first, whole, is_partial=True), _bucket(recent_from, recent, is_partial=True)
+    return SeriesBody(now, query.range, span * 60, known_until, buckets, total, lately)
 
 
 @routes.get("/stats/queues", Scope.READ)

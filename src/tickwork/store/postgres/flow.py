@@ -21,7 +21,7 @@ from tickwork.core.job import Claimed
 from tickwork.errors import LeaseLost
 from tickwork.store import codec, guarded
 from tickwork.store.codec import from_us, to_us
-from tickwork.store.flow import GateView, Hold, LimitView, Rule
+from tickwork.store.flow import HELD_COUNTED, GateView, Hold, KeyView, LimitView, Rule
 from tickwork.store.guarded import NOTHING_MORE, Fate, HeldPage, Played, Round, TurnKeeper
 from tickwork.store.postgres import documents
 from tickwork.store.postgres.adapters import Rows, Statement
@@ -131,6 +131,13 @@ class PostgresFlow(PostgresDags):
         return [
             LimitView(name, codec.decode_rule(declared), codec.decode_rule(override), live, held)
             for name, declared, override, live, held in rows
+        ]
+
+    def limit_keys(self, limit: str, most: int) -> list[KeyView]:
+        rows = self._perform(lambda session: session.run("limit_keys", limit=limit, most=most, counted=HELD_COUNTED))
+        return [
+            codec.key_view(name, rule, state, live, held, None if opens_at is None else utc(opens_at))
+            for name, rule, state, live, held, opens_at in rows
         ]
 
     # -- gates

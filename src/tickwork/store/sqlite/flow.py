@@ -20,7 +20,7 @@ from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import Claimed
 from tickwork.store import codec, guarded
 from tickwork.store.codec import from_us, kind_text
-from tickwork.store.flow import GateView, Hold, LimitView, Rule
+from tickwork.store.flow import HELD_COUNTED, GateView, Hold, KeyView, LimitView, Rule
 from tickwork.store.graphs import Graphs
 from tickwork.store.guarded import Fate, HeldPage
 from tickwork.store.rounds import (
@@ -235,6 +235,14 @@ class SqliteFlow:
         return [
             LimitView(name, codec.decode_rule(declared), codec.decode_rule(override), live, held)
             for name, declared, override, live, held in rows
+        ]
+
+    def limit_keys(self, limit: str, most: int) -> list[KeyView]:
+        with self._read() as transaction:
+            rows = transaction.run("limit_keys", {"limit": limit, "most": most, "counted": HELD_COUNTED})
+        return [
+            codec.key_view(name, rule, state, live, held, None if opens_at is None else from_us(opens_at))
+            for name, rule, state, live, held, opens_at in rows
         ]
 
     # -- gates

@@ -2,7 +2,7 @@
 
 import { useCallback, useEffect, useRef, useState } from "../vendor/core.js";
 import { get } from "./api.js";
-import { useChanges } from "./live.js";
+import { paused, useChanges } from "./live.js";
 
 const never = () => false;
 
@@ -10,9 +10,10 @@ const never = () => false;
  *
  * What was read stays while it is read again (`isStale`), and while the server does not answer (`problem`).
  * A path of null reads nothing. `every`: also every so many seconds, for what the stream does not tell.
- * @param {string | null} path @param {{query?: Record<string, any>, live?: (changes: any) => boolean, every?: number}} [how]
+ * `pace`: however much the stream tells, not more often than every so many seconds, for what changes slowly or is dear to read.
+ * @param {string | null} path @param {{query?: Record<string, any>, live?: (changes: any) => boolean, every?: number, pace?: number}} [how]
  * @returns {{data: any, problem: any, isLoading: boolean, isStale: boolean, refresh: () => Promise<void>, set: (data: any) => void}} */
-export function useResource(path, { query, live = never, every = 0 } = {}) {
+export function useResource(path, { query, live = never, every = 0, pace = 1 } = {}) {
   const key = path === null ? null : JSON.stringify([path, query]);
   const [held, setHeld] = useState({ key: null, data: undefined, problem: null });
   const current = useRef(/** @type {AbortController | null} */ (null));
@@ -36,10 +37,10 @@ export function useResource(path, { query, live = never, every = 0 } = {}) {
     refresh();
     return () => current.current?.abort();
   }, [refresh]);
-  useChanges(live, refresh);
+  useChanges(live, refresh, pace * 1000);
   useEffect(() => {
     if (!every) return undefined;
-    const timer = setInterval(() => !document.hidden && refresh(), every * 1000);
+    const timer = setInterval(() => !document.hidden && !paused.value && refresh(), every * 1000);
     return () => clearInterval(timer);
   }, [refresh, every]);
 
@@ -66,7 +67,7 @@ export function useList(path, { query = {}, live = never, idOf = (row) => row.id
       const mine = (current.current = new AbortController());
       const before = shown.current.key === key ? shown.current : null;
       try {
-        const cursor = mode === "more" ? before?.next : undefined;
+        const cursor = mode === "more" ? before?.next : query.cursor;
         const page = await someOf(path, { ...query, limit, cursor }, mine.signal, mode === "renew" ? 1 : LOOKS);
         setHeld((now) => joined(mode, now.key === key ? now : null, page, key, idOf));
       } catch (problem) {

@@ -42,7 +42,7 @@ function open() {
   clearTimeout(later);
   if (source || paused.value) return;
   state.value = "connecting";
-  source = new EventSource(address("/stream", { after: cursor }));
+  source = new EventSource(address("/stream", { cursor }));
   for (const name of ["hello", "changes", "reset"]) source.addEventListener(name, (event) => hear(name, event));
   source.onerror = () => {
     if (source?.readyState === EventSource.CLOSED) {
@@ -89,9 +89,9 @@ document.addEventListener("visibilitychange", () => {
 
 const LEAST_MS = 1000;
 
-/** Have a callback called after changes that concern a page, once a second at most.
- * @param {(changes: Changes) => boolean} concerns @param {() => void} callback */
-export function useChanges(concerns, callback) {
+/** Have a callback called after changes that concern a page, once a second at most, or as seldom as asked for.
+ * @param {(changes: Changes) => boolean} concerns @param {() => void} callback @param {number} [leastMs] */
+export function useChanges(concerns, callback, leastMs = LEAST_MS) {
   const latest = useRef({ concerns, callback });
   latest.current = { concerns, callback };
   useEffect(() => {
@@ -105,7 +105,7 @@ export function useChanges(concerns, callback) {
     };
     const listener = (changes) => {
       if (waiting || !(changes.reset || latest.current.concerns(changes))) return;
-      waiting = setTimeout(fire, Math.max(0, last + LEAST_MS - Date.now()));
+      waiting = setTimeout(fire, Math.max(0, last + leastMs - Date.now()));
     };
     listeners.add(listener);
     return () => {

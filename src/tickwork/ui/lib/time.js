@@ -68,6 +68,8 @@ const chosen = () => (zone.value === "utc" ? "UTC" : undefined);
 
 /** @param {string | number} at */
 export const dayOf = (at) => format(DAY, chosen()).format(new Date(at));
+/** Mon 16 @param {string | number} at */
+export const dateOf = (at) => format({ weekday: "short", day: "numeric" }, chosen()).format(new Date(at));
 /** 18:40:02 @param {string | number} at */
 export const clockOf = (at) => format(CLOCK, chosen()).format(new Date(at));
 /** 18:40 @param {string | number} at */

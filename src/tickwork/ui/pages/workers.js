@@ -1,19 +1,22 @@
-// Workers: who works, on what, and how to have one claim nothing, stop, or go on.
+// Workers: who works, how busy each is, and to have one pause or stop; and how the server and the store are.
 
 import { html } from "../vendor/core.js";
 import { part, post } from "../lib/api.js";
 import { useResource } from "../lib/data.js";
+import { many } from "../lib/format.js";
 import { onAny, onJobs, onTopics } from "../lib/live.js";
 import { href } from "../lib/router.js";
 import { may } from "../lib/session.js";
+import { duration, now } from "../lib/time.js";
 import { ask } from "../parts/dialog.js";
 import { Menu } from "../parts/menu.js";
-import { Empty, Loading, Trouble } from "../parts/notices.js";
-import { Page, Panel } from "../parts/page.js";
+import { Meter } from "../parts/meter.js";
+import { Empty, Loading, Notice, Trouble } from "../parts/notices.js";
+import { Facts, Page, Panel } from "../parts/page.js";
 import { State } from "../parts/state.js";
 import { Table } from "../parts/table.js";
 import { attempt } from "../parts/toast.js";
-import { When } from "../parts/when.js";
+import { Took, When } from "../parts/when.js";
 
 const CODE = `# shop.py
 from tickwork import Tickwork
@@ -25,42 +28,86 @@ def send_email(to: str) -> None: ...
 
 # and in a shell:  tickwork worker shop.py`;
 
+const SHOWN = 3;
+
+/** How people tell a worker from others. @param {any} worker */
+export const nameOf = (worker) => (worker.pid ? `${worker.host}:${worker.pid}` : worker.host);
+
 /** Ask a worker for something, and say what comes of it. @param {any} worker @param {"quiet"|"stop"|"resume"} what */
 export async function askWorker(worker, what) {
   const said = { quiet: "claims nothing more; what runs goes on", stop: "finishes what runs, and ends", resume: "claims again" }[what];
-  if (what === "stop" && !(await ask({ title: `Stop ${worker.host}:${worker.pid}?`, text: "It finishes what runs within its grace, and ends. Whatever started it may start it again.", does: "Stop it", isBad: true }))) return;
-  await attempt(() => post(`/workers/${part(worker.id)}/${what}`), `${worker.host}:${worker.pid} ${said}, from its next heartbeat on.`);
+  if (what === "stop" && !(await ask({ title: `Stop ${nameOf(worker)}?`, text: `It finishes the ${many(worker.running, "job")} that it runs within its grace, and ends. Whatever started it may start it again.`, does: "Stop it", isBad: true }))) return;
+  await attempt(() => post(`/workers/${part(worker.id)}/${what}`), `${nameOf(worker)} ${said}, from its next heartbeat on.`);
 }
 
-const columns = [
-  { id: "state", title: "State", cell: (one) => html`<${State} state=${one.asked === "quiet" && one.state === "working" ? "quiet" : one.state} />` },
-  { id: "host", title: "Worker", cell: (one) => html`<a href=${href(`/workers/${part(one.id)}`)}><b>${one.host}</b> <span class="dim num">${one.pid}</span></a>` },
-  { id: "slots", title: "Busy", align: /** @type {const} */ ("right"), cell: (one) => html`${one.running} <span class="dim">of ${one.slots}</span>` },
-  { id: "queues", title: "Queues", from: /** @type {const} */ ("phone"), cell: (one) => html`<span class="row">${one.queues.map((name) => html`<span class="tag">${name}</span>`)}</span>` },
-  { id: "version", title: "Version", from: /** @type {const} */ ("tablet"), cell: (one) => one.version },
-  { id: "up", title: "Up since", from: /** @type {const} */ ("phone"), cell: (one) => html`<${When} at=${one.started_at} />` },
+/** What can be asked of a worker now. @param {any} worker @param {() => void} refresh */
+export const askings = (worker, refresh) => {
+  if (worker.state === "lost") return [];
+  const run = (what) => () => askWorker(worker, what).then(refresh);
+  return [
+    worker.asked === "quiet" ? { label: "Have it claim again", icon: "play", run: run("resume") } : { label: "Have it claim nothing more", icon: "pause", run: run("quiet") },
+    worker.asked !== "stop" && { label: "Stop it", icon: "square", isBad: true, run: run("stop") },
+  ];
+};
+
+/** The first of some names, and how many more there are. @param {{names: string[], none?: string}} props */
+function Names({ names, none = "" }) {
+  if (!names.length) return html`<span class="dim">${none}</span>`;
+  const rest = names.length - SHOWN;
+  return html`<span class="row" title=${names.join(", ")}>${names.slice(0, SHOWN).map((name) => html`<span class="tag" key=${name}>${name}</span>`)}${rest > 0 && html`<span class="dim small">+${rest}</span>`}</span>`;
+}
+
+/** Until when a worker is believed to live. It goes up with each heartbeat. @param {{worker: any}} props */
+export function Lease({ worker }) {
+  const left = (Date.parse(worker.lease_until) - now.value) / 1000;
+  if (worker.state === "lost" || left < 0) return html`<span class="bad-text">silent, lease ended <${When} at=${worker.lease_until} /></span>`;
+  return html`<span class="num lease" title="It renews its lease with each heartbeat. When that ends, its jobs are taken back.">${duration(Math.floor(left))} left</span>`;
+}
+
+/** @type {import("../parts/table.js").Column[]} */
+const COLUMNS = [
+  { id: "state", title: "State", cell: (one) => html`<${State} state=${one.state} />` },
+  { id: "host", title: "Worker", cell: (one) => html`<a href=${href(`/workers/${part(one.id)}`)}><b>${one.host}</b>${one.pid > 0 && html` <span class="dim num">${one.pid}</span>`}</a>${one.is_remote && html` <span class="tag">over REST</span>`}` },
+  { id: "slots", title: "Busy", align: "right", cell: (one) => html`<${Meter} value=${one.running} of=${one.slots} tone="run" label=${`${one.running} of ${many(one.slots, "slot")} busy`} />` },
+  { id: "queues", title: "Queues", from: "phone", cell: (one) => html`<${Names} names=${one.queues} none="all" />` },
+  { id: "offer", title: "Has", from: "desk", cell: (one) => html`<${Names} names=${one.offer} />` },
+  { id: "tasks", title: "Tasks", align: "right", from: "desk", cell: (one) => html`<span title=${one.tasks.join(", ")}>${one.tasks.length || "any"}</span>` },
+  { id: "version", title: "Version", from: "desk", cell: (one) => one.version },
+  { id: "up", title: "Up", align: "right", from: "tablet", cell: (one) => html`<${Took} from=${one.started_at} to=${one.state === "lost" ? one.lease_until : null} />` },
+  { id: "lease", title: "Lease", align: "right", from: "tablet", cell: (one) => html`<${Lease} worker=${one} />` },
 ];
-
-function Actions({ worker }) {
-  return html`<${Menu} icon="ellipsis" title="Do something with this worker" class="icon-only" align="right" items=${[
-    worker.asked ? { label: "Have it claim again", icon: "play", run: () => askWorker(worker, "resume") } : { label: "Have it claim nothing more", icon: "pause", run: () => askWorker(worker, "quiet") },
-    { label: "Stop it", icon: "square", isBad: true, run: () => askWorker(worker, "stop") },
-  ]} />`;
-}
 
 export default function Workers() {
   const { data, problem, isLoading, refresh } = useResource("/workers", { live: onAny(onTopics("workers"), onJobs), every: 10 });
   if (isLoading) return html`<${Loading} />`;
   if (problem && !data) return html`<${Trouble} problem=${problem} onRetry=${refresh} />`;
   const workers = data.items;
-  const busy = workers.reduce((sum, one) => sum + one.running, 0);
-  const slots = workers.reduce((sum, one) => sum + one.slots, 0);
-  const all = may("operate") ? [...columns, { id: "do", title: html`<span class="hidden-label">Actions</span>`, align: /** @type {const} */ ("right"), cell: (one) => html`<${Actions} worker=${one} />` }] : columns;
-  return html`<${Page} title="Workers" lead=${workers.length > 0 && html`<span><b class="num">${busy}</b> of ${slots} slots busy</span>`}>
+  const alive = workers.filter((one) => one.state !== "lost");
+  const sum = (name) => alive.reduce((all, one) => all + one[name], 0);
+  const versions = new Set(alive.map((one) => one.version));
+  const columns = may("operate") ? [...COLUMNS, { id: "do", title: html`<span class="hidden-label">Actions</span>`, align: /** @type {const} */ ("right"), cell: (one) => one.state !== "lost" && html`<${Menu} icon="ellipsis" title=${`Do something with worker ${nameOf(one)}`} class="icon-only" align="right" items=${askings(one, refresh)} />` }] : COLUMNS;
+  const lead = workers.length > 0 && html`<span><b class="num">${alive.length}</b> ${alive.length === 1 ? "lives" : "live"}</span><span><b class="num">${sum("running")}</b> of ${sum("slots")} slots busy</span>${workers.length > alive.length && html`<span class="bad-text">${workers.length - alive.length} lost lately</span>`}`;
+  return html`<${Page} title="Workers" lead=${lead}>
+    ${versions.size > 1 && html`<${Notice} tone="warn">They are of ${versions.size} versions: ${[...versions].join(", ")}. Is a deploy under way?</${Notice}>`}
     <${Panel} label="Workers">
       ${workers.length
-        ? html`<${Table} label="Workers" columns=${all} rows=${workers} hrefOf=${(one) => href(`/workers/${part(one.id)}`)} />`
+        ? html`<${Table} label="Workers" columns=${columns} rows=${workers} hrefOf=${(one) => href(`/workers/${part(one.id)}`)} toneOf=${(one) => (one.state === "lost" ? "bad" : undefined)} />`
         : html`<${Empty} icon="server" title="No worker yet" code=${CODE}>Jobs wait until one starts.</${Empty}>`}
     </${Panel}>
+    <${House} />
   </${Page}>`;
+}
+
+/** How the server and the store are, as far as the server tells. */
+function House() {
+  const { data } = useResource("/health", { every: 15 });
+  if (!data) return null;
+  return html`<${Panel} title="Server and store">
+    ${data.warnings.length > 0 && html`<div class="inner stack">${data.warnings.map((one) => html`<${Notice} key=${one} tone="warn" icon="triangle-alert">${one}</${Notice}>`)}</div>`}
+    <${Facts} items=${[
+      ["Server", `${data.version}, Python ${data.python}, schema ${data.schema_version}`],
+      ["Up", duration(data.uptime_s)],
+      ["Scheduler is late by", data.scheduler_late_s > 0 ? duration(data.scheduler_late_s) : "nothing"],
+      ...Object.entries(data.facts).map(([name, value]) => [name[0].toUpperCase() + name.slice(1), value]),
+    ]} /></${Panel}>`;
 }

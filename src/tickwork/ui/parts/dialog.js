@@ -56,7 +56,8 @@ function Asked({ question }) {
   </${Dialog}>`;
 }
 
-/** A dialog that is a form: `onSubmit` gets its values by name, and its problem is shown in it. Closes when it went well.
+/** A dialog that is a form: `onSubmit` gets its values by name, and its problem is shown in it. Closes when it went well,
+ * unless that gave false: then there is a next step.
  * @param {{title: string, does: string, onClose: () => void, onSubmit: (values: Record<string, any>) => Promise<any>, children: any, wide?: boolean, isBad?: boolean}} props */
 export function FormDialog({ title, does, onClose, onSubmit, children, wide, isBad }) {
   const [problem, setProblem] = useState(/** @type {any} */ (null));
@@ -66,8 +67,9 @@ export function FormDialog({ title, does, onClose, onSubmit, children, wide, isB
     event.preventDefault();
     setBusy(true);
     try {
-      await onSubmit(valuesOf(event.target));
-      onClose();
+      if ((await onSubmit(valuesOf(event.target))) !== false) return onClose();
+      setProblem(null);
+      setBusy(false);
     } catch (refused) {
       setProblem(refused);
       setBusy(false);

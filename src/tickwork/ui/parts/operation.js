@@ -1,6 +1,6 @@
 // A change to many jobs that goes on at the server: how far it is, and how to end it. It goes on if the page is closed.
 
-import { html } from "../vendor/core.js";
+import { html, useEffect, useState } from "../vendor/core.js";
 import { part, post } from "../lib/api.js";
 import { useResource } from "../lib/data.js";
 import { count, many } from "../lib/format.js";
@@ -13,10 +13,14 @@ const LOOK_S = 1;
 
 /** @param {{id: string, total?: number | null, onEnd?: () => void, onClose?: () => void}} props */
 export function Operation({ id, total, onEnd, onClose }) {
-  const { data, refresh } = useResource(`/operations/${part(id)}`, { every: LOOK_S });
+  const [isOver, setOver] = useState(false);
+  const { data, refresh } = useResource(`/operations/${part(id)}`, { every: isOver ? 0 : LOOK_S });
+  useEffect(() => {
+    if (!data?.ended_at || isOver) return;
+    setOver(true);
+    onEnd?.();
+  }, [data?.ended_at]);
   if (!data) return null;
-  const isOver = data.ended_at !== null;
-  if (isOver && onEnd) queueMicrotask(onEnd);
   const share = isOver ? 1 : total ? Math.min(1, data.looked / total) : 0;
   const cancel = () => attempt(() => post(`/operations/${part(id)}/cancel`).then(refresh), "It ends after what it is at. What was changed stays.");
   return html`<div class="operation" role="status" data-tone=${data.state === "failed" ? "bad" : isOver ? "good" : "run"}>

@@ -27,14 +27,25 @@ const SIGNS = {
   stopping: ["square", "warn"],
   working: ["circle-play", "good"],
   missed: ["circle-alert", "warn"],
+  active: ["circle-play", "good"],
+  ended: ["flag", "off"],
+  troubled: ["triangle-alert", "bad"],
   late: ["circle-alert", "warn"],
   error: ["circle-x", "bad"],
   warning: ["triangle-alert", "warn"],
   info: ["info", "run"],
+  live: ["circle-check", "good"],
+  revoked: ["ban", "off"],
+  accepted: ["circle-check", "good"],
+  duplicate: ["repeat", "off"],
+  ignored: ["circle-minus", "off"],
+  refused: ["circle-x", "bad"],
 };
 
 /** The tone of a state: good, bad, warn, run, queue, wait, retry or off. @param {string} state */
 export const toneOf = (state) => (SIGNS[state] || ["", "off"])[1];
+/** The same where many stand beside each other: what only waits is quiet. @param {string} state */
+export const quietToneOf = (state) => (state === "waiting" ? "off" : toneOf(state));
 /** @param {string} state */
 export const signOf = (state) => (SIGNS[state] || ["circle-dot"])[0];
 /** @param {string} state */
@@ -44,7 +55,7 @@ export const wordOf = (state) => state.replaceAll("_", " ");
  * @param {{state: string, attempt?: number, run_at?: string, failures?: number}} job @param {number} at */
 export function stateOf(job, at) {
   if (job.state !== "queued") return job.state;
-  if (job.attempt) return "retrying";
+  if (job.failures ?? job.attempt) return "retrying";
   return job.run_at && Date.parse(job.run_at) > at + 1000 ? "delayed" : "queued";
 }
 

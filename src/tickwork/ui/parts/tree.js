@@ -33,7 +33,7 @@ function Branch({ name, value, depth }) {
   if (!entries.length) return html`<div class="tree-line">${name}<span class="dim">${isList ? "[]" : "{}"}</span></div>`;
   const summary = isList ? `[${count(entries.length)}]` : `{${Object.keys(value).slice(0, 3).join(", ")}${entries.length > 3 ? ", …" : ""}}`;
   return html`<details class="tree-branch" open=${isOpen} onToggle=${(event) => setOpen(event.currentTarget.open)}>
-    <summary>${name}<span class="dim">${isOpen ? (isList ? `[${count(entries.length)}]` : "") : summary}</span></summary>
+    <summary>${name}<span class="dim">${isOpen ? (isList ? `[${count(entries.length)}]` : `{${count(entries.length)}}`) : summary}</span></summary>
     ${isOpen && entries.slice(0, shown).map(([key, one]) => html`<${Node} key=${key} name=${String(key)} value=${one} depth=${depth + 1} />`)}
     ${isOpen && entries.length > shown && html`<button class="link" onClick=${() => setShown(shown + ITEMS * 10)}>${count(entries.length - shown)} more</button>`}
   </details>`;

@@ -384,6 +384,29 @@ SELECT l.name, l.declared, l.override,
         WHERE t.bound = l.name AND t.waits)
 FROM   tickwork.limits l ORDER BY l.name
 
+-- :limit_keys
+-- What holds jobs, what counts something, and what jobs run under; so many of each are looked at.
+SELECT n.name, (SELECT coalesce(l.override, l.declared) FROM tickwork.limits l WHERE l.name = %(limit)s), t.state, h.live, q.held,
+       CASE WHEN t.waits THEN t.open_at END
+FROM   (
+    (SELECT name FROM tickwork.turnstiles WHERE bound = %(limit)s AND waits LIMIT %(most)s::bigint)
+    UNION
+    (SELECT name FROM tickwork.turnstiles WHERE bound = %(limit)s AND state IS NOT NULL LIMIT %(most)s::bigint)
+    UNION
+    (SELECT DISTINCT turnstile FROM tickwork.holds
+     WHERE turnstile >= %(limit)s || chr(30) AND turnstile < %(limit)s || chr(31) LIMIT %(most)s::bigint)
+) n
+LEFT   JOIN LATERAL (SELECT * FROM tickwork.turnstiles t WHERE t.name = n.name OFFSET 0) t ON true
+CROSS  JOIN LATERAL (
+    SELECT coalesce(sum(h.weight), 0)::bigint AS live FROM tickwork.holds h
+    WHERE  h.turnstile = n.name
+    AND    EXISTS (SELECT FROM tickwork.running r WHERE r.job_id = h.job_id AND r.attempt = h.attempt OFFSET 0) OFFSET 0) h
+CROSS  JOIN LATERAL (
+    SELECT count(*) AS held FROM (
+        SELECT FROM tickwork.queue q
+        WHERE  t.waits AND q.queue >= ':' || n.name || chr(31) AND q.queue < ':' || n.name || ' ' LIMIT %(counted)s::bigint) q OFFSET 0) q
+ORDER  BY q.held DESC, h.live DESC, n.name LIMIT %(most)s::bigint
+
 -- :put_gate
 INSERT INTO tickwork.gates AS g (name, value, queue, until_at, since, passed_on)
 SELECT %(name)s, %(value)s, %(queue)s, 'epoch'::timestamptz + %(until_us)s::bigint * interval '1 microsecond',

@@ -157,6 +157,24 @@ SELECT l.name, l.declared, l.override,
         WHERE t.bound = l.name AND t.waits)
 FROM   tickwork_limits l ORDER BY l.name
 
+-- :limit_keys
+-- What holds jobs, what counts something, and what jobs run under; so many of each are looked at.
+SELECT n.name, (SELECT coalesce(l.override, l.declared) FROM tickwork_limits l WHERE l.name = :limit), t.state,
+       (SELECT coalesce(sum(h.weight), 0) FROM tickwork_holds h
+        WHERE h.turnstile = n.name AND EXISTS (SELECT 1 FROM tickwork_running r WHERE r.job_id = h.job_id AND r.attempt = h.attempt)) AS live,
+       (SELECT count(*) FROM (SELECT 1 FROM tickwork_queue q
+        WHERE t.waits AND q.queue >= ':' || n.name || char(31) AND q.queue < ':' || n.name || ' ' LIMIT :counted)) AS held,
+       CASE WHEN t.waits THEN t.open_at END
+FROM   (
+    SELECT name FROM (SELECT name FROM tickwork_turnstiles WHERE bound = :limit AND waits LIMIT :most)
+    UNION
+    SELECT name FROM (SELECT name FROM tickwork_turnstiles WHERE bound = :limit AND state IS NOT NULL LIMIT :most)
+    UNION
+    SELECT name FROM (SELECT DISTINCT turnstile AS name FROM tickwork_holds
+                      WHERE turnstile >= :limit || char(30) AND turnstile < :limit || char(31) LIMIT :most)
+) n LEFT JOIN tickwork_turnstiles t ON t.name = n.name
+ORDER  BY held DESC, live DESC, n.name LIMIT :most
+
 -- :put_gate
 INSERT INTO tickwork_gates (name, value, queue, until_at, since, passed_on) VALUES (:name, :value, :queue, :until, :now, 0)
 ON CONFLICT (name) DO UPDATE SET value = excluded.value, until_at = excluded.until_at

@@ -1,0 +1,141 @@
+// The language of the box above the jobs: `state:failed queue:mail age:>1h "timeout"`. Text in, a filter of the API out.
+
+/** @typedef {{at: number, end: number, field: string | null, value: string}} Word */
+/** @typedef {{at: number, end: number, text: string, fix?: string}} Trouble */
+/** @typedef {{text: string, words: Word[], filter: Record<string, any>, troubles: Trouble[]}} Query */
+
+export const STATES = ["due", "delayed", "retrying", "running", "succeeded", "failed", "cancelled", "dropped", "expired"];
+
+/** What can be said before a colon: by which parameter of the API it goes, and what it means. */
+export const FIELDS = {
+  state: { parameter: "state", says: "where they stand", values: [...STATES, "queued"] },
+  queue: { parameter: "queue", says: "where they wait" },
+  task: { parameter: "task", says: "whose jobs they are; send_* is all that begin so" },
+  error: { parameter: "error", says: "words in the last error" },
+  age: { parameter: null, says: "how long ago they were made", values: ["<1h", "<24h", "<7d", ">1h", ">1d"] },
+  label: { parameter: "label", says: "one of their labels" },
+  key: { parameter: "key", says: "the key that they hold" },
+  collection: { parameter: "collection", says: "what they belong to" },
+  tenant: { parameter: "tenant", says: "for whom they are" },
+  worker: { parameter: "worker", says: "who has or had them" },
+  run: { parameter: "run_id", says: "the run that they are steps of" },
+  parent: { parameter: "parent_id", says: "the job that made them" },
+  is: { parameter: null, says: "dead: failed, and not dealt with", values: ["dead"] },
+  after: { parameter: "created_after", says: "made after an instant" },
+  before: { parameter: "created_before", says: "made before an instant" },
+};
+
+const MEANT = { tag: "label", labels: "label", status: "state", job: "task", name: "task", q: "queue", type: "task", created: "age", group: "collection" };
+const SECONDS = { s: 1, m: 60, h: 3600, d: 86400, w: 604800 };
+const WORD = /([A-Za-z_]+):("(?:\\.|[^"\\])*"?|[^\s"]*)|"(?:\\.|[^"\\])*"?|[^\s"]+/g;
+
+/** A text as one word of the language. @param {string} text */
+export const quote = (text) => (/^[^\s":]+$/.test(text) ? text : `"${text.replaceAll(/["\\]/g, "\\$&")}"`);
+/** A field and its value. @param {string} field @param {string} value */
+export const word = (field, value) => `${field}:${/[\s"]/.test(value) || !value ? quote(value) : value}`;
+
+const plain = (said) => (said.startsWith('"') ? said.replace(/^"|(?<!\\)"$/g, "").replaceAll(/\\(.)/g, "$1") : said);
+
+/** @param {string} text @returns {Word[]} */
+function wordsOf(text) {
+  return [...text.matchAll(WORD)].map((found) => {
+    const field = found[1] ? found[1].toLowerCase() : null;
+    return { at: found.index, end: found.index + found[0].length, field, value: plain(field ? found[2] : found[0]) };
+  });
+}
+
+/** Read a query. Ages are told from `now`, in milliseconds. What cannot be understood restricts nothing, and is told.
+ * @param {string} text @param {number} now @returns {Query} */
+export function parse(text, now) {
+  const words = wordsOf(text);
+  /** @type {Record<string, any>} */
+  const filter = {};
+  /** @type {Trouble[]} */
+  const troubles = [];
+  const free = words.filter((one) => one.field === null && one.value).map((one) => one.value);
+  if (free.length) filter.q = free.join(" ");
+  for (const one of words) {
+    const trouble = one.field === null ? null : take(one, filter, now);
+    if (trouble) troubles.push({ at: one.at, end: one.end, text: trouble, fix: fixOf(one) });
+  }
+  return { text, words, filter, troubles };
+}
+
+/** Put what a word says into a filter; tell what is wrong with it. @returns {string | null} */
+function take({ field, value }, filter, now) {
+  const known = FIELDS[field];
+  if (!known) return `There is no ${field}: here.`;
+  if (!value) return `${field}: is not said: ${known.says}.`;
+  if (field === "age") return takeAge(value, filter, now);
+  if (field === "is") return value === "dead" ? put(filter, "dead", true, field) : `is:${value} is not known; there is is:dead.`;
+  if (field === "state" && !known.values.includes(value)) return `There is no state ${value}. There are ${known.values.join(", ")}.`;
+  if (field === "after" || field === "before") return takeInstant(field, value, filter);
+  return put(filter, known.parameter, value, field);
+}
+
+/** What a word with a field that is not known may have been meant to be. @param {Word} word @returns {string | undefined} */
+function fixOf({ field, value }) {
+  if (FIELDS[field]) return undefined;
+  const near = MEANT[field] || Object.keys(FIELDS).find((name) => name.startsWith(field) || field.startsWith(name));
+  return near ? word(near, value) : quote(`${field}:${value}`);
+}
+
+function put(filter, parameter, value, field) {
+  if (filter[parameter] !== undefined) return `${field}: is said twice. The first one counts.`;
+  filter[parameter] = value;
+  return null;
+}
+
+function takeAge(value, filter, now) {
+  const said = /^([<>]?)=?(\d+(?:\.\d+)?)([smhdw])$/.exec(value);
+  if (!said) return `age:${value} is no age. Write age:<24h for the last day, or age:>1h for what is older than an hour.`;
+  const at = new Date(now - Number(said[2]) * SECONDS[said[3]] * 1000).toISOString();
+  return put(filter, said[1] === ">" ? "created_before" : "created_after", at, `age:${said[1]}`);
+}
+
+function takeInstant(field, value, filter) {
+  const at = Date.parse(value);
+  if (Number.isNaN(at)) return `${field}:${value} is no instant. Write ${field}:2026-11-01T12:00:00Z.`;
+  return put(filter, FIELDS[field].parameter, new Date(at).toISOString(), field);
+}
+
+/** What a field says, if it is there. @param {string} text @param {string} field @returns {string | undefined} */
+export const valueOf = (text, field) => wordsOf(text).find((one) => one.field === field)?.value;
+
+/** A query with a field said so, or not at all. @param {string} text @param {string} field @param {string | null} value */
+export function withField(text, field, value) {
+  const words = wordsOf(text);
+  const said = value === null ? [] : [word(field, value)];
+  const first = words.find((one) => one.field === field);
+  const kept = words.flatMap((one) => (one.field !== field ? [text.slice(one.at, one.end)] : one === first ? said : []));
+  return [...kept, ...(first ? [] : said)].join(" ");
+}
+
+/** A query whose words without a field are looked for in errors. @param {string} text */
+export function wordsAsError(text) {
+  const { filter, words } = parse(text, 0);
+  const kept = words.filter((one) => one.field !== null).map((one) => text.slice(one.at, one.end));
+  return [...kept, word("error", filter.q || "")].join(" ");
+}
+
+/** @typedef {{from: number, to: number, items: {insert: string, label: string, says?: string}[]}} Completion */
+
+const MOST = 12;
+
+/** What could be written where the caret stands. `known` has values of fields.
+ * @param {string} text @param {number} caret @param {Record<string, string[]>} known @returns {Completion} */
+export function complete(text, caret, known) {
+  const here = wordsOf(text).find((one) => one.at <= caret && caret <= one.end);
+  if (here && here.field === null && text[here.at] === '"') return { from: caret, to: caret, items: [] };
+  if (here?.field) {
+    const said = plain(text.slice(here.at + here.field.length + 1, caret)).toLowerCase();
+    const values = known[here.field] || FIELDS[here.field]?.values || [];
+    const found = values.filter((value) => value.toLowerCase().includes(said) && value.toLowerCase() !== said);
+    const begins = (value) => value.toLowerCase().startsWith(said);
+    const items = [...found.filter(begins), ...found.filter((value) => !begins(value))];
+    return { from: here.at, to: here.end, items: items.slice(0, MOST).map((value) => ({ insert: `${word(here.field, value)} `, label: value })) };
+  }
+  const said = here ? text.slice(here.at, caret).toLowerCase() : "";
+  const items = Object.entries(FIELDS).filter(([name]) => name.startsWith(said));
+  return { from: here ? here.at : caret, to: here ? here.end : caret, items: items.map(([name, { says }]) => ({ insert: `${name}:`, label: `${name}:`, says })) };
+}

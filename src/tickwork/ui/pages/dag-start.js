@@ -1,0 +1,51 @@
+// Starting a run of a dag: its parameters as a form, and the same call to copy.
+
+import { html, useState } from "../vendor/core.js";
+import { part, post } from "../lib/api.js";
+import { go } from "../lib/router.js";
+import { CopyAs, curl, quoted } from "../parts/copy.js";
+import { FormDialog } from "../parts/dialog.js";
+import { firstParams, ParamsForm, paramsOf, parsed } from "../parts/params.js";
+import { say } from "../parts/toast.js";
+
+/** The same call in other words. @param {string} name @param {Record<string, any>} params */
+function forms(name, params) {
+  const said = Object.entries(params).map(([key, value]) => quoted(`${key}=${typeof value === "string" ? value : JSON.stringify(value)}`));
+  const python = Object.entries(params).map(([key, value]) => `${key}=${pythonOf(value)}`);
+  return {
+    curl: curl("POST", `/dags/${part(name)}/runs`, { params }),
+    cli: ["tickwork run", quoted(name), ...said].join(" "),
+    python: `app.enqueue(${[JSON.stringify(name), ...python].join(", ")})`,
+  };
+}
+
+/** @param {any} value @returns {string} */
+function pythonOf(value) {
+  if (value === null) return "None";
+  if (typeof value === "boolean") return value ? "True" : "False";
+  if (Array.isArray(value)) return `[${value.map(pythonOf).join(", ")}]`;
+  if (typeof value === "object") return `{${Object.entries(value).map(([key, one]) => `${JSON.stringify(key)}: ${pythonOf(one)}`).join(", ")}}`;
+  return JSON.stringify(value);
+}
+
+/** @param {{dag: {name: string, params: any}, onClose: () => void}} props */
+export function StartDialog({ dag, onClose }) {
+  const [texts, setTexts] = useState(() => firstParams(dag.params));
+  const [raw, setRaw] = useState(/** @type {string | null} */ (null));
+  const params = () => (raw === null ? paramsOf(dag.params, texts) : parsed(raw, "The text"));
+  const submit = async () => {
+    const run = await post(`/dags/${part(dag.name)}/runs`, { params: params() });
+    say(`A run of ${dag.name} was started.`);
+    go(`/runs/${part(run.id)}`);
+  };
+  let copies = null;
+  try {
+    copies = forms(dag.name, params());
+  } catch {
+    // What cannot be read yet cannot be copied yet.
+  }
+  return html`<${FormDialog} title="Start a run of ${dag.name}" does="Start it" onClose=${onClose} onSubmit=${submit}>
+    <${ParamsForm} schema=${dag.params} texts=${texts} raw=${raw} onTexts=${setTexts} onRaw=${setRaw} />
+    ${copies && html`<div class="row"><${CopyAs} forms=${copies} /></div>`}
+  </${FormDialog}>`;
+}

@@ -1,0 +1,78 @@
+// One hook: the address to give to the other service, what came in at it, what that started, and how to try it.
+
+import { html, useState } from "../vendor/core.js";
+import { address, part, remove } from "../lib/api.js";
+import { useResource } from "../lib/data.js";
+import { bytes } from "../lib/format.js";
+import { onAny, onJobs, onTopics } from "../lib/live.js";
+import { go, href } from "../lib/router.js";
+import { may } from "../lib/session.js";
+import { Code } from "../parts/code.js";
+import { CopyAs, CopyButton, curl } from "../parts/copy.js";
+import { ask } from "../parts/dialog.js";
+import { Icon } from "../parts/icon.js";
+import { Loading, Trouble } from "../parts/notices.js";
+import { Facts, Page, Panel } from "../parts/page.js";
+import { State } from "../parts/state.js";
+import { Table } from "../parts/table.js";
+import { attempt } from "../parts/toast.js";
+import { Tree } from "../parts/tree.js";
+import { Moment, When } from "../parts/when.js";
+import { HookForm } from "./hook-form.js";
+import { commandOf, sampleOf } from "./hook-sample.js";
+import { Starts } from "./hooks.js";
+
+const SIGNS = {
+  github: "X-Hub-Signature-256, over the body",
+  stripe: "Stripe-Signature, over the time and the body",
+  generic: "X-Tickwork-Signature, over the time and the body",
+};
+
+/** @param {{params: {name: string}}} props */
+export default function Hook({ params }) {
+  const path = `/hooks/${part(params.name)}`;
+  const { data, problem, isLoading, refresh } = useResource(path, { live: onTopics("hooks") });
+  const [isEditing, setEditing] = useState(false);
+  if (isLoading) return html`<${Loading} />`;
+  if (problem && !data) return html`<${Trouble} problem=${problem} onRetry=${refresh} />`;
+  const { name, spec } = data;
+  const url = new URL(`../../hooks/${part(name)}`, address("")).href;
+  const away = async () => {
+    const text = "Messages of the other service are refused from now on, and what is recorded of earlier ones goes. Jobs that it has started go on.";
+    if (!(await ask({ title: `Delete the hook ${name}?`, text, does: "Delete it", isBad: true }))) return;
+    if ((await attempt(() => remove(path), `The hook ${name} is gone.`)) !== undefined) go("/hooks");
+  };
+  const actions = html`<${CopyAs} forms=${{ curl: curl("PUT", path, spec), cli: commandOf(name, spec) }} />
+    ${may("admin") && html`<button onClick=${() => setEditing(true)}><${Icon} name="pencil" />Edit</button><button onClick=${away}><${Icon} name="trash-2" />Delete</button>`}`;
+  return html`<${Page} title=${name} trail=${[{ label: "Hooks", href: "#/hooks" }]} lead=${spec.description} actions=${actions}>
+    <${Panel} title="The address for the other service"><div class="token"><code>${url}</code><${CopyButton} text=${url} label="Copy the address" /></div></${Panel}>
+    <div class="grid-2">
+      <${Panel} title="What it does">
+        <${Facts} items=${[["Starts", html`<${Starts} spec=${spec} />`], ["Takes", spec.events?.length ? spec.events.join(", ") : "every message"], ["Signed with", html`<code>${spec.secret}</code>`], ["Signature", SIGNS[spec.style]], ["A message is known by", spec.key || (spec.style === "stripe" ? "the id of its event" : "its signature")], ["Not taken again for", spec.window || "a day"], ["Edited", html`<${When} at=${data.edited_at} />`]]} />
+        ${spec.args && html`<div class="inner"><h3>Arguments</h3><${Tree} value=${spec.args} label="the arguments" /></div>`}
+      </${Panel}>
+      <${Panel} title="Try it"><div class="inner stack"><p class="dim">A message as the other service would send it. <code>SECRET</code> is the value of the secret.</p><${Code} text=${sampleOf(url, spec)} language="bash" /></div></${Panel}>
+    </div>
+    <${Deliveries} path=${path} isDag=${Boolean(spec.dag)} />
+    ${isEditing && html`<${HookForm} name=${name} onClose=${() => setEditing(false)} onStored=${refresh} />`}
+  </${Page}>`;
+}
+
+const columns = (isDag) => [
+  { id: "came", title: "Came in", cell: (one) => html`<${Moment} at=${one.received_at} />` },
+  { id: "outcome", title: "Outcome", cell: (one) => html`<${State} state=${one.outcome} />` },
+  { id: "event", title: "Type", from: /** @type {const} */ ("phone"), cell: (one) => html`<span class="wrap-anywhere">${one.event}</span>` },
+  { id: "job", title: "Started", cell: (one) => one.job_id && html`<a class="link" href=${href(`/${isDag ? "runs" : "jobs"}/${part(one.job_id)}`)}>${isDag ? "the run" : "the job"}</a>` },
+  { id: "why", title: "Why", cell: (one) => html`<span class="wrap-anywhere">${one.reason || (one.outcome === "duplicate" ? "it was taken before" : "")}</span>` },
+  { id: "size", title: "Size", align: /** @type {const} */ ("right"), from: /** @type {const} */ ("tablet"), cell: (one) => bytes(one.size) },
+];
+
+function Deliveries({ path, isDag }) {
+  const { data, problem, refresh } = useResource(`${path}/deliveries`, { live: onAny(onTopics("hooks"), onJobs), every: 10 });
+  if (problem && !data) return html`<${Trouble} problem=${problem} onRetry=${refresh} />`;
+  return html`<${Panel} title="What came in">
+    ${!data ? html`<${Loading} />` : data.items.length
+      ? html`<${Table} label="Deliveries" columns=${columns(isDag)} rows=${data.items} />`
+      : html`<p class="dim">Nothing yet. Give the address and the secret to the other service, or try it as above. The last 50 messages are shown here, never what they said.</p>`}
+  </${Panel}>`;
+}

@@ -1,0 +1,72 @@
+// What can be done with one job.
+
+import { html, useState } from "../vendor/core.js";
+import { part, post } from "../lib/api.js";
+import { useKeys } from "../lib/keys.js";
+import { may } from "../lib/session.js";
+import { CopyAs, curl, quoted } from "../parts/copy.js";
+import { ask, FormDialog } from "../parts/dialog.js";
+import { Icon } from "../parts/icon.js";
+import { attempt, say } from "../parts/toast.js";
+import { whenOf, WhenFields } from "./jobs-bulk.js";
+import { Rerun } from "./job-rerun.js";
+
+const ENDED = new Set(["failed", "cancelled", "dropped", "expired"]);
+
+/** @param {{job: any, onChanged: () => void}} props */
+export function JobActions({ job, onChanged }) {
+  const [opened, setOpened] = useState(/** @type {"reschedule" | "rerun" | null} */ (null));
+  const path = `/jobs/${part(job.id)}`;
+  const isLater = job.state === "queued" && Date.parse(job.run_at) > Date.now();
+  const can = {
+    retry: may("operate") && (ENDED.has(job.state) || isLater),
+    cancel: may("operate") && job.ended_at === null && !job.is_cancel_requested,
+    reschedule: may("operate") && job.state === "queued",
+    rerun: may("enqueue") && !job.is_run && !job.run_id,
+  };
+  const retry = () => attempt(() => post(`${path}/retry`).then(onChanged), isLater ? "It is due now." : "It is queued again.");
+  const cancel = async () => {
+    const isRunning = job.state === "running";
+    const text = isRunning ? "It is asked to stop, and ends as cancelled once it does." : "It is not started. It can be retried later.";
+    if (await ask({ title: `Cancel ${job.task}?`, text, does: "Cancel it", isBad: true })) await attempt(() => post(`${path}/cancel`).then(onChanged), isRunning ? "It is asked to stop." : "It is cancelled.");
+  };
+  const reschedule = async (values) => {
+    await post(`${path}/reschedule`, whenOf(values));
+    say("It is due at another time.");
+    onChanged();
+  };
+  useKeys([
+    ...(can.retry ? [{ keys: "r", does: "retry this job", run: retry }] : []),
+    ...(can.cancel ? [{ keys: "c", does: "cancel this job", run: cancel }] : []),
+    ...(can.rerun ? [{ keys: "e", does: "edit the arguments, and run it again", run: () => setOpened("rerun") }] : []),
+  ]);
+  return html`${can.retry && html`<button class="main" onClick=${retry}><${Icon} name=${isLater ? "zap" : "rotate-ccw"} />${isLater ? "Run now" : "Retry"}</button>`}
+    ${can.reschedule && html`<button onClick=${() => setOpened("reschedule")}><${Icon} name="clock" />Reschedule</button>`}
+    ${can.rerun && html`<button onClick=${() => setOpened("rerun")}><${Icon} name="pencil" />Run edited</button>`}
+    ${can.cancel && html`<button onClick=${cancel}><${Icon} name="ban" />Cancel</button>`}
+    <${CopyAs} forms=${formsOf(job)} />
+    ${opened === "rerun" && html`<${Rerun} job=${job} onClose=${() => setOpened(null)} />`}
+    ${opened === "reschedule" && html`<${FormDialog} title="Reschedule ${job.task}" does="Reschedule it" onSubmit=${reschedule} onClose=${() => setOpened(null)}><p>It is due at another time; a deadline moves with it.</p><${WhenFields} /></${FormDialog}>`}`;
+}
+
+/** The same job, to be made again by other means. */
+function formsOf(job) {
+  const args = job.args ?? {};
+  const named = Object.entries(args).map(([name, value]) => `${name}=${python(value)}`);
+  const isPlain = Object.keys(args).every((name) => /^[A-Za-z_]\w*$/.test(name));
+  return {
+    curl: curl("POST", "/jobs", { task: job.task, args, queue: job.queue }),
+    cli: `tickwork enqueue ${quoted(job.task)} --json ${quoted(JSON.stringify(args))} --queue ${quoted(job.queue)}`,
+    python: isPlain ? `app.enqueue(${[python(job.task), ...named].join(", ")})` : `app.enqueue(${python(job.task)}, **${python(args)})`,
+  };
+}
+
+/** JSON as Python writes it. @param {any} value @returns {string} */
+function python(value) {
+  if (value === null) return "None";
+  if (value === true) return "True";
+  if (value === false) return "False";
+  if (Array.isArray(value)) return `[${value.map(python).join(", ")}]`;
+  if (typeof value === "object") return `{${Object.entries(value).map(([name, one]) => `${JSON.stringify(name)}: ${python(one)}`).join(", ")}}`;
+  return JSON.stringify(value);
+}

@@ -1,0 +1,67 @@
+// The same job again, with other arguments: written as JSON, checked while it is written.
+
+import { html, useState } from "../vendor/core.js";
+import { part, post } from "../lib/api.js";
+import { useResource } from "../lib/data.js";
+import { go } from "../lib/router.js";
+import { FormDialog } from "../parts/dialog.js";
+import { Icon } from "../parts/icon.js";
+import { say } from "../parts/toast.js";
+
+/** What is wrong with a text as arguments, where, or null. @param {string} text */
+function flawOf(text) {
+  try {
+    const value = JSON.parse(text);
+    return value !== null && typeof value === "object" && !Array.isArray(value) ? null : "The arguments are an object: a name and a value for each.";
+  } catch (error) {
+    const at = /position (\d+)/.exec(error.message)?.[1];
+    const before = text.slice(0, Number(at ?? text.length)).split("\n");
+    return `Line ${before.length}, column ${before.at(-1).length + 1}: this is no JSON here.`;
+  }
+}
+
+/** The schema of a task's arguments, where it stands. @param {any} schema */
+const resolved = (schema) => (schema?.$ref ? schema.$defs?.[schema.$ref.split("/").at(-1)] : schema);
+
+/** What a schema says that these arguments lack, or have too many of. @param {any} schema @param {any} args */
+function misfits(schema, args) {
+  const known = schema?.properties;
+  if (!known) return [];
+  const missing = (schema.required || []).filter((name) => !(name in args)).map((name) => `${name} is missing.`);
+  const strange = schema.additionalProperties === false ? Object.keys(args).filter((name) => !(name in known)) : [];
+  return [...missing, ...strange.map((name) => `${name} is no argument of this task.`)];
+}
+
+function Parameters({ schema }) {
+  const known = Object.entries(schema?.properties || {});
+  if (!known.length) return null;
+  const kind = (one) => one.type || one.anyOf?.map((other) => other.type).filter(Boolean).join(" or ") || "anything";
+  return html`<p class="small dim">It takes ${known.map(([name, one], at) => html`${at > 0 && ", "}<code>${name}</code> (${kind(one)}${schema.required?.includes(name) ? "" : ", may be left out"})`)}.</p>`;
+}
+
+/** @param {{job: any, onClose: () => void}} props */
+export function Rerun({ job, onClose }) {
+  const [text, setText] = useState(JSON.stringify(job.args ?? {}, null, 2));
+  const task = useResource(`/tasks/${part(job.task)}`);
+  const schema = resolved(task.data?.schema);
+  const flaw = flawOf(text);
+  const odd = flaw ? [] : misfits(schema, JSON.parse(text));
+  const submit = async ({ queue, delay, priority }) => {
+    if (flaw) throw new Error(`${flaw} Nothing was enqueued.`);
+    const made = await post(`/jobs/${part(job.id)}/rerun`, { args: JSON.parse(text), queue, priority, delay });
+    say(`${made.task} is enqueued.`);
+    go(`/jobs/${part(made.id)}`);
+  };
+  return html`<${FormDialog} title="Run ${job.task} again" does="Enqueue it" wide onSubmit=${submit} onClose=${onClose}>
+    <p>A new job like this one, with what you change here. This one stays as it is.</p>
+    <label class="field"><span>Arguments, as JSON</span>
+      <textarea class="editor" rows=${Math.min(20, Math.max(6, text.split("\n").length + 1))} spellcheck=${false} autofocus value=${text} aria-invalid=${Boolean(flaw)} onInput=${(event) => setText(event.target.value)}></textarea></label>
+    <p class="flaw" role="status" data-tone=${flaw ? "bad" : odd.length ? "warn" : "good"}><${Icon} name=${flaw ? "circle-x" : odd.length ? "triangle-alert" : "circle-check"} />${flaw || odd.join(" ") || "This can be sent."}</p>
+    <${Parameters} schema=${schema} />
+    <div class="fields">
+      <label class="field"><span>Queue</span><input name="queue" placeholder=${job.queue} autocomplete="off" /></label>
+      <label class="field"><span>Priority</span><input name="priority" type="number" min="0" max="9" placeholder=${job.priority} /></label>
+      <label class="field"><span>Not before, from now</span><input name="delay" placeholder="now" autocomplete="off" /></label>
+    </div>
+  </${FormDialog}>`;
+}

@@ -1,0 +1,39 @@
+// Rows of jobs that follow what they stand for: one that has moved on is shown as it is now, where it stands.
+
+import { useRef, useState } from "../vendor/core.js";
+import { get } from "../lib/api.js";
+import { useChanges } from "../lib/live.js";
+
+const MOST = 100; // rows that one look asks for
+const ENDED = new Set(["succeeded", "failed", "cancelled", "dropped", "expired"]);
+
+/** The rows of a list, as they are now. Those that changed are asked for by their ids, in one call.
+ * @param {any[]} rows @returns {{rows: any[], renew: () => void}} */
+export function useCurrent(rows) {
+  const [later, setLater] = useState(/** @type {Map<string, any>} */ (new Map()));
+  const told = useRef(/** @type {Set<string> | null} */ (new Set())); // those that changed; null: nobody knows which
+  const shown = rows.map((row) => later.get(row.id) || row);
+
+  const renew = async () => {
+    const which = told.current;
+    told.current = new Set();
+    const ids = shown.filter((row) => (which ? which.has(row.id) : !ENDED.has(row.state))).map((row) => row.id).slice(0, MOST);
+    if (!ids.length) return;
+    const found = await get("/jobs", { id: ids, limit: ids.length }).catch(() => ({ items: [] }));
+    setLater(new Map([...later, ...found.items.map((row) => [row.id, row])].slice(-MOST * 20)));
+  };
+  const concerns = (changes) => {
+    const isVague = changes.reset || changes.is_partial;
+    if (isVague) told.current = null;
+    for (const id of changes.job_ids || []) told.current?.add(id);
+    return isVague || shown.some((row) => told.current?.has(row.id));
+  };
+  useChanges(concerns, renew);
+  return {
+    rows: shown,
+    renew() {
+      told.current = null;
+      return renew();
+    },
+  };
+}

@@ -1,0 +1,45 @@
+// What a person on call should look at, the most severe first.
+
+import { html } from "../vendor/core.js";
+import { part } from "../lib/api.js";
+import { many } from "../lib/format.js";
+import { href } from "../lib/router.js";
+import { Icon } from "../parts/icon.js";
+import { Loading, Trouble } from "../parts/notices.js";
+import { Panel } from "../parts/page.js";
+import { Sign } from "../parts/state.js";
+import { When } from "../parts/when.js";
+
+const SHOWN = 8;
+
+/** Where each kind is dealt with: by a query of jobs, or by the name of a thing. */
+const LEADS = {
+  jobs: (query) => href("/jobs", { q: query }),
+  queues: () => href("/queues"),
+  limits: () => href("/queues", { tab: "limits" }),
+  gates: () => href("/queues", { tab: "gates" }),
+  workers: (id) => href(id ? `/workers/${part(id)}` : "/workers"),
+  schedules: (name) => href(name ? `/schedules/${part(name)}` : "/schedules"),
+  dead: () => href("/dead"),
+  runs: (id) => href(id.includes(":") ? "/dags" : `/runs/${part(id)}`),
+  settings: () => href("/settings", { tab: "health" }),
+};
+const leads = ({ page, query }) => (LEADS[page] || (() => href("/")))(query);
+
+/** @param {{attention: ReturnType<typeof import("../lib/data.js").useResource>}} props */
+export function Attention({ attention }) {
+  const { data, problem, isLoading, refresh } = attention;
+  const items = data?.items || [];
+  return html`<${Panel} title="Needs attention" class="attention" actions=${items.length > 0 && html`<span class="dim small num">${many(items.length, "thing")}</span>`}>
+    ${isLoading ? html`<${Loading} />` : problem && !data ? html`<${Trouble} problem=${problem} onRetry=${refresh} />` : items.length ? html`<ol class="lines">${items.slice(0, SHOWN).map((one) => html`<${Line} key="${one.kind} ${one.title}" one=${one} />`)}</ol>` : html`<p class="calm"><${Icon} name="circle-check" />Nothing needs you.</p>`}
+    ${items.length > SHOWN && html`<details class="rest"><summary>${items.length - SHOWN} more</summary><ol class="lines">${items.slice(SHOWN).map((one) => html`<${Line} key="${one.kind} ${one.title}" one=${one} />`)}</ol></details>`}
+  </${Panel}>`;
+}
+
+function Line({ one }) {
+  return html`<li data-kind=${one.kind} data-severity=${one.severity}><a href=${leads(one.link)}>
+    <${Sign} state=${one.severity} />
+    <span class="what"><b>${one.title}</b><span class="dim">${one.detail}</span></span>
+    <span class="end num">${one.since && html`<span class="dim small"><${When} at=${one.since} /></span>`}</span>
+  </a></li>`;
+}

@@ -1,0 +1,31 @@
+// The graph of a run: the dag that it runs, with how each step stands.
+
+import { html, useCallback } from "../vendor/core.js";
+import { countsOf, inOrder, overall, stateOfStep, tally } from "../lib/steps.js";
+import { clockOf, duration } from "../lib/time.js";
+import { Graph } from "../parts/graph.js";
+
+/** @param {{data: import("../lib/graph.js").GraphData, steps: Map<string, import("../lib/steps.js").Step>, chosen: string | null, onChoose: (name: string) => void, isMatch: any, seek: number}} props */
+export function RunGraph({ data, steps, chosen, onChoose, isMatch, seek }) {
+  const look = useCallback((box) => lookOf(box, steps), [steps]);
+  return html`<${Graph} data=${data} look=${look} chosen=${chosen} onChoose=${onChoose} isMatch=${isMatch} seek=${seek} label="Graph of the steps. Arrow keys go along the lines; the tab Steps has them as a list." />`;
+}
+
+function lookOf(box, steps) {
+  if (!box.node) {
+    const counts = tally(box.steps.map((name) => steps.get(name)));
+    return { state: overall(counts), counts: inOrder(counts), total: box.steps.length };
+  }
+  const step = steps.get(box.node.name);
+  const state = stateOfStep(step);
+  if (step?.is_mapped && step.total) return { state, counts: inOrder(countsOf(step)), total: step.total };
+  return { state, line: lineOf(step, state, box.node) };
+}
+
+/** What stands under the name of a step: how long it took, since when it runs, what it is. */
+function lineOf(step, state, node) {
+  const task = node.task && node.task !== node.name && !node.name.endsWith(`.${node.task}`) ? node.task : "";
+  const tries = step?.attempts > 1 ? `try ${step.attempts}` : "";
+  const time = step?.duration_s !== null && step?.ended_at ? duration(step.duration_s) : state === "running" && step.started_at ? `since ${clockOf(step.started_at)}` : state === "succeeded" || state === "running" ? "" : state.replaceAll("_", " ");
+  return [time, tries, task].filter(Boolean).join(" · ");
+}

@@ -1,0 +1,35 @@
+// About: what runs here, and what others wrote of it.
+
+import { html, useEffect, useState } from "../vendor/core.js";
+import { address } from "../lib/api.js";
+import { useResource } from "../lib/data.js";
+import { Icon } from "../parts/icon.js";
+import { Loading } from "../parts/notices.js";
+import { Panel } from "../parts/page.js";
+import { Table } from "../parts/table.js";
+
+const RECORD = new URL("../vendor/vendor.json", import.meta.url);
+
+const columns = [
+  { id: "name", title: "Part", cell: (one) => html`<b>${one.name}</b>` },
+  { id: "version", title: "Version", cell: (one) => html`<span class="num">${one.version}</span>` },
+  { id: "license", title: "Licence", cell: (one) => one.license },
+  { id: "file", title: "In", from: /** @type {const} */ ("phone"), cell: (one) => html`<code class="dim">vendor/${one.file}</code>` },
+];
+
+export default function About() {
+  const { data: health } = useResource("/health");
+  const [parts, setParts] = useState(/** @type {any[] | null} */ (null));
+  useEffect(() => {
+    fetch(RECORD).then((answer) => answer.json()).then((record) => setParts(Object.entries(record).flatMap(([file, { from }]) => from.map((one) => ({ ...one, file })))), () => setParts([]));
+  }, []);
+  return html`
+    <${Panel} title="Tickwork"><div class="inner stack">
+      <p class="you"><b>${health ? `Version ${health.version}` : "Tickwork"}</b> <span class="dim">Apache-2.0</span></p>
+      <p class="row"><a class="link" href=${address("/docs").pathname}><${Icon} name="code" /> The API, on one page</a><a class="link" href=${address("/openapi.json").pathname}><${Icon} name="download" /> for programs (OpenAPI)</a></p>
+    </div></${Panel}>
+    <${Panel} title="What others wrote">
+      <p class="dim">The pages are plain files, served as they are written. These parts of them are others' work, used with thanks under their licences.</p>
+      ${parts ? html`<${Table} label="Parts of others" columns=${columns} rows=${parts} idOf=${(one) => one.name} />` : html`<${Loading} />`}
+    </${Panel}>`;
+}

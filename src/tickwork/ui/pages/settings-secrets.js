@@ -1,0 +1,58 @@
+// Secrets: their names, who set them and when. No page and no route shows a value.
+
+import { html, useState } from "../vendor/core.js";
+import { part, put, remove } from "../lib/api.js";
+import { useResource } from "../lib/data.js";
+import { CopyButton } from "../parts/copy.js";
+import { ask, FormDialog } from "../parts/dialog.js";
+import { Icon } from "../parts/icon.js";
+import { Empty, Loading, Trouble } from "../parts/notices.js";
+import { Panel } from "../parts/page.js";
+import { Table } from "../parts/table.js";
+import { attempt, say } from "../parts/toast.js";
+import { When } from "../parts/when.js";
+
+const CODE = "tickwork secrets set SMTP_PASSWORD < password.txt";
+
+/** How definitions ask for a secret. @param {string} name */
+export const reference = (name) => `\${secret.${name}}`;
+
+async function forget(secret, refresh) {
+  const text = `Jobs, hooks and channels that ask for ${reference(secret.name)} fail from now on, unless their worker has it in its environment.`;
+  if (!(await ask({ title: `Delete the secret ${secret.name}?`, text, does: "Delete it", isBad: true }))) return;
+  await attempt(() => remove(`/secrets/${part(secret.name)}`).then(refresh), `The secret ${secret.name} is gone.`);
+}
+
+const columns = (open, refresh) => [
+  { id: "name", title: "Name", cell: (secret) => html`<b class="mono">${secret.name}</b>` },
+  { id: "asked", title: "Asked for as", from: /** @type {const} */ ("phone"), cell: (secret) => html`<code class="dim">${reference(secret.name)}</code> <${CopyButton} text=${reference(secret.name)} label="Copy the reference to ${secret.name}" />` },
+  { id: "set", title: "Set", cell: (secret) => html`<${When} at=${secret.set_at} /> <span class="dim" data-from="phone">by ${secret.set_by}</span>` },
+  {
+    id: "do", title: html`<span class="hidden-label">Actions</span>`, align: /** @type {const} */ ("right"),
+    cell: (secret) => html`<button class="bare" aria-label="Set ${secret.name} anew" onClick=${() => open(secret.name)}><${Icon} name="pencil" /></button>
+      <button class="bare" aria-label="Delete ${secret.name}" onClick=${() => forget(secret, refresh)}><${Icon} name="trash-2" /></button>`,
+  },
+];
+
+export default function Secrets() {
+  const { data, problem, isLoading, refresh } = useResource("/secrets");
+  const [opened, open] = useState(/** @type {string | null} */ (null));
+  if (isLoading) return html`<${Loading} />`;
+  if (problem && !data) return html`<${Trouble} problem=${problem} onRetry=${refresh} />`;
+  const set = async (values) => {
+    const name = opened || values.name;
+    await put(`/secrets/${part(name)}`, { value: values.value });
+    say(`Jobs that begin from now on find ${reference(name)}.`);
+    await refresh();
+  };
+  return html`
+    <${Panel} title="Secrets" actions=${html`<button class="main" onClick=${() => open("")}><${Icon} name="plus" />New secret</button>`}>
+      ${data.items.length
+        ? html`<${Table} label="Secrets" columns=${columns(open, refresh)} rows=${data.items} idOf=${(secret) => secret.name} />`
+        : html`<${Empty} icon="lock" title="No secrets yet" code=${CODE} language="bash">Jobs, hooks and channels ask for them by name; values are sealed in the store and shown to nobody.</${Empty}>`}
+    </${Panel}>
+    ${opened !== null && html`<${FormDialog} title=${opened ? `Set ${opened} anew` : "New secret"} does="Set it" onClose=${() => open(null)} onSubmit=${set}>
+      ${!opened && html`<label class="field"><span>Name</span><input name="name" required autofocus autocomplete="off" placeholder="SMTP_PASSWORD" pattern="[A-Za-z_][A-Za-z0-9_]*" /><small>Letters, digits and _.</small></label>`}
+      <label class="field"><span>Value</span><input name="value" type="password" required autocomplete="off" autofocus=${Boolean(opened)} /><small>It is sealed, and no page shows it again.</small></label>
+    </${FormDialog}>`}`;
+}

@@ -1,0 +1,135 @@
+"""A walk through every page: nothing goes wrong on any, whoever looks, with much in the store and with nothing."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.ui.browsing import watched_page
+from tests.ui.conftest import enter
+from tests.ui.places import UI, example, patterns
+from tests.ui.proxy import proxied
+from tests.ui.serving import TOKEN, Served
+
+AXE = Path(__file__).parent / "axe.min.js"  # MPL-2.0, as its first lines say; not shipped
+FIRST_LOAD_LIMIT = 100_000
+PAGE_LIMIT = 250_000
+IMPACTS = ("serious", "critical")
+LEAF = [pattern for pattern in patterns() if "/:" not in pattern]
+
+
+def show(page: Page, address: str, path: str) -> None:
+    """Go to a page of the UI and wait until it shows itself, and not that it loads."""
+    page.goto(f"{address}/#{path}")
+    expect(page.locator("#content h1, #content .empty h2").first).to_be_visible()
+    expect(page.locator("#content .loading")).to_have_count(0)
+
+
+def refuse_html(page: Page) -> None:
+    """Nothing that somebody wrote has become an element."""
+    assert page.locator("img[src='x'], [onerror]").count() == 0
+
+
+def complaints(page: Page) -> list[Any]:
+    """What axe-core finds that keeps people from using the page, with the elements that it means."""
+    found = page.evaluate("() => axe.run(document, {resultTypes: ['violations']}).then((all) => all.violations)")
+    return [
+        (one["id"], one["help"], [node["target"] for node in one["nodes"][:5]])
+        for one in found
+        if one["impact"] in IMPACTS
+    ]
+
+
+@pytest.fixture(params=["light", "dark"])
+def judged_page(request: pytest.FixtureRequest, browser: Browser, served: Served) -> Iterator[Page]:
+    """As `page`, in light and in dark, with axe-core in it."""
+    with watched_page(browser, served.address, color_scheme=request.param) as page:
+        page.context.add_init_script(path=AXE)
+        enter(page, served)
+        yield page
+
+
+@pytest.mark.parametrize("pattern", patterns())
+def test_a_page_shows_hostile_names_as_text_and_is_accessible(judged_page: Page, served: Served, pattern: str) -> None:
+    show(judged_page, served.address, example(served, pattern))
+    expect(judged_page.locator("#content .empty[role=alert]")).to_have_count(0)
+    refuse_html(judged_page)
+    assert complaints(judged_page) == []
+
+
+@pytest.mark.parametrize("pattern", patterns())
+def test_a_viewer_sees_no_trouble_but_what_they_may_not(viewer_page: Page, served: Served, pattern: str) -> None:
+    show(viewer_page, served.address, example(served, pattern))
+    refuse_html(viewer_page)
+
+
+@pytest.mark.parametrize("pattern", LEAF)
+def test_a_page_of_an_empty_store_says_what_to_do(browser: Browser, empty: Served, pattern: str) -> None:
+    with watched_page(browser, empty.address) as page:
+        enter(page, empty)
+        show(page, empty.address, pattern)
+        expect(page.locator("#content [role=alert]")).to_have_count(0)
+
+
+@pytest.mark.parametrize("pattern", LEAF)
+def test_a_page_on_a_phone_does_not_scroll_sideways(browser: Browser, served: Served, pattern: str) -> None:
+    with watched_page(browser, served.address, viewport={"width": 390, "height": 844}) as page:
+        enter(page, served)
+        show(page, served.address, pattern)
+        assert page.evaluate("() => document.documentElement.scrollWidth") <= 390
+
+
+@pytest.mark.parametrize("pattern", patterns())
+def test_a_page_loads_no_more_than_it_may(browser: Browser, served: Served, pattern: str) -> None:
+    with watched_page(browser, served.address) as page:
+        enter(page, served)
+        first = loaded(page)
+        show(page, served.address, example(served, pattern))
+        page.wait_for_timeout(500)  # what a page loads after it has shown itself counts as well
+        assert 0 < first <= FIRST_LOAD_LIMIT
+        assert first <= loaded(page) <= PAGE_LIMIT
+
+
+def loaded(page: Page) -> int:
+    """How many bytes came over the wire so far. The stream never ends, and is left out."""
+    answers = [one for one in page.watched.requests if not urlsplit(one.url).path.endswith("/stream")]
+    return sum(one.request.sizes()["responseBodySize"] for one in answers)
+
+
+@pytest.mark.parametrize("pattern", patterns())
+def test_every_page_shows_itself_on_postgres(browser: Browser, served_on_postgres: Served, pattern: str) -> None:
+    served = served_on_postgres
+    with watched_page(browser, served.address) as page:
+        enter(page, served)
+        show(page, served.address, example(served, pattern))
+        expect(page.locator("#content .empty[role=alert]")).to_have_count(0)
+        refuse_html(page)
+
+
+def test_it_works_under_a_prefix_behind_a_proxy(browser: Browser, tmp_path: Path) -> None:
+    with (
+        Served(f"sqlite:///{tmp_path}/tickwork.db", tmp_path, worker=False, server=["--root-path", "/tickwork"]) as one,
+        proxied(one.address, "/tickwork") as address,
+        watched_page(browser, address) as page,
+    ):
+        page.goto(f"{address}/#token={TOKEN}")
+        page.wait_for_selector(".frame")
+        expect(page.locator(".live")).to_have_attribute("data-live", "live")
+        show(page, address, "/settings?part=secrets")
+        page.get_by_role("button", name="New secret").click()
+        page.get_by_label("Name").fill("UNDER_A_PREFIX")
+        page.get_by_label("Value").fill("a value")
+        page.get_by_role("button", name="Set it").click()
+        expect(page.get_by_role("cell", name="UNDER_A_PREFIX", exact=True)).to_be_visible()
+        assert [secret["name"] for secret in one.get("/secrets")["items"]] == ["UNDER_A_PREFIX"]
+        assert {urlsplit(answer.url).path.split("/")[1] for answer in page.watched.requests} == {"tickwork"}
+
+
+def test_every_file_of_a_page_has_a_route() -> None:
+    said = (UI / "routes.js").read_text()
+    whole = {path.stem for path in (UI / "pages").glob("*.js") if "export default" in path.read_text()}
+    parts = {name for name in whole if name.startswith("settings-")}
+    assert {name for name in whole - parts - {"login"} if f"./pages/{name}.js" not in said} == set()
