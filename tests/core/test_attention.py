@@ -135,7 +135,9 @@ def test_breakers_that_hold_jobs_are_open_and_limits_may_hold_some() -> None:
 
 def test_approvals_and_clocks() -> None:
     approval = Approval("r", "release", "ask", "ship it?", NOW)
-    assert only(Scene(NOW, approvals=[approval])).title == "step ask of a run of release waits for approval"
+    told = only(Scene(NOW, approvals=[approval]))
+    assert told.title == "step ask of a run of release waits for approval"
+    assert told.detail == "ship it? Approve it, or reject it: tickwork runs approve r ask"
     assert only(Scene(NOW, skew=-7 * SECOND)).title == "the clock of this server is 7s behind the store's"
 
 

@@ -7,8 +7,10 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.http.work import claimed, fail, succeed
+from tests.worker.fixtures import eventually
 from tickwork import Tickwork, cron, every
 from tickwork.clock import SystemClock
+from tickwork.errors import Fatal
 from tickwork.services.bookkeeper import Bookkeeper
 from tickwork.store import figures
 
@@ -114,6 +116,39 @@ def test_what_is_due_next_comes_first(admin: TestClient, app: Tickwork) -> None:
     nightly = next(one for one in found if one["schedule"] == "nightly")
     assert (nightly["zone"], nightly["target"], nightly["kind"]) == ("Europe/Berlin", "mail", "task")
     assert [one["schedule"] for one in get(admin, "next", limit=1)["items"]] == ["hourly"]
+
+
+ASKS = """\
+dags:
+  release:
+    steps:
+      ask: {approve: {text: "Ship it?"}}
+      ship: {task: mail, needs: [ask]}
+  broken:
+    steps:
+      fall: {task: fall}
+"""
+
+
+def test_approvals_that_wait_and_runs_that_failed_need_attention(admin: TestClient, app: Tickwork) -> None:
+    @app.task(name="mail")
+    def mail() -> None: ...
+
+    @app.task(name="fall")
+    def fall() -> None:
+        raise Fatal("no")
+
+    assert admin.post("/api/v1/dags", json={"text": ASKS}).status_code == 200
+    run, broken = (admin.post(f"/api/v1/dags/{dag}/runs", json={}).json()["id"] for dag in ("release", "broken"))
+    with app.worker():
+        eventually(lambda: admin.get(f"/api/v1/runs/{broken}").json()["state"] == "failed", 20)
+        eventually(lambda: app.store.waiting_approvals(10))
+        found = {one["kind"]: one for one in get(admin, "attention")["items"]}
+    assert found["approval"]["title"] == "step ask of a run of release waits for approval"
+    assert found["approval"]["link"] == {"page": "runs", "query": run}
+    assert f"tickwork runs approve {run} ask" in found["approval"]["detail"]
+    assert found["run_failed"]["link"] == {"page": "runs", "query": "state:failed dag:broken"}
+    assert found["failing"]["title"].startswith("task fall fails: 1 job")
 
 
 def test_attention_is_asked_for_what_is_wrong(admin: TestClient, app: Tickwork) -> None:

@@ -98,20 +98,39 @@ def test_every_module_that_a_module_imports_is_there(ui: Pages) -> None:
 
 
 def test_the_first_load_is_small(ui: Pages) -> None:
-    code = {name: file.data for name, file in ui.files.items()}
-    first = {
-        *loaded_first(code),
-        *(name for name in ui.files if name.startswith("style/")),
-        "vendor/icons.svg",
-        "icon.svg",
-    }
-    size = len(gzip.compress(ui.index)) + sum(len(ui.files[name].packed) for name in first)
+    size = len(gzip.compress(ui.index)) + sum(len(ui.files[name].packed) for name in _first(ui))
 
     assert size <= FIRST_LOAD_LIMIT
 
 
-def test_all_of_the_ui_together_is_smaller_than_any_page_may_be(ui: Pages) -> None:
-    assert sum(len(file.packed) for file in ui.files.values()) <= PAGE_LIMIT
+def test_no_page_is_large(ui: Pages) -> None:
+    """With everything that it may load later: dialogs, graphs, colours for code."""
+    code = {name: file.data for name, file in ui.files.items()}
+    first = _first(ui)
+    sizes = {}
+    for page in re.findall(r'import\("\./(pages/[^"]+)"\)', code["routes.js"].decode()):
+        sizes[page] = sum(len(ui.files[name].packed) for name in first | _reached(code, page))
+
+    assert len(sizes) > 10
+    assert {page: size for page, size in sizes.items() if size > PAGE_LIMIT} == {}
+
+
+def _first(ui: Pages) -> set[str]:
+    code = {name: file.data for name, file in ui.files.items()}
+    styles = (name for name in ui.files if name.startswith("style/"))
+    return {*loaded_first(code), *styles, "vendor/icons.svg", "icon.svg"}
+
+
+def _reached(code: dict[str, bytes], page: str) -> set[str]:
+    """Every module that a page leads to, also those that are loaded when they are needed."""
+    seen = [page]
+    for name in seen:
+        folder = name.rpartition("/")[0]
+        for said in re.findall(r"""(?:from|import\()\s*["'](\.[^"']+)["']""", code[name].decode()):
+            path = posixpath.normpath(posixpath.join(folder, said))
+            if path not in seen and path != "routes.js":
+                seen.append(path)
+    return set(seen)
 
 
 def test_what_others_wrote_is_what_was_recorded(ui: Pages) -> None:

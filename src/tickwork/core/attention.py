@@ -72,12 +72,12 @@ class Holding(NamedTuple):
 
 
 class Approval(NamedTuple):
-    """A step of a run that waits for somebody's word."""
+    """A step of a run that waits for somebody's word. `text` is what it asks, where the run has made that up."""
 
     run_id: str
     dag: str
     step: str
-    text: str
+    text: str | None
     since: datetime
 
 
@@ -241,7 +241,9 @@ def _flow(scene: Scene) -> Iterator[Matter]:
 def _approvals(scene: Scene) -> Iterator[Matter]:
     for one in scene.approvals:
         title = f"step {one.step} of a run of {one.dag} waits for approval"
-        yield Matter("approval", "info", _cut(title), _cut(one.text), 1, one.since, "runs", one.run_id)
+        asks = "" if one.text is None else f"{_cut(one.text)} "
+        detail = f"{asks}Approve it, or reject it: tickwork runs approve {one.run_id} {one.step}"
+        yield Matter("approval", "info", _cut(title), detail, 1, one.since, "runs", one.run_id)
 
 
 def _clock(scene: Scene) -> Iterator[Matter]:

@@ -135,14 +135,17 @@ def _responses(route: Route, schemas: dict[int, Any]) -> dict[str, Any]:
     }
 
 
-_ANYTHING = ("application/json", "text/event-stream")  # readers take events apart, and check each
+_TEXT = {"type": "string"}
+_STREAMED: dict[str, dict[str, Any]] = {
+    "application/json": {},
+    "text/event-stream": {"type": "object", "properties": {"event": _TEXT, "id": _TEXT, "data": _TEXT}},
+}
 
 
 def _response(route: Route, kind: Any, schemas: dict[int, Any]) -> dict[str, Any]:
     content: dict[str, Any] = {}
     if route.streams is not None and kind is body_kind(route.returns):
-        anything: dict[str, Any] = {} if route.streams in _ANYTHING else {"type": "string"}
-        content[route.streams] = {"schema": anything}
+        content[route.streams] = {"schema": _STREAMED.get(route.streams, {"type": "string"})}
     if kind is not None:
         content["application/json"] = {"schema": schemas[id(kind)]}
     return {"description": "Done.", "content": content} if content else {"description": "Done."}

@@ -24,6 +24,7 @@ from tickwork.http.connection import BoundedProtocol
 from tickwork.http.parts import Parts, assembled
 from tickwork.http.table import ROUTES
 from tickwork.rules import every
+from tickwork.services.bookkeeper import Bookkeeper
 from tickwork.services.house import keep_house
 from tickwork.services.runner import Runner
 
@@ -54,6 +55,7 @@ def serve(app: Tickwork, access: Access, options: ServerOptions, started: Callab
         release_canary(app)
         runner.start(parts.pulse)
         runner.start(parts.store_counts)
+        runner.start(Bookkeeper(app.store, clock))
         keep_house(runner, app.store, clock, rng, tally=parts.tally, public_url=app.settings.public_url)
         config = uvicorn.Config(
             asgi(app, parts, ROUTES),

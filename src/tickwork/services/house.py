@@ -9,7 +9,6 @@ from random import Random
 from tickwork.clock import Clock
 from tickwork.core.ids import IdMaker
 from tickwork.observe.tally import Tally
-from tickwork.services.bookkeeper import Bookkeeper
 from tickwork.services.notifier import Notifier
 from tickwork.services.operator import Operator
 from tickwork.services.pruner import Pruner
@@ -44,6 +43,5 @@ def keep_house(
     runner.start(TurnstileKeeper(store, clock))
     runner.start(Operator(store))
     runner.start(Pruner(store, Retention(), clock))
-    runner.start(Bookkeeper(store, clock))
     runner.start(Notifier(store, ids, clock, public_url))
     return nudge

@@ -37,11 +37,13 @@ WHERE  j.run = %(run)s::uuid AND (j.step, j.idx) > (%(step)s, %(idx)s::integer)
 ORDER  BY j.step, j.idx LIMIT %(limit)s::bigint
 
 -- :waiting_approvals
--- An open step with a reason is one that asks for something.
+-- An open step that nobody runs a job for is one that asks for something.
 SELECT s.run::text, s.task, s.step, s.reason, s.since
 FROM   (SELECT job_id FROM tickwork.running WHERE task = '@dag' ORDER BY job_id DESC LIMIT 100) r
 CROSS  JOIN LATERAL (
     SELECT s.run, j.task, s.step, s.reason, s.since FROM tickwork.steps s JOIN tickwork.jobs j ON j.id = s.run
-    WHERE  s.run = r.job_id AND s.state = 'open' AND s.reason IS NOT NULL OFFSET 0
+    WHERE  s.run = r.job_id AND s.state = 'open' AND s.total = 1 AND NOT s.mapped
+    AND    NOT EXISTS (SELECT FROM tickwork.jobs one WHERE one.run = s.run AND one.step = s.step AND one.idx = 0 OFFSET 0)
+    OFFSET 0
 ) s
 LIMIT  %(limit)s::bigint

@@ -28,9 +28,11 @@ LEFT   JOIN tickwork_finished f ON f.job_id = j.id
 WHERE  j.run = :run AND (j.step, j.idx) > (:step, :idx) ORDER BY j.step, j.idx LIMIT :limit
 
 -- :waiting_approvals
--- An open step with a reason is one that asks for something.
+-- An open step that nobody runs a job for is one that asks for something.
 SELECT s.run, j.task, s.step, s.reason, s.since
 FROM   (SELECT job_id FROM tickwork_running WHERE task = '@dag' ORDER BY job_id DESC LIMIT 100) r
 CROSS  JOIN tickwork_steps s ON s.run = r.job_id
 CROSS  JOIN tickwork_jobs j ON j.id = s.run
-WHERE  s.state = 'open' AND s.reason IS NOT NULL LIMIT ?
+WHERE  s.state = 'open' AND s.total = 1 AND NOT s.mapped
+AND    NOT EXISTS (SELECT 1 FROM tickwork_jobs one WHERE one.run = s.run AND one.step = s.step AND one.idx = 0)
+LIMIT  ?
