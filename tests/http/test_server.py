@@ -86,7 +86,8 @@ def test_every_route_is_in_the_document_and_every_body_is_closed() -> None:
         assert route.method.lower() in made["paths"][route.path]
     schemas = made["components"]["schemas"].values()
     assert {one["additionalProperties"] for one in schemas if one.get("type") == "object"} == {False}
-    assert {one.get("type", "enum") for one in schemas if "enum" not in one} == {"object"}
+    assert {one["maxItems"] == len(one["prefixItems"]) for one in schemas if one.get("type") == "array"} == {True}
+    assert {one.get("type", "enum") for one in schemas if "enum" not in one} == {"object", "array"}
 
 
 def test_a_canary_is_released_when_the_settings_say_how_often(app: Tickwork, monkeypatch: pytest.MonkeyPatch) -> None:
