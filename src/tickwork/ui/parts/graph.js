@@ -124,13 +124,14 @@ function Paper({ camera, drawing, looks, matches, path, chosen, active, onOpen, 
     if (id) onOpen(id);
   };
   const style = seen ? { left: `${-MARGIN * 100}%`, top: `${-MARGIN * 100}%`, width: `${(1 + MARGIN * 2) * 100}%`, height: `${(1 + MARGIN * 2) * 100}%` } : undefined;
-  return html`<svg class="paper" ref=${camera.paper} style=${style} viewBox="${window.x} ${window.y} ${window.width} ${window.height}" onClick=${find} data-simple=${isSimple}>
+  // What is shifted is the element around the drawing: browsers would paint a shifted drawing anew in every frame.
+  return html`<div class="paper" ref=${camera.paper} style=${style} data-simple=${isSimple}><svg viewBox="${window.x} ${window.y} ${window.width} ${window.height}" onClick=${find}>
     ${drawing.groups.filter((group) => touches(group, window)).map((group) => html`<${GroupMark} key=${group.id} group=${group} onClose=${onClose} isSimple=${isSimple} />`)}
     ${wires.map((one) => html`<path key=${one.kind} class="wire ${one.kind}" d=${one.path} />`)}
     ${isSimple && html`<${Plain} drawing=${drawing} looks=${looks} shining=${shining} />`}
     ${full.map((id) => html`<${BoxMark} key=${id} box=${drawing.boxes.get(id)} place=${drawing.places.get(id)} look=${looks.get(id)} isChosen=${id === chosen} isActive=${id === active}
       isFaded=${Boolean(shining && !shining.has(id))} isOnPath=${Boolean(path?.has(id))} onOpen=${onOpen} />`)}
-  </svg>`;
+  </svg></div>`;
 }
 
 function windowOf({ view, width, height }) {
