@@ -335,6 +335,7 @@ VERBS: dict[str, Callable[[Filled], object]] = {
     "how late schedules are": lambda on: on.store.schedules_late(),
     "what a worker runs": lambda on: on.store.held_jobs(on.worker, PAGE),
     "queues": bounded(lambda on: on.store.queues()),
+    "keys of a limit": lambda on: on.store.limit_keys("full", PAGE),
     "failed lately": lambda on: on.store.failed_lately(on.clock.now() - HOUR, PAGE),
     "retried lately": lambda on: on.store.retried_lately(on.clock.now() - HOUR, PAGE),
     "count for figures": settled(count_figures),

@@ -10,13 +10,14 @@ from tests.ui.serving import Served
 
 UI = Path(__file__).parents[2] / "src" / "tickwork" / "ui"
 PARTS = ("you", "keys", "users", "notifications", "secrets", "audit", "configuration", "health", "about")
+TABS = ("/queues?tab=limits", "/queues?tab=gates", "/queues?tab=tenants", "/dead?by=queue", "/dead?tab=operations")
 _PATTERN = re.compile(r'\{ path: "([^"]+)"')
 
 
 def patterns() -> list[str]:
-    """The patterns of routes.js, and each part of the settings."""
+    """The patterns of routes.js, each part of the settings, and tabs of other pages."""
     found = _PATTERN.findall((UI / "routes.js").read_text())
-    return [*found, *(f"/settings?part={part}" for part in PARTS)]
+    return [*found, *(f"/settings?part={part}" for part in PARTS), *TABS]
 
 
 def example(served: Served, pattern: str) -> str:

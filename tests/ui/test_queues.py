@@ -138,7 +138,7 @@ def test_a_gate_that_is_refused_says_why_and_stays_open(page: Page, served: Serv
 def test_a_tenant_is_given_turns(page: Page, served: Served) -> None:
     show(page, served.address, "/queues?tab=tenants")
     page.get_by_role("button", name="Set a weight").click()
-    page.get_by_label("Tenant").fill("acme")
+    page.get_by_role("textbox", name="Tenant").fill("acme")
     page.get_by_label("Weight, 1 to 100").fill("7")
     page.get_by_role("button", name="Set it").click()
     expect(cell(page, "Tenants", "acme", "weight")).to_have_text("7")

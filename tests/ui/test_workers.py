@@ -61,7 +61,7 @@ def test_a_worker_is_asked_to_claim_nothing_to_go_on_and_to_stop(page: Page, ser
 def test_a_worker_tells_what_it_is_and_what_it_has(page: Page, served: Served, ghost: WorkerId) -> None:
     show(page, served.address, f"/workers/{ghost}")
     about = page.get_by_role("region", name="About it")
-    for said in ("gpu", "8GB", "nowhere", "0.0.1", str(ghost)):
+    for said in ("gpu", "8.0 GB", "nowhere", "0.0.1", str(ghost)):
         expect(about).to_contain_text(said)
     expect(page.get_by_role("region", name="Tasks that it knows")).to_contain_text("nothing")
     show(page, served.address, "/workers")

@@ -8,6 +8,7 @@ import { onTopics } from "../lib/live.js";
 import { word } from "../lib/query.js";
 import { href } from "../lib/router.js";
 import { may } from "../lib/session.js";
+import { curl } from "../parts/copy.js";
 import { Empty, Loading, Trouble } from "../parts/notices.js";
 import { Panel } from "../parts/page.js";
 import { State } from "../parts/state.js";
@@ -15,7 +16,7 @@ import { More, Table } from "../parts/table.js";
 import { attempt } from "../parts/toast.js";
 import { Took, When } from "../parts/when.js";
 
-const CODE = `curl -X POST .../api/v1/bulk -d '{"action": "retry", "filter": {"queue": "mail", "state": "failed"}, "dry_run": true}'`;
+const CODE = curl("POST", "/bulk", { action: "retry", filter: { queue: "mail", state: "failed" }, dry_run: true });
 const FIELDS = { task: "task", queue: "queue", state: "state", error: "error", key: "key", collection: "collection", label: "label", tenant: "tenant", worker: "worker", run_id: "run", parent_id: "parent" };
 
 /** What an operation is about, as words for the box above the jobs. @param {any} filter */

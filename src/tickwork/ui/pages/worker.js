@@ -3,7 +3,7 @@
 import { html } from "../vendor/core.js";
 import { part } from "../lib/api.js";
 import { useList, useResource } from "../lib/data.js";
-import { many, percent, shortId } from "../lib/format.js";
+import { bytes, many, percent, shortId } from "../lib/format.js";
 import { onAny, onJobs, onTopics } from "../lib/live.js";
 import { word } from "../lib/query.js";
 import { href } from "../lib/router.js";
@@ -40,7 +40,7 @@ export default function Worker({ params }) {
         ["Started", html`<${When} at=${worker.started_at} />`],
         ["Lease", html`<${Lease} worker=${worker} />`],
         ["Labels", worker.labels.length ? html`<${Tags} names=${worker.labels} />` : "none"],
-        ["Resources", Object.keys(worker.resources).length ? html`<${Tags} names=${Object.entries(worker.resources).map(([name, amount]) => `${name} ${amount}`)} />` : "none"],
+        ["Resources", Object.keys(worker.resources).length ? html`<${Tags} names=${Object.entries(worker.resources).map(([name, amount]) => `${name} ${amountOf(amount)}`)} />` : "none"],
         ["Queues", worker.queues.length ? html`<${Tags} names=${worker.queues} field="queue" />` : "all"],
         ["Id", html`<span class="row"><code>${worker.id}</code><${CopyButton} text=${worker.id} label="Copy its id" /></span>`],
       ]} /></${Panel}>
@@ -61,6 +61,9 @@ function Tags({ names, field }) {
   const shown = names.slice(0, SHOWN);
   return html`<span class="row tags">${shown.map((name) => (field ? html`<a class="tag" key=${name} href=${href("/jobs", { q: word(field, name) })}>${name}</a>` : html`<span class="tag" key=${name}>${name}</span>`))}${names.length > SHOWN && html`<span class="dim">and ${names.length - SHOWN} more</span>`}</span>`;
 }
+
+/** How much of a resource there is; large ones are sizes. @param {string} amount */
+const amountOf = (amount) => (Number(amount) >= 1e6 ? bytes(Number(amount)) : amount);
 
 const jobHref = (job) => href(`/jobs/${part(job.id)}`);
 

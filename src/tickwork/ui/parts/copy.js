@@ -47,5 +47,5 @@ export function CopyAs({ forms, label = "Copy as" }) {
   const items = Object.entries(names)
     .filter(([form]) => forms[form])
     .map(([form, name]) => ({ label: name, icon: form === "python" ? "code" : "clipboard-copy", run: () => copy(forms[form]).then(() => say(`Copied as ${name}.`)) }));
-  return html`<${Menu} label=${label} icon="clipboard-copy" items=${items} align="right" />`;
+  return html`<${Menu} label=${label} title=${label ? undefined : "Copy as"} icon="clipboard-copy" items=${items} align="right" />`;
 }
