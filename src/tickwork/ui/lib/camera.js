@@ -15,7 +15,7 @@ export const MARGIN = 0.35;
 /** @param {{width: number, height: number}} size of the whole @param {(width: number, height: number) => {view: View, isWhole: boolean}} first */
 export function useCamera(size, first) {
   const box = useRef(/** @type {HTMLElement | null} */ (null));
-  const paper = useRef(/** @type {SVGSVGElement | null} */ (null));
+  const paper = useRef(/** @type {HTMLElement | null} */ (null));
   const [seen, setSeen] = useState(/** @type {{view: View, width: number, height: number} | null} */ (null));
   const live = useRef(/** @type {View | null} */ (null)); // where the view is now, ahead of what is drawn
   const drawnAt = useRef(/** @type {View | null} */ (null));

@@ -90,25 +90,40 @@ document.addEventListener("visibilitychange", () => {
 const LEAST_MS = 1000;
 
 /** Have a callback called after changes that concern a page, once a second at most, or as seldom as asked for.
- * @param {(changes: Changes) => boolean} concerns @param {() => void} callback @param {number} [leastMs] */
+ *
+ * It is not called again before what it asked for last is answered: a server that is slower than that would never be heard.
+ * @param {(changes: Changes) => boolean} concerns @param {() => any} callback @param {number} [leastMs] */
 export function useChanges(concerns, callback, leastMs = LEAST_MS) {
   const latest = useRef({ concerns, callback });
   latest.current = { concerns, callback };
   useEffect(() => {
     let last = Date.now(); // what is shown was just read
+    let [isAsking, isMissed, isGone] = [false, false, false];
     /** @type {ReturnType<typeof setTimeout> | undefined} */
     let waiting;
-    const fire = () => {
+    const plan = () => {
+      isMissed = false;
+      waiting = setTimeout(fire, Math.max(0, last + leastMs - Date.now()));
+    };
+    const fire = async () => {
       waiting = undefined;
+      isAsking = true;
       last = Date.now();
-      latest.current.callback();
+      try {
+        await latest.current.callback();
+      } finally {
+        isAsking = false;
+        if (isMissed && !isGone) plan();
+      }
     };
     const listener = (changes) => {
       if (waiting || !(changes.reset || latest.current.concerns(changes))) return;
-      waiting = setTimeout(fire, Math.max(0, last + leastMs - Date.now()));
+      if (isAsking) isMissed = true;
+      else plan();
     };
     listeners.add(listener);
     return () => {
+      isGone = true;
       listeners.delete(listener);
       clearTimeout(waiting);
     };

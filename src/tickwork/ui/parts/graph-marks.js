@@ -30,8 +30,8 @@ function Mark({ name, x, y, size = 15, turns = false }) {
   return html`<svg class="icon ${turns ? "turns" : ""}" x=${x} y=${y} width=${size} height=${size} viewBox="0 0 24 24" aria-hidden="true"><use href="${SPRITE}#${name}" /></svg>`;
 }
 
-/** @param {{box: import("../lib/graph.js").Box, place: import("../lib/layout.js").Place, look: import("./graph.js").Look | null, isChosen: boolean, isActive: boolean, isFaded: boolean, isOnPath: boolean, onOpen: (id: string) => void}} props */
-export function BoxMark({ box, place, look, isChosen, isActive, isFaded, isOnPath, onOpen }) {
+/** @param {{box: import("../lib/graph.js").Box, place: import("../lib/layout.js").Place, look: import("./graph.js").Look | null, isChosen: boolean, isActive: boolean, isFaded: boolean, onOpen: (id: string) => void}} props */
+export function BoxMark({ box, place, look, isChosen, isActive, isFaded, onOpen }) {
   const counts = look?.counts;
   const said = counts?.map(([state, number]) => `${number} ${state}`).join(" ");
   return useMemo(() => {
@@ -41,7 +41,7 @@ export function BoxMark({ box, place, look, isChosen, isActive, isFaded, isOnPat
     const sign = state ? signOf(state) : !box.node ? "layers-2" : box.node.kind === "approval" ? "hand" : box.node.mapped ? "layers-2" : "square";
     const line = look?.line ?? (box.node?.task && box.node.task !== box.node.name && box.node.task !== box.label ? box.node.task : ruleOf(box.node));
     const what = box.node ? (box.node.mapped ? "mapped step" : box.node.kind === "approval" ? "approval" : "step") : `closed group of ${box.steps.length} steps`;
-    return html`<g class="box" data-box=${box.node ? box.id : `group ${box.label}`} data-tone=${state ? quietToneOf(state) : "queue"} data-state=${state} data-chosen=${isChosen} data-active=${isActive} data-faded=${isFaded} data-path=${isOnPath}
+    return html`<g class="box" data-box=${box.node ? box.id : `group ${box.label}`} data-tone=${state ? quietToneOf(state) : "queue"} data-state=${state} data-chosen=${isChosen} data-active=${isActive} data-faded=${isFaded}
         transform="translate(${x} ${y})" role="button" tabindex=${isActive ? 0 : -1}
         onClick=${(event) => (event.stopPropagation(), onOpen(box.id))}>
       <title>${box.node?.name || box.label}, ${what}${state ? `, ${wordOf(state)}` : ""}${said ? `, ${said}` : ""}${line ? `, ${line}` : ""}</title>
@@ -52,7 +52,7 @@ export function BoxMark({ box, place, look, isChosen, isActive, isFaded, isOnPat
       ${look?.total ? html`<text class="times" x=${width - 10} y="19">×${count(look.total)}</text>` : null}
       ${counts ? html`<${Counts} counts=${counts} x=${12} y=${height - 24} width=${width - 24} />` : line && html`<text class="line" x="35" y="35">${clipped(line, width - 44, "400 11.5px")}</text>`}</g>
     </g>`;
-  }, [box, place, look?.state, look?.line, said, isChosen, isActive, isFaded, isOnPath]);
+  }, [box, place, look?.state, look?.line, said, isChosen, isActive, isFaded]);
 }
 
 const ruleOf = (node) => (!node ? "" : node.when?.length ? `when ${node.when[0]}` : node.run_if && node.run_if !== "all_succeeded" ? `if ${node.run_if.replaceAll("_", " ")}` : "");

@@ -18,9 +18,9 @@ const PAN = 90;
 /** @typedef {{state: string, line?: string, counts?: [string, number][], total?: number}} Look */
 
 /** @param {{data: import("../lib/graph.js").GraphData, look: (box: import("../lib/graph.js").Box) => Look | null, chosen?: string | null, onChoose: (name: string) => void,
- *   isMatch?: ((name: string, state: string | undefined) => boolean) | null, path?: Set<string>, label: string, extra?: any, seek?: number}} props
- * `look` says how a box stands (null: a dag without a run). `isMatch`: others fade. `path`: steps to outline. `seek` counts how often the next match was asked for. */
-export function Graph({ data, look, chosen, onChoose, isMatch, path, label, extra, seek = 0 }) {
+ *   isMatch?: ((name: string, state: string | undefined) => boolean) | null, label: string, seek?: number}} props
+ * `look` says how a box stands (null: a dag without a run). `isMatch`: others fade. `seek` counts how often the next match was asked for. */
+export function Graph({ data, look, chosen, onChoose, isMatch, label, seek = 0 }) {
   const [closed, setClosed] = useState(() => new Set(data.nodes.length > MANY ? groupsOf(data).filter((one) => !one.includes(".")) : []));
   const drawing = useMemo(() => drawn(data, closed), [data.structure || data, closed]);
   const looks = useMemo(() => new Map([...drawing.boxes.values()].map((box) => [box.id, look(box)])), [drawing, look]);
@@ -72,10 +72,9 @@ export function Graph({ data, look, chosen, onChoose, isMatch, path, label, extr
   };
   const groups = useMemo(() => groupsOf(data), [data.structure || data]);
   return html`<div class="graph" role="group" aria-label=${label} tabindex="0" ref=${camera.box} onKeyDown=${press} style=${{ "--wanted": `${Math.round(drawing.height) + ROOM}px` }}>
-    <${Paper} camera=${camera} drawing=${drawing} looks=${looks} matches=${matches} path=${path} chosen=${boxOf(drawing, chosen)} active=${at} onOpen=${(id) => (setActive(id), open(id))} onClose=${toggle} />
+    <${Paper} camera=${camera} drawing=${drawing} looks=${looks} matches=${matches} chosen=${boxOf(drawing, chosen)} active=${at} onOpen=${(id) => (setActive(id), open(id))} onClose=${toggle} />
     <div class="graph-tools">
       ${groups.length > 0 && html`<button onClick=${() => setClosed(new Set(closed.size ? [] : groups))}>${closed.size ? "Open groups" : "Close groups"}</button>`}
-      ${extra}
       <button aria-label="Smaller" title="Smaller (-)" onClick=${() => camera.zoom(1 / 1.3)}><${Icon} name="zoom-out" /></button>
       <button aria-label="Larger" title="Larger (+)" onClick=${() => camera.zoom(1.3)}><${Icon} name="zoom-in" /></button>
       <button aria-label="All of it" title="All of it (0)" onClick=${camera.fit}><${Icon} name="maximize" /></button>
@@ -107,14 +106,14 @@ function begin(drawing, looks, chosen, width, height) {
   return { view, isWhole: false };
 }
 
-function Paper({ camera, drawing, looks, matches, path, chosen, active, onOpen, onClose }) {
+function Paper({ camera, drawing, looks, matches, chosen, active, onOpen, onClose }) {
   const seen = camera.seen;
   const window = seen ? windowOf(seen) : { x: 0, y: 0, width: 1, height: 1 };
   const inView = seen ? drawing.order.filter((id) => touches(drawing.places.get(id), window)) : [];
   const isSimple = Boolean(seen) && (seen.view.k < SIMPLE_BELOW || inView.length > SIMPLE_OVER);
   const shining = useMemo(() => (matches ? new Set(matches) : null), [matches]);
   const full = isSimple ? [active, chosen].filter((id, at, all) => id && all.indexOf(id) === at) : [...new Set([...inView, active].filter(Boolean))];
-  const wires = useMemo(() => strands(drawing, isSimple ? null : window, chosen, path), [drawing, isSimple, isSimple || JSON.stringify(window), chosen, path]);
+  const wires = useMemo(() => strands(drawing, isSimple ? null : window, chosen), [drawing, isSimple, isSimple || JSON.stringify(window), chosen]);
   const find = (event) => {
     if (!isSimple) return;
     const box = camera.box.current.getBoundingClientRect();
@@ -124,13 +123,14 @@ function Paper({ camera, drawing, looks, matches, path, chosen, active, onOpen, 
     if (id) onOpen(id);
   };
   const style = seen ? { left: `${-MARGIN * 100}%`, top: `${-MARGIN * 100}%`, width: `${(1 + MARGIN * 2) * 100}%`, height: `${(1 + MARGIN * 2) * 100}%` } : undefined;
-  return html`<svg class="paper" ref=${camera.paper} style=${style} viewBox="${window.x} ${window.y} ${window.width} ${window.height}" onClick=${find} data-simple=${isSimple}>
+  // What is shifted is the element around the drawing: browsers would paint a shifted drawing anew in every frame.
+  return html`<div class="paper" ref=${camera.paper} style=${style} data-simple=${isSimple}><svg viewBox="${window.x} ${window.y} ${window.width} ${window.height}" onClick=${find}>
     ${drawing.groups.filter((group) => touches(group, window)).map((group) => html`<${GroupMark} key=${group.id} group=${group} onClose=${onClose} isSimple=${isSimple} />`)}
     ${wires.map((one) => html`<path key=${one.kind} class="wire ${one.kind}" d=${one.path} />`)}
     ${isSimple && html`<${Plain} drawing=${drawing} looks=${looks} shining=${shining} />`}
     ${full.map((id) => html`<${BoxMark} key=${id} box=${drawing.boxes.get(id)} place=${drawing.places.get(id)} look=${looks.get(id)} isChosen=${id === chosen} isActive=${id === active}
-      isFaded=${Boolean(shining && !shining.has(id))} isOnPath=${Boolean(path?.has(id))} onOpen=${onOpen} />`)}
-  </svg>`;
+      isFaded=${Boolean(shining && !shining.has(id))} onOpen=${onOpen} />`)}
+  </svg></div>`;
 }
 
 function windowOf({ view, width, height }) {
@@ -140,12 +140,12 @@ function windowOf({ view, width, height }) {
 
 const touches = (one, other) => one.x <= other.x + other.width && one.x + one.width >= other.x && one.y <= other.y + other.height && one.y + one.height >= other.y;
 
-/** Lines as few paths: the plain ones, those of order alone, those on the critical path, those of the chosen step. */
-function strands(drawing, window, chosen, path) {
-  const found = { data: "", order: "", critical: "", near: "" };
+/** Lines as few paths: the plain ones, those of order alone, those of the chosen step. */
+function strands(drawing, window, chosen) {
+  const found = { data: "", order: "", near: "" };
   for (const wire of drawing.wires) {
     if (window && (wire.left > window.x + window.width || wire.right < window.x || wire.top > window.y + window.height || wire.bottom < window.y)) continue;
-    const kind = wire.from === chosen || wire.to === chosen ? "near" : path?.has(wire.from) && path.has(wire.to) ? "critical" : wire.kind;
+    const kind = wire.from === chosen || wire.to === chosen ? "near" : wire.kind;
     found[kind] += wire.path;
   }
   return Object.entries(found).filter(([, one]) => one).map(([kind, one]) => ({ kind, path: one }));
