@@ -76,7 +76,9 @@ class Watched:
         self._allowed.append((status, re.compile(path)))
 
     def check(self) -> None:
-        assert not self.wrong, "\n".join(self.wrong)
+        """Fail with what went wrong since the last time."""
+        wrong, self.wrong = self.wrong, []
+        assert not wrong, "\n".join(wrong)
 
     def _console(self, message: ConsoleMessage) -> None:
         # What could not be loaded is told by _response, with its address.

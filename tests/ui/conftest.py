@@ -77,14 +77,19 @@ def page(browser: Browser, served: Served) -> Iterator[Page]:
 @pytest.fixture
 def viewer_page(browser: Browser, served: Served) -> Iterator[Page]:
     with watched_page(browser, served.address) as page:
-        said = {"user": VIEWER, "password": PASSWORD}
-        assert page.request.post(f"{served.address}/api/v1/session", data=said).ok
-        page.goto(served.address)
-        page.wait_for_selector(".frame")
+        enter_as_viewer(page, served)
         yield page
 
 
 def enter(page: Page, served: Served) -> None:
     """Log in with the token in the address, as `tickwork dev` prints it."""
     page.goto(f"{served.address}/#token={TOKEN}")
+    page.wait_for_selector(".frame")
+
+
+def enter_as_viewer(page: Page, served: Served) -> None:
+    """Log in as the user who may only look."""
+    said = {"user": VIEWER, "password": PASSWORD}
+    assert page.request.post(f"{served.address}/api/v1/session", data=said).ok
+    page.goto(served.address)
     page.wait_for_selector(".frame")

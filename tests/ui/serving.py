@@ -18,6 +18,7 @@ from tickwork import Tickwork
 HERE = Path(__file__).parent
 PATH = os.pathsep.join([str(HERE.parents[1]), str(HERE.parents[1] / "src")])  # the code that these tests belong to
 TOKEN = "a-token-of-tests"
+SECRET_KEY = "5e" * 32
 VIEWER, PASSWORD = "vera", "only looks at things"
 START_S, STOP_S = 60.0, 10.0
 _ADDRESS = re.compile(r"^server +(http://[^/\s]+)", re.MULTILINE)
@@ -28,6 +29,8 @@ class Process:
 
     def __init__(self, url: str, log: Path, arguments: Sequence[str]) -> None:
         given = {"TICKWORK_URL": url, "TICKWORK_TOKEN": TOKEN, "PYTHONPATH": PATH, "PYTHONUNBUFFERED": "1"}
+        if not url.startswith("sqlite"):
+            given["TICKWORK_SECRET_KEY"] = SECRET_KEY  # beside a SQLite file there is one of its own
         self.log = log
         with log.open("ab") as file:
             self._process = subprocess.Popen(

@@ -14,12 +14,12 @@ from tests.worker.fixtures import eventually
 from tickwork import Job
 
 PHONE = {"width": 390, "height": 844}
-LINE = "tbody tr"
+LINE = ".jobs tbody tr"
 
 
 def show(page: Page, served: Served, query: str = "") -> None:
     page.goto(f"{served.address}/#/jobs" + (f"?q={quote(query)}" if query else ""))
-    page.wait_for_selector(f"{LINE}, .empty")
+    page.wait_for_selector(f"{LINE}, .jobs .empty")
 
 
 def shown(page: Page) -> list[str]:

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.ui.browsing import watched_page
-from tests.ui.conftest import enter
+from tests.ui.conftest import enter, enter_as_viewer
 from tests.ui.places import UI, example, patterns
 from tests.ui.proxy import proxied
 from tests.ui.serving import TOKEN, Served
@@ -18,7 +18,10 @@ AXE = Path(__file__).parent / "axe.min.js"  # MPL-2.0, as its first lines say; n
 FIRST_LOAD_LIMIT = 100_000
 PAGE_LIMIT = 250_000
 IMPACTS = ("serious", "critical")
-LEAF = [pattern for pattern in patterns() if "/:" not in pattern]
+PHONE = {"width": 390, "height": 844}
+TROUBLE = "#content .empty[role=alert]"
+LEAVES = [pattern for pattern in patterns() if "/:" not in pattern]
+FOR_ADMINS = {f"/settings?part={part}" for part in ("keys", "users", "secrets", "audit", "configuration")}
 
 
 def show(page: Page, address: str, path: str) -> None:
@@ -26,6 +29,17 @@ def show(page: Page, address: str, path: str) -> None:
     page.goto(f"{address}/#{path}")
     expect(page.locator("#content h1, #content .empty h2").first).to_be_visible()
     expect(page.locator("#content .loading")).to_have_count(0)
+
+
+def arrive(page: Page, address: str, path: str) -> None:
+    """Go there with a page that has walked elsewhere before. What went wrong there was told there."""
+    page.watched.wrong.clear()
+    show(page, address, path)
+
+
+def fits(page: Page) -> bool:
+    """Whether the page is no wider than what it is looked at with."""
+    return bool(page.evaluate("() => document.documentElement.scrollWidth <= innerWidth"))
 
 
 def refuse_html(page: Page) -> None:
@@ -43,7 +57,10 @@ def complaints(page: Page) -> list[Any]:
     ]
 
 
-@pytest.fixture(params=["light", "dark"])
+# One page walks through all places of a test: to log in anew for each would take longer than the rest.
+
+
+@pytest.fixture(scope="module", params=["light", "dark"])
 def judged_page(request: pytest.FixtureRequest, browser: Browser, served: Served) -> Iterator[Page]:
     """As `page`, in light and in dark, with axe-core in it."""
     with watched_page(browser, served.address, color_scheme=request.param) as page:
@@ -52,34 +69,76 @@ def judged_page(request: pytest.FixtureRequest, browser: Browser, served: Served
         yield page
 
 
+@pytest.fixture(scope="module")
+def looking_page(browser: Browser, served: Served) -> Iterator[Page]:
+    """As `viewer_page`."""
+    with watched_page(browser, served.address) as page:
+        enter_as_viewer(page, served)
+        yield page
+
+
+@pytest.fixture(scope="module")
+def phone_page(browser: Browser, served: Served) -> Iterator[Page]:
+    """As `page`, as wide as a phone."""
+    with watched_page(browser, served.address, viewport=PHONE) as page:
+        enter(page, served)
+        yield page
+
+
+@pytest.fixture(scope="module")
+def empty_page(browser: Browser, empty: Served) -> Iterator[Page]:
+    """As `phone_page`, on the store that has nothing in it."""
+    with watched_page(browser, empty.address, viewport=PHONE) as page:
+        enter(page, empty)
+        yield page
+
+
+@pytest.fixture(scope="module")
+def postgres_page(browser: Browser, served_on_postgres: Served) -> Iterator[Page]:
+    """As `page`, on PostgreSQL."""
+    with watched_page(browser, served_on_postgres.address) as page:
+        enter(page, served_on_postgres)
+        yield page
+
+
 @pytest.mark.parametrize("pattern", patterns())
 def test_a_page_shows_hostile_names_as_text_and_is_accessible(judged_page: Page, served: Served, pattern: str) -> None:
-    show(judged_page, served.address, example(served, pattern))
-    expect(judged_page.locator("#content .empty[role=alert]")).to_have_count(0)
+    arrive(judged_page, served.address, example(served, pattern))
+    expect(judged_page.locator(TROUBLE)).to_have_count(0)
     refuse_html(judged_page)
     assert complaints(judged_page) == []
+    judged_page.watched.check()
 
 
 @pytest.mark.parametrize("pattern", patterns())
-def test_a_viewer_sees_no_trouble_but_what_they_may_not(viewer_page: Page, served: Served, pattern: str) -> None:
-    show(viewer_page, served.address, example(served, pattern))
-    refuse_html(viewer_page)
+def test_a_viewer_meets_no_trouble_but_what_they_may_not_see(looking_page: Page, served: Served, pattern: str) -> None:
+    arrive(looking_page, served.address, example(served, pattern))
+    troubles = looking_page.locator(f"{TROUBLE} h2").all_inner_texts()
+    assert troubles == (["You may not see this"] if pattern in FOR_ADMINS else [])
+    looking_page.watched.check()
 
 
-@pytest.mark.parametrize("pattern", LEAF)
-def test_a_page_of_an_empty_store_says_what_to_do(browser: Browser, empty: Served, pattern: str) -> None:
-    with watched_page(browser, empty.address) as page:
-        enter(page, empty)
-        show(page, empty.address, pattern)
-        expect(page.locator("#content [role=alert]")).to_have_count(0)
+@pytest.mark.parametrize("pattern", LEAVES)
+def test_a_page_of_an_empty_store_shows_itself_also_on_a_phone(empty_page: Page, empty: Served, pattern: str) -> None:
+    arrive(empty_page, empty.address, pattern)
+    expect(empty_page.locator(TROUBLE)).to_have_count(0)
+    assert fits(empty_page)
+    empty_page.watched.check()
 
 
-@pytest.mark.parametrize("pattern", LEAF)
-def test_a_page_on_a_phone_does_not_scroll_sideways(browser: Browser, served: Served, pattern: str) -> None:
-    with watched_page(browser, served.address, viewport={"width": 390, "height": 844}) as page:
-        enter(page, served)
-        show(page, served.address, pattern)
-        assert page.evaluate("() => document.documentElement.scrollWidth") <= 390
+@pytest.mark.parametrize("pattern", patterns())
+def test_a_page_on_a_phone_does_not_scroll_sideways(phone_page: Page, served: Served, pattern: str) -> None:
+    arrive(phone_page, served.address, example(served, pattern))
+    assert fits(phone_page)
+    phone_page.watched.check()
+
+
+@pytest.mark.parametrize("pattern", patterns())
+def test_every_page_shows_itself_on_postgres(postgres_page: Page, served_on_postgres: Served, pattern: str) -> None:
+    arrive(postgres_page, served_on_postgres.address, example(served_on_postgres, pattern))
+    expect(postgres_page.locator(TROUBLE)).to_have_count(0)
+    refuse_html(postgres_page)
+    postgres_page.watched.check()
 
 
 @pytest.mark.parametrize("pattern", patterns())
@@ -97,16 +156,6 @@ def loaded(page: Page) -> int:
     """How many bytes came over the wire so far. The stream never ends, and is left out."""
     answers = [one for one in page.watched.requests if not urlsplit(one.url).path.endswith("/stream")]
     return sum(one.request.sizes()["responseBodySize"] for one in answers)
-
-
-@pytest.mark.parametrize("pattern", patterns())
-def test_every_page_shows_itself_on_postgres(browser: Browser, served_on_postgres: Served, pattern: str) -> None:
-    served = served_on_postgres
-    with watched_page(browser, served.address) as page:
-        enter(page, served)
-        show(page, served.address, example(served, pattern))
-        expect(page.locator("#content .empty[role=alert]")).to_have_count(0)
-        refuse_html(page)
 
 
 def test_it_works_under_a_prefix_behind_a_proxy(browser: Browser, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Counts what happened to jobs into figures, from which charts and metrics are read. Servers do: workers have work to do.
+"""Counts what happened to jobs into figures, from which charts and metrics are read. Servers do; workers work.
 
 Nobody leads: what was counted is added in the transaction that moves the marks, from where they were looked at, so each
 row counts once, however many count at the same time. While there is much to count, nobody counts on for some times as

@@ -95,7 +95,7 @@ export function useChanges(concerns, callback, leastMs = LEAST_MS) {
   const latest = useRef({ concerns, callback });
   latest.current = { concerns, callback };
   useEffect(() => {
-    let last = 0;
+    let last = Date.now(); // what is shown was just read
     /** @type {ReturnType<typeof setTimeout> | undefined} */
     let waiting;
     const fire = () => {

@@ -7,12 +7,15 @@ import { useChanges } from "../lib/live.js";
 const MOST = 100; // rows that one look asks for
 const ENDED = new Set(["succeeded", "failed", "cancelled", "dropped", "expired"]);
 
-/** The rows of a list, as they are now. Those that changed are asked for by their ids, in one call.
+/** The rows of a list, as they are now. Those that changed are asked for by their ids, in one call; what the list itself
+ * reads again later counts instead.
  * @param {any[]} rows @returns {{rows: any[], renew: () => void}} */
 export function useCurrent(rows) {
-  const [later, setLater] = useState(/** @type {Map<string, any>} */ (new Map()));
+  const [later, setLater] = useState(/** @type {Map<any, any>} */ (new Map())); // by the rows that they stand for
   const told = useRef(/** @type {Set<string> | null} */ (new Set())); // those that changed; null: nobody knows which
-  const shown = rows.map((row) => later.get(row.id) || row);
+  const listed = useRef(rows);
+  listed.current = rows;
+  const shown = rows.map((row) => later.get(row) || row);
 
   const renew = async () => {
     const which = told.current;
@@ -20,7 +23,8 @@ export function useCurrent(rows) {
     const ids = shown.filter((row) => (which ? which.has(row.id) : !ENDED.has(row.state))).map((row) => row.id).slice(0, MOST);
     if (!ids.length) return;
     const found = await get("/jobs", { id: ids, limit: ids.length }).catch(() => ({ items: [] }));
-    setLater(new Map([...later, ...found.items.map((row) => [row.id, row])].slice(-MOST * 20)));
+    const now = new Map(found.items.map((row) => [row.id, row]));
+    setLater((before) => new Map(listed.current.map((row) => [row, now.get(row.id) || before.get(row)])));
   };
   const concerns = (changes) => {
     const isVague = changes.reset || changes.is_partial;

@@ -33,7 +33,7 @@ export default function Login() {
         : html`<label class="field"><span>Key or token</span><input name="token" type="password" autocomplete="off" required autofocus placeholder="twk_…" /></label>`}
       ${problem && html`<${Refusal} problem=${problem} />`}
       <button class="main" disabled=${isBusy}><${Icon} name="arrow-right" />Log in</button>
-      <p class="dim">${kind === "user" ? html`No name yet? <code>tickwork users add NAME --role operator</code>` : html`<code>tickwork dev</code> prints a token; <code>tickwork keys create NAME</code> makes a key.`}</p>
+      <p class="hint dim">${kind === "user" ? html`<span>No name yet?</span><code>tickwork users add NAME --role viewer</code>` : html`<span>The token that <code>tickwork dev</code> prints, or a key:</span><code>tickwork keys create NAME --scope read</code>`}</p>
     </form>
   </main>`;
 }

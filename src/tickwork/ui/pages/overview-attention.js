@@ -3,6 +3,7 @@
 import { html } from "../vendor/core.js";
 import { part } from "../lib/api.js";
 import { many } from "../lib/format.js";
+import { valueOf } from "../lib/query.js";
 import { href } from "../lib/router.js";
 import { Icon } from "../parts/icon.js";
 import { Loading, Trouble } from "../parts/notices.js";
@@ -16,13 +17,13 @@ const SHOWN = 8;
 const LEADS = {
   jobs: (query) => href("/jobs", { q: query }),
   queues: () => href("/queues"),
-  limits: () => href("/queues", { tab: "limits" }),
+  limits: (name) => href("/queues", { tab: "limits", limit: name }),
   gates: () => href("/queues", { tab: "gates" }),
   workers: (id) => href(id ? `/workers/${part(id)}` : "/workers"),
   schedules: (name) => href(name ? `/schedules/${part(name)}` : "/schedules"),
   dead: () => href("/dead"),
-  runs: (id) => href(id.includes(":") ? "/dags" : `/runs/${part(id)}`),
-  settings: () => href("/settings", { tab: "health" }),
+  runs: (said) => href(valueOf(said, "dag") ? `/dags/${part(valueOf(said, "dag"))}` : `/runs/${part(said)}`),
+  settings: () => href("/settings", { part: "health" }),
 };
 const leads = ({ page, query }) => (LEADS[page] || (() => href("/")))(query);
 
@@ -31,8 +32,8 @@ export function Attention({ attention }) {
   const { data, problem, isLoading, refresh } = attention;
   const items = data?.items || [];
   return html`<${Panel} title="Needs attention" class="attention" actions=${items.length > 0 && html`<span class="dim small num">${many(items.length, "thing")}</span>`}>
-    ${isLoading ? html`<${Loading} />` : problem && !data ? html`<${Trouble} problem=${problem} onRetry=${refresh} />` : items.length ? html`<ol class="lines">${items.slice(0, SHOWN).map((one) => html`<${Line} key="${one.kind} ${one.title}" one=${one} />`)}</ol>` : html`<p class="calm"><${Icon} name="circle-check" />Nothing needs you.</p>`}
-    ${items.length > SHOWN && html`<details class="rest"><summary>${items.length - SHOWN} more</summary><ol class="lines">${items.slice(SHOWN).map((one) => html`<${Line} key="${one.kind} ${one.title}" one=${one} />`)}</ol></details>`}
+    ${isLoading ? html`<${Loading} />` : problem && !data ? html`<${Trouble} problem=${problem} onRetry=${refresh} />` : items.length ? html`<ol class="glance">${items.slice(0, SHOWN).map((one) => html`<${Line} key="${one.kind} ${one.title}" one=${one} />`)}</ol>` : html`<p class="calm"><${Icon} name="circle-check" />Nothing needs you.</p>`}
+    ${items.length > SHOWN && html`<details class="glance-rest"><summary>${items.length - SHOWN} more</summary><ol class="glance">${items.slice(SHOWN).map((one) => html`<${Line} key="${one.kind} ${one.title}" one=${one} />`)}</ol></details>`}
   </${Panel}>`;
 }
 

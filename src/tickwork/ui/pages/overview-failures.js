@@ -7,7 +7,7 @@ import { atLeast, count, many } from "../lib/format.js";
 import { word } from "../lib/query.js";
 import { href } from "../lib/router.js";
 import { may } from "../lib/session.js";
-import { CopyAs, curl, quoted } from "../parts/copy.js";
+import { CopyAs, curl } from "../parts/copy.js";
 import { Dialog, Refusal } from "../parts/dialog.js";
 import { Icon } from "../parts/icon.js";
 import { Loading, Trouble } from "../parts/notices.js";
@@ -29,7 +29,7 @@ export function Failures() {
   return html`<${Panel} title="Recent failures" class="wide failures" actions=${html`<span class="row small"><span class="dim">the last 24 hours, by error</span><a class="link" href=${href("/dead")}>Dead letters<${Icon} name="arrow-right" class="small" /></a></span>`}>
     ${operations.map((one) => html`<${Operation} key=${one.id} id=${one.id} total=${one.total} onClose=${() => close(one.id)} />`)}
     ${isLoading ? html`<${Loading} />` : problem && !data ? html`<${Trouble} problem=${problem} onRetry=${refresh} />` : data.items.length ? html`<${Table} label="Recent failures" rows=${data.items.slice(0, SHOWN)} columns=${columns(setChosen)} idOf=${idOf} hrefOf=${opens} />` : html`<p class="calm"><${Icon} name="circle-check" />No job failed.</p>`}
-    ${data?.items.length > SHOWN && html`<p class="rest"><a class="link" href=${href("/dead")}>${many(data.items.length - SHOWN, "more kind", "more kinds")}</a></p>`}
+    ${data?.items.length > SHOWN && html`<p class="glance-rest"><a class="link" href=${href("/dead")}>${many(data.items.length - SHOWN, "more kind", "more kinds")}</a></p>`}
     ${chosen && html`<${RetryAll} group=${chosen} onClose=${() => setChosen(null)} onBegun=${begun} />`}
   </${Panel}>`;
 }
@@ -47,12 +47,13 @@ const columns = (choose) => [
   ...(may("operate") ? [{ id: "do", title: html`<span class="hidden-label">Actions</span>`, align: /** @type {const} */ ("right"), width: "150px", cell: (group) => group.dead > 0 ? html`<button onClick=${() => choose(group)}><${Icon} name="rotate-ccw" />${group.dead > 1 ? `Retry all ${count(group.dead)}` : "Retry it"}</button>` : html`<span class="dim small done">dealt with</span>` }] : []),
 ];
 
-/** The same as a call and as a command; those know dead letters by their task. */
-const formsOf = (task, filter) => ({
-  curl: curl("POST", "/dead/redrive", { filter }),
-  cli: `tickwork dead redrive --task ${quoted(task)}`,
-  python: `app.redrive(task=${JSON.stringify(task)})`,
-});
+/** The same as a call; as a command and as Python, too, where all of them are known by their ids. */
+function formsOf(filter, tried) {
+  const call = curl("POST", "/dead/redrive", { filter });
+  if (!tried || tried.count !== tried.sample.length) return { curl: call };
+  const ids = tried.sample.map((job) => job.id);
+  return { curl: call, cli: `tickwork dead redrive ${ids.join(" ")}`, python: `app.redrive(ids=${JSON.stringify(ids)})` };
+}
 
 /** Show what would run again, and then have it run. */
 function RetryAll({ group, onClose, onBegun }) {
@@ -75,8 +76,8 @@ function RetryAll({ group, onClose, onBegun }) {
   const footer = html`<button onClick=${onClose}>Leave it</button><button class="main" autofocus disabled=${!tried?.count} onClick=${go}><${Icon} name="rotate-ccw" />Retry ${said || "them"}</button>`;
   return html`<${Dialog} title="Retry what failed in ${group.task}?" onClose=${onClose} footer=${footer} wide>
     <p class="error-said mono">${group.error}</p>
-    ${problem ? html`<${Refusal} problem=${problem} />` : !tried ? html`<${Loading} />` : html`<p>${tried.count ? `${said} of ${group.task} failed with this and ${tried.count === 1 ? "runs" : "run"} again, from the first attempt on. If nothing was mended they fail again.` : "None of them is left among the dead letters: somebody was faster."}</p>
-      <ul class="sample">${tried.sample.map((job) => html`<li><code>${job.id}</code><span class="dim">failed <${When} at=${job.ended_at} />, attempt ${job.attempt}</span></li>`)}</ul>`}
-    <div class="row"><${CopyAs} forms=${formsOf(group.task, filter)} /></div>
+    ${problem ? html`<${Refusal} problem=${problem} />` : !tried ? html`<${Loading} />` : html`<p>${tried.count ? `${said} of ${group.task} failed with this and ${tried.count === 1 ? "runs again. If nothing was mended, it fails again." : "run again. If nothing was mended, they fail again."}` : "None of them is left among the dead letters: somebody was faster."}</p>
+      <ul class="retry-sample">${tried.sample.map((job) => html`<li><code>${job.id}</code><span class="dim">failed <${When} at=${job.ended_at} />, attempt ${job.attempt}</span></li>`)}</ul>`}
+    <div class="row"><${CopyAs} forms=${formsOf(filter, tried)} /></div>
   </${Dialog}>`;
 }

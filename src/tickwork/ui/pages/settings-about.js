@@ -26,7 +26,7 @@ export default function About() {
   return html`
     <${Panel} title="Tickwork"><div class="inner stack">
       <p class="you"><b>${health ? `Version ${health.version}` : "Tickwork"}</b> <span class="dim">Apache-2.0</span></p>
-      <p class="row"><a class="link" href=${address("/docs").pathname}><${Icon} name="code" /> The API, on one page</a><a class="link" href=${address("/openapi.json").pathname}><${Icon} name="download" /> for programs (OpenAPI)</a></p>
+      <p class="about-links"><a class="link" href=${address("/docs").pathname}><${Icon} name="code" />The API, on one page</a><a class="link" href=${address("/openapi.json").pathname}><${Icon} name="download" />The same for programs (OpenAPI)</a></p>
     </div></${Panel}>
     <${Panel} title="What others wrote">
       <p class="dim">The pages are plain files, served as they are written. These parts of them are others' work, used with thanks under their licences.</p>

@@ -50,7 +50,7 @@ export function Chart({ label, times, spanS, bars = [], lines = [], isLog = fals
       ${!shown.some((one) => one.values.some(Boolean)) && html`<p class="none dim">${none}</p>`}
       ${at !== null && html`<${Tip} ...${{ at, times, spanS, series: shown, format, isPartial: partial[at], x: x(times[at] + spanS * 500), width }} />`}
     </div>
-    <ul class="legend" aria-label="What is shown">${[...bars, ...lines].map((one) => html`<li key=${one.id}><button class="bare" aria-pressed=${isShown(one)} title=${isShown(one) ? "Click to leave it out" : "Click to show it"} onClick=${() => toggle(one.id)}>
+    <ul class="chart-legend" aria-label="What is shown">${[...bars, ...lines].map((one) => html`<li key=${one.id}><button class="bare" aria-pressed=${isShown(one)} title=${isShown(one) ? "Click to leave it out" : "Click to show it"} onClick=${() => toggle(one.id)}>
       <${Swatch} series=${one} isBar=${bars.includes(one)} />${one.label}${one.summary !== undefined && html`<b class="num">${one.summary}</b>`}</button></li>`)}</ul>
     <${AsTable} ...${{ label, times, spanS, series: [...bars, ...lines], format }} />
   </figure>`;
