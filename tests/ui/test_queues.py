@@ -1,6 +1,9 @@
 """The page of queues: what it shows is what the store has, and what is done there is done."""
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Event, Thread
 from urllib.parse import quote
 
 from playwright.sync_api import Locator, Page, expect
@@ -40,6 +43,31 @@ def test_a_queue_shows_what_the_store_has_of_it(page: Page, served: Served) -> N
     expect(cell(page, "Queues", "later", "later")).to_have_text("8", timeout=SOON_MS)
     cell(page, "Queues", "later", "later").get_by_role("link").click()
     expect(page).to_have_url(re.compile("#/jobs.*later"))
+
+
+def test_a_page_shows_itself_where_answers_take_longer_than_changes_come(page: Page, served: Served) -> None:
+    slow = {"offline": False, "latency": 3000, "downloadThroughput": -1, "uploadThroughput": -1}
+    show(page, served.address, "/queues")
+    page.context.new_cdp_session(page).send("Network.emulateNetworkConditions", slow)
+    with changing(served):
+        page.goto(f"{served.address}/#/workers")
+        expect(page.get_by_role("table", name="Workers")).to_be_visible(timeout=SOON_MS)
+
+
+@contextmanager
+def changing(served: Served) -> Iterator[None]:
+    """Have something change a few times a second."""
+    is_over = Event()
+
+    def change() -> None:
+        while not is_over.wait(0.3):
+            served.app.named("send_email").options(queue="later", delay="1h").enqueue("again")
+
+    thread = Thread(target=change)
+    thread.start()
+    yield
+    is_over.set()
+    thread.join()
 
 
 def test_a_queue_is_paused_with_a_reason_and_goes_on(page: Page, served: Served) -> None:

@@ -6,6 +6,26 @@ import { paused, useChanges } from "./live.js";
 
 const never = () => false;
 
+/** Renewals, one at a time, and one more when another was asked for meanwhile. A read that is under way ends first:
+ * where answers take longer than changes come, it would else be begun anew for ever.
+ * @param {{current: Promise<void>}} pending @param {() => Promise<void>} read */
+function useRenewal(pending, read) {
+  const turn = useRef({ isTaken: false, isWanted: false, read });
+  turn.current.read = read;
+  return useCallback(async () => {
+    const mine = turn.current;
+    mine.isWanted = true;
+    if (mine.isTaken) return;
+    mine.isTaken = true;
+    while (mine.isWanted) {
+      await pending.current;
+      mine.isWanted = false;
+      await mine.read();
+    }
+    mine.isTaken = false;
+  }, []);
+}
+
 /** Read a path of the API, again whenever it or its parameters change, or the stream tells of something that concerns it.
  *
  * What was read stays while it is read again (`isStale`), and while the server does not answer (`problem`).
@@ -17,10 +37,11 @@ export function useResource(path, { query, live = never, every = 0, pace = 1 } =
   const key = path === null ? null : JSON.stringify([path, query]);
   const [held, setHeld] = useState({ key: null, data: undefined, problem: null });
   const current = useRef(/** @type {AbortController | null} */ (null));
+  const pending = useRef(Promise.resolve());
   const wanted = useRef(key);
   wanted.current = key;
 
-  const refresh = useCallback(async () => {
+  const read = async () => {
     if (key === null) return;
     current.current?.abort();
     const mine = (current.current = new AbortController());
@@ -31,18 +52,20 @@ export function useResource(path, { query, live = never, every = 0, pace = 1 } =
       if (problem.name === "AbortError" || wanted.current !== key) return;
       setHeld((before) => ({ key, data: before.key === key || problem.status === 0 ? before.data : undefined, problem }));
     }
-  }, [key]);
+  };
+  const refresh = useCallback(() => (pending.current = read()), [key]);
+  const renew = useRenewal(pending, refresh);
 
   useEffect(() => {
     refresh();
     return () => current.current?.abort();
   }, [refresh]);
-  useChanges(live, refresh, pace * 1000);
+  useChanges(live, renew, pace * 1000);
   useEffect(() => {
     if (!every) return undefined;
-    const timer = setInterval(() => !document.hidden && !paused.value && refresh(), every * 1000);
+    const timer = setInterval(() => !document.hidden && !paused.value && renew(), every * 1000);
     return () => clearInterval(timer);
-  }, [refresh, every]);
+  }, [every]);
 
   const isStale = held.key !== key;
   const set = useCallback((data) => setHeld({ key, data, problem: null }), [key]);
@@ -58,29 +81,29 @@ export function useList(path, { query = {}, live = never, idOf = (row) => row.id
   const key = JSON.stringify([path, query, limit]);
   const [held, setHeld] = useState({ key: "", items: /** @type {any[]} */ ([]), next: null, fresh: /** @type {any[]} */ ([]), problem: null, isPartial: false });
   const current = useRef(/** @type {AbortController | null} */ (null));
+  const pending = useRef(Promise.resolve());
   const shown = useRef(held);
   shown.current = held;
 
-  const load = useCallback(
-    async (mode) => {
-      current.current?.abort();
-      const mine = (current.current = new AbortController());
-      const before = shown.current.key === key ? shown.current : null;
-      try {
-        const cursor = mode === "more" ? before?.next : query.cursor;
-        const page = await someOf(path, { ...query, limit, cursor }, mine.signal, mode === "renew" ? 1 : LOOKS);
-        setHeld((now) => joined(mode, now.key === key ? now : null, page, key, idOf));
-      } catch (problem) {
-        if (problem.name !== "AbortError") setHeld((now) => ({ ...now, key, items: now.key === key ? now.items : [], problem }));
-      }
-    },
-    [key],
-  );
+  const read = async (mode) => {
+    current.current?.abort();
+    const mine = (current.current = new AbortController());
+    const before = shown.current.key === key ? shown.current : null;
+    try {
+      const cursor = mode === "more" ? before?.next : query.cursor;
+      const page = await someOf(path, { ...query, limit, cursor }, mine.signal, mode === "renew" ? 1 : LOOKS);
+      setHeld((now) => joined(mode, now.key === key ? now : null, page, key, idOf));
+    } catch (problem) {
+      if (problem.name !== "AbortError") setHeld((now) => ({ ...now, key, items: now.key === key ? now.items : [], problem }));
+    }
+  };
+  const load = useCallback((mode) => (pending.current = read(mode)), [key]);
+  const renew = useRenewal(pending, () => load(shown.current.key === key && shown.current.items.length ? "renew" : "first"));
   useEffect(() => {
     load("first");
     return () => current.current?.abort();
   }, [load]);
-  useChanges(live, () => load(shown.current.key === key && shown.current.items.length ? "renew" : "first"));
+  useChanges(live, renew);
 
   const showFresh = useCallback(() => {
     setHeld((now) => ({ ...now, items: [...now.fresh, ...now.items], fresh: [] }));
