@@ -16,6 +16,7 @@ from bench.long.base import FULL, QUICK, Part, Result, Sizes
 from bench.long.burst import burst
 from bench.long.held import held
 from bench.long.lists import lists
+from bench.long.pages import pages
 from bench.long.scale import scale
 from bench.long.sleepers import sleepers
 from bench.long.sustained import sustained
@@ -30,6 +31,7 @@ PARTS: dict[str, Part] = {
     "sleepers": sleepers,
     "scale": scale,
     "lists": lists,
+    "pages": pages,
 }
 
 

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from typing import Any
 
 from playwright.sync_api import Page, Request, sync_playwright
-from tests.browser import ARGUMENTS, chromium
 
 from bench.long.base import Crowd, Result, Sizes, Tell
 from bench.long.crowd import crowd
@@ -21,6 +20,7 @@ from bench.places import Place
 from bench.rows.http import TOKEN, server_of
 from bench.stats import percentile
 from bench.worker import BenchFailed
+from tests.ui.browsing import ARGUMENTS, found_chromium
 
 READY_S = 1.0
 LIMIT_S = 30.0
@@ -80,7 +80,7 @@ class _Api:
 
 @contextmanager
 def _browser() -> Iterator[Page]:
-    path = chromium()
+    path = found_chromium()
     if path is None:
         raise BenchFailed("there is no Chromium here; install it, or name it in TICKWORK_CHROMIUM")
     with sync_playwright() as playwright:

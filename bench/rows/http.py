@@ -22,7 +22,7 @@ POLL_S = 55
 
 def enqueues(database: Database, sizes: Sizes) -> Sample:
     """From when a request was to be sent to its answer: one that waits for its turn is late from the start."""
-    with serving(database) as (_, _, worker), _server(database) as (port, server):
+    with serving(database) as (_, _, worker), server_of(database) as (port, server):
         count = int(sizes.http_per_s * sizes.http_s)
         took = asyncio.run(_at_a_rate(port, count, sizes.http_per_s))
         wait_until(lambda: database.finished() >= WARM_UP + count, "all done", START_LIMIT_S, worker, LOOK_S)
@@ -34,7 +34,7 @@ def idle_polls(database: Database, sizes: Sizes) -> Sample:
     """What the server takes while nothing happens and everybody waits."""
     with opened(database) as app:
         app.store.now()  # which makes the tables
-    with _server(database) as (port, server):
+    with server_of(database) as (port, server):
         return asyncio.run(_polled(port, server, sizes))
 
 
@@ -100,7 +100,8 @@ class _Connection:
 
 
 @contextmanager
-def _server(database: Database) -> Iterator[tuple[int, WorkerProcess]]:
+def server_of(database: Database) -> Iterator[tuple[int, WorkerProcess]]:
+    """A server on a store, and its port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = int(probe.getsockname()[1])

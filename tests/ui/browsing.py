@@ -32,15 +32,16 @@ addEventListener("securitypolicyviolation", (event) =>
 
 def chromium() -> str:
     """Where the browser is; installed where it is missing and can be. Else tests are skipped, or fail under CI."""
-    found = os.environ.get("TICKWORK_CHROMIUM") or _found() or _installed()
+    found = found_chromium() or _installed()
     if found:
         return found
     said = "there is no Chromium: none of the tests of the web UI ran. Install it, or name it with TICKWORK_CHROMIUM."
     return pytest.fail(said) if os.environ.get("CI") == "true" else pytest.skip(said)
 
 
-def _found() -> str | None:
-    return next((path for name in NAMES if (path := shutil.which(name))), None)
+def found_chromium() -> str | None:
+    """The browser that is here, if any."""
+    return os.environ.get("TICKWORK_CHROMIUM") or next((path for name in NAMES if (path := shutil.which(name))), None)
 
 
 def _installed() -> str | None:
@@ -50,7 +51,7 @@ def _installed() -> str | None:
     for command in (install, ["apt-get", "update"], install):
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=INSTALL_S, check=False)
         if command is install and done.returncode == 0:
-            return _found()
+            return found_chromium()
     return None
 
 
