@@ -51,7 +51,7 @@ def pages(place: Place, sizes: Sizes, tell: Tell) -> Result:
         crowd(database, size, tell)
         with server_of(database) as (port, _), _browser() as page:
             api = _Api(port)
-            places = {**_PLACES, "job": f"/jobs/{api.get('/jobs?limit=1')['items'][0]['id']}", "run": api.large_run()}
+            places = {**_PLACES, "job": f"/jobs/{api.ask('/jobs?limit=1')['items'][0]['id']}", "run": api.large_run()}
             page.goto(f"http://127.0.0.1:{port}/#token={TOKEN}")
             figures = {f"{name}_ready_ms": _ready_ms(page, port, at, tell) for name, at in places.items()}
     return Result(figures, promises={f"{name} < {READY_S:g} s": ms < READY_S * 1e3 for name, ms in figures.items()})
@@ -63,7 +63,7 @@ class _Api:
     def __init__(self, port: int) -> None:
         self._root = f"http://127.0.0.1:{port}/api/v1"
 
-    def get(self, path: str, body: Any = None) -> Any:
+    def ask(self, path: str, body: Any = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
         headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
         with urllib.request.urlopen(
@@ -73,9 +73,9 @@ class _Api:
 
     def large_run(self) -> str:
         """The place of a run with a thousand steps, in layers of which each waits for the one before."""
-        steps = {f"s{n}": {"task": "noop", **({"after": [f"s{n - 20}"]} if n >= 20 else {})} for n in range(STEPS)}
-        self.get("/dags", {"text": json.dumps({"dags": {"large": {"steps": steps}}})})
-        return f"/runs/{self.get('/dags/large/runs', {})['id']}"
+        steps = {f"s{n}": {"task": "noop", **({"needs": [f"s{n - 20}"]} if n >= 20 else {})} for n in range(STEPS)}
+        self.ask("/dags", {"text": json.dumps({"dags": {"large": {"steps": steps}}}), "format": "json"})
+        return f"/runs/{self.ask('/dags/large/runs', {})['id']}"
 
 
 @contextmanager
