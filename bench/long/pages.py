@@ -53,6 +53,7 @@ def pages(place: Place, sizes: Sizes, tell: Tell) -> Result:
             api = _Api(port)
             places = {**_PLACES, "job": f"/jobs/{api.ask('/jobs?limit=1')['items'][0]['id']}", "run": api.large_run()}
             page.goto(f"http://127.0.0.1:{port}/#token={TOKEN}")
+            page.wait_for_selector(".frame")
             figures = {f"{name}_ready_ms": _ready_ms(page, port, at, tell) for name, at in places.items()}
     return Result(figures, promises={f"{name} < {READY_S:g} s": ms < READY_S * 1e3 for name, ms in figures.items()})
 
