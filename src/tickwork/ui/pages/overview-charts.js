@@ -21,7 +21,10 @@ const TIMES = [
   { id: "run-p50", label: "run p50", tone: "run", look: /** @type {const} */ ("thin"), of: (one) => one.run.p50 },
 ];
 
-const filled = (kinds, data, summary) => kinds.map(({ of, ...one }) => ({ ...one, values: data.buckets.map(of), summary: summary(of(data.total)) }));
+const filled = (kinds, data, summary, values = (of) => data.buckets.map(of)) => kinds.map(({ of, ...one }) => ({ ...one, values: values(of), summary: summary(of(data.total)) }));
+
+/** What a line goes through: not the bucket that has just begun, whose few jobs would pull it anywhere. */
+const whole = (buckets) => (of) => buckets.map((one, at) => (one.is_partial && at > 0 && at === buckets.length - 1 ? null : of(one)));
 
 /** What the charts draw of an answer. */
 function drawn(data) {
@@ -29,8 +32,8 @@ function drawn(data) {
     times: data.buckets.map((one) => Date.parse(one.at)),
     partial: data.buckets.map((one) => one.is_partial),
     ends: filled(ENDS, data, (total) => brief(total)),
-    enqueued: filled([{ id: "enqueued", label: "enqueued", tone: "queue", look: /** @type {const} */ ("thin"), of: (one) => one.enqueued }], data, (total) => brief(total)),
-    latency: filled(TIMES, data, (total) => (total === null ? "–" : duration(total))),
+    enqueued: filled([{ id: "enqueued", label: "enqueued", tone: "queue", look: /** @type {const} */ ("thin"), of: (one) => one.enqueued }], data, (total) => brief(total), whole(data.buckets)),
+    latency: filled(TIMES, data, (total) => (total === null ? "–" : duration(total)), whole(data.buckets)),
   };
 }
 
