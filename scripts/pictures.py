@@ -1,7 +1,7 @@
 """Take the pictures of the README from a server that is at work: python scripts/pictures.py ADDRESS
 
-ADDRESS is what `make demo` prints, token included; let it run for ten minutes first. The font of a browser is that of its
-machine, so they are taken with one that is named here.
+ADDRESS is what `make demo` prints, token included; let it run for ten minutes first. The font of a browser is that of
+its machine, so they are taken with one that is named here.
 """
 
 from __future__ import annotations
