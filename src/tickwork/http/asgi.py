@@ -8,13 +8,16 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
+from urllib.parse import unquote
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Match
 from starlette.routing import Route as Path
+from starlette.types import Scope
 
 from tickwork.app import Tickwork
 from tickwork.errors import InvariantBroken, StoreError, TickworkError
@@ -43,12 +46,26 @@ _HEADERS = {
 }
 
 
+class NamedPath(Path):
+    """A path whose names may hold slashes, said as `%2F`: those part nothing, unlike the ones that are said as they are."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        said: bytes = scope.get("raw_path") or b""
+        if b"%2f" not in said.lower():
+            return super().matches(scope)
+        match, found = super().matches({**scope, "path": said.decode("latin-1")})
+        names = {name: unquote(value) for name, value in found.get("path_params", {}).items()}
+        return match, {**found, "path_params": names} if found else found
+
+
 def asgi(app: Tickwork, parts: Parts, routes: Sequence[Route]) -> Starlette:
     """Serve these routes on the store of an app."""
     by_path: dict[str, dict[str, Route]] = defaultdict(dict)
     for route in routes:
         by_path[route.path][route.method] = route
-    paths = [Path(path, _endpoint(app, parts, methods), methods=list(methods)) for path, methods in by_path.items()]
+    paths = [
+        NamedPath(path, _endpoint(app, parts, methods), methods=list(methods)) for path, methods in by_path.items()
+    ]
     made = Starlette(
         routes=[*paths, *(Path(one.path, _shown(one.endpoint)) for one in pages())],
         exception_handlers={HTTPException: _refused},

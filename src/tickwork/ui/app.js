@@ -1,12 +1,17 @@
 // The page: who looks at it, where they are, and the frame around what they see.
 
 import { effect, html, render, useEffect, useState } from "./vendor/core.js";
-import { failedUnseen, listen, stop } from "./lib/live.js";
+import { failedUnseen, listen, state, stop } from "./lib/live.js";
 import { match, place } from "./lib/router.js";
-import { begin, session } from "./lib/session.js";
+import { begin, recheck, session } from "./lib/session.js";
 import { Frame } from "./parts/frame.js";
 import { Loading, Trouble } from "./parts/notices.js";
 import { ROUTES } from "./routes.js";
+
+/** Files of a page that do not come: the server has others by now, or is away. */
+const UNLOADED = { status: -1, message: "Its files are not at the server any more, which may have been updated, or the server does not answer." };
+
+const AGAIN_MS = 3000;
 
 function found() {
   for (const route of ROUTES) {
@@ -24,7 +29,7 @@ function Shown() {
     let isLeft = false; // a page that comes after it was left is not shown
     at.route.load().then(
       (module) => isLeft || setLoaded({ route: at.route, page: module.default, problem: null }),
-      () => isLeft || setLoaded({ route: at.route, page: null, problem: { status: 0, message: "This page could not be loaded. The server may have been updated: load it anew." } }),
+      () => isLeft || setLoaded({ route: at.route, page: null, problem: UNLOADED }),
     );
     return () => void (isLeft = true);
   }, [at?.route]);
@@ -38,6 +43,11 @@ function App() {
   const [problem, setProblem] = useState(/** @type {any} */ (null));
   const start = () => begin().then(() => setProblem(null), setProblem);
   useEffect(() => void start(), []);
+  useEffect(() => {
+    if (!problem) return undefined;
+    const timer = setTimeout(start, AGAIN_MS);
+    return () => clearTimeout(timer);
+  }, [problem]);
   if (problem) return html`<${Trouble} problem=${problem} onRetry=${start} />`;
   if (session.value === undefined) return html`<${Loading} />`;
   if (session.value === null) return html`<${Login} />`;
@@ -46,11 +56,14 @@ function App() {
 
 function Login() {
   const [page, setPage] = useState(/** @type {any} */ (null));
-  useEffect(() => void import("./pages/login.js").then((module) => setPage(() => module.default)), []);
+  const [isLost, setLost] = useState(false);
+  useEffect(() => void import("./pages/login.js").then((module) => setPage(() => module.default), () => setLost(true)), []);
+  if (isLost) return html`<${Trouble} problem=${UNLOADED} onRetry=${() => location.reload()} />`;
   return page ? html`<${page} />` : html`<${Loading} />`;
 }
 
 effect(() => (session.value ? listen() : stop()));
+effect(() => void (state.value === "off" && session.peek() && recheck()));
 
 // What failed while nobody looked shows on the tab.
 effect(() => {

@@ -1,29 +1,21 @@
 // What pages show of the store: read, kept while it is read again, and renewed when the stream says that it changed.
 
-import { useCallback, useEffect, useRef, useState } from "../vendor/core.js";
+import { useCallback, useEffect, useMemo, useRef, useState } from "../vendor/core.js";
 import { get } from "./api.js";
 import { paused, useChanges } from "./live.js";
+import { inTurns } from "./turns.js";
 
 const never = () => false;
+const AGAIN_MS = 3000;
+const PASSING = new Set([0, 502, 503, 504]); // a server that is away for a while
 
-/** Renewals, one at a time, and one more when another was asked for meanwhile. A read that is under way ends first:
- * where answers take longer than changes come, it would else be begun anew for ever.
- * @param {{current: Promise<void>}} pending @param {() => Promise<void>} read */
-function useRenewal(pending, read) {
-  const turn = useRef({ isTaken: false, isWanted: false, read });
-  turn.current.read = read;
-  return useCallback(async () => {
-    const mine = turn.current;
-    mine.isWanted = true;
-    if (mine.isTaken) return;
-    mine.isTaken = true;
-    while (mine.isWanted) {
-      await pending.current;
-      mine.isWanted = false;
-      await mine.read();
-    }
-    mine.isTaken = false;
-  }, []);
+/** Try again by itself what a server that was away did not answer. @param {any} problem @param {() => void} again */
+function useAgain(problem, again) {
+  useEffect(() => {
+    if (!problem || !PASSING.has(problem.status)) return undefined;
+    const timer = setTimeout(again, AGAIN_MS);
+    return () => clearTimeout(timer);
+  }, [problem]);
 }
 
 /** Read a path of the API, again whenever it or its parameters change, or the stream tells of something that concerns it.
@@ -36,38 +28,37 @@ function useRenewal(pending, read) {
 export function useResource(path, { query, live = never, every = 0, pace = 1 } = {}) {
   const key = path === null ? null : JSON.stringify([path, query]);
   const [held, setHeld] = useState({ key: null, data: undefined, problem: null });
-  const current = useRef(/** @type {AbortController | null} */ (null));
-  const pending = useRef(Promise.resolve());
-  const wanted = useRef(key);
-  wanted.current = key;
+  const gone = useRef(/** @type {AbortController | null} */ (null));
 
-  const read = async () => {
-    if (key === null) return;
-    current.current?.abort();
-    const mine = (current.current = new AbortController());
-    try {
-      const data = await get(path, query, mine.signal);
-      if (wanted.current === key) setHeld({ key, data, problem: null });
-    } catch (problem) {
-      if (problem.name === "AbortError" || wanted.current !== key) return;
-      setHeld((before) => ({ key, data: before.key === key || problem.status === 0 ? before.data : undefined, problem }));
-    }
-  };
-  const refresh = useCallback(() => (pending.current = read()), [key]);
-  const renew = useRenewal(pending, refresh);
+  const refresh = useMemo(() => {
+    if (key === null) return async () => {};
+    const mine = new AbortController();
+    gone.current = mine;
+    return inTurns(async () => {
+      try {
+        const data = await get(path, query, mine.signal);
+        if (!mine.signal.aborted) setHeld({ key, data, problem: null });
+      } catch (problem) {
+        if (mine.signal.aborted) return;
+        setHeld((before) => ({ key, data: before.key === key ? before.data : undefined, problem }));
+      }
+    });
+  }, [key]);
 
   useEffect(() => {
+    const mine = gone.current;
     refresh();
-    return () => current.current?.abort();
+    return () => mine?.abort();
   }, [refresh]);
-  useChanges(live, renew, pace * 1000);
+  useChanges(live, refresh, pace * 1000);
   useEffect(() => {
     if (!every) return undefined;
-    const timer = setInterval(() => !document.hidden && !paused.value && renew(), every * 1000);
+    const timer = setInterval(() => !document.hidden && !paused.value && refresh(), every * 1000);
     return () => clearInterval(timer);
-  }, [every]);
+  }, [refresh, every]);
 
   const isStale = held.key !== key;
+  useAgain(isStale ? null : held.problem, refresh);
   const set = useCallback((data) => setHeld({ key, data, problem: null }), [key]);
   return { data: held.data, problem: isStale ? null : held.problem, isLoading: held.data === undefined && !held.problem, isStale, refresh, set };
 }
@@ -81,34 +72,41 @@ export function useList(path, { query = {}, live = never, idOf = (row) => row.id
   const key = JSON.stringify([path, query, limit]);
   const [held, setHeld] = useState({ key: "", items: /** @type {any[]} */ ([]), next: null, fresh: /** @type {any[]} */ ([]), problem: null, isPartial: false });
   const current = useRef(/** @type {AbortController | null} */ (null));
-  const pending = useRef(Promise.resolve());
+  const waiting = useRef(/** @type {"first" | "more" | null} */ (null)); // what somebody asked for and waits for
   const shown = useRef(held);
   shown.current = held;
 
-  const read = async (mode) => {
-    current.current?.abort();
-    const mine = (current.current = new AbortController());
-    const before = shown.current.key === key ? shown.current : null;
-    try {
-      const cursor = mode === "more" ? before?.next : query.cursor;
-      const page = await someOf(path, { ...query, limit, cursor }, mine.signal, mode === "renew" ? 1 : LOOKS);
-      setHeld((now) => joined(mode, now.key === key ? now : null, page, key, idOf));
-    } catch (problem) {
-      if (problem.name !== "AbortError") setHeld((now) => ({ ...now, key, items: now.key === key ? now.items : [], problem }));
-    }
-  };
-  const load = useCallback((mode) => (pending.current = read(mode)), [key]);
-  const renew = useRenewal(pending, () => load(shown.current.key === key && shown.current.items.length ? "renew" : "first"));
+  const load = useCallback(
+    async (mode) => {
+      const before = shown.current.key === key ? shown.current : null;
+      if (mode === "more" && (waiting.current || !before?.next)) return;
+      current.current?.abort();
+      const mine = (current.current = new AbortController());
+      waiting.current = mode === "renew" ? null : mode;
+      try {
+        const cursor = mode === "more" ? before?.next : query.cursor;
+        const page = await someOf(path, { ...query, limit, cursor }, mine.signal, mode === "renew" ? 1 : LOOKS);
+        if (!mine.signal.aborted) setHeld((now) => joined(mode, now.key === key ? now : null, page, key, idOf));
+      } catch (problem) {
+        if (!mine.signal.aborted) setHeld((now) => ({ ...now, key, items: now.key === key ? now.items : [], problem }));
+      }
+      if (!mine.signal.aborted) waiting.current = null;
+    },
+    [key],
+  );
+  // What is read for somebody comes first: it tells of the same changes, or the next ones will.
+  const renew = useMemo(() => inTurns(async () => (waiting.current ? undefined : load("renew"))), [load]);
   useEffect(() => {
     load("first");
     return () => current.current?.abort();
   }, [load]);
-  useChanges(live, renew);
+  useChanges(live, () => (shown.current.key === key && shown.current.items.length ? renew() : waiting.current || load("first")));
 
   const showFresh = useCallback(() => {
     setHeld((now) => ({ ...now, items: [...now.fresh, ...now.items], fresh: [] }));
   }, []);
   const isStale = held.key !== key;
+  useAgain(isStale ? null : held.problem, () => load(held.items.length ? "renew" : "first"));
   return {
     items: held.items,
     fresh: isStale ? 0 : held.fresh.length,
@@ -119,7 +117,7 @@ export function useList(path, { query = {}, live = never, idOf = (row) => row.id
     isLoading: isStale && !held.problem,
     more: () => load("more"),
     refresh: () => load("first"),
-    renew: () => load("renew"),
+    renew,
     showFresh,
   };
 }

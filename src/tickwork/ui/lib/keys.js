@@ -33,9 +33,13 @@ function nameOf(event) {
   return event.ctrlKey || event.metaKey ? `Ctrl+${key}` : key;
 }
 
+/** Whether a key is the one that works what has the focus: nobody else is asked then. */
+const isPress = (name, target) => (name === "Enter" || name === " ") && target instanceof Element && target.closest("a, button, summary, [role=button], [role=tab], [role=menuitem], [role=option]") !== null;
+
 addEventListener("keydown", (event) => {
   if (event.altKey || event.defaultPrevented) return;
   const name = nameOf(event);
+  if (isPress(name, event.target)) return;
   const isGlobal = name.startsWith("Ctrl+");
   if (!isGlobal && (typing(event.target) || document.querySelector("dialog[open]"))) return;
   const said = prefix ? `${prefix} ${name}` : name;

@@ -23,6 +23,7 @@ const listeners = new Set();
 let source = null;
 let cursor = "";
 let failures = 0;
+let isWanted = false; // somebody is logged in
 /** @type {ReturnType<typeof setTimeout> | undefined} */
 let later;
 
@@ -40,7 +41,7 @@ function hear(name, event) {
 
 function open() {
   clearTimeout(later);
-  if (source || paused.value) return;
+  if (source || !isWanted || paused.peek()) return;
   state.value = "connecting";
   source = new EventSource(address("/stream", { cursor }));
   for (const name of ["hello", "changes", "reset"]) source.addEventListener(name, (event) => hear(name, event));
@@ -62,11 +63,14 @@ function close(why) {
 
 /** Begin to listen; the page does so once somebody is logged in. */
 export function listen() {
+  isWanted = true;
   cursor = "";
-  open();
+  if (paused.peek()) state.value = "paused";
+  else open();
 }
 
 export function stop() {
+  isWanted = false;
   close("off");
 }
 
@@ -84,7 +88,7 @@ document.addEventListener("visibilitychange", () => {
     return;
   }
   failedUnseen.value = 0;
-  if (state.value !== "off") open();
+  open();
 });
 
 const LEAST_MS = 1000;

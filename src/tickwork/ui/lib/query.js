@@ -34,7 +34,7 @@ export const quote = (text) => (/^[^\s":]+$/.test(text) ? text : `"${text.replac
 /** A field and its value. @param {string} field @param {string} value */
 export const word = (field, value) => `${field}:${/[\s"]/.test(value) || !value ? quote(value) : value}`;
 
-const plain = (said) => (said.startsWith('"') ? said.replace(/^"|(?<!\\)"$/g, "").replaceAll(/\\(.)/g, "$1") : said);
+const plain = (said) => (said.startsWith('"') ? /^"((?:\\.|[^"\\])*)/s.exec(said)[1].replaceAll(/\\(.)/gs, "$1") : said);
 
 /** @param {string} text @returns {Word[]} */
 function wordsOf(text) {

@@ -32,6 +32,12 @@ export async function begin() {
   }
 }
 
+/** Ask again whether the server still knows us: a stream that is refused does not say why. */
+export async function recheck() {
+  const problem = await get("/session").then(() => null, (refused) => refused);
+  if (problem?.status === 401 && session.peek()) session.value = null;
+}
+
 /** @param {{token: string} | {user: string, password: string}} said */
 export async function logIn(said) {
   session.value = await post("/session", said);

@@ -5,6 +5,7 @@ import { part, remove } from "../lib/api.js";
 import { useList, useResource } from "../lib/data.js";
 import { many, shortId } from "../lib/format.js";
 import { onTopics } from "../lib/live.js";
+import { word } from "../lib/query.js";
 import { go, href, place, setQuery } from "../lib/router.js";
 import { may } from "../lib/session.js";
 import { Code } from "../parts/code.js";
@@ -92,7 +93,7 @@ function NodeView({ dag, node }) {
   ]} />
     ${before.length > 0 && html`<section class="stack"><h3>Waits for</h3><div class="row">${links(before)}</div></section>`}
     ${next.length > 0 && html`<section class="stack"><h3>Then</h3><div class="row">${links(next)}</div></section>`}
-    ${node.task && html`<a class="link" href=${href("/jobs", { q: `task:${node.task}` })}>Jobs of ${node.task}</a>`}
+    ${node.task && html`<a class="link" href=${href("/jobs", { q: word("task", node.task) })}>Jobs of ${node.task}</a>`}
   </div>`;
 }
 

@@ -5,7 +5,7 @@ import { part, post } from "../lib/api.js";
 import { count, many, shortId } from "../lib/format.js";
 import { href } from "../lib/router.js";
 import { FormDialog, Refusal } from "../parts/dialog.js";
-import { Loading } from "../parts/notices.js";
+import { Loading, Notice } from "../parts/notices.js";
 import { say } from "../parts/toast.js";
 import { filterOf } from "./dead-group.js";
 
@@ -31,22 +31,26 @@ function useTry(action, groups, isAll) {
 const areOf = (tried) => `${sizeOf(tried)} ${tried.count === 1 && !tried.isPartial ? "is" : "are"}`;
 const sizeOf = (tried) => `${count(tried.count)}${tried.isPartial ? " or more" : ""} ${tried.count === 1 && !tried.isPartial ? "job" : "jobs"}`;
 
+/** Begin an operation for each group. Where one is refused, those before it go on, and are shown. */
 async function begin(path, groups, isAll, tried, more, onBegun) {
   const operations = [];
-  for (const [at, filter] of filtersOf(groups, isAll).entries()) {
-    const operation = await post(path, { filter, ...more });
-    operations.push({ id: operation.id, total: tried.counts[at] });
+  try {
+    for (const [at, filter] of filtersOf(groups, isAll).entries()) {
+      const operation = await post(path, { filter, ...more });
+      operations.push({ id: operation.id, total: tried.counts[at] });
+    }
+  } finally {
+    if (operations.length) onBegun(operations);
   }
-  onBegun(operations);
 }
 
 /** @param {{groups: any[], isAll: boolean, onClose: () => void, onBegun: (operations: any[]) => void}} props */
 export function RedriveDialog({ groups, isAll, onClose, onBegun }) {
   const tried = useTry("redrive", groups, isAll);
   const submit = ({ rate }) => begin("/dead/redrive", groups, isAll, tried, rate ? { rate } : {}, onBegun).then(() => say(`${areOf(tried)} queued again${rate ? `, ${rate}` : ""}. It goes on if this page is closed.`));
-  return html`<${FormDialog} title=${tried.isReady ? `Redrive ${sizeOf(tried)}` : "Redrive"} does=${tried.isReady ? `Redrive ${sizeOf(tried)}` : "Redrive"} onClose=${onClose} onSubmit=${submit}>
+  return html`<${FormDialog} title=${tried.isReady ? `Redrive ${sizeOf(tried)}` : "Redrive"} does=${tried.isReady ? `Redrive ${sizeOf(tried)}` : "Redrive"} isReady=${tried.isReady && tried.count > 0} onClose=${onClose} onSubmit=${submit}>
     <p>They are queued again with the arguments that they had, and tried as if for the first time. Is what was wrong put right?</p>
-    <${Sample} tried=${tried} />
+    <${Sample} tried=${tried} groups=${groups} isAll=${isAll} />
     <div class="fields">
       <label class="field"><span>At what rate?</span><input name="rate" placeholder="all at once" autocomplete="off" list="redrive-rates" /><small>50/s, 100/15m: so many are due at a time</small></label>
     </div>
@@ -60,18 +64,19 @@ export function DiscardDialog({ groups, isAll, onClose, onBegun }) {
   const tried = useTry("discard", groups, isAll);
   const isTyped = tried.count > TYPED_FROM || tried.isPartial;
   const submit = () => begin("/dead/discard", groups, isAll, tried, {}, onBegun).then(() => say(`${areOf(tried)} let go, and readable until retention ends.`));
-  return html`<${FormDialog} title=${tried.isReady ? `Discard ${sizeOf(tried)}` : "Discard"} does=${tried.isReady ? `Discard ${sizeOf(tried)}` : "Discard"} isBad onClose=${onClose} onSubmit=${submit}>
+  return html`<${FormDialog} title=${tried.isReady ? `Discard ${sizeOf(tried)}` : "Discard"} does=${tried.isReady ? `Discard ${sizeOf(tried)}` : "Discard"} isBad isReady=${tried.isReady && tried.count > 0} onClose=${onClose} onSubmit=${submit}>
     <p>They are no dead letters any more and nobody is reminded of them. They stay failed, and readable, until retention lets them go; until then each can still be retried by itself.</p>
-    <${Sample} tried=${tried} />
+    <${Sample} tried=${tried} groups=${groups} isAll=${isAll} />
     ${isTyped && html`<label class="field"><span>Type <code>discard</code> to go on</span><input name="typed" required pattern="discard" title="discard" autocomplete="off" /></label>`}
   </${FormDialog}>`;
 }
 
-function Sample({ tried }) {
+function Sample({ tried, groups, isAll }) {
   if (tried.problem) return html`<${Refusal} problem=${tried.problem} />`;
   if (!tried.isReady) return html`<${Loading} />`;
   if (!tried.count) return html`<p class="dim">None of them is left: somebody has dealt with them.</p>`;
   const rest = tried.count - tried.sample.length;
-  return html`<div class="sample-box"><ul class="dead-sample" aria-label="Some of them">${tried.sample.map((job) => html`<li key=${job.id}><a class="mono" href=${href(`/jobs/${part(job.id)}`)} target="_blank">${shortId(job.id)}</a><b>${job.task}</b><span class="dim">${job.queue}</span><span class="clip bad-text">${job.error}</span></li>`)}</ul>
+  const others = isAll || tried.isPartial ? 0 : tried.count - groups.reduce((sum, one) => sum + one.count, 0);
+  return html`${others > 0 && html`<${Notice} tone="warn" icon="triangle-alert">${many(others, "of them stands", "of them stand")} in another group: a group is found by words of its error, and these are in other errors, too.</${Notice}>`}<div class="sample-box"><ul class="dead-sample" aria-label="Some of them">${tried.sample.map((job) => html`<li key=${job.id}><a class="mono" href=${href(`/jobs/${part(job.id)}`)} target="_blank">${shortId(job.id)}</a><b>${job.task}</b><span class="dim">${job.queue}</span><span class="clip bad-text">${job.error}</span></li>`)}</ul>
     ${(rest > 0 || tried.isPartial) && html`<p class="dim small">and ${many(rest, "other")}${tried.isPartial ? " or more" : ""}. What fails from now on is left alone.</p>`}</div>`;
 }

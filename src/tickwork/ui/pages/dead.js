@@ -34,15 +34,15 @@ export default function Dead() {
 
 function Letters() {
   const by = WAYS.some(([id]) => id === place.value.query.by) ? place.value.query.by : "error";
-  const { data, problem, isLoading, refresh } = useResource("/dead", { query: { by }, live: onFailures });
+  const { data, problem, isLoading, isStale, refresh } = useResource("/dead", { query: { by }, live: onFailures });
   const selection = useSelection();
   const [asked, setAsked] = useState(/** @type {{action: "redrive" | "discard", groups: any[], isAll: boolean} | null} */ (null));
   const [operations, setOperations] = useState(/** @type {{id: string, total: number | null}[]} */ ([]));
-  if (isLoading) return html`<${Loading} />`;
+  if (isLoading || isStale) return html`<${Loading} />`;
   if (problem && !data) return html`<${Trouble} problem=${problem} onRetry=${refresh} />`;
   const groups = data.items.map((one) => ({ ...one, by }));
   const chosen = groups.filter((one) => selection.ids.has(idOf(one)));
-  const act = (action, some) => setAsked({ action, groups: some, isAll: some.length === groups.length });
+  const act = (action, some, isAll = false) => setAsked({ action, groups: some, isAll });
   const begun = (more) => (setOperations((now) => [...now, ...more]), selection.clear(), setQuery({ group: undefined }));
   const shut = (id) => setOperations((now) => now.filter((one) => one.id !== id));
   const opened = groups.find((one) => place.value.query.group === idOf(one));
@@ -73,8 +73,8 @@ function List({ groups, by, selection, chosen, act, data }) {
     <header class="dead-bar"><div class="choice" role="group" aria-label="Group by"><span class="dim small">Group by</span>
         ${WAYS.map(([id, label]) => html`<button key=${id} aria-pressed=${by === id} onClick=${() => (selection.clear(), setQuery({ by: id === "error" ? undefined : id, group: undefined }, { push: true }))}>${label}</button>`)}</div>
       <div class="row"><span class="dim" role="status">${said}</span>
-        ${mayDo && html`<button class="main" onClick=${() => act("redrive", some)}><${Icon} name="rotate-ccw" />Redrive${chosen.length ? "" : " all"}…</button>
-          <button onClick=${() => act("discard", some)}><${Icon} name="trash-2" />Discard${chosen.length ? "" : " all"}…</button>`}
+        ${mayDo && html`<button class="main" onClick=${() => act("redrive", some, !chosen.length)}><${Icon} name="rotate-ccw" />Redrive${chosen.length ? "" : " all"}…</button>
+          <button onClick=${() => act("discard", some, !chosen.length)}><${Icon} name="trash-2" />Discard${chosen.length ? "" : " all"}…</button>`}
         ${chosen.length > 0 && html`<button class="link" onClick=${selection.clear}>Choose none</button>`}</div>
     </header>
     ${data.is_partial && html`<div class="inner"><${Notice} tone="warn" icon="info">There are more: these are put together from the newest ${count(data.total)}. What is done to a group concerns all of it.</${Notice}></div>`}

@@ -4,6 +4,7 @@ import { html, useState } from "../vendor/core.js";
 import { part } from "../lib/api.js";
 import { useList } from "../lib/data.js";
 import { onTopics } from "../lib/live.js";
+import { word } from "../lib/query.js";
 import { go, href } from "../lib/router.js";
 import { may } from "../lib/session.js";
 import { Icon } from "../parts/icon.js";
@@ -19,7 +20,7 @@ tickwork hooks add pushed --style github --secret GITHUB_HOOK \\
 
 /** What a hook starts, as a link. @param {{spec: any}} props */
 export function Starts({ spec }) {
-  const to = spec.dag ? href(`/dags/${part(spec.dag)}`) : href("/jobs", { q: `task:${spec.task}` });
+  const to = spec.dag ? href(`/dags/${part(spec.dag)}`) : href("/jobs", { q: word("task", spec.task) });
   return html`<a href=${to}><span class="dim">${spec.dag ? "dag" : "task"}</span> ${spec.dag || spec.task}</a>`;
 }
 

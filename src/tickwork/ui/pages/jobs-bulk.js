@@ -1,8 +1,9 @@
 // One change to many jobs: tried out first, so that everybody sees to how many, then carried out by the server.
 
-import { html, useEffect, useState } from "../vendor/core.js";
+import { html, useEffect, useMemo, useState } from "../vendor/core.js";
 import { post } from "../lib/api.js";
 import { count, many, shortId } from "../lib/format.js";
+import { now } from "../lib/time.js";
 import { FormDialog, Refusal } from "../parts/dialog.js";
 import { Icon } from "../parts/icon.js";
 import { Loading } from "../parts/notices.js";
@@ -21,9 +22,13 @@ export const ACTIONS = /** @type {Record<Action, {label: string, icon: string, t
 
 const PREVIEWED = { reschedule: { delay: "1h" } }; // to be tried out it has to say when
 
+/** Which jobs are meant, without those that are made while somebody thinks about it. @param {Which} which @returns {Which} */
+const untilNow = (which) => ("filter" in which ? { filter: { created_before: new Date(now.peek()).toISOString(), ...which.filter } } : which);
+
 /** Ask before many jobs are changed: how many it concerns, and which, for example.
  * @param {{action: Action, which: Which, onClose: () => void, onBegun: (operation: any, total: number | null) => void}} props */
-export function BulkDialog({ action, which, onClose, onBegun }) {
+export function BulkDialog({ action, which: asked, onClose, onBegun }) {
+  const which = useMemo(() => untilNow(asked), []);
   const [tried, setTried] = useState(/** @type {any} */ (null));
   const [problem, setProblem] = useState(/** @type {any} */ (null));
   useEffect(() => {
@@ -36,7 +41,7 @@ export function BulkDialog({ action, which, onClose, onBegun }) {
     onBegun(operation, tried.is_partial ? null : tried.count);
   };
   const isNothing = tried?.count === 0 && !tried.is_partial;
-  return html`<${FormDialog} title=${tried ? `${label} ${size}` : label} does=${tried && !isNothing ? `${label} ${size}` : "Understood"} isBad=${isBad && !isNothing}
+  return html`<${FormDialog} isReady=${Boolean(tried || problem)} title=${tried ? `${label} ${size}` : label} does=${tried && !isNothing ? `${label} ${size}` : "Understood"} isBad=${isBad && !isNothing}
       onSubmit=${tried && !isNothing ? submit : async () => {}} onClose=${onClose}>
     ${problem ? html`<${Refusal} problem=${problem} />` : !tried ? html`<${Loading} />` : isNothing ? html`<p>${none}</p>` : html`<${Preview} tried=${tried} text=${text} />`}
     ${tried && !isNothing && action === "reschedule" && html`<${WhenFields} />`}

@@ -1,8 +1,9 @@
 // Rows of jobs that follow what they stand for: one that has moved on is shown as it is now, where it stands.
 
-import { useRef, useState } from "../vendor/core.js";
+import { useMemo, useRef, useState } from "../vendor/core.js";
 import { get } from "../lib/api.js";
 import { useChanges } from "../lib/live.js";
+import { inTurns } from "../lib/turns.js";
 
 const MOST = 100; // rows that one look asks for
 const ENDED = new Set(["succeeded", "failed", "cancelled", "dropped", "expired"]);
@@ -17,7 +18,7 @@ export function useCurrent(rows) {
   listed.current = rows;
   const shown = rows.map((row) => later.get(row) || row);
 
-  const renew = async () => {
+  const look = async () => {
     const which = told.current;
     told.current = new Set();
     const ids = shown.filter((row) => (which ? which.has(row.id) : !ENDED.has(row.state))).map((row) => row.id).slice(0, MOST);
@@ -26,11 +27,16 @@ export function useCurrent(rows) {
     const now = new Map(found.items.map((row) => [row.id, row]));
     setLater((before) => new Map(listed.current.map((row) => [row, now.get(row.id) || before.get(row)])));
   };
+  const latest = useRef(look);
+  latest.current = look;
+  const renew = useMemo(() => inTurns(() => latest.current()), []);
   const concerns = (changes) => {
     const isVague = changes.reset || changes.is_partial;
     if (isVague) told.current = null;
-    for (const id of changes.job_ids || []) told.current?.add(id);
-    return isVague || shown.some((row) => told.current?.has(row.id));
+    const changed = new Set(changes.job_ids || []);
+    const ours = shown.filter((row) => changed.has(row.id));
+    for (const row of ours) told.current?.add(row.id);
+    return isVague || ours.length > 0;
   };
   useChanges(concerns, renew);
   return {

@@ -1,9 +1,9 @@
 // Jobs: a query, how many there are in each state, the newest of them, and what to do with many at once.
 
 import { html, useEffect, useMemo, useState } from "../vendor/core.js";
-import { post } from "../lib/api.js";
+import { part, post } from "../lib/api.js";
 import { useList, useResource } from "../lib/data.js";
-import { atLeast, count, many } from "../lib/format.js";
+import { atLeast, count, many, shortId } from "../lib/format.js";
 import { useKeys } from "../lib/keys.js";
 import { onJobs } from "../lib/live.js";
 import { pageSize } from "../lib/prefs.js";
@@ -12,6 +12,7 @@ import { place, setQuery } from "../lib/router.js";
 import { may } from "../lib/session.js";
 import { now } from "../lib/time.js";
 import { CopyAs, curl, quoted } from "../parts/copy.js";
+import { ask } from "../parts/dialog.js";
 import { Icon } from "../parts/icon.js";
 import { Menu } from "../parts/menu.js";
 import { Empty, Loading, Notice, Trouble } from "../parts/notices.js";
@@ -50,6 +51,7 @@ export default function Jobs() {
   const counts = useResource("/jobs/counts", { query: unstated, live: onJobs, pace: COUNT_S });
   const selection = useSelection();
   useEffect(selection.clear, [text]);
+  useEffect(() => selection.keep(list.items.map((job) => job.id)), [list.items]);
   const renew = () => {
     current.renew();
     list.renew();
@@ -96,9 +98,10 @@ function Many({ selection, rows, query, counts, state, onChanged }) {
   const [begun, setBegun] = useState(/** @type {{id: string, total: number | null}[]} */ ([]));
   useKeys(selection.size ? [{ keys: "Escape", does: "choose nothing", run: selection.clear }] : []);
   const { q, ...filter } = query.filter;
+  const isUnderstood = query.troubles.length === 0; // a word that restricts nothing was meant to
   const { said, size } = matching(counts, state);
   const isAnything = Object.keys(filter).length === 0;
-  const canAll = !q && !isAnything && (size === null || size > selection.size);
+  const canAll = !q && !isAnything && isUnderstood && (size === null || size > selection.size);
   const hint = q
     ? html`<button class="link" onClick=${() => showQuery(wordsAsError(query.text))}>To choose all that match, look for the words in errors</button>`
     : isAnything && html`<span class="dim" data-from="tablet">Restrict the list to choose all of it.</span>`;
@@ -118,11 +121,15 @@ function Begun({ id, total, onChanged, onClose }) {
 const BAD = { failed: "bad", retrying: "retry" };
 
 function Rows({ list, rows, selection, query, onChanged }) {
-  const change = (what, done) => (job) => attempt(() => post(`/jobs/${job.id}/${what}`).then(onChanged), `${job.task} ${done}.`);
+  const change = (what, done) => (job) => attempt(() => post(`/jobs/${part(job.id)}/${what}`).then(onChanged), `${job.task} ${done}.`);
+  const cancel = async (job) => {
+    const text = `${job.task} ${shortId(job.id)} is not started or, if it runs, asked to stop.`;
+    if (await ask({ title: `Cancel ${job.task}?`, text, does: "Cancel it", isBad: true })) await change("cancel", "is cancelled, or asked to stop")(job);
+  };
   const rowKeys = may("operate")
     ? [
         { keys: "r", does: "retry the job", run: change("retry", "is queued again") },
-        { keys: "c", does: "cancel the job", run: change("cancel", "is cancelled, or asked to stop") },
+        { keys: "c", does: "cancel the job", run: cancel },
       ]
     : [];
   if (list.problem && !rows.length) return html`<${Panel} label="Jobs"><${Trouble} problem=${list.problem} onRetry=${list.refresh} /></${Panel}>`;

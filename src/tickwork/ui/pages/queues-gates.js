@@ -3,6 +3,7 @@
 import { html } from "../vendor/core.js";
 import { post } from "../lib/api.js";
 import { count, many } from "../lib/format.js";
+import { word } from "../lib/query.js";
 import { href } from "../lib/router.js";
 import { may } from "../lib/session.js";
 import { CopyAs, curl } from "../parts/copy.js";
@@ -49,7 +50,7 @@ function One({ gate, lift, open }) {
       <p class="dim">${gate.reason ? html`<span class="text">${gate.reason}</span> · ` : ""}by ${gate.by || "somebody"} <${When} at=${gate.since} /> · ${gate.until ? html`ends <${When} at=${gate.until} />` : "until somebody lifts it"}</p>
     </div>
     <dl class="gate-figures">
-      <div><dt>holds</dt><dd class="num">${gate.held ? html`<a href=${href("/jobs", { q: [...Object.entries(selects).map(([name, value]) => `${name}:${value}`), "state:queued"].join(" ") })}>${count(gate.held)}</a>` : "0"}</dd></div>
+      <div><dt>holds</dt><dd class="num">${gate.held ? html`<a href=${href("/jobs", { q: [...Object.entries(selects).map(([name, value]) => word(name, value)), "state:queued"].join(" ") })}>${count(gate.held)}</a>` : "0"}</dd></div>
       ${(gate.kind === "drop" || gate.kind === "divert") && html`<div><dt>${gate.kind === "drop" ? "dropped" : "diverted"}</dt><dd class="num">${count(gate.passed_on)}</dd></div>`}
     </dl>
     <div class="gate-do">

@@ -4,6 +4,7 @@ import { html } from "../vendor/core.js";
 import { part, post } from "../lib/api.js";
 import { useResource } from "../lib/data.js";
 import { atLeast, brief, count, many } from "../lib/format.js";
+import { word } from "../lib/query.js";
 import { go, href } from "../lib/router.js";
 import { may } from "../lib/session.js";
 import { duration } from "../lib/time.js";
@@ -44,10 +45,10 @@ export function Queues({ queues, limits, gates, refresh, open, begun }) {
   }));
   const columns = [...COLUMNS, ...(figures.size ? FIGURES : []), ...SERVED];
   const all = may("operate") ? [...columns, { id: "do", title: html`<span class="hidden-label">Actions</span>`, align: /** @type {const} */ ("right"), cell: (row) => html`<${Actions} queue=${row} refresh=${refresh} open=${open} begun=${begun} />` }] : columns;
-  return html`<${Panel} label="Queues"><${Table} label="Queues" columns=${all} rows=${rows} idOf=${(row) => row.name} hrefOf=${(row) => href("/jobs", { q: `queue:${row.name}` })} /></${Panel}>`;
+  return html`<${Panel} label="Queues"><${Table} label="Queues" columns=${all} rows=${rows} idOf=${(row) => row.name} hrefOf=${(row) => jobs(row)} /></${Panel}>`;
 }
 
-const jobs = (queue, state) => href("/jobs", { q: `queue:${queue.name}${state ? ` state:${state}` : ""}` });
+const jobs = (queue, state) => href("/jobs", { q: `${word("queue", queue.name)}${state ? ` state:${state}` : ""}` });
 const number = (queue, name, state) => (queue[name] ? html`<a class="num" href=${jobs(queue, state)}>${atLeast(queue[name], queue.at_least.includes(name))}</a>` : html`<span class="dim">0</span>`);
 
 /** @type {import("../parts/table.js").Column[]} */

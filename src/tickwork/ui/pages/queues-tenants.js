@@ -2,6 +2,7 @@
 
 import { html } from "../vendor/core.js";
 import { part, put } from "../lib/api.js";
+import { word } from "../lib/query.js";
 import { href } from "../lib/router.js";
 import { may } from "../lib/session.js";
 import { CopyAs, curl, quoted } from "../parts/copy.js";
@@ -24,7 +25,7 @@ export function Tenants({ tenants, refresh, open }) {
   const even = (tenant) => attempt(() => put(`/tenants/${part(tenant.name)}`, { weight: 1 }).then(refresh), `${tenant.name} has one turn, as all others.`);
   /** @type {import("../parts/table.js").Column[]} */
   const columns = [
-    { id: "name", title: "Tenant", cell: (row) => html`<a href=${href("/jobs", { q: `tenant:${row.name}` })}><b>${row.name}</b></a>` },
+    { id: "name", title: "Tenant", cell: (row) => html`<a href=${href("/jobs", { q: word("tenant", row.name) })}><b>${row.name}</b></a>` },
     { id: "weight", title: "Turns for each one of the others", cell: (row) => html`<span class="weight"><span class="num">${row.weight}</span><span class="bar-track" aria-hidden="true"><i style=${{ width: `${(row.weight / most) * 100}%` }}></i></span></span>` },
   ];
   if (may("operate")) columns.push({ id: "do", title: html`<span class="hidden-label">Actions</span>`, align: "right", cell: (row) => html`<${Menu} icon="ellipsis" title=${`Do something with tenant ${row.name}`} class="icon-only" align="right" items=${[

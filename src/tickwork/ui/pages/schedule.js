@@ -4,6 +4,7 @@ import { html, useState } from "../vendor/core.js";
 import { part, post, remove } from "../lib/api.js";
 import { useList, useResource } from "../lib/data.js";
 import { onAny, onJobs, onTopics } from "../lib/live.js";
+import { word } from "../lib/query.js";
 import { go, href, place, setQuery } from "../lib/router.js";
 import { may } from "../lib/session.js";
 import { duration } from "../lib/time.js";
@@ -52,7 +53,7 @@ export default function OneSchedule({ params: { name } }) {
       <${Panel} title="Next" actions=${html`<span class="dim small">${one.zone}</span>`}><${Next} path=${path} zone=${one.zone} due=${one.next_due_at} /></${Panel}>
       <div class="stack wide-gap">
         <${Panel} label="Facts"><${Facts} items=${[
-          ["Starts", html`<a class="link" href=${href("/jobs", { q: `task:${startsOf(one.spec)}` })}>${startsOf(one.spec)}</a>`],
+          ["Starts", html`<a class="link" href=${href("/jobs", { q: word("task", startsOf(one.spec)) })}>${startsOf(one.spec)}</a>`],
           ["Last", html`<${Last} last=${one.last} zone=${one.zone} />`],
           ["Takes, on average", one.average_s === null ? null : duration(one.average_s)],
           ["Runs so far", one.run_count.toLocaleString("en")],

@@ -2,6 +2,7 @@
 
 import { html, signal, useEffect, useRef, useState } from "../vendor/core.js";
 import { Icon } from "./icon.js";
+import { say } from "./toast.js";
 
 /** A dialog that is open while it is rendered.
  * @param {{title: string, onClose: () => void, children: any, footer?: any, wide?: boolean, drawer?: boolean}} props */
@@ -56,26 +57,35 @@ function Asked({ question }) {
   </${Dialog}>`;
 }
 
-/** A dialog that is a form: `onSubmit` gets its values by name, and its problem is shown in it. Closes when it went well,
- * unless that gave false: then there is a next step.
- * @param {{title: string, does: string, onClose: () => void, onSubmit: (values: Record<string, any>) => Promise<any>, children: any, wide?: boolean, isBad?: boolean}} props */
-export function FormDialog({ title, does, onClose, onSubmit, children, wide, isBad }) {
+/** A dialog that is a form: `onSubmit` gets its values by name, and its problem is shown in it, or told to all where the dialog
+ * is gone by then. Closes when it went well, unless that gave false: then there is a next step. Nothing is sent before it `isReady`.
+ * @param {{title: string, does: string, onClose: () => void, onSubmit: (values: Record<string, any>) => Promise<any>, children: any, wide?: boolean, isBad?: boolean, isReady?: boolean}} props */
+export function FormDialog({ title, does, onClose, onSubmit, children, wide, isBad, isReady = true }) {
   const [problem, setProblem] = useState(/** @type {any} */ (null));
   const [isBusy, setBusy] = useState(false);
   const id = useRef(`form-${Math.random().toString(36).slice(2)}`).current;
-  const submit = async (event) => {
-    event.preventDefault();
-    setBusy(true);
+  const stands = useRef({ isSending: false, isGone: false });
+  useEffect(() => () => void (stands.current.isGone = true), []);
+  const send = async (values) => {
     try {
-      if ((await onSubmit(valuesOf(event.target))) !== false) return onClose();
+      const isDone = (await onSubmit(values)) !== false;
+      if (stands.current.isGone) return;
+      if (isDone) return onClose();
       setProblem(null);
-      setBusy(false);
     } catch (refused) {
+      if (stands.current.isGone) say(refused.message, { tone: "bad" });
       setProblem(refused);
-      setBusy(false);
     }
+    setBusy(false);
   };
-  const footer = html`<button onClick=${onClose}>Leave it</button><button type="submit" form=${id} class=${isBad ? "bad" : "main"} disabled=${isBusy}>${does}</button>`;
+  const submit = (event) => {
+    event.preventDefault();
+    if (stands.current.isSending || !isReady) return;
+    stands.current.isSending = true;
+    setBusy(true);
+    send(valuesOf(event.target)).finally(() => (stands.current.isSending = false));
+  };
+  const footer = html`<button onClick=${onClose}>Leave it</button><button type="submit" form=${id} class=${isBad ? "bad" : "main"} disabled=${isBusy || !isReady}>${does}</button>`;
   return html`<${Dialog} title=${title} onClose=${onClose} footer=${footer} wide=${wide}>
     <form id=${id} onSubmit=${submit}>${children}</form>
     ${problem && html`<${Refusal} problem=${problem} />`}

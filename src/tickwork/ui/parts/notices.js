@@ -9,6 +9,7 @@ export function Loading() {
 }
 
 const SAID = {
+  "-1": ["This page could not be loaded", "Load it anew: the address stays as it is."],
   0: ["The server does not answer", "It is tried again by itself. Is the server up? tickwork server"],
   403: ["You may not see this", "Ask somebody who administers this server for a role that may."],
   404: ["It is not here", "It was never there, or retention has let it go."],

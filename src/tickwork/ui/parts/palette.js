@@ -2,6 +2,7 @@
 
 import { html, useEffect, useRef, useState } from "../vendor/core.js";
 import { get } from "../lib/api.js";
+import { word } from "../lib/query.js";
 import { go } from "../lib/router.js";
 import { shortId } from "../lib/format.js";
 import { ROUTES } from "../routes.js";
@@ -9,6 +10,8 @@ import { Icon } from "./icon.js";
 import { Sign } from "./state.js";
 
 const WAIT_MS = 120;
+const LONGEST = 500; // characters that a search takes
+const NOTHING = { jobs: [] };
 
 /** @param {any} found @param {string} text */
 function hits(found, text) {
@@ -17,9 +20,9 @@ function hits(found, text) {
     ...named(found.schedules, "calendar-clock", "schedule", "/schedules"),
     ...named(found.dags, "workflow", "dag", "/dags"),
     ...named(found.hooks, "webhook", "hook", "/hooks"),
-    ...(found.queues || []).map((name) => ({ icon: "layers-2", label: name, kind: "queue", run: () => go("/jobs", { q: `queue:${name}` }) })),
-    ...(found.tasks || []).map((name) => ({ icon: "code", label: name, kind: "task", run: () => go("/jobs", { q: `task:${name}` }) })),
-    ...(found.workers || []).map((one) => ({ icon: "server", label: one.name || one.id || one, kind: "worker", run: () => go(`/workers/${encodeURIComponent(one.id || one)}`) })),
+    ...(found.queues || []).map((name) => ({ icon: "layers-2", label: name, kind: "queue", run: () => go("/jobs", { q: word("queue", name) }) })),
+    ...(found.tasks || []).map((name) => ({ icon: "code", label: name, kind: "task", run: () => go("/jobs", { q: word("task", name) }) })),
+    ...(found.workers || []).map((one) => ({ icon: "server", label: one.host || one.id, more: one.id, kind: "worker", run: () => go(`/workers/${encodeURIComponent(one.id)}`) })),
     ...(found.runs || []).map((one) => ({ state: one.state, label: `${one.dag} ${shortId(one.id)}`, kind: "run", run: () => go(`/runs/${one.id}`) })),
     ...found.jobs.map((job) => ({ state: job.state, label: `${job.task} ${shortId(job.id)}`, more: job.error || job.key, kind: "job", run: () => go(`/jobs/${job.id}`) })),
     { icon: "search", label: `Jobs with “${text}”`, kind: "search", run: () => go("/jobs", { q: text }) },
@@ -31,6 +34,7 @@ export function Palette({ onClose }) {
   const [text, setText] = useState("");
   const [found, setFound] = useState({ text: "", items: /** @type {any[]} */ ([]) });
   const [at, setAt] = useState(0);
+  const hurried = useRef(false); // Enter was pressed before the answer was there
   const box = useRef(/** @type {HTMLDialogElement | null} */ (null));
   useEffect(() => {
     box.current.showModal();
@@ -39,24 +43,30 @@ export function Palette({ onClose }) {
   }, []);
   useEffect(() => {
     setAt(0);
-    const asked = text.trim();
+    hurried.current = false;
+    const asked = text.trim().slice(0, LONGEST);
     if (!asked) return setFound({ text: "", items: [] });
     const gone = new AbortController();
     const waits = setTimeout(async () => {
-      const told = await get("/search", { q: asked, limit: 8 }, gone.signal).catch(() => null);
-      if (told) setFound({ text: asked, items: hits(told, asked) });
+      const told = await get("/search", { q: asked, limit: 8 }, gone.signal).catch(() => NOTHING);
+      if (!gone.signal.aborted) setFound({ text: asked, items: hits(told, asked) });
     }, WAIT_MS);
     return () => (clearTimeout(waits), gone.abort());
   }, [text]);
   const pages = ROUTES.filter((route) => route.nav && route.title.toLowerCase().includes(text.trim().toLowerCase()));
+  const isTold = found.text === text.trim().slice(0, LONGEST);
   const items = [...pages.map((route) => ({ icon: route.nav.icon, label: route.title, kind: "page", run: () => go(route.path) })), ...(text.trim() ? found.items : [])];
   const choose = (item) => {
     onClose();
     item?.run();
   };
+  useEffect(() => {
+    if (isTold && hurried.current) choose(items[at]);
+  }, [isTold]);
   const press = (event) => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (step && items.length) setAt((at + step + items.length) % items.length);
+    else if (event.key === "Enter" && at >= pages.length && !isTold) hurried.current = true; // what is shown was found by other words
     else if (event.key === "Enter") choose(items[at]);
     else return;
     event.preventDefault();

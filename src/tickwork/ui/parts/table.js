@@ -15,6 +15,8 @@ export function useSelection() {
     clear: () => setChosen({ ids: new Set(), isAll: false }),
     all: () => setChosen((now) => ({ ...now, isAll: true })),
     set: (ids) => setChosen({ ids: new Set(ids), isAll: false }),
+    /** Let go of what is not among these: nobody acts on rows that are not shown. @param {string[]} ids */
+    keep: (ids) => setChosen((now) => kept(now, new Set(ids))),
     /** @param {string} id @param {string[]} order @param {boolean} isRange */
     toggle(id, order, isRange = false) {
       setChosen((now) => {
@@ -31,19 +33,29 @@ export function useSelection() {
   };
 }
 
+function kept(chosen, shown) {
+  const ids = [...chosen.ids].filter((id) => shown.has(id));
+  return ids.length === chosen.ids.size ? chosen : { ...chosen, ids: new Set(ids) };
+}
+
 /** @param {{columns: Column[], rows: any[], idOf?: (row: any) => string, hrefOf?: (row: any) => string | null, onOpen?: (row: any) => void,
  *   selection?: ReturnType<typeof useSelection>, label: string, keys?: import("../lib/keys.js").Binding[], onKey?: (name: string, row: any) => void,
  *   rowKeys?: {keys: string, does: string, run: (row: any) => void}[], toneOf?: (row: any) => string | undefined, children?: any}} props */
 export function Table({ columns, rows, idOf = (row) => row.id, hrefOf, onOpen, selection, label, rowKeys = [], toneOf, children }) {
-  const [focus, setFocus] = useState(-1);
+  const [focus, setFocus] = useState(/** @type {string | null} */ (null)); // which row keys are for, wherever it moves to
+  const last = useRef(-1);
   const body = useRef(/** @type {HTMLTableSectionElement | null} */ (null));
   const order = rows.map(idOf);
   const open = (row) => (onOpen ? onOpen(row) : hrefOf && hrefOf(row) && (location.hash = hrefOf(row)));
-  const at = Math.min(focus, rows.length - 1);
+  const at = focus === null ? -1 : order.indexOf(focus);
+  if (at >= 0) last.current = at;
   const step = (by) => {
-    const next = Math.max(0, Math.min(rows.length - 1, at + by));
-    setFocus(next);
-    body.current?.children[next]?.scrollIntoView({ block: "nearest" });
+    const from = at >= 0 || by < 0 ? last.current : last.current - 1; // a row that is gone has the next one in its place
+    const next = Math.max(0, Math.min(rows.length - 1, from + by));
+    const row = /** @type {HTMLElement | undefined} */ (body.current?.children[next]);
+    setFocus(order[next] ?? null);
+    row?.focus({ preventScroll: true }); // so that Enter is not for the button that was last clicked
+    row?.scrollIntoView({ block: "nearest" });
   };
   const withRow = (run) => () => rows[at] && run(rows[at]);
   useKeys([
@@ -69,7 +81,7 @@ export function Table({ columns, rows, idOf = (row) => row.id, hrefOf, onOpen, s
       ${rows.map((row, index) => {
         const id = idOf(row);
         const isChosen = selection && (selection.isAll || selection.ids.has(id));
-        return html`<tr key=${id} data-id=${id} class=${index === at ? "at" : ""} data-tone=${toneOf?.(row)} aria-selected=${selection ? isChosen : undefined}
+        return html`<tr key=${id} data-id=${id} tabindex="-1" class=${index === at ? "at" : ""} data-tone=${toneOf?.(row)} aria-selected=${selection ? isChosen : undefined}
             onClick=${hrefOf || onOpen ? (event) => click(event, row) : undefined} data-opens=${Boolean(hrefOf || onOpen)}>
           ${selection && html`<td class="pick"><input type="checkbox" aria-label="Choose this row" checked=${isChosen} onClick=${(event) => selection.toggle(id, order, event.shiftKey)} /></td>`}
           ${columns.map((column) => html`<td key=${column.id} data-align=${column.align} data-from=${column.from} data-column=${column.id}>${column.cell(row)}</td>`)}
