@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.ui.browsing import watched_page
 from tests.ui.conftest import enter, enter_as_viewer
@@ -167,6 +167,19 @@ def sizes(page: Page) -> list[tuple[str, int]]:
     """Paths and sizes of what was loaded, as it was sent. The stream never ends, and is left out."""
     all_of_it = [(urlsplit(one.url).path, one) for one in page.watched.requests]
     return [(path, one.request.sizes()["responseBodySize"]) for path, one in all_of_it if not path.endswith("/stream")]
+
+
+def test_a_page_that_was_left_while_it_was_loaded_does_not_stand_in_the_way(page: Page, served: Served) -> None:
+    held: list[Route] = []
+    page.route(re.compile("/pages/schedules[.]js$"), lambda route: held.append(route))  # noqa: PLW0108  # it takes no methods of C
+    show(page, served.address, "/hooks")
+    page.goto(f"{served.address}/#/schedules")
+    expect(page.locator("#content .loading")).to_be_visible()
+    show(page, served.address, "/hooks")
+    (slow,) = held
+    slow.continue_()
+    page.evaluate("(url) => import(url).then(() => new Promise(requestAnimationFrame))", slow.request.url)
+    expect(page.get_by_role("heading", level=1, name="Hooks")).to_be_visible()
 
 
 def test_it_works_under_a_prefix_behind_a_proxy(browser: Browser, tmp_path: Path) -> None:

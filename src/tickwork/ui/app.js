@@ -20,11 +20,14 @@ function Shown() {
   const at = found();
   const [loaded, setLoaded] = useState({ route: /** @type {any} */ (null), page: /** @type {any} */ (null), problem: /** @type {any} */ (null) });
   useEffect(() => {
-    if (!at) return;
+    if (!at) return undefined;
+    let isLeft = false; // a page that was left before it was loaded must not stand in the way of the one that is wanted
+    const settle = (page, problem) => !isLeft && setLoaded({ route: at.route, page, problem });
     at.route.load().then(
-      (module) => setLoaded({ route: at.route, page: module.default, problem: null }),
-      () => setLoaded({ route: at.route, page: null, problem: { status: 0, message: "This page could not be loaded. The server may have been updated: load it anew." } }),
+      (module) => settle(module.default, null),
+      () => settle(null, { status: 0, message: "This page could not be loaded. The server may have been updated: load it anew." }),
     );
+    return () => void (isLeft = true);
   }, [at?.route]);
   if (!at) return html`<${Trouble} problem=${{ status: 404, message: `There is no page ${place.value.path}.` }} />`;
   if (loaded.route !== at.route) return html`<${Loading} />`;
