@@ -17,12 +17,13 @@ from bench.stats import percentile
 from tickwork import Tickwork
 from tickwork.core.figures import minute_of
 from tickwork.core.ids import JobId
-from tickwork.core.job import JobFilter, JobState
+from tickwork.core.job import JobFilter, JobState, Waiting
 from tickwork.store.base import Store
 
 LIST_MS, QUEUES_MS = 100.0, 50.0
 _PAGE = 50
 _DEEP = 20  # pages into a list
+_COUNTED = 10_000
 
 _FILTERS = {
     "all": JobFilter(),
@@ -49,6 +50,12 @@ _FILTERS = {
     "label_and_succeeded": JobFilter(label="nobody's", state=JobState.SUCCEEDED),
     "label_and_failed": JobFilter(label="nobody's", state=JobState.FAILED),
     "label_and_task": JobFilter(label="nobody's", task="noop"),
+    **{waits.value: JobFilter(waits=waits) for waits in Waiting},
+    "beginning_of_task": JobFilter(tasks="nobody"),
+    "tenant": JobFilter(tenant="nobody's"),
+    "error": JobFilter(error="nobody"),
+    "error_and_failed": JobFilter(error="nobody", state=JobState.FAILED),
+    "worker_and_running": JobFilter(worker="nobody", state=JobState.RUNNING),
     "all_of_it": JobFilter(label="nobody's", task="noop", queue=QUIET, collection="nobody's", state=JobState.FAILED),
 }
 
@@ -86,6 +93,10 @@ def _calls(app: Tickwork) -> Iterator[tuple[str, Callable[[], object]]]:
     yield "until_yesterday_p95_ms", lambda: store.find_jobs(old, _PAGE)
     for word in ("noop", "key-1", "broke", "nothing"):
         yield f"search_{word}_p95_ms", lambda word=word: store.search_jobs(word, _PAGE)  # type: ignore[misc]
+    for name in ("all", "task", "rare_task", "queue", "label"):
+        yield f"count_{name}_p95_ms", lambda name=name: store.count_jobs(_FILTERS[name], _COUNTED)  # type: ignore[misc]
+    yield "what_changed_p95_ms", lambda: store.happenings(store.now() - timedelta(seconds=10), 1_000)
+    yield "topics_p95_ms", store.topics
     yield "figures_of_an_hour_p95_ms", lambda: store.figures(1, "", "", minute_of(now) - 60)
     yield "failed_lately_p95_ms", lambda: store.failed_lately(now - timedelta(days=1), 1_000)
     yield "causes_p95_ms", lambda: app.client.causes(JobFilter(dead=True), 1_000)

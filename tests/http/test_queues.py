@@ -234,7 +234,7 @@ def test_a_search_leads_to_everything_that_has_a_name(admin: TestClient, app: Ti
     found = get(admin, "search", q="MAIL")
     assert (found["queues"], found["tasks"], found["hooks"]) == (["slow-mail"], ["mail.send"], ["on-mail"])
     assert (found["dags"], found["workers"]) == (["mail_flow"], [{"id": "w-7", "host": "mailhost"}])
-    hit = {"id": run.id, "dag": "mail_flow", "key": "mail-7"}
+    hit = {"id": run.id, "dag": "mail_flow", "state": "queued", "key": "mail-7"}
     for words in ("mail-7", "mail_f", run.id, run.id[:23]):
         found = get(admin, "search", q=words)
         assert (found["runs"], found["jobs"]) == ([hit], []), words

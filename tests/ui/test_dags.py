@@ -86,7 +86,7 @@ def test_a_run_is_started_with_a_form_and_its_graph_follows_the_store_until_it_e
     expect(page.locator("h1 .state")).to_have_attribute("data-state", "succeeded")
     for name, state in told_states(served, run["id"]).items():
         expect(box(page, name)).to_have_attribute("data-state", state)
-    expect(box(page, "transform")).to_have_attribute("aria-label", re.compile("mapped step, succeeded, 3 succeeded"))
+    expect(box(page, "transform")).to_have_accessible_name(re.compile("mapped step, succeeded, 3 succeeded"))
 
 
 def test_a_failed_run_is_run_again_with_another_parameter_and_what_succeeded_is_kept(
@@ -169,7 +169,7 @@ def test_a_group_closes_to_one_box_that_counts_its_steps_and_opens_again(
     page.get_by_role("button", name="Close groups").click()
     expect(box(page, "fetch")).to_have_count(0)
     closed = box(page, "group read")
-    expect(closed).to_have_attribute("aria-label", re.compile("closed group of 2 steps, succeeded, 2 succeeded"))
+    expect(closed).to_have_accessible_name(re.compile("closed group of 2 steps, succeeded, 2 succeeded"))
     closed.click()
     expect(box(page, "fetch")).to_be_visible()
 
@@ -182,7 +182,7 @@ def test_versions_say_which_steps_were_added_and_what_changed_of_others(page: Pa
     field = changes.filter(has_text="tell")
     expect(field.locator("del")).to_have_text("1")
     expect(field.locator("ins")).to_have_text("4")
-    page.get_by_role("button", name="What changed with version 1").click()
+    page.get_by_role("button", name="Version 1 4 steps").click()
     expect(page.get_by_text("This is the first version")).to_be_visible()
     place(page, served, "/dags/books?tab=code")
     expect(page.locator("pre")).to_contain_text("audit:")

@@ -21,7 +21,7 @@ def test_what_it_shows_to_have_succeeded_is_what_succeeded_in_the_store(page: Pa
     eventually(lambda: _counted(served) >= mails, SETTLE_S, "what the shop did is counted")
     _stand_still(page)
     with page.expect_response(re.compile(r"/stats/series\?range=6h")) as answered:
-        page.get_by_role("button", name="the last 6 hours").click()
+        page.get_by_role("button", name="6h", exact=True).click()
     told = answered.value.json()
     total = told["total"]["succeeded"]
     least, most = (_succeeded(served, told[instant]) for instant in ("known_until", "at"))
@@ -36,13 +36,13 @@ def test_what_it_shows_to_have_succeeded_is_what_succeeded_in_the_store(page: Pa
 def test_the_range_stands_in_the_address_and_back_leads_to_the_one_before(page: Page) -> None:
     rows = page.locator("table", has_text="Latency").locator("tbody tr")
     expect(rows).to_have_count(BUCKETS["1h"])
-    for said, range_ in (("the last 24 hours", "24h"), ("the last 7 days", "7d")):
-        page.get_by_role("button", name=said).click()
+    for range_ in ("24h", "7d"):
+        page.get_by_role("button", name=range_, exact=True).click()
         expect(page).to_have_url(re.compile(rf"#/\?range={range_}$"))
         expect(rows).to_have_count(BUCKETS[range_])
     page.go_back()
     expect(rows).to_have_count(BUCKETS["24h"])
-    expect(page.get_by_role("button", name="the last 24 hours")).to_have_attribute("aria-pressed", "true")
+    expect(page.get_by_role("button", name="24h", exact=True)).to_have_attribute("aria-pressed", "true")
 
 
 def test_the_charts_are_walked_with_keys_and_show_the_same_instant(page: Page) -> None:

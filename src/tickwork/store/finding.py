@@ -106,22 +106,30 @@ def choose(which: JobFilter, floor_of: Floor) -> Walk:
 
 
 def walk_of(way: Way) -> int:
-    """How many jobs a page may walk. Those that failed are few among many, and each is read from another place."""
-    return SCATTERED if way.walks == "walk_finished" and way.by else WALK
+    """How many jobs a page may walk."""
+    return SCATTERED if way.is_scattered else WALK
 
 
 def by_state(which: JobFilter) -> Iterator[tuple[JobState, JobFilter]]:
-    """What a filter means, split by states."""
+    """What a filter means, split by states. Of what is queued, an index leads to the jobs that are tried again."""
     for state in STATES:
         if state_of(which) in (None, state):
             yield state, replace(which, state=which.state or state)
+            if state is JobState.QUEUED and which.waits is None:
+                yield state, replace(which, state=which.state or state, waits=Waiting.RETRYING)
 
 
-def counts_of(state: JobState, counts: dict[str, int], most: int, floor: JobId | None) -> list[StateCount]:
+def counts_of(which: JobFilter, counts: dict[str, int], most: int, floor: JobId | None) -> list[StateCount]:
     """What was counted of one state, by how it waits where it is queued, on a walk that may have ended at a job."""
     is_bounded = floor is not None or sum(counts.values()) >= most
-    words = tuple(Waiting) if state is JobState.QUEUED else (state,)
-    return [StateCount(word, counts.get(word.value, 0), is_bounded) for word in words]
+    return [StateCount(word, counts.get(word.value, 0), is_bounded) for word in _words(which)]
+
+
+def _words(which: JobFilter) -> list[JobState | Waiting]:
+    state = state_of(which)
+    if state is not JobState.QUEUED:
+        return [] if state is None else [state]
+    return [which.waits] if which.waits is not None else [Waiting.DUE, Waiting.DELAYED]
 
 
 def page_of(views: list[JobView], limit: int, which: JobFilter, floor: JobId | None) -> JobPage:

@@ -14,7 +14,8 @@ class Way(NamedTuple):
 
     `begins` and `walks` are where a page begins and what is counted for it. The index is that of a `column` of jobs
     with its ids, or answers the conditions `by`, or is of the `id` alone. The other conditions are looked up for each
-    job; `finds_all`: there are none. `{name}` stands for a value, and `{now}` for the store's time.
+    job; `finds_all`: there are none. `is_scattered`: what is walked stands far apart. `{name}` stands for a value, and
+    `{now}` for the store's time.
     """
 
     begins: str
@@ -25,6 +26,7 @@ class Way(NamedTuple):
     conditions: tuple[str, ...]
     values: dict[str, Any]
     finds_all: bool
+    is_scattered: bool
 
 
 class Bounds(NamedTuple):
@@ -73,7 +75,8 @@ def _by_jobs(which: JobFilter, state: JobState | None, by: str | None) -> Way:
     rest = (*_beside(which, by), *_state_conditions(which, state))
     is_alone = not rest and not _looks_further(which) and (column is None or which.since is None)
     finds_all = is_alone or by == "run" or which.ids is not None
-    return Way("from_jobs", "walk_jobs", "j.id", column, indexed, rest, _values(which), finds_all)
+    is_scattered = which.error is not None
+    return Way("from_jobs", "walk_jobs", "j.id", column, indexed, rest, _values(which), finds_all, is_scattered)
 
 
 def _by_state(which: JobFilter, state: JobState) -> Way:
@@ -84,7 +87,9 @@ def _by_state(which: JobFilter, state: JobState) -> Way:
     indexed = of_state[:2] if _has_index(which, state) else ()
     rest = (*_beside(which, None), *of_state[len(indexed) :])
     finds_all = not _looks_further(which) and all(condition.endswith("IS NOT NULL") for condition in rest)
-    return Way(f"from_{table}", f"walk_{table}", id, None, indexed, rest, _values(which), finds_all)
+    # Those that failed are few among many, and the error of one that is tried again is with its attempt.
+    is_scattered = bool(indexed) or which.error is not None
+    return Way(f"from_{table}", f"walk_{table}", id, None, indexed, rest, _values(which), finds_all, is_scattered)
 
 
 def _has_index(which: JobFilter, state: JobState) -> bool:

@@ -21,11 +21,10 @@ function Shown() {
   const [loaded, setLoaded] = useState({ route: /** @type {any} */ (null), page: /** @type {any} */ (null), problem: /** @type {any} */ (null) });
   useEffect(() => {
     if (!at) return undefined;
-    let isLeft = false; // a page that was left before it was loaded must not stand in the way of the one that is wanted
-    const settle = (page, problem) => !isLeft && setLoaded({ route: at.route, page, problem });
+    let isLeft = false; // a page that comes after it was left is not shown
     at.route.load().then(
-      (module) => settle(module.default, null),
-      () => settle(null, { status: 0, message: "This page could not be loaded. The server may have been updated: load it anew." }),
+      (module) => isLeft || setLoaded({ route: at.route, page: module.default, problem: null }),
+      () => isLeft || setLoaded({ route: at.route, page: null, problem: { status: 0, message: "This page could not be loaded. The server may have been updated: load it anew." } }),
     );
     return () => void (isLeft = true);
   }, [at?.route]);

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tickwork.core.ids import JobId, is_id
-from tickwork.core.job import JobFilter, JobView
+from tickwork.core.job import JobFilter, JobState, JobView
 from tickwork.http.call import Call
 from tickwork.http.lists import Limit
 from tickwork.http.reading import Text
@@ -38,6 +38,7 @@ class RunHit(Struct):
 
     id: str
     dag: str
+    state: JobState
     key: str | None
 
 
@@ -79,7 +80,7 @@ def search(call: Call, query: SearchQuery) -> SearchBody:
         jobs=[item_of(view) for view in views if view.version is None],
         **{kind: found[:NAMES] for kind, found in names.items()},
         workers=workers[:NAMES],
-        runs=[RunHit(view.id, view.task, view.key) for view in views if view.version is not None],
+        runs=[RunHit(view.id, view.task, view.state, view.key) for view in views if view.version is not None],
         is_partial=is_cut or hits.is_partial or hits.next is not None,
     )
 

@@ -23,7 +23,7 @@ CHECK_S = 30.0  # how often it is asked whether a listener may still listen
 
 
 class StreamQuery(Struct):
-    """`cursor`: the id of the last event that was heard, for those who cannot send `Last-Event-ID`."""
+    """`cursor`: the id of the last event that was heard, for those who cannot send `Last-Event-ID` at first."""
 
     cursor: Text | None = None
 
@@ -40,7 +40,7 @@ async def follow_changes(call: Call, query: StreamQuery) -> Any:
         said = f"{LISTENERS} pages listen to this server already. Close some, or look again every few seconds."
         raise Problem(503, "too-many-listeners", said, headers={"Retry-After": "10"})
     await parts.stream.begin(parts.stopping)
-    cursor = query.cursor or call.request.headers.get("last-event-id") or None
+    cursor = call.request.headers.get("last-event-id") or query.cursor
     return EventSourceResponse(_events(call, cursor), ping=PING_S, send_timeout=SEND_S)
 
 

@@ -80,7 +80,7 @@ class PostgresFinding:
         rows, values = self._walked_rows(word, which, walk.way, walk.floor)
         sql = self._sql["counted_by_word"].replace("{rows}", rows)
         counts = self._perform(lambda session: session.run_sql(sql, {**values, "now": session.now, "most": most}))
-        return counts_of(state, dict(counts), most, walk.floor)
+        return counts_of(which, dict(counts), most, walk.floor)
 
     def _walked_rows(self, word: str, which: JobFilter, way: Way, floor: JobId | None) -> tuple[str, dict[str, Any]]:
         """Select a word for each job on a walk that a filter means. What is walked is found first, by its index.

@@ -159,10 +159,13 @@ def _counted(transaction: Transaction, state: JobState, which: JobFilter, most: 
     walk = choose(which, lambda way: _floor(transaction, way, bounds(which, None)))
     where, values = _where(transaction, which, walk.way, bounds(which, None, walk.floor), which.ids)
     word = SQL["how_it_waits"] if state is JobState.QUEUED else f"'{state.value}'"
-    one = f"SELECT {word} AS word {SQL[walk.way.begins]} WHERE {where} ORDER BY {walk.way.id} DESC LIMIT :most"
+    # Where each of what is walked counts, nothing else is looked at.
+    counts_each = walk.way.finds_all and walk.way.begins != "from_jobs"
+    table = SQL[walk.way.walks if counts_each else walk.way.begins]
+    one = f"SELECT {word} AS word {table} WHERE {where} ORDER BY {walk.way.id} DESC LIMIT :most"
     sql = SQL["counted_by_word"].replace("{rows}", one)
     counts = transaction.connection.run(sql, {**values, "now": transaction.now, "most": most})
-    return counts_of(state, dict(counts), most, walk.floor)
+    return counts_of(which, dict(counts), most, walk.floor)
 
 
 def _where(

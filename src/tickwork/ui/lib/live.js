@@ -116,7 +116,7 @@ export function useChanges(concerns, callback, leastMs = LEAST_MS) {
 }
 
 /** Concerns of pages, to be passed to hooks as `live`. */
-export const onJobs = (changes) => Boolean(changes.jobs && changes.jobs.created + changes.jobs.started + changes.jobs.ended);
+export const onJobs = (changes) => Boolean(changes.job_ids?.length || (changes.jobs && changes.jobs.created + changes.jobs.started + changes.jobs.ended));
 /** @param {string} id */
 export const onJob = (id) => (changes) => Boolean(changes.job_ids?.includes(id) || (changes.is_partial && onJobs(changes)));
 /** @param {string} id */

@@ -22,7 +22,7 @@ export function Versions({ dag }) {
   const from = Number(place.value.query.old) || to - 1;
   return html`<div class="versions">
     <${Panel} title="Versions" label="Versions"><ol class="version-list">${list.items.map((one) => html`<li key=${one.version} aria-current=${one.version === to ? "true" : undefined}>
-      <button class="bare" onClick=${() => setQuery({ new: one.version === newest ? undefined : one.version, old: undefined })} aria-label="What changed with version ${one.version}"><b class="num">${one.version}</b><span>${many(one.steps, "step")}</span><span class="dim"><${When} at=${one.created_at} /></span></button></li>`)}</ol><${More} list=${list} /></${Panel}>
+      <button class="bare" onClick=${() => setQuery({ new: one.version === newest ? undefined : one.version, old: undefined })} title="What changed with it"><b class="num"><span class="hidden-label">Version </span>${one.version}</b><span>${many(one.steps, "step")}</span><span class="dim"><${When} at=${one.created_at} /></span></button></li>`)}</ol><${More} list=${list} /></${Panel}>
     ${from >= 1 ? html`<${Diff} dag=${dag} versions=${list.items} from=${from} to=${to} />` : html`<${Panel} title="Version 1"><${Empty} icon="git-branch" title="This is the first version">There is nothing before it to compare it with.</${Empty}></${Panel}>`}
   </div>`;
 }

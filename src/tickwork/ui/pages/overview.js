@@ -36,7 +36,7 @@ const chosen = () => (RANGES.includes(place.value.query.range) ? place.value.que
 function Range() {
   const range = chosen();
   return html`<div class="choice segments" role="group" aria-label="Range of the figures and charts">
-    ${RANGES.map((one) => html`<button key=${one} aria-pressed=${one === range} aria-label=${`${one}: ${SAID[one]}`} onClick=${() => setQuery({ range: one === RANGES[0] ? undefined : one }, { push: true })}>${one}</button>`)}
+    ${RANGES.map((one) => html`<button key=${one} aria-pressed=${one === range} title=${SAID[one]} onClick=${() => setQuery({ range: one === RANGES[0] ? undefined : one }, { push: true })}>${one}</button>`)}
   </div>`;
 }
 

@@ -69,7 +69,7 @@ function Shown({ run, steps, graph, after }) {
   const close = () => setAsking(null);
   const waiting = steps.list.filter((step) => step.is_asking);
   const done = () => (after(), undefined);
-  return html`<${Page} title=${html`${run.dag} <span class="row tight run-id"><span class="dim mono" title=${run.id}>${shortId(run.id)}</span><${CopyButton} text=${run.id} label="Copy the id of the run" /></span><${State} state=${run.state} />`} name="${run.dag} run" trail=${[{ label: "Dags", href: "#/dags" }, { label: run.dag, href: dagHref(run.dag) }]}
+  return html`<${Page} title=${html`${run.dag} <${State} state=${run.state} />`} name="${run.dag} run" trail=${[{ label: "Dags", href: "#/dags" }, { label: run.dag, href: dagHref(run.dag) }]}
       lead=${html`<${Lead} run=${run} />`} actions=${html`<${Actions} run=${run} after=${after} onRerun=${() => setAsking({ what: "rerun" })} />`}>
     ${run.error && html`<${Notice} tone="bad" icon="circle-x"><span class="pre">${run.error}</span></${Notice}>`}
     ${waiting.slice(0, ASKING).map((step) => html`<${Asking} key=${step.name} run=${run} step=${step} onAnswer=${answer} />`)}
@@ -112,7 +112,8 @@ function Finder({ find, only, onNext }) {
 }
 
 function Lead({ run }) {
-  return html`<a href=${dagHref(run.dag, { tab: "versions" })}>version ${run.version}</a>
+  return html`<span class="run-id"><span class="mono" title=${run.id}>${shortId(run.id)}</span><${CopyButton} text=${run.id} label="Copy the id of the run" /></span>
+    <a href=${dagHref(run.dag, { tab: "versions" })}>version ${run.version}</a>
     <span>made <${When} at=${run.created_at} /></span>
     ${run.started_at ? html`<span>${run.ended_at ? "took" : "runs for"} <${Took} from=${run.started_at} to=${run.ended_at} /></span>` : html`<span>${run.why}</span>`}
     ${run.generation > 1 && html`<span>${many(run.generation - 1, "rerun")}</span>`}

@@ -9,6 +9,9 @@ import { quietToneOf, Sign, wordOf } from "./state.js";
  * Instants are milliseconds; `ready` is when all that it waits for had ended; an `end` of null: it still runs. */
 
 const ROW = 26;
+const INSET = 6; // pixels that are left free at both ends
+const LABEL = 60;
+const LONG_LABEL = 110;
 const MOST_ZOOM = 20_000;
 const STEPS_S = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400];
 
@@ -28,8 +31,8 @@ export function Gantt({ bars, from, to, isLive, chosen, onChoose }) {
   const change = (by, share = 0.5) => setZoom((now) => zoomedAt(now, by, share));
   const shift = (by) => setZoom((now) => ({ ...now, at: bounded(now.at + by / now.k, now.k) }));
   useEffect(() => wheels(box.current, setZoom), []);
-  const scale = { left: from + span * zoom.at, perPixel: span / zoom.k / Math.max(1, size.width) };
-  const x = (instant) => (instant - scale.left) / scale.perPixel;
+  const scale = { left: from + span * zoom.at, perPixel: span / zoom.k / Math.max(1, size.width - INSET * 2) };
+  const x = (instant) => INSET + (instant - scale.left) / scale.perPixel;
   const first = Math.max(0, Math.floor(size.top / ROW) - 6);
   const last = Math.min(bars.length, Math.ceil((size.top + size.height) / ROW) + 6);
   const press = (event) => {
@@ -76,7 +79,7 @@ function ticks(scale, from, width) {
   const step = (STEPS_S.find((one) => one >= least) || STEPS_S.at(-1) * Math.ceil(least / STEPS_S.at(-1))) * 1000;
   const found = [];
   for (let at = Math.ceil((scale.left - from) / step) * step; ; at += step) {
-    const x = (at + from - scale.left) / scale.perPixel;
+    const x = INSET + (at + from - scale.left) / scale.perPixel;
     if (x > width - 30) return found;
     found.push({ x, label: at ? duration(at / 1000) : "0" });
   }
@@ -92,12 +95,13 @@ function Row({ bar, y, x, to, width, isChosen, onChoose }) {
   const tries = bar.attempts > 1 ? `, ${bar.attempts} tries` : "";
   const said = `${bar.name}: ${wordOf(bar.state)}${took ? `, ran ${took}` : ""}${waited > 0.001 ? `, waited ${duration(waited)} before` : ""}${tries}${bar.isCritical ? ", on the critical path" : ""}`;
   const labelAt = runs ? runs.left + runs.width + 6 : waits ? waits.left + waits.width + 6 : 0;
-  return html`<button class="gantt-row" style=${{ "--y": `${y}px` }} data-tone=${quietToneOf(bar.state)} data-state=${bar.state} aria-pressed=${isChosen} data-faded=${bar.isFaded} aria-label=${said} title=${said} onClick=${() => onChoose(bar.name)}>
+  return html`<button class="gantt-row" style=${{ "--y": `${y}px` }} data-tone=${quietToneOf(bar.state)} data-state=${bar.state} aria-pressed=${isChosen} data-faded=${bar.isFaded} title=${said} onClick=${() => onChoose(bar.name)}>
     <span class="gantt-name"><${Sign} state=${bar.state} /><span class="clip">${bar.name}</span>${bar.total > 0 && html`<small class="dim num">×${bar.total}</small>`}</span>
     <span class="gantt-lane">
       ${waits && html`<i class="waits" data-retried=${bar.attempts > 1} style=${{ left: `${waits.left}px`, width: `${waits.width}px` }}></i>`}
       ${runs && html`<i class="runs" data-critical=${bar.isCritical} style=${{ left: `${runs.left}px`, width: `${Math.max(2, runs.width)}px` }}></i>`}
-      ${took && labelAt < width - 40 && labelAt > 0 && html`<small class="took num" style=${{ left: `${labelAt}px` }}>${took}${bar.attempts > 1 ? ` · ${bar.attempts} tries` : ""}</small>`}
+      <span class="hidden-label">${said}</span>
+      ${took && labelAt > 0 && labelAt < width - (bar.attempts > 1 ? LONG_LABEL : LABEL) && html`<small class="took num" style=${{ left: `${labelAt}px` }}>${took}${bar.attempts > 1 ? ` · ${bar.attempts} tries` : ""}</small>`}
     </span>
   </button>`;
 }

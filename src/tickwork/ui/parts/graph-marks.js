@@ -42,14 +42,15 @@ export function BoxMark({ box, place, look, isChosen, isActive, isFaded, isOnPat
     const line = look?.line ?? (box.node?.task && box.node.task !== box.node.name && box.node.task !== box.label ? box.node.task : ruleOf(box.node));
     const what = box.node ? (box.node.mapped ? "mapped step" : box.node.kind === "approval" ? "approval" : "step") : `closed group of ${box.steps.length} steps`;
     return html`<g class="box" data-box=${box.node ? box.id : `group ${box.label}`} data-tone=${state ? quietToneOf(state) : "queue"} data-state=${state} data-chosen=${isChosen} data-active=${isActive} data-faded=${isFaded} data-path=${isOnPath}
-        transform="translate(${x} ${y})" role="button" tabindex=${isActive ? 0 : -1} aria-label="${box.node?.name || box.label}, ${what}${state ? `, ${wordOf(state)}` : ""}${said ? `, ${said}` : ""}${line ? `, ${line}` : ""}"
+        transform="translate(${x} ${y})" role="button" tabindex=${isActive ? 0 : -1}
         onClick=${(event) => (event.stopPropagation(), onOpen(box.id))}>
-      ${isMany && html`<rect class="behind" x="4" y="-4" width=${width - 4} height=${height} rx="7" />`}
+      <title>${box.node?.name || box.label}, ${what}${state ? `, ${wordOf(state)}` : ""}${said ? `, ${said}` : ""}${line ? `, ${line}` : ""}</title>
+      <g aria-hidden="true">${isMany && html`<rect class="behind" x="4" y="-4" width=${width - 4} height=${height} rx="7" />`}
       <rect class="body" width=${width} height=${height} rx="7" />
       <${Mark} name=${sign} x=${11} y=${counts ? 8 : height / 2 - 8} size=${16} turns=${state === "running"} />
       <text class="name" x="35" y=${line || counts ? 19 : height / 2 + 4.5}>${clipped(box.label, width - 44 - (look?.total ? 36 : 0), "600 12.5px")}</text>
       ${look?.total ? html`<text class="times" x=${width - 10} y="19">×${count(look.total)}</text>` : null}
-      ${counts ? html`<${Counts} counts=${counts} x=${12} y=${height - 24} width=${width - 24} />` : line && html`<text class="line" x="35" y="35">${clipped(line, width - 44, "400 11.5px")}</text>`}
+      ${counts ? html`<${Counts} counts=${counts} x=${12} y=${height - 24} width=${width - 24} />` : line && html`<text class="line" x="35" y="35">${clipped(line, width - 44, "400 11.5px")}</text>`}</g>
     </g>`;
   }, [box, place, look?.state, look?.line, said, isChosen, isActive, isFaded, isOnPath]);
 }
@@ -67,7 +68,7 @@ function Counts({ counts, x, y, width }) {
   });
   const shrink = width / (from - x);
   const words = counts.map(([state, number]) => `${count(number)} ${wordOf(state)}`).join("  ");
-  return html`<g><title>${words}</title>
+  return html`<g class="numbers"><title>${words}</title>
     ${parts.map((part) => html`<rect key=${part.state} class="part" data-tone=${quietToneOf(part.state)} x=${x + (part.x - x) * shrink} y=${y} width=${Math.max(1, part.width * shrink - 1)} height="4" rx="1" />`)}
     <text class="line" x=${x} y=${y + 15.5}>${clipped(words, width, "400 10.5px")}</text></g>`;
 }

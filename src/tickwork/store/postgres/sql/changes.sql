@@ -1,10 +1,11 @@
 -- What changed lately: by the indexes on ids, ends and the audit log, at most so many rows of each kind.
 
 -- :job_changes
--- What failed is read by an index of its own: it is told even beside very many that succeed.
+-- What failed is read by an index of its own: it is told even beside very many that succeed. Nothing is added to the state so
+-- that it is the one on ends, and not that on states.
 SELECT 'failed', f.job_id::text, f.attempt, f.ended_at::text, coalesce(f.started_at >= %(since)s::timestamptz, false), j.run::text, j.is_run
 FROM   (SELECT job_id, attempt, ended_at, started_at FROM tickwork.finished
-        WHERE  ended_at >= %(since)s::timestamptz AND state <> 'succeeded' AND state = 'failed'
+        WHERE  ended_at >= %(since)s::timestamptz AND state <> 'succeeded' AND state || '' = 'failed'
         ORDER  BY ended_at DESC, job_id DESC LIMIT %(most)s::bigint) f
 CROSS  JOIN LATERAL (SELECT run, version IS NOT NULL AS is_run FROM tickwork.jobs WHERE id = f.job_id OFFSET 0) j
 UNION ALL

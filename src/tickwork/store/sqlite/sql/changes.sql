@@ -1,10 +1,11 @@
 -- What changed lately: by the indexes on ids, ends and the audit log, at most so many rows of each kind.
 
 -- :job_changes
--- What failed is read by an index of its own: it is told even beside very many that succeed.
+-- What failed is read by an index of its own: it is told even beside very many that succeed. The plus sign is there so that
+-- it is the one on ends, and not that on states.
 SELECT 'failed', f.job_id, f.attempt, f.ended_at || '', coalesce(f.started_at >= :since, 0), j.run, j.version IS NOT NULL
 FROM   (SELECT job_id, attempt, ended_at, started_at FROM tickwork_finished
-        WHERE  ended_at >= :since AND state <> 'succeeded' AND state = 'failed' ORDER BY ended_at DESC, job_id DESC LIMIT :most) f
+        WHERE  ended_at >= :since AND state <> 'succeeded' AND +state = 'failed' ORDER BY ended_at DESC, job_id DESC LIMIT :most) f
 CROSS  JOIN tickwork_jobs j ON j.id = f.job_id
 UNION ALL
 SELECT 'ended', f.job_id, f.attempt, f.ended_at || '', coalesce(f.started_at >= :since, 0), j.run, j.version IS NOT NULL
