@@ -11,6 +11,10 @@ from urllib.parse import urlsplit
 _OF_ONE_HOP = {"connection", "transfer-encoding", "keep-alive"}
 
 
+class _Server(ThreadingHTTPServer):
+    request_queue_size = 128  # a page asks for all of its files at once; who finds no room tries again a second later
+
+
 @contextmanager
 def proxied(address: str, prefix: str) -> Iterator[str]:
     """The address, with the prefix, under which a browser finds the server."""
@@ -41,7 +45,7 @@ def proxied(address: str, prefix: str) -> Iterator[str]:
 
         def log_message(self, format: str, *args: Any) -> None: ...
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = _Server(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
