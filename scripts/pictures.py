@@ -45,7 +45,7 @@ def _places(root: str, token: str) -> dict[str, tuple[str, str]]:
     retried = next(job for job in ask("/jobs?task=import_catalogue&state=succeeded&limit=50") if job["attempt"] > 1)
     return {
         "overview": ("/", "light"),
-        "jobs": ("/jobs", "dark"),
+        "jobs": ("/jobs?q=queue%3Apayments", "dark"),
         "run": (f"/runs/{failed[0]['id']}", "light"),
         "job": (f"/jobs/{retried['id']}", "dark"),
     }
