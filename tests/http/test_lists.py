@@ -226,3 +226,17 @@ def test_bulk_takes_the_same_views(admin: TestClient, everything: list[dict[str,
     assert would["count"] == sum(is_shown(job, which, now) for job in everything) > 0
     begun = admin.post("/api/v1/bulk", json={"action": "cancel", "filter": which}).json()
     assert (begun["filter"]["state"], begun["filter"]["task"]) == ("delayed", "mail*")
+
+
+def test_a_large_list_is_sent_packed_to_those_who_can_unpack_it(admin: TestClient, app: Tickwork) -> None:
+    app.named("noop").enqueue_many([{} for _ in range(50)])
+    packed = admin.get(JOBS)
+    plain = admin.get(JOBS, headers={"Accept-Encoding": "identity"})
+    assert (packed.headers["content-encoding"], "content-encoding" in plain.headers) == ("gzip", False)
+    assert int(packed.headers["content-length"]) < int(plain.headers["content-length"]) / 3
+    assert packed.json() == plain.json()
+    assert packed.headers["etag"] == plain.headers["etag"]
+
+
+def test_a_small_answer_is_sent_as_it_is(admin: TestClient) -> None:
+    assert "content-encoding" not in admin.get(JOBS).headers
