@@ -47,7 +47,7 @@ _HEADERS = {
 
 
 class NamedPath(Path):
-    """A path whose names may hold slashes, said as `%2F`: those part nothing, unlike the ones that are said as they are."""
+    """A path whose names may hold slashes, said as `%2F`: those part nothing, unlike those that stand as they are."""
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         said: bytes = scope.get("raw_path") or b""
