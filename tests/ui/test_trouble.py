@@ -1,6 +1,8 @@
 """What pages do when things go wrong: slow answers, a server that is away, sessions that end, hands that are quick."""
 
+import json
 import re
+import shlex
 from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import quote
@@ -89,6 +91,7 @@ def test_what_changed_during_a_pause_is_shown_after_it(page: Page, served: Serve
     served.put("/channels/paused", {"kind": "slack", "url": "https://chat.example.org/x"})
     live.click()
     expect(page.get_by_role("table", name="Channels")).to_contain_text("paused")
+    served.app.notifications.delete_channel("paused")
 
 
 def test_a_stream_that_was_refused_is_taken_up_when_the_page_is_looked_at_again(page: Page, served: Served) -> None:
@@ -107,7 +110,7 @@ def test_a_session_that_ended_asks_for_a_login_and_goes_back_to_the_same_place(
     viewer_page: Page, served: Served
 ) -> None:
     page, watched = viewer_page, viewer_page.watched  # type: ignore[attr-defined]
-    at(page, served, "/jobs?q=state%3Afailed")
+    at(page, served, "/settings?part=you")
     expect(page.locator("button.live")).to_have_text("Live")
     page.locator("button.live").click()
     expect(page.locator("button.live")).to_have_text("Paused")
@@ -117,8 +120,8 @@ def test_a_session_that_ended_asks_for_a_login_and_goes_back_to_the_same_place(
     page.get_by_label("Name", exact=True).fill(VIEWER)
     page.get_by_label("Password", exact=True).fill(PASSWORD)
     page.get_by_role("button", name="Log in").click()
-    expect(page.get_by_role("table", name="Jobs")).to_be_visible()
-    expect(page).to_have_url(f"{served.address}/#/jobs?q=state%3Afailed")
+    expect(page.get_by_role("heading", name="Settings")).to_be_visible()
+    expect(page).to_have_url(f"{served.address}/#/settings?part=you")
 
 
 def test_a_server_that_is_away_is_asked_again_without_a_hand(page: Page, served: Served) -> None:
@@ -219,3 +222,52 @@ def test_the_palette_waits_for_what_was_typed_before_enter(page: Page, served: S
     page.keyboard.insert_text(job)
     page.keyboard.press("Enter")
     expect(page).to_have_url(f"{served.address}/#/jobs/{job}")
+
+
+def test_to_copy_a_call_out_of_a_form_does_not_send_it(page: Page, served: Served) -> None:
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    before = served.get("/runs", dag="etl")["items"]
+    at(page, served, "/dags/etl")
+    page.get_by_role("button", name="Start a run").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("day").fill("7")
+    dialog.get_by_role("button", name="Copy as").click()
+    dialog.get_by_role("menuitem", name="Command").click()
+    expect(page.get_by_role("status").filter(has_text="Copied as Command")).to_be_visible()
+    command = page.evaluate("navigator.clipboard.readText()")
+    assert shlex.split(command)[:4] == ["tickwork", "run", "etl", "--json"]
+    assert json.loads(shlex.split(command)[4])["day"] == "7"
+    expect(dialog).to_be_visible()
+    assert served.get("/runs", dag="etl")["items"] == before
+
+
+def test_no_button_in_a_form_sends_it_but_the_one_that_says_so(page: Page, served: Served) -> None:
+    limit = served.get("/limits")["items"][0]["name"]
+    for place, opener in {
+        "/dags/etl": "Start a run",
+        "/queues?tab=gates": "New gate",
+        "/queues?tab=tenants": "Set a weight",
+        f"/queues?tab=limits&limit={quote(limit)}": None,
+        "/schedules": "New schedule",
+        "/hooks": "New hook",
+        "/settings?part=notifications": "New notification",
+    }.items():
+        at(page, served, place)
+        if opener is not None:
+            page.get_by_role("button", name=opener).click()
+        expect(page.locator("dialog form")).to_be_visible()
+        senders = page.locator("dialog form").evaluate(
+            "(form) => [...form.elements].filter((one) => one.type === 'submit').map((one) => one.textContent)"
+        )
+        assert len(senders) == 1, (place, senders)
+        page.reload()
+
+
+def test_a_fault_in_one_page_is_told_and_leaves_the_others(page: Page, served: Served) -> None:
+    page.route("**/api/v1/workers", lambda route: route.fulfill(json={"items": [{"id": "from another version"}]}))
+    at(page, served, "/workers")
+    expect(page.get_by_role("alert")).to_contain_text("This page has a fault")
+    page.get_by_role("navigation", name="Pages", exact=True).get_by_role("link", name="Jobs").click()
+    expect(page.get_by_role("table", name="Jobs")).to_be_visible()
+    assert page.watched.wrong  # type: ignore[attr-defined]
+    page.watched.wrong.clear()  # type: ignore[attr-defined]

@@ -29,7 +29,7 @@ export function CopyButton({ text, label = "Copy" }) {
     setDone(true);
     setTimeout(() => setDone(false), 1200);
   };
-  return html`<button class="bare copy" title=${label} aria-label=${isDone ? "Copied" : label} onClick=${run}><${Icon} name=${isDone ? "check" : "clipboard-copy"} /></button>`;
+  return html`<button type="button" class="bare copy" title=${label} aria-label=${isDone ? "Copied" : label} onClick=${run}><${Icon} name=${isDone ? "check" : "clipboard-copy"} /></button>`;
 }
 
 /** A text in quotes for a shell. @param {string} text */
