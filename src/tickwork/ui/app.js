@@ -36,7 +36,18 @@ function Shown() {
   if (!at) return html`<${Trouble} problem=${{ status: 404, message: `There is no page ${place.value.path}.` }} />`;
   if (loaded.route !== at.route) return html`<${Loading} />`;
   if (loaded.problem) return html`<${Trouble} problem=${loaded.problem} onRetry=${() => location.reload()} />`;
-  return html`<${loaded.page} key=${place.value.path} params=${at.params} />`;
+  return html`<${Guarded} key=${place.value.path}><${loaded.page} params=${at.params} /></${Guarded}>`;
+}
+
+/** A page, or what went wrong in it: a fault in one leaves the way to the others. @this {any} */
+function Guarded({ children }) {
+  const [fault, setFault] = useState(/** @type {any} */ (null));
+  this.componentDidCatch = (error) => {
+    console.error(error);
+    setFault(error);
+  };
+  if (!fault) return children;
+  return html`<${Trouble} problem=${{ status: -2, message: `${fault.name}: ${fault.message}` }} onRetry=${() => setFault(null)} />`;
 }
 
 function App() {

@@ -43,11 +43,15 @@ class BulkBody(Struct):
 
 
 class DryRunBody(Struct):
-    """What would be changed. `is_partial`: there may be more than were counted."""
+    """What would be changed. `is_partial`: there may be more than were counted.
+
+    `at` is when it was looked at: with `created_before` the change itself leaves alone what was made since then.
+    """
 
     count: int
     is_partial: bool
     sample: list[JobItem]
+    at: datetime
 
 
 class OperationBody(Struct):
@@ -106,7 +110,7 @@ def begun(call: Call, change: Change) -> Answer:
 def tried(store: Store, change: Change) -> DryRunBody:
     """What a change would do, up to a bound."""
     found: dict[str, JobView] = {}
-    pages = 0
+    at, pages = store.now(), 0
     for which in phases(change):
         before: JobId | None = None
         while len(found) < COUNTED and pages < _PAGES:
@@ -116,12 +120,12 @@ def tried(store: Store, change: Change) -> DryRunBody:
             if before is None:
                 break
         else:
-            return _dry_run(found, is_partial=True)
-    return _dry_run(found, is_partial=False)
+            return _dry_run(found, at, is_partial=True)
+    return _dry_run(found, at, is_partial=False)
 
 
-def _dry_run(found: dict[str, JobView], *, is_partial: bool) -> DryRunBody:
-    return DryRunBody(len(found), is_partial, [item_of(view) for view in list(found.values())[:SAMPLE]])
+def _dry_run(found: dict[str, JobView], at: datetime, *, is_partial: bool) -> DryRunBody:
+    return DryRunBody(len(found), is_partial, [item_of(view) for view in list(found.values())[:SAMPLE]], at)
 
 
 @routes.get("/operations", Scope.READ)

@@ -1,6 +1,8 @@
 // Calls of the REST API. Every figure that a page shows comes through here.
 // Addresses are relative to this file, so that the UI works under any prefix.
 
+import { parse, stringify } from "./json.js";
+
 const ROOT = new URL("../../../api/v1/", import.meta.url);
 
 /** What the server answered when it refused: RFC 9457, `code` for us, `detail` for people. */
@@ -40,7 +42,7 @@ export async function call(method, path, { query, body, signal, headers = {} } =
   /** @type {RequestInit} */
   const request = { method, signal, credentials: "same-origin", headers: { ...headers, Accept: "application/json" } };
   if (body !== undefined) {
-    request.body = JSON.stringify(body);
+    request.body = stringify(body);
     request.headers["Content-Type"] = "application/json";
   }
   let answer;
@@ -61,7 +63,7 @@ async function problemOf(answer, path) {
 }
 
 async function read(answer) {
-  return answer.status === 204 ? null : answer.json();
+  return answer.status === 204 ? null : parse(await answer.text());
 }
 
 /** @param {string} path @param {Record<string, any>} [query] @param {AbortSignal} [signal] */

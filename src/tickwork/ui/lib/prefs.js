@@ -7,7 +7,8 @@ const PREFIX = "tickwork.";
 function stored(name, otherwise) {
   try {
     const text = localStorage.getItem(PREFIX + name);
-    return text === null ? otherwise : JSON.parse(text);
+    const value = text === null ? otherwise : JSON.parse(text);
+    return typeof value === typeof otherwise && Array.isArray(value) === Array.isArray(otherwise) ? value : otherwise;
   } catch {
     return otherwise; // storage is off, or somebody wrote nonsense into it
   }

@@ -1,6 +1,8 @@
 // Starting a run of a dag: its parameters as a form, and the same call to copy.
 
 import { html, useState } from "../vendor/core.js";
+import { stringify } from "../lib/json.js";
+import { pythonCall } from "../lib/python.js";
 import { part, post } from "../lib/api.js";
 import { go } from "../lib/router.js";
 import { CopyAs, curl, quoted } from "../parts/copy.js";
@@ -10,22 +12,12 @@ import { say } from "../parts/toast.js";
 
 /** The same call in other words. @param {string} name @param {Record<string, any>} params */
 function forms(name, params) {
-  const said = Object.entries(params).map(([key, value]) => quoted(`${key}=${typeof value === "string" ? value : JSON.stringify(value)}`));
-  const python = Object.entries(params).map(([key, value]) => `${key}=${pythonOf(value)}`);
+  const said = Object.keys(params).length ? ["--json", quoted(stringify(params))] : [];
   return {
     curl: curl("POST", `/dags/${part(name)}/runs`, { params }),
     cli: ["tickwork run", quoted(name), ...said].join(" "),
-    python: `app.enqueue(${[JSON.stringify(name), ...python].join(", ")})`,
+    python: pythonCall("app.enqueue", [name], params),
   };
-}
-
-/** @param {any} value @returns {string} */
-function pythonOf(value) {
-  if (value === null) return "None";
-  if (typeof value === "boolean") return value ? "True" : "False";
-  if (Array.isArray(value)) return `[${value.map(pythonOf).join(", ")}]`;
-  if (typeof value === "object") return `{${Object.entries(value).map(([key, one]) => `${JSON.stringify(key)}: ${pythonOf(one)}`).join(", ")}}`;
-  return JSON.stringify(value);
 }
 
 /** @param {{dag: {name: string, params: any}, onClose: () => void}} props */

@@ -1,6 +1,7 @@
 // Versions of a dag, and what became of its steps from one to another.
 
 import { html } from "../vendor/core.js";
+import { stringify } from "../lib/json.js";
 import { part } from "../lib/api.js";
 import { useList, useResource } from "../lib/data.js";
 import { many } from "../lib/format.js";
@@ -49,4 +50,4 @@ function Changes({ changes }) {
   })}</ul>`;
 }
 
-const told = (value) => (value === null || value === undefined ? "none" : typeof value === "string" ? value : JSON.stringify(value));
+const told = (value) => (value === null || value === undefined ? "none" : typeof value === "string" ? value : stringify(value));

@@ -78,6 +78,7 @@ export default function Dags() {
   const live = list.items.filter((dag) => dag.recent.some((run) => run.state === "running")).length;
   return html`<${Page} title="Dags" lead=${list.items.length > 0 && html`<span>${many(list.items.length, "dag")}${list.hasMore ? " and more" : ""}</span>${live > 0 && html`<span>${live} running</span>`}`}>
     <${Panel} label="Dags">
+      ${list.fresh > 0 && html`<button class="fresh-bar" onClick=${list.refresh}>${many(list.fresh, "new dag")}</button>`}
       ${list.items.length
         ? html`<${Table} label="Dags" columns=${may("enqueue") ? [...columns, start] : columns} rows=${list.items} idOf=${(dag) => dag.name} hrefOf=${(dag) => dagHref(dag.name)} /><${More} list=${list} />`
         : html`<${Empty} icon="workflow" title="No dag yet" code=${CODE}>A worker stores the dags of its code when it starts.</${Empty}>`}

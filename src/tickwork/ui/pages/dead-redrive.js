@@ -17,11 +17,11 @@ const filtersOf = (groups, isAll) => (isAll ? [{}] : groups.map(filterOf));
 
 /** Ask the server how many jobs would be changed, and which, for example. */
 function useTry(action, groups, isAll) {
-  const [tried, setTried] = useState({ count: 0, isPartial: false, sample: /** @type {any[]} */ ([]), counts: /** @type {number[]} */ ([]), isReady: false, problem: /** @type {any} */ (null) });
+  const [tried, setTried] = useState({ count: 0, isPartial: false, sample: /** @type {any[]} */ ([]), counts: /** @type {number[]} */ ([]), at: "", isReady: false, problem: /** @type {any} */ (null) });
   useEffect(() => {
     const ask = (filter) => post("/bulk", { action, filter: { ...filter, dead: true }, dry_run: true });
     Promise.all(filtersOf(groups, isAll).map(ask)).then(
-      (all) => setTried({ count: all.reduce((sum, one) => sum + one.count, 0), isPartial: all.some((one) => one.is_partial), sample: all.flatMap((one) => one.sample).slice(0, SAMPLE), counts: all.map((one) => (one.is_partial ? null : one.count)), isReady: true, problem: null }),
+      (all) => setTried({ count: all.reduce((sum, one) => sum + one.count, 0), isPartial: all.some((one) => one.is_partial), sample: all.flatMap((one) => one.sample).slice(0, SAMPLE), counts: all.map((one) => (one.is_partial ? null : one.count)), at: all[0]?.at, isReady: true, problem: null }),
       (problem) => setTried((now) => ({ ...now, problem })),
     );
   }, []);
@@ -36,7 +36,7 @@ async function begin(path, groups, isAll, tried, more, onBegun) {
   const operations = [];
   try {
     for (const [at, filter] of filtersOf(groups, isAll).entries()) {
-      const operation = await post(path, { filter, ...more });
+      const operation = await post(path, { filter: { ...filter, created_before: tried.at }, ...more });
       operations.push({ id: operation.id, total: tried.counts[at] });
     }
   } finally {

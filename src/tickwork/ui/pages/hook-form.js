@@ -1,6 +1,7 @@
 // A hook as a form. An edit holds only if nobody else edited the hook meanwhile.
 
 import { html, useEffect, useState } from "../vendor/core.js";
+import { parse, stringify } from "../lib/json.js";
 import { call, part } from "../lib/api.js";
 import { useResource } from "../lib/data.js";
 import { href } from "../lib/router.js";
@@ -23,7 +24,7 @@ function specOf(values) {
 function argsOf(text) {
   if (!text?.trim()) return undefined;
   try {
-    const value = JSON.parse(text);
+    const value = parse(text);
     if (value !== null && typeof value === "object" && !Array.isArray(value)) return value;
   } catch {
     // It is said below what is wrong, for both.
@@ -73,7 +74,7 @@ function Fields({ spec, isNew }) {
       <label class="field"><span>Types that are taken</span><input name="events" autocomplete="off" defaultValue=${(spec.events || []).join(", ")} placeholder="all" /><small>With commas: push, release.</small></label>
     </div>
     <${Options} id="hook-targets" values=${(kind === "dag" ? dags : tasks).map((one) => one.name)} />
-    <label class="field"><span>Arguments, as JSON</span><textarea name="args" rows="4" spellcheck=${false} placeholder=${ARGS} defaultValue=${spec.args ? JSON.stringify(spec.args, null, 2) : ""}></textarea>
+    <label class="field"><span>Arguments, as JSON</span><textarea name="args" rows="4" spellcheck=${false} placeholder=${ARGS} defaultValue=${spec.args ? stringify(spec.args, 2) : ""}></textarea>
       <small>${"${body.data.id}"} is a part of the message, ${"${event}"} its type, ${"${headers.NAME}"} a header.</small></label>
     <div class="fields">
       <label class="field"><span>A message is known by</span><input name="key" autocomplete="off" defaultValue=${spec.key || ""} placeholder=${"${body.id}"} /><small>By default Stripe's id, else the signature.</small></label>

@@ -1,11 +1,22 @@
 // A hook as a command, and a message for it that is signed as it asks.
 
+import { parse, stringify } from "../lib/json.js";
 import { quoted } from "../parts/copy.js";
+
+/** Whether a command would take a text for something else. @param {string} text */
+function isJson(text) {
+  try {
+    parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
 
 /** @param {string} name @param {any} spec */
 export function commandOf(name, spec) {
   const said = ["tickwork hooks add", quoted(name), "--style", spec.style, "--secret", quoted(secretName(spec.secret)), spec.dag ? "--dag" : "--task", quoted(spec.dag || spec.task)];
-  for (const [key, value] of Object.entries(spec.args || {})) said.push("--arg", quoted(`${key}=${typeof value === "string" ? value : JSON.stringify(value)}`));
+  for (const [key, value] of Object.entries(spec.args || {})) said.push("--arg", quoted(`${key}=${typeof value === "string" && !isJson(value) ? value : stringify(value)}`));
   for (const event of spec.events || []) said.push("--event", quoted(event));
   if (spec.key) said.push("--key", quoted(spec.key));
   if (spec.window) said.push("--window", quoted(spec.window));

@@ -1,6 +1,8 @@
 // What can be done with one job.
 
 import { html, useState } from "../vendor/core.js";
+import { stringify } from "../lib/json.js";
+import { pythonCall } from "../lib/python.js";
 import { part, post } from "../lib/api.js";
 import { useKeys } from "../lib/keys.js";
 import { may } from "../lib/session.js";
@@ -52,21 +54,9 @@ export function JobActions({ job, onChanged }) {
 /** The same job, to be made again by other means. */
 function formsOf(job) {
   const args = job.args ?? {};
-  const named = Object.entries(args).map(([name, value]) => `${name}=${python(value)}`);
-  const isPlain = Object.keys(args).every((name) => /^[A-Za-z_]\w*$/.test(name));
   return {
     curl: curl("POST", "/jobs", { task: job.task, args, queue: job.queue }),
-    cli: `tickwork enqueue ${quoted(job.task)} --json ${quoted(JSON.stringify(args))} --queue ${quoted(job.queue)}`,
-    python: isPlain ? `app.enqueue(${[python(job.task), ...named].join(", ")})` : `app.enqueue(${python(job.task)}, **${python(args)})`,
+    cli: `tickwork enqueue ${quoted(job.task)} --json ${quoted(stringify(args))} --queue ${quoted(job.queue)}`,
+    python: pythonCall("app.enqueue", [job.task], args),
   };
-}
-
-/** JSON as Python writes it. @param {any} value @returns {string} */
-function python(value) {
-  if (value === null) return "None";
-  if (value === true) return "True";
-  if (value === false) return "False";
-  if (Array.isArray(value)) return `[${value.map(python).join(", ")}]`;
-  if (typeof value === "object") return `{${Object.entries(value).map(([name, one]) => `${JSON.stringify(name)}: ${python(one)}`).join(", ")}}`;
-  return JSON.stringify(value);
 }

@@ -3,6 +3,7 @@
 import { html, useState } from "../vendor/core.js";
 import { part, post } from "../lib/api.js";
 import { useResource } from "../lib/data.js";
+import { parse, stringify } from "../lib/json.js";
 import { go } from "../lib/router.js";
 import { FormDialog } from "../parts/dialog.js";
 import { Icon } from "../parts/icon.js";
@@ -11,7 +12,7 @@ import { say } from "../parts/toast.js";
 /** What is wrong with a text as arguments, where, or null. @param {string} text */
 function flawOf(text) {
   try {
-    const value = JSON.parse(text);
+    const value = parse(text);
     return value !== null && typeof value === "object" && !Array.isArray(value) ? null : "The arguments are an object: a name and a value for each.";
   } catch (error) {
     const at = /position (\d+)/.exec(error.message)?.[1];
@@ -41,14 +42,14 @@ function Parameters({ schema }) {
 
 /** @param {{job: any, onClose: () => void}} props */
 export function Rerun({ job, onClose }) {
-  const [text, setText] = useState(JSON.stringify(job.args ?? {}, null, 2));
+  const [text, setText] = useState(stringify(job.args ?? {}, 2));
   const task = useResource(`/tasks/${part(job.task)}`);
   const schema = resolved(task.data?.schema);
   const flaw = flawOf(text);
-  const odd = flaw ? [] : misfits(schema, JSON.parse(text));
+  const odd = flaw ? [] : misfits(schema, parse(text));
   const submit = async ({ queue, delay, priority }) => {
     if (flaw) throw new Error(`${flaw} Nothing was enqueued.`);
-    const made = await post(`/jobs/${part(job.id)}/rerun`, { args: JSON.parse(text), queue, priority, delay });
+    const made = await post(`/jobs/${part(job.id)}/rerun`, { args: parse(text), queue, priority, delay });
     say(`${made.task} is enqueued.`);
     go(`/jobs/${part(made.id)}`);
   };

@@ -1,9 +1,8 @@
 // One change to many jobs: tried out first, so that everybody sees to how many, then carried out by the server.
 
-import { html, useEffect, useMemo, useState } from "../vendor/core.js";
+import { html, useEffect, useState } from "../vendor/core.js";
 import { post } from "../lib/api.js";
 import { count, many, shortId } from "../lib/format.js";
-import { now } from "../lib/time.js";
 import { FormDialog, Refusal } from "../parts/dialog.js";
 import { Icon } from "../parts/icon.js";
 import { Loading } from "../parts/notices.js";
@@ -22,13 +21,12 @@ export const ACTIONS = /** @type {Record<Action, {label: string, icon: string, t
 
 const PREVIEWED = { reschedule: { delay: "1h" } }; // to be tried out it has to say when
 
-/** Which jobs are meant, without those that are made while somebody thinks about it. @param {Which} which @returns {Which} */
-const untilNow = (which) => ("filter" in which ? { filter: { created_before: new Date(now.peek()).toISOString(), ...which.filter } } : which);
+/** Which jobs are meant, without those that were made since they were shown. @param {Which} which @param {string} at @returns {Which} */
+const until = (which, at) => ("filter" in which ? { filter: { created_before: at, ...which.filter } } : which);
 
 /** Ask before many jobs are changed: how many it concerns, and which, for example.
  * @param {{action: Action, which: Which, onClose: () => void, onBegun: (operation: any, total: number | null) => void}} props */
-export function BulkDialog({ action, which: asked, onClose, onBegun }) {
-  const which = useMemo(() => untilNow(asked), []);
+export function BulkDialog({ action, which, onClose, onBegun }) {
   const [tried, setTried] = useState(/** @type {any} */ (null));
   const [problem, setProblem] = useState(/** @type {any} */ (null));
   useEffect(() => {
@@ -37,7 +35,7 @@ export function BulkDialog({ action, which: asked, onClose, onBegun }) {
   const { label, text, none, isBad } = ACTIONS[action];
   const size = tried && `${count(tried.count)}${tried.is_partial ? " or more" : ""} ${tried.count === 1 && !tried.is_partial ? "job" : "jobs"}`;
   const submit = async (values) => {
-    const operation = await post("/bulk", { action, ...which, ...timed(action, values) });
+    const operation = await post("/bulk", { action, ...until(which, tried.at), ...timed(action, values) });
     onBegun(operation, tried.is_partial ? null : tried.count);
   };
   const isNothing = tried?.count === 0 && !tried.is_partial;

@@ -128,6 +128,6 @@ async function purge(queue, begun) {
   const said = `${count(tried.count)}${tried.is_partial ? " or more" : ""} ${tried.count === 1 ? "job" : "jobs"}`;
   const text = `All that wait in queue ${queue} end as cancelled, also what is delayed or held. What runs goes on, and new jobs may come. They stay readable, and can be retried, until they are pruned.`;
   if (!(await ask({ title: `Cancel ${said}?`, text, does: `Cancel ${said}`, isBad: true, confirm: queue }))) return;
-  const operation = await attempt(() => post("/bulk", change));
+  const operation = await attempt(() => post("/bulk", { ...change, filter: { ...change.filter, created_before: tried.at } }));
   if (operation) begun(operation, tried.count);
 }

@@ -1,6 +1,7 @@
 // What may be done to a run: cancel it, run it again, answer a step that asks.
 
 import { html, useState } from "../vendor/core.js";
+import { stringify } from "../lib/json.js";
 import { part, post } from "../lib/api.js";
 import { useResource } from "../lib/data.js";
 import { many } from "../lib/format.js";
@@ -43,7 +44,7 @@ function Again({ run, steps, dag, what, setWhat, picked, setPicked, onClose, aft
   const [raw, setRaw] = useState(/** @type {string | null} */ (null));
   const submit = async () => {
     const params = raw === null ? paramsOf(dag.params, texts) : parsed(raw, "The text");
-    const changed = Object.fromEntries(Object.entries(params).filter(([name, value]) => JSON.stringify(value) !== JSON.stringify(run.params?.[name])));
+    const changed = Object.fromEntries(Object.entries(params).filter(([name, value]) => stringify(value) !== stringify(run.params?.[name])));
     const all = steps.map((step) => step.name);
     const body = { from: what === "steps" ? [...picked] : what === "all" && !Object.keys(changed).length ? all : [], only_failed: what === "failed", with_inputs: Object.keys(changed).length ? changed : null };
     await post(`/runs/${part(run.id)}/rerun`, body);

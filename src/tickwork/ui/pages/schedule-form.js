@@ -1,6 +1,7 @@
 // A schedule to make or to edit. Its rule explains itself while it is typed.
 
 import { html, useState } from "../vendor/core.js";
+import { parse, stringify } from "../lib/json.js";
 import { call, part } from "../lib/api.js";
 import { useResource } from "../lib/data.js";
 import { FormDialog } from "../parts/dialog.js";
@@ -23,7 +24,7 @@ function readArgs(text) {
   if (!text) return {};
   let value;
   try {
-    value = JSON.parse(text);
+    value = parse(text);
   } catch (error) {
     throw refuse(`The arguments are no JSON: ${error.message}`);
   }
@@ -66,7 +67,7 @@ export function ScheduleForm({ one, etag, onClose, onDone }) {
     ${!(isComposed && !spec.task && !spec.dag) &&
     html`<label class="field"><span>Starts the task or dag</span><input name="target" required list="known-tasks" autocomplete="off" defaultValue=${spec.task || spec.dag || ""} value=${undefined} placeholder="report" /></label>
       <datalist id="known-tasks">${(tasks.data?.items || []).map((task) => html`<option value=${task.name} />`)}</datalist>`}
-    <label class="field"><span>Arguments (JSON)</span><textarea name="args" rows="3" spellcheck=${false} defaultValue=${spec.args ? JSON.stringify(spec.args, null, 2) : ""}></textarea></label>
+    <label class="field"><span>Arguments (JSON)</span><textarea name="args" rows="3" spellcheck=${false} defaultValue=${spec.args ? stringify(spec.args, 2) : ""}></textarea></label>
     ${isComposed && (spec.any_of || spec.all_of)
       ? html`<${Notice}>Its rule is made of several; edit it in code or by <code>tickwork apply</code>. The rest can be changed here.</${Notice}>`
       : html`<fieldset class="rule-fields">

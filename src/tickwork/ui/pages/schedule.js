@@ -1,6 +1,7 @@
 // One schedule: when it is next due, what became of its occurrences, and everything that can be done with it.
 
 import { html, useState } from "../vendor/core.js";
+import { stringify } from "../lib/json.js";
 import { part, post, remove } from "../lib/api.js";
 import { useList, useResource } from "../lib/data.js";
 import { onAny, onJobs, onTopics } from "../lib/live.js";
@@ -110,7 +111,7 @@ function Actions({ one, setOpen, refresh }) {
 
 async function copyFile(one) {
   const { copy } = await import("../parts/copy.js");
-  await attempt(() => copy(JSON.stringify({ schedules: { [one.name]: one.spec } }, null, 2)), "Copied. `tickwork apply FILE` takes JSON as it takes YAML.");
+  await attempt(() => copy(stringify({ schedules: { [one.name]: one.spec } }, 2)), "Copied. `tickwork apply FILE` takes JSON as it takes YAML.");
 }
 
 function Next({ path, zone, due }) {

@@ -3,6 +3,7 @@
 import { html, useState } from "../vendor/core.js";
 import { part, post } from "../lib/api.js";
 import { useList } from "../lib/data.js";
+import { many } from "../lib/format.js";
 import { onAny, onJobs, onTopics } from "../lib/live.js";
 import { duration } from "../lib/time.js";
 import { go, href, place, setQuery } from "../lib/router.js";
@@ -96,10 +97,11 @@ function List() {
       </div>
     </div>
     <${Panel} label="Schedules">
+      ${list.fresh > 0 && html`<button class="fresh-bar" onClick=${list.refresh}>${many(list.fresh, "new schedule")}</button>`}
       ${rows.length
         ? html`<${Table} label="Schedules" columns=${columns(setPausing, list.renew)} rows=${rows} idOf=${(one) => one.name} hrefOf=${(one) => href(`/schedules/${part(one.name)}`)}
             rowKeys=${may("operate") ? [{ keys: "r", does: "run the schedule now", run: (one) => runNow(one.name) }] : []} toneOf=${(one) => (isShown(one, "failing") ? "bad" : undefined)}><${More} list=${list} /></${Table}>`
-        : html`<${Empty} icon="search" title="No schedule is like that">Clear the filter to see all ${list.items.length}.</${Empty}>`}
+        : html`<${Empty} icon="search" title="No schedule is like that">${list.hasMore ? "There are more to look through." : `Clear the filter to see all ${list.items.length}.`}</${Empty}><${More} list=${list} />`}
     </${Panel}>
     ${pausing && html`<${PauseDialog} name=${pausing} onClose=${() => setPausing(null)} onDone=${list.renew} />`}`;
 }

@@ -1,6 +1,7 @@
 // What a change changed: fields with how they were before and are after, each beside its sign.
 
 import { html } from "../vendor/core.js";
+import { stringify } from "../lib/json.js";
 
 const DEPTH = 4;
 
@@ -15,7 +16,7 @@ export function fieldsOf(value, path = "", depth = 0, found = new Map()) {
   return found;
 }
 
-const said = (value) => (typeof value === "string" ? value : JSON.stringify(value));
+const said = (value) => (typeof value === "string" ? value : stringify(value));
 
 /** Which fields differ, and how many do not. @param {any} before @param {any} after */
 export function difference(before, after) {

@@ -2,6 +2,7 @@
 
 import { html, useState } from "../vendor/core.js";
 import { address } from "../lib/api.js";
+import { stringify } from "../lib/json.js";
 import { Icon } from "./icon.js";
 import { Menu } from "./menu.js";
 import { say } from "./toast.js";
@@ -28,7 +29,7 @@ export function CopyButton({ text, label = "Copy" }) {
     setDone(true);
     setTimeout(() => setDone(false), 1200);
   };
-  return html`<button class="bare copy" title=${label} aria-label=${isDone ? "Copied" : label} onClick=${run}><${Icon} name=${isDone ? "check" : "clipboard-copy"} /></button>`;
+  return html`<button type="button" class="bare copy" title=${label} aria-label=${isDone ? "Copied" : label} onClick=${run}><${Icon} name=${isDone ? "check" : "clipboard-copy"} /></button>`;
 }
 
 /** A text in quotes for a shell. @param {string} text */
@@ -37,7 +38,7 @@ export const quoted = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text
 /** A call of the API for a shell. The key is left to the environment. @param {string} method @param {string} path @param {any} [body] @param {Record<string, any>} [query] */
 export function curl(method, path, body, query) {
   const lines = [`curl -sS${method === "GET" ? "" : ` -X ${method}`} ${quoted(address(path, query).href)}`, `  -H "Authorization: Bearer $TICKWORK_KEY"`];
-  if (body !== undefined) lines.push(`  -H 'Content-Type: application/json'`, `  -d ${quoted(JSON.stringify(body))}`);
+  if (body !== undefined) lines.push(`  -H 'Content-Type: application/json'`, `  -d ${quoted(stringify(body))}`);
   return lines.join(" \\\n");
 }
 

@@ -35,7 +35,7 @@ export function Menu({ label, icon, items, title, class: more = "", align = "lef
     event.stopPropagation();
   };
   return html`<span class="menu ${more}" ref=${box} onKeyDown=${isOpen ? onKeyDown : undefined}>
-    <button aria-haspopup="menu" aria-expanded=${isOpen} aria-controls=${isOpen ? id : undefined} title=${title} aria-label=${label ? undefined : title} onClick=${() => setOpen(!isOpen)}>
+    <button type="button" aria-haspopup="menu" aria-expanded=${isOpen} aria-controls=${isOpen ? id : undefined} title=${title} aria-label=${label ? undefined : title} onClick=${() => setOpen(!isOpen)}>
       ${icon && html`<${Icon} name=${icon} />`}${label}${label && html`<${Icon} name="chevron-down" class="small" />`}
     </button>
     ${isOpen && html`<div id=${id} class="items" role="menu" popover="manual">${items.filter(Boolean).map((item) => html`<${One} item=${item} close=${leave} />`)}</div>`}
@@ -58,5 +58,5 @@ function One({ item, close }) {
   const inner = html`${item.icon && html`<${Icon} name=${item.icon} />`}<span>${item.label}</span>
     ${item.isOn && html`<${Icon} name="check" class="end" />`}${item.hint && html`<kbd class="end">${item.hint}</kbd>`}`;
   if (item.href) return html`<a role="menuitem" tabindex="-1" href=${item.href} onClick=${close}>${inner}</a>`;
-  return html`<button role="menuitem" tabindex="-1" class=${item.isBad ? "bad-text" : ""} onClick=${() => (close(), item.run())}>${inner}</button>`;
+  return html`<button type="button" role="menuitem" tabindex="-1" class=${item.isBad ? "bad-text" : ""} onClick=${() => (close(), item.run())}>${inner}</button>`;
 }

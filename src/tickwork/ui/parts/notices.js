@@ -9,6 +9,7 @@ export function Loading() {
 }
 
 const SAID = {
+  "-2": ["This page has a fault", "It cannot show what the server told it. Other pages and the command line still work. Please report it, with the console of this browser."],
   "-1": ["This page could not be loaded", "Load it anew: the address stays as it is."],
   0: ["The server does not answer", "It is tried again by itself. Is the server up? tickwork server"],
   403: ["You may not see this", "Ask somebody who administers this server for a role that may."],

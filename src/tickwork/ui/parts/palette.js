@@ -43,7 +43,6 @@ export function Palette({ onClose }) {
   }, []);
   useEffect(() => {
     setAt(0);
-    hurried.current = false;
     const asked = text.trim().slice(0, LONGEST);
     if (!asked) return setFound({ text: "", items: [] });
     const gone = new AbortController();
@@ -56,6 +55,10 @@ export function Palette({ onClose }) {
   const pages = ROUTES.filter((route) => route.nav && route.title.toLowerCase().includes(text.trim().toLowerCase()));
   const isTold = found.text === text.trim().slice(0, LONGEST);
   const items = [...pages.map((route) => ({ icon: route.nav.icon, label: route.title, kind: "page", run: () => go(route.path) })), ...(text.trim() ? found.items : [])];
+  const type = (event) => {
+    hurried.current = false;
+    setText(event.target.value);
+  };
   const choose = (item) => {
     onClose();
     item?.run();
@@ -74,7 +77,7 @@ export function Palette({ onClose }) {
   return html`<dialog ref=${box} class="palette" aria-label="Find anything" onCancel=${(event) => (event.preventDefault(), onClose())} onMouseDown=${(event) => event.target === box.current && onClose()}>
     <div class="palette-box" onKeyDown=${press}>
       <label><${Icon} name="search" /><input autofocus role="combobox" aria-expanded="true" aria-controls="palette-items" aria-activedescendant=${items.length ? `palette-${at}` : undefined}
-        placeholder="A page, a job id, a task, a key, words of an error" value=${text} onInput=${(event) => setText(event.target.value)} /></label>
+        placeholder="A page, a job id, a task, a key, words of an error" value=${text} onInput=${type} /></label>
       <ul id="palette-items" role="listbox" aria-label="Found">
         ${items.map((item, index) => html`<li id="palette-${index}" role="option" aria-selected=${index === at} onMouseMove=${() => at !== index && setAt(index)} onClick=${() => choose(item)}>
           ${item.state ? html`<${Sign} state=${item.state} />` : html`<${Icon} name=${item.icon} />`}<span>${item.label}</span>${item.more && html`<span class="dim clip">${item.more}</span>`}<span class="kind">${item.kind}</span></li>`)}

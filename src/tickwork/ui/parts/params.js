@@ -1,6 +1,7 @@
 // A form for the values that a JSON Schema asks for, or the same as JSON.
 
 import { html, useState } from "../vendor/core.js";
+import { parse, stringify } from "../lib/json.js";
 
 /** What a field of a schema takes: one of a few kinds that have an input of their own, or JSON. */
 function kindOf(schema) {
@@ -16,7 +17,7 @@ export function firstParams(schema, given = {}) {
   for (const [name, one] of Object.entries(schema?.properties || {})) {
     const value = name in given ? given[name] : one.default;
     if (value === undefined) texts[name] = kindOf(one) === "boolean" ? false : "";
-    else texts[name] = kindOf(one) === "boolean" ? Boolean(value) : kindOf(one) === "string" && value !== null ? String(value) : kindOf(one) === "enum" ? JSON.stringify(value) : value === null ? "" : JSON.stringify(value);
+    else texts[name] = kindOf(one) === "boolean" ? Boolean(value) : kindOf(one) === "string" && value !== null ? String(value) : kindOf(one) === "enum" ? stringify(value) : value === null ? "" : stringify(value);
   }
   return texts;
 }
@@ -40,7 +41,7 @@ export function paramsOf(schema, texts) {
 /** @param {string} text @param {string} name */
 export function parsed(text, name) {
   try {
-    return JSON.parse(text);
+    return parse(text);
   } catch {
     throw new Error(`${name} is not JSON: ${text.slice(0, 60)}. Texts stand in quotes there.`);
   }
@@ -51,7 +52,7 @@ export function parsed(text, name) {
 export function ParamsForm({ schema, texts, raw, onTexts, onRaw }) {
   const [problem, setProblem] = useState("");
   const fields = Object.entries(schema?.properties || {});
-  const toRaw = () => turn(() => onRaw(JSON.stringify(paramsOf(schema, texts), null, 2)));
+  const toRaw = () => turn(() => onRaw(stringify(paramsOf(schema, texts), 2)));
   const toFields = () => turn(() => (onTexts(firstParams({ ...schema, properties: withoutDefaults(schema) }, parsed(raw, "The text"))), onRaw(null)));
   const turn = (run) => {
     try {
@@ -80,7 +81,7 @@ function Field({ name, schema, isNeeded, value, onValue }) {
   if (kind === "boolean") return html`<label class="check"><input type="checkbox" checked=${value} onChange=${(event) => onValue(event.target.checked)} /><span>${name}</span></label>`;
   const input =
     kind === "enum"
-      ? html`<select value=${value} onChange=${set}>${!isNeeded && html`<option value=""></option>`}${schema.enum.map((one) => html`<option value=${JSON.stringify(one)}>${String(one)}</option>`)}</select>`
+      ? html`<select value=${value} onChange=${set}>${!isNeeded && html`<option value=""></option>`}${schema.enum.map((one) => html`<option value=${stringify(one)}>${String(one)}</option>`)}</select>`
       : kind === "json"
         ? html`<textarea rows="3" spellcheck=${false} required=${isNeeded} value=${value} onInput=${set}></textarea>`
         : html`<input type=${kind === "string" ? "text" : "number"} step=${kind === "integer" ? 1 : "any"} required=${isNeeded && kind !== "string"} value=${value} onInput=${set} autocomplete="off" />`;

@@ -2,6 +2,7 @@
 
 import { html, useState } from "../vendor/core.js";
 import { count } from "../lib/format.js";
+import { stringify } from "../lib/json.js";
 import { CopyButton } from "./copy.js";
 import { Code } from "./code.js";
 
@@ -12,7 +13,7 @@ const OPEN_DEPTH = 2;
 /** @param {{value: any, label?: string}} props */
 export function Tree({ value, label = "value" }) {
   const [isRaw, setRaw] = useState(false);
-  const text = JSON.stringify(value, null, 2) ?? "null";
+  const text = stringify(value, 2) ?? "null";
   return html`<div class="tree">
     <div class="tree-tools"><button class="link" aria-pressed=${isRaw} onClick=${() => setRaw(!isRaw)}>${isRaw ? "as a tree" : "as text"}</button><${CopyButton} text=${text} label="Copy ${label} as JSON" /></div>
     ${isRaw ? html`<${Code} text=${text} language="json" copy=${false} />` : html`<div class="tree-body"><${Node} value=${value} depth=${0} /></div>`}
@@ -41,7 +42,7 @@ function Branch({ name, value, depth }) {
 
 function Leaf({ value }) {
   const [isWhole, setWhole] = useState(false);
-  if (typeof value !== "string") return html`<span class="tree-${value === null ? "null" : typeof value}">${String(value)}</span>`;
+  if (typeof value !== "string") return html`<span class="tree-${value === null ? "null" : typeof value === "bigint" ? "number" : typeof value}">${String(value)}</span>`;
   const isLong = value.length > TEXT && !isWhole;
   return html`<span class="tree-string">"${isLong ? value.slice(0, TEXT) : value}${isLong ? "…" : '"'}</span>
     ${isLong && html`<button class="link" onClick=${() => setWhole(true)}>${count(value.length - TEXT)} more characters</button>`}`;
