@@ -49,7 +49,7 @@ function Note({ job }) {
 /** The last line of an error: its kind stands out from what it says. @param {{text: string}} props */
 export function ErrorLine({ text }) {
   const kind = /^[\w.]*[A-Z]\w*(?=:|$)/.exec(text)?.[0];
-  return kind ? html`<b>${kind}</b>${text.slice(kind.length)}` : text;
+  return kind ? html`<b title=${kind}>${kind.split(".").at(-1)}</b>${text.slice(kind.length)}` : text;
 }
 
 function Name({ job }) {
