@@ -65,6 +65,15 @@ def test_a_dry_run_says_what_would_be_changed_and_changes_nothing(admin: TestCli
     assert admin.get(f"{API}/operations").json()["items"] == []
 
 
+def test_what_is_made_after_a_dry_run_can_be_left_alone(admin: TestClient, app: Tickwork) -> None:
+    before = app.enqueue("mail")
+    at = bulk(admin, action="cancel", filter={"task": "mail"}, dry_run=True).json()["at"]
+    app.enqueue("mail")
+    which = {"task": "mail", "created_before": at}
+    shown = bulk(admin, action="cancel", filter=which, dry_run=True).json()["sample"]
+    assert [job["id"] for job in shown] == [before.id]
+
+
 def test_a_dry_run_is_bounded_and_says_so(admin: TestClient, app: Tickwork, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tickwork.http.resources.bulk.COUNTED", 3)
     monkeypatch.setattr("tickwork.http.resources.bulk._PAGE", 2)
