@@ -108,6 +108,11 @@ class Database(ABC):
     def holding_snapshot(self) -> AbstractContextManager[None]:
         """Another session with a transaction open, which goes on seeing the store as it is now."""
 
+    def first_end_us(self, since_us: int) -> int:
+        """When the first job ended since an instant."""
+        ended = self.instant("ended_at")
+        return int(self.one(f"SELECT min({ended}) FROM {self.table('finished')} WHERE {ended} >= {since_us}"))
+
     def ended_in(self, began_us: int, window_s: float) -> dict[int, int]:
         """How many jobs ended in each window of time, by the number of the window."""
         window = f"(({self.instant('ended_at')}) - {began_us}) / {round(window_s * 1e6)}"

@@ -75,6 +75,7 @@ def _load(place: Place, sizes: Sizes, per_s: int) -> Load:
             limit_s = START_LIMIT_S + len(sent) / SLOWEST
             wait_until(lambda: witness.count(path) >= all_in, f"{all_in} jobs started", limit_s, worker, LOOK_S)
             wait_until(lambda: database.finished() >= all_in, f"{all_in} jobs done", limit_s, worker, LOOK_S)
+        began_us = database.first_end_us(began_us)  # the feeder takes a while to start
         costs = per_job(before, database.counters(), len(sent))
         rates = windows(database.ended_in(began_us, wide_s), wide_s, seconds)
         narrow = windows(database.ended_in(began_us, sizes.look_s), sizes.look_s, seconds)

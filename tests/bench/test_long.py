@@ -13,6 +13,7 @@ from bench.long.base import QUICK, Crowd, Part, Result, windows
 from bench.long.burst import burst
 from bench.long.crowd import QUIET, WORKER, crowd
 from bench.long.held import held
+from bench.long.pages import pages
 from bench.long.plot import Curve, Panel, plot, ticks
 from bench.long.scale import scale, timed_ms
 from bench.long.sleepers import most_at_once, sleepers
@@ -58,6 +59,7 @@ def quiet(what: str) -> None: ...
         (burst, {"first_drained_s", "last_rss_mb"}),
         (sustained, {"last_to_second_ratio", "worst_window_p99_ms", "commits_per_job"}),
         (sleepers, {"held_at_once_count", "all_running_s"}),
+        (pages, {"overview_ready_ms", "jobs_ready_ms", "run_ready_ms"}),
     ],
 )
 def test_a_part_measures_a_real_worker_and_leaves_nothing(part: Part, some: set[str], tmp_path: Path) -> None:
