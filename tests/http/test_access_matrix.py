@@ -196,8 +196,8 @@ PATTERNS = [(pattern(route), route) for route in ROUTES]
 
 
 def named(method: str, raw: str) -> Route | None:
-    """The route of the table that a path names, once it is decoded; None: none does."""
-    path = unquote(raw.partition("?")[0])
+    """The route that a path names once its parts, which no quoted slash parts, are decoded; None: none does."""
+    path = "/".join(unquote(part).replace("/", "%2F") for part in raw.partition("?")[0].split("/"))
     meant = {method, "GET" if method == "HEAD" else method}
     return next((route for one, route in PATTERNS if route.method in meant and one.fullmatch(path)), None)
 

@@ -36,6 +36,7 @@ def test_a_slash_that_is_said_as_it_is_parts_the_path(admin: TestClient) -> None
     assert admin.put("/api/v1/schedules/a%2Fb", json={"task": "report", "every": "1h"}).status_code == 201
     for path in ("/api/v1/schedules/a/b", "/api/v1%2Fschedules/a", "/api/v1/schedules%2Fa%2Fb", "/%2F", "/api%2fv1"):
         assert admin.get(path).status_code == 404, path
+    assert admin.get("/api/v1/%73chedules/%61%2fb").json()["name"] == "a/b"
     assert admin.post("/api/v1/schedules/a%2Fb").status_code == 405
 
 

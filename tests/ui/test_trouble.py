@@ -41,7 +41,7 @@ def test_enter_works_the_link_that_has_the_focus_and_else_opens_the_row_that_key
     page: Page, served: Served
 ) -> None:
     at(page, served, "/jobs")
-    expect(page.locator("tbody tr").first).to_be_visible()
+    expect(page.get_by_role("table", name="Jobs", exact=True).locator("tbody tr").first).to_be_visible()
     page.get_by_role("navigation", name="Pages", exact=True).get_by_role("link", name="Queues").focus()
     page.keyboard.press("Enter")
     expect(page).to_have_url(f"{served.address}/#/queues")
@@ -57,9 +57,9 @@ def test_enter_works_the_link_that_has_the_focus_and_else_opens_the_row_that_key
 
 
 def test_keys_stay_at_their_row_when_others_come_above_it(page: Page, served: Served) -> None:
-    at(page, served, "/jobs?q=task:report")
     served.app.named("report").enqueue("first")
-    expect(page.locator("tbody tr").first).to_be_visible()
+    at(page, served, "/jobs?q=task:report")
+    expect(page.get_by_role("table", name="Jobs", exact=True).locator("tbody tr").first).to_be_visible()
     page.keyboard.press("j")
     job = page.locator("tr.at").get_attribute("data-id")
     served.app.named("report").enqueue("second")

@@ -53,7 +53,9 @@ class NamedPath(Path):
         said: bytes = scope.get("raw_path") or b""
         if b"%2f" not in said.lower():
             return super().matches(scope)
-        match, found = super().matches({**scope, "path": said.decode("latin-1")})
+        parts = [unquote(part) for part in said.decode("latin-1").split("/")]
+        path = "/".join(part.replace("%", "%25").replace("/", "%2F") for part in parts)
+        match, found = super().matches({**scope, "path": path})
         names = {name: unquote(value) for name, value in found.get("path_params", {}).items()}
         return match, {**found, "path_params": names} if found else found
 
