@@ -3,6 +3,8 @@
     python scripts/vendor.py           make the files anew (needs npm)
     python scripts/vendor.py --check   make them in a temporary folder and compare; exit 1 where they differ
 
+Exit 2: they could not be fetched.
+
 The UI has no build step, for users and for us: what is served is what stands in the repository. Only what others wrote
 is bundled, once, from the versions named here. A change of a version is a change of this file; icons are in icons.txt.
 """
@@ -12,6 +14,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -54,6 +57,9 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="only compare with what is there")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as work:
+        if not _fetched(Path(work)):
+            print("npm is missing here, or cannot fetch what is wanted.")
+            return 2
         made = _made(Path(work))
     if asked.check:
         differing = [name for name, data in made.items() if _read(VENDOR / name) != data]
@@ -67,10 +73,17 @@ def main() -> int:
     return 0
 
 
+def _fetched(work: Path) -> bool:
+    wanted = [f"{name}@{version}" for name, version in {**VERSIONS, "esbuild": ESBUILD}.items()]
+    npm = shutil.which("npm")
+    if npm is None:
+        return False
+    command = [npm, "install", "--no-save", "--no-audit", "--no-fund", "--silent", *wanted]
+    return subprocess.run(command, cwd=work, check=False).returncode == 0
+
+
 def _made(work: Path) -> dict[str, bytes]:
     """The files by name, and the record of them."""
-    wanted = [f"{name}@{version}" for name, version in {**VERSIONS, "esbuild": ESBUILD}.items()]
-    _run(work, "npm", "install", "--no-save", "--no-audit", "--no-fund", "--silent", *wanted)
     files = {name: _bundle(work, source) for name, (source, _) in BUNDLES.items()} | {"icons.svg": _sprite(work)}
     sources = {name: names for name, (_, names) in BUNDLES.items()} | {"icons.svg": ("lucide-static",)}
     record = {
