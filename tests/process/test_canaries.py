@@ -78,12 +78,18 @@ class Client(NamedTuple):
         request = urllib.request.Request(self.address + path, data, sent, method=method)
         try:
             with urllib.request.urlopen(request, timeout=20) as answer:
-                status, text, given = answer.status, answer.read().decode(), str(answer.headers)
+                status, text, given = answer.status, heard_of(answer), str(answer.headers)
         except urllib.error.HTTPError as error:
             status, text, given = error.code, error.read().decode(), str(error.headers)
         self.heard.append(f"{method} {path}: {given} {text}")
         assert status < 500, self.heard[-1]
-        return json.loads(text) if text.startswith(("{", "[")) else text
+        return json.loads(text) if "application/json" in given else text
+
+
+def heard_of(answer: Any) -> str:
+    """All that an answer says; of one that never ends, its first event."""
+    is_endless = answer.headers.get_content_type() == "text/event-stream"
+    return "".join(line.decode() for line in iter(answer.readline, b"\r\n")) if is_endless else answer.read().decode()
 
 
 class Scene(NamedTuple):
