@@ -1,6 +1,6 @@
 // Keys. One listener for the page; whoever is mounted last is asked first. Nothing is heard while somebody types.
 
-import { useEffect, useRef } from "../vendor/core.js";
+import { useLayoutEffect, useRef } from "../vendor/core.js";
 
 /** @typedef {{keys: string, does: string, run: (event: KeyboardEvent) => void}} Binding */
 
@@ -18,8 +18,8 @@ export const bindings = () => layers.flatMap((layer) => layer.current);
 export function useKeys(known) {
   const layer = useRef(known);
   layer.current = known;
-  useEffect(() => {
-    layers.push(layer);
+  useLayoutEffect(() => {
+    layers.push(layer); // at once: what is seen can be pressed
     return () => void layers.splice(layers.indexOf(layer), 1);
   }, []);
 }
