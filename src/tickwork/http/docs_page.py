@@ -46,10 +46,6 @@ def page(document: dict[str, Any], prefix: str) -> str:
     )
 
 
-def _group(name: str, shown: list[str]) -> str:
-    return f'<h2 id="{escape(_anchor(name))}">{escape(name)}</h2>{"".join(shown)}'
-
-
 def _anchor(name: str) -> str:
     return name.replace(" ", "-")
 

@@ -2,7 +2,6 @@
 
 import { isStyled, pieces, plainText } from "./ansi.js";
 
-export const LEVELS = ["", "debug", "info", "warning", "error"];
 const LEVEL = /^\s*(?:\[?\d[\dT:.,\-+Z ]*\]?\s*)?\[?(DEBUG|INFO|WARN(?:ING)?|ERROR|CRITICAL|FATAL)\b/;
 const RANKS = { DEBUG: 1, INFO: 2, WARN: 3, WARNING: 3, ERROR: 4, CRITICAL: 4, FATAL: 4 };
 const CONTINUES = /^(?:\s|Traceback \(|[\w.]+(?:Error|Exception)\b)/;

@@ -24,7 +24,7 @@ import { Tree } from "../parts/tree.js";
 import { Moment, When } from "../parts/when.js";
 import { Backfill } from "./schedule-backfill.js";
 import { ScheduleForm, forEdit } from "./schedule-form.js";
-import { Last, PauseDialog, ruleOf, runNow, shownState, startsOf } from "./schedules.js";
+import { Last, PauseDialog, ruleOf, runNow, startsOf } from "./schedules.js";
 
 const OWNERS = { code: "code declares it", file: "a file declares it", api: "made here or by a program" };
 const BECAME = { start: "started", skip: "not started", queue: "waits for the one that lives", cancel_older: "started, and the older one cancelled" };
@@ -45,7 +45,7 @@ export default function OneSchedule({ params: { name } }) {
   if (isLoading) return html`<${Loading} />`;
   if (problem && !one) return html`<${Trouble} problem=${problem} onRetry=${refresh} />`;
   const done = () => refresh();
-  return html`<${Page} name=${name} trail=${[{ label: "Schedules", href: href("/schedules") }]} title=${html`${name} <${State} state=${shownState(one)} />`}
+  return html`<${Page} name=${name} trail=${[{ label: "Schedules", href: href("/schedules") }]} title=${html`${name} <${State} state=${one.state} />`}
       lead=${html`<span><code>${ruleOf(one.spec)}</code></span><span>${one.explanation}</span>`} actions=${html`<${Actions} one=${one} setOpen=${setOpen} refresh=${refresh} />`}>
     ${one.spec.description && html`<p>${one.spec.description}</p>`}
     ${one.state === "paused" && html`<${Notice} tone="warn" icon="circle-pause">Paused <${When} at=${one.paused_at} /> by ${one.paused_by || "somebody"}${one.paused_why ? `: ${one.paused_why}` : ""}. ${one.paused_until ? html`It goes on <${When} at=${one.paused_until} zone=${one.zone} />.` : "It stays so until it is resumed."}</${Notice}>`}

@@ -44,9 +44,6 @@ export function ruleOf(spec) {
 /** What a schedule starts. @param {any} spec */
 export const startsOf = (spec) => spec.task || spec.dag || (spec.shell ? "shell" : "http");
 
-/** How a schedule is to be shown. @param {any} one */
-export const shownState = (one) => ({ active: "active", paused: "paused", ended: "ended", troubled: "troubled" })[one.state] || one.state;
-
 /** Start a schedule now, and offer the way there. @param {string} name */
 export async function runNow(name) {
   const started = await attempt(() => post(`/schedules/${part(name)}/trigger`));
@@ -111,7 +108,7 @@ const isShown = (one, state) => (state === "failing" ? FAILED.includes(one.last?
 
 function columns(setPausing, renew) {
   return [
-    { id: "state", title: "State", width: "96px", cell: (one) => html`<${State} state=${shownState(one)} />` },
+    { id: "state", title: "State", width: "96px", cell: (one) => html`<${State} state=${one.state} />` },
     { id: "name", title: "Schedule", cell: (one) => html`<a href=${href(`/schedules/${part(one.name)}`)}><b>${one.name}</b></a><div class="dim small clip">${startsOf(one.spec)}</div>` },
     { id: "rule", title: "Rule", from: phone, cell: (one) => html`<code>${ruleOf(one.spec)}</code>${one.zone !== "UTC" && html` <span class="dim small">${one.zone}</span>`}<div class="dim small clip" title=${one.explanation}>${one.explanation.split(/[;,]/)[0]}</div>` },
     { id: "next", title: "Next", cell: (one) => (one.state === "paused" ? html`<span class="dim" title=${one.paused_why || ""}>${one.paused_until ? html`resumes <${When} at=${one.paused_until} />` : "paused"}</span>` : html`<${When} at=${one.next_due_at} zone=${one.zone} none="never" />`) },
