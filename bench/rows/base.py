@@ -138,7 +138,7 @@ def opened(database: Database) -> Iterator[Tickwork]:
     """Our app on a database, with its tables made."""
     app = make_app(database.url, upgrade=True)
     try:
-        _ = app.store
+        app.store.upgrade()
         yield app
     finally:
         app.close()

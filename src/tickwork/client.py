@@ -151,6 +151,8 @@ class Page(list[AJob]):
 class Job:
     """A job in the store. Its properties are read from there when asked for; one that succeeded is read once."""
 
+    __slots__ = ("_client", "_view", "id")
+
     def __init__(self, client: Client, id: JobId, view: JobView | None = None) -> None:
         self._client = client
         self.id = id

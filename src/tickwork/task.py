@@ -165,7 +165,8 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
             raise InvalidOption(
                 "many jobs cannot share one key: there is one live job per key. Enqueue them one by one."
             )
-        return self._new_jobs([self._row(row) for row in rows])
+        signature = self._signature()
+        return self._new_jobs([self._row(signature, row) for row in rows])
 
     def _new_jobs(self, encoded: Sequence[bytes]) -> list[NewJob]:
         jobs = self._registry.new_jobs(self.name, encoded, self.defaults, self._stamp())
@@ -188,11 +189,11 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
             self._stamped = (flow, self.defaults.stamp(self.name, flow))
         return self._stamped[1]
 
-    def _row(self, row: Sequence[Any] | Mapping[str, Any]) -> bytes:
+    def _row(self, signature: Encodes, row: Sequence[Any] | Mapping[str, Any]) -> bytes:
         if isinstance(row, (tuple, list)):
-            return self.encode(tuple(row), {})
+            return signature.encode(tuple(row), {}, self.name)
         if isinstance(row, Mapping):
-            return self.encode((), row)
+            return signature.encode((), row, self.name)
         raise InvalidArguments(
             f"each row for task {self.name!r} is a tuple of positional or a dict of named arguments, not {row!r}. "
             f"Nothing was stored."

@@ -41,10 +41,9 @@ from tickwork.core.hints import (
     struct_of,
 )
 from tickwork.core.payload import BLOB_LIMIT, PAYLOAD_LIMIT, from_wire, seal, too_large
+from tickwork.core.plain import PLAIN, PlainCalls
 from tickwork.core.shapes import Shape
 from tickwork.errors import InvalidArguments, InvalidPayload
-
-PLAIN = (int, str, bool)  # what JSON brings back as it was; `seal` has looked into the texts
 
 
 class Signature:
@@ -67,6 +66,7 @@ class Signature:
         self._plain = {
             name: hint.wire for name, hint in self._hints.items() if any(hint.wire is kind for kind in PLAIN)
         }
+        self._plainly = self._plain_calls()
         self._defaults = {p.name: p.default for p in parameters if p.default is not Parameter.empty}
         self._struct = struct_of(parameters)
         self._decoder = msgspec.json.Decoder(self._struct, dec_hook=from_wire)
@@ -105,6 +105,10 @@ class Signature:
         """
         if not args and not kwargs and not self._required:
             return b"{}"
+        if not kwargs and self._plainly is not None:
+            data = self._plainly.written(args)
+            if data is not None and len(data) <= PAYLOAD_LIMIT:
+                return data
         bound = self.bind(args, kwargs, task)
         return self._written(bound, bound, self._decoder, task)
 
@@ -259,6 +263,12 @@ class Signature:
         if len(data) > PAYLOAD_LIMIT:
             raise too_large(data, what=f"the payload of {self._kind} {task!r}", limit_bytes=PAYLOAD_LIMIT)
         return data
+
+    def _plain_calls(self) -> PlainCalls | None:
+        """What writes most calls; None where some argument by position is not plain, or one by name is needed."""
+        if not self._all_by_position or not self._plain.keys() >= set(self._positional):
+            return None
+        return PlainCalls({name: self._plain[name] for name in self._positional})
 
     @cached_property
     def _some(self) -> msgspec.json.Decoder[Any]:
