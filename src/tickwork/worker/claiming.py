@@ -65,7 +65,7 @@ class Claiming:
         self._pace = pace
         self._clock = clock
         self._rng = rng
-        self._batches_first = True  # from the second claim on
+        self._batches_first = False
         self._scarce_until = dict.fromkeys((task.name for task in tasks), 0.0)
         self._unknown_at = 0.0
         self._unknown: set[str] = set()
@@ -97,17 +97,20 @@ class Claiming:
         """Claim for free slots, and ahead where jobs are short; return how many were taken.
 
         What has ended is stored with it, in one transaction: a busy worker pays for one commit where it would for two.
-        Batches and the others take turns at being first, so that none of them starves.
+        Whoever claims first has all the room. Batches are first after a claim that left them none, so that nobody starves.
         """
         self._look_again = None
         ahead = 0 if self._pools.stalled() else self._pace.ahead()
-        claims = [self._claim_calls]
-        if self._held.batches:
-            self._batches_first = not self._batches_first
-            claims.insert(0 if self._batches_first else 1, self._claim_batches)
-        found = [claim(ahead, now) for claim in claims]
-        self._next_due = min((due for _, due in found if due is not None), default=None)
-        return sum(took for took, _ in found)
+        if not self._held.batches:
+            took, self._next_due = self._claim_calls(ahead, now)
+            return took
+        if self._batches_first:
+            batched, calls = self._claim_batches(ahead, now), self._claim_calls(ahead, now)
+        else:
+            calls, batched = self._claim_calls(ahead, now), self._claim_batches(ahead, now)
+        self._batches_first = calls[0] > 0 and not self._batches_first
+        self._next_due = min((due for _, due in (calls, batched) if due is not None), default=None)
+        return calls[0] + batched[0]
 
     def _claim_calls(self, ahead: int, now: float) -> tuple[int, float | None]:
         """Claim jobs that are called one by one."""

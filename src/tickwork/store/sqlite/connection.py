@@ -23,7 +23,8 @@ import apsw
 from tickwork.errors import MixedDrivers, StoreError, StoreFull, StoreNotOurs, StoreReadOnly, StoreUnreachable
 
 BUSY_S = 5.0
-_BUSY_NAP_S = 0.0005
+_NAP_S, _FIRST_NAP_S = 0.0005, 0.00005
+_FIRST_NAPS = 20  # a commit takes about as long
 MOUNTS = Path("/proc/mounts")
 _PRAGMAS = "PRAGMA synchronous=FULL;\nPRAGMA journal_size_limit=67108864;\nPRAGMA wal_autocheckpoint=4000;"  # pages
 _NETWORK = frozenset(
@@ -161,14 +162,14 @@ def _open_sqlite(path: str) -> sqlite3.Connection:
 
 
 def _busy_handler() -> Any:
-    """Try again every half millisecond: SQLite's own handler naps for up to 100 ms, which a claim can feel."""
+    """Try again every half millisecond, at first more often: SQLite's own handler naps for up to 100 ms."""
     began = 0.0
 
     def nap(tries: int) -> bool:
         nonlocal began
         if tries == 0:
             began = time.monotonic()
-        time.sleep(_BUSY_NAP_S)
+        time.sleep(_FIRST_NAP_S if tries < _FIRST_NAPS else _NAP_S)
         return time.monotonic() - began < BUSY_S
 
     return nap
