@@ -7,14 +7,17 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.store.builders import HOUR, a_job, again, ended, failed, insert_one, reap, running
+from tests.store.builders import HOUR, a_job, again, claim, ended, failed, insert_one, reap, register, running
 from tests.store.conftest import OpensStore
+from tickwork.core.job import Claimed
 from tickwork.store.base import Store, Waiter
 from tickwork.store.postgres import PostgresStore
 from tickwork.store.postgres.notifier import GAP_S, Notifier
+from tickwork.store.sqlite import moves
 from tickwork.store.sqlite.wake import SocketWaiter, wake_all
 from tickwork.testing import VirtualClock
 
@@ -69,6 +72,30 @@ class TestCalls:
                 with other.connection() as tx:
                     other.insert_jobs([a_job()], tx=tx)
         assert called(waiter)
+
+    def test_a_claim_that_follows_a_call_finds_the_job(
+        self, open_store: OpensStore, store: Store, waiter: Waiter, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """SQLite calls while a job is stored: who claims then waits for the commit, and is up already when it comes."""
+        other, insert = open_store(), moves.insert
+        other.now()
+        me, claimed = register(store), list[Claimed]()
+        claiming = threading.Thread(target=lambda: claimed.extend(claim(store, 1, me)))
+
+        def insert_slowly(transaction: Any, jobs: Any, *, known: bool) -> Any:
+            assert called(waiter), "it is called before the commit"
+            claiming.start()
+            claiming.join(0.2)
+            assert claiming.is_alive(), "the claim waits"
+            return insert(transaction, jobs, known=known)
+
+        monkeypatch.setattr(moves, "insert", insert_slowly)
+        job_id = insert_one(other)
+        if isinstance(store, PostgresStore):
+            assert called(waiter)
+            claiming.start()
+        claiming.join(5)
+        assert [job.job_id for job in claimed] == [job_id]
 
     def test_calls_are_forgotten_when_cleared(self, store: Store, waiter: Waiter) -> None:
         insert_one(store)

@@ -30,6 +30,7 @@ from tickwork.core.ids import JobId
 from tickwork.core.job import Claimed, Policy
 from tickwork.errors import InvalidArguments, InvalidOption, NoCurrentJob
 from tickwork.worker import batches as module
+from tickwork.worker.claiming import Claiming
 from tickwork.worker.holdings import Holdings
 
 
@@ -139,6 +140,39 @@ def test_batches_and_other_jobs_do_not_starve_each_other(app: Tickwork) -> None:
     assert order.index("many") < 1000, "others were not done before the first batch"
     assert order.index("single") < 20
     assert order.count("many") == 20
+
+
+def test_while_slots_are_free_other_jobs_do_not_wait_for_a_look_for_batches(
+    app: Tickwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[str] = []  # since the beginning of a tick's claims
+    before: list[list[str]] = []  # those before a job was found
+
+    @app.task(batch=batch(max=5))
+    def many(numbers: list[int]) -> None: ...
+
+    @app.task
+    def single(number: int) -> None: ...
+
+    exchange, claims = app.store.exchange, Claiming.claim
+
+    def noting_looks(*asked: Any) -> Any:
+        answer = exchange(*asked)
+        if answer.claims is not None and answer.claims.jobs:
+            before.append(list(looks))
+        looks.extend(asked[4])
+        return answer
+
+    def noting_claims(claiming: Claiming, now: float) -> int:
+        looks.clear()
+        return claims(claiming, now)
+
+    monkeypatch.setattr(app.store, "exchange", noting_looks)
+    monkeypatch.setattr(Claiming, "claim", noting_claims)
+    with app.worker(concurrency=2):
+        for number in range(10):
+            single.enqueue(number).result(timeout=10)
+    assert before == [[]] * 10
 
 
 def test_looking_for_batches_that_are_not_there_takes_a_small_part_of_the_time(

@@ -174,7 +174,10 @@ class SchemaStatus:
 
 
 class Waiter(Protocol):
-    """Wakes a worker when there may be something to do. A hint: polling alone must be right."""
+    """Wakes a worker when there may be something to do. A hint: polling alone must be right.
+
+    A claim that begins after a call finds what it was for, if that is stored; a mere look may come before the commit.
+    """
 
     def fileno(self) -> int:
         """A descriptor that is readable when somebody called; -1 when this store can only be polled."""

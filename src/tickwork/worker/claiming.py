@@ -97,7 +97,7 @@ class Claiming:
         """Claim for free slots, and ahead where jobs are short; return how many were taken.
 
         What has ended is stored with it, in one transaction: a busy worker pays for one commit where it would for two.
-        Whoever claims first has all the room. Batches are first after a claim that left them none, so that nobody starves.
+        Who claims first has all the room. Batches are first after a claim that left them none, so nobody starves.
         """
         self._look_again = None
         ahead = 0 if self._pools.stalled() else self._pace.ahead()
