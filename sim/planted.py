@@ -76,7 +76,7 @@ def _statement(name: str, old: str, new: str) -> AbstractContextManager[object]:
 
 
 def _finish_without_attempt() -> AbstractContextManager[object]:
-    return _statement("leave_running", "(job_id, attempt) IN (SELECT key, value", "job_id IN (SELECT key")
+    return _statement("current_attempts", " AND r.attempt = a.value", "")
 
 
 def _finish_without_state() -> AbstractContextManager[object]:
@@ -116,7 +116,7 @@ def _attempt_counted_at_finish() -> Iterator[None]:
 
     def finish(transaction: Any, endings: Sequence[Finish], guard: str) -> dict[JobId, str]:
         closed = original(transaction, endings, guard)
-        if guard == "leave_running":
+        if guard == "current_attempts":
             sql = "UPDATE tickwork_queue SET attempt = attempt + 1 WHERE job_id = ?"
             for job_id in closed:
                 transaction.connection.run(sql, (job_id,))
@@ -153,7 +153,7 @@ def _lease_not_renewed() -> AbstractContextManager[object]:
 
 
 def _reaper_without_recheck() -> AbstractContextManager[object]:
-    return _statement("leave_running_expired", "w.lease_until < :now", ":now > 0")
+    return _statement("expired_current_attempts", "w.lease_until < :now", ":now > 0")
 
 
 def _priority_ignored() -> AbstractContextManager[object]:

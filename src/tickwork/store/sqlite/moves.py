@@ -242,6 +242,7 @@ def finish(transaction: Transaction, endings: Sequence[Finish], guard: str) -> d
     if len(attempts) < len(endings):  # of two attempts of one job, the earlier one was superseded
         attempts = {finish.job_id: finish.attempt for finish in sorted(endings, key=lambda one: one.attempt)}
     rows = transaction.run(guard, {"attempts": as_json(attempts), "now": transaction.now}) if endings else []
+    transaction.run_many("leave_running", [(row[0],) for row in rows])
     closed = {row[0]: row for row in rows}
     ended, tried, queued = [], [], []
     for one in endings:
@@ -269,10 +270,12 @@ def finish(transaction: Transaction, endings: Sequence[Finish], guard: str) -> d
 
 def _free_holds(transaction: Transaction, job_ids: Sequence[str]) -> None:
     """What jobs took of limits is free; those that it held back may start."""
-    names = [name for (name,) in transaction.run("free_holds", (as_json(job_ids),))] if job_ids else []
-    if names and not transaction.run("any_waits")[0][0]:
+    holds = transaction.run("holds_of", (as_json(job_ids),)) if job_ids else []
+    transaction.run_many("free_hold", holds)
+    if not holds or not transaction.run("any_waits")[0][0]:
         return
-    if names and transaction.run("open_freed", {"names": as_json(names), "now": transaction.now}):
+    names = [name for name, _, _ in holds]
+    if transaction.run("open_freed", {"names": as_json(names), "now": transaction.now}):
         transaction.opened = True
 
 

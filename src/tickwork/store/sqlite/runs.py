@@ -86,7 +86,7 @@ class SqliteRuns:
             moves.queue_again(self._transaction, job.id, self.now_us)
 
     def end_run(self, finish: Finish) -> None:
-        moves.finish(self._transaction, [finish], "leave_running")
+        moves.finish(self._transaction, [finish], "current_attempts")
 
     def produce(self, assets: Sequence[str], by: str) -> None:
         produce(self._transaction, assets, by)

@@ -339,7 +339,7 @@ class SqliteStore(
     ) -> Exchange:
         with self._write() as transaction:
             moves.append(transaction, logs)
-            finished = self._finish(transaction, endings, "leave_running")
+            finished = self._finish(transaction, endings, "current_attempts")
             claims = self._claim(transaction, worker, queues, tasks, limit, ahead, reach)
         self._wake_for(endings, transaction)
         return Exchange(set(finished), claims)
@@ -369,7 +369,7 @@ class SqliteStore(
     def finish_attempts(self, endings: Sequence[Finish], logs: Sequence[NewLog] = (), tx: Any = None) -> set[JobId]:
         with self._write(tx) as transaction:
             moves.append(transaction, logs)
-            finished = self._finish(transaction, endings, "leave_running")
+            finished = self._finish(transaction, endings, "current_attempts")
         if tx is None:
             self._wake_for(endings, transaction)
         return set(finished)
@@ -412,7 +412,7 @@ class SqliteStore(
 
     def reclaim_attempts(self, endings: Sequence[Finish]) -> set[JobId]:
         with self._write() as transaction:
-            holders = self._finish(transaction, endings, "leave_running_expired")
+            holders = self._finish(transaction, endings, "expired_current_attempts")
             workers = sorted(set(holders.values()))
             transaction.run("end_leases", (moves.as_json(workers),))
             transaction.run_many("lose_worker", [(worker,) for worker in workers])

@@ -1,15 +1,19 @@
 -- finish_attempts: close attempts that are still their jobs' current ones. One that is missing in the answer was reclaimed.
 -- `attempts` says which attempt of which job: {"job id": number}.
 
--- :leave_running
-DELETE FROM tickwork_running WHERE (job_id, attempt) IN (SELECT key, value FROM json_each(:attempts))
-RETURNING job_id, attempt, queue, priority, task, run_at, claimed_at, worker, keyed, expires_at, cancel_at
+-- :current_attempts
+-- Read, and then deleted: a DELETE that gives rows back for a batch takes 20 times as long over a few of them.
+SELECT r.job_id, r.attempt, r.queue, r.priority, r.task, r.run_at, r.claimed_at, r.worker, r.keyed, r.expires_at, r.cancel_at
+FROM   json_each(:attempts) AS a CROSS JOIN tickwork_running AS r ON r.job_id = a.key AND r.attempt = a.value
 
--- :leave_running_expired
+-- :expired_current_attempts
 -- The reaper's way: only while the worker's lease is past.
-DELETE FROM tickwork_running AS r WHERE (r.job_id, r.attempt) IN (SELECT key, value FROM json_each(:attempts))
-AND EXISTS (SELECT 1 FROM tickwork_workers w WHERE w.id = r.worker AND w.lease_until < :now)
-RETURNING job_id, attempt, queue, priority, task, run_at, claimed_at, worker, keyed, expires_at, cancel_at
+SELECT r.job_id, r.attempt, r.queue, r.priority, r.task, r.run_at, r.claimed_at, r.worker, r.keyed, r.expires_at, r.cancel_at
+FROM   json_each(:attempts) AS a CROSS JOIN tickwork_running AS r ON r.job_id = a.key AND r.attempt = a.value
+WHERE  EXISTS (SELECT 1 FROM tickwork_workers w WHERE w.id = r.worker AND w.lease_until < :now)
+
+-- :leave_running
+DELETE FROM tickwork_running WHERE job_id = ?
 
 -- :enter_finished
 INSERT INTO tickwork_finished (job_id, state, ended_at, run_at, attempt, attempt_state, worker, started_at, failures, crashes, result, error)

@@ -106,8 +106,12 @@ RETURNING 1
 -- :take_holds
 INSERT INTO tickwork_holds (turnstile, job_id, attempt, weight) VALUES (?, ?, ?, ?)
 
--- :free_holds
-DELETE FROM tickwork_holds WHERE job_id IN (SELECT value FROM json_each(?)) RETURNING turnstile
+-- :holds_of
+SELECT h.turnstile, h.job_id, h.attempt
+FROM   json_each(?) AS a CROSS JOIN tickwork_holds AS h INDEXED BY tickwork_holds_job ON h.job_id = a.value
+
+-- :free_hold
+DELETE FROM tickwork_holds WHERE turnstile = ? AND job_id = ? AND attempt = ?
 
 -- :any_waits
 SELECT EXISTS (SELECT 1 FROM tickwork_turnstiles WHERE waits)
