@@ -150,7 +150,8 @@ def open_connection(path: str, driver: str) -> Connection:
 
 
 def _open_apsw(path: str) -> apsw.Connection:
-    raw = apsw.Connection(path)
+    # A statement that runs for many rows takes a place in this cache for each of them: others are to stay in it.
+    raw = apsw.Connection(path, statementcachesize=512)
     raw.set_busy_handler(_busy_handler())
     # Else this library plans a statement anew when a value is bound that could change its plan: for a claim, always.
     raw.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)

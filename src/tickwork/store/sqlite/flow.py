@@ -153,15 +153,15 @@ class SqliteGround:
         transaction, now = self._transaction, self._transaction.now
         moved = [one for one, _ in [*verdict.starts, *verdict.parks, *verdict.diverts]]
         transaction.run_many("leave_queue", [(row[3], row[4], row[7], row[0]) for row in (one.row for one in moved)])
-        transaction.run_many(
+        transaction.insert_many(
             "enter_running", [running_row(one.row, one.home, self._worker, now) for one, _ in verdict.starts]
         )
         holds = [(one, slot) for one, slots in verdict.starts for slot in slots]
-        transaction.run_many(
+        transaction.insert_many(
             "take_holds",
             [(turnstile_name(slot.passage), one.job_id, one.row[1], slot.weight) for one, slot in holds],
         )
-        transaction.run_many("enter_queue", [_queue_row(one.row, lane) for one, lane in verdict.parks])
+        transaction.insert_many("enter_queue", [_queue_row(one.row, lane) for one, lane in verdict.parks])
         for one, queue in verdict.diverts:
             self._divert(one, queue)
         for passage, state in verdict.states.items():

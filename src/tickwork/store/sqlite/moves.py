@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
-from functools import partial
+from functools import cache, partial
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -26,6 +27,7 @@ from tickwork.store.sql import load_statements
 from tickwork.store.sqlite.connection import Connection
 
 SQL = load_statements("tickwork.store.sqlite")
+AT_ONCE = 32
 
 
 class Transaction:
@@ -45,6 +47,22 @@ class Transaction:
         """Run a statement that gives nothing back, for each row."""
         if rows:
             self.connection.run_many(SQL[statement], rows)
+
+    def insert_many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Run an INSERT, whose last words are its VALUES, for each row: AT_ONCE of them take half as long as one by one."""
+        whole = len(rows) - len(rows) % AT_ONCE
+        if whole:
+            parts = [tuple(chain.from_iterable(rows[at : at + AT_ONCE])) for at in range(0, whole, AT_ONCE)]
+            self.connection.run_many(_at_once(SQL[statement]), parts)
+        self.run_many(statement, rows[whole:] if whole else rows)
+
+
+@cache
+def _at_once(sql: str) -> str:
+    """The same INSERT for AT_ONCE rows."""
+    what, values, row = sql.rpartition("VALUES ")
+    check(row.rstrip().endswith(")"), f"This statement does not end with its VALUES: {sql}")
+    return f"{what}{values}{', '.join([row] * AT_ONCE)}"
 
 
 def as_json(value: Any) -> str:
@@ -93,9 +111,9 @@ def _insert_new(transaction: Transaction, jobs: Sequence[NewJob]) -> None:
         )
         if first.part is not None:
             row_of = partial(_step_row, now=now, asked=asked, expires_at=expires_at)
-            transaction.run_many("insert_step_job", [row_of(job, job.part) for job in group if job.part])
+            transaction.insert_many("insert_step_job", [row_of(job, job.part) for job in group if job.part])
         else:
-            transaction.run_many(
+            transaction.insert_many(
                 "insert_job",
                 [(job.id, task, queue, priority, job.args.decode(), *rules, job.key, *around) for job in group],
             )
@@ -105,7 +123,7 @@ def _insert_new(transaction: Transaction, jobs: Sequence[NewJob]) -> None:
         rows = [(queue, priority, run_at, job.id, task, int(job.key is not None), expires_at) for job in group]
         if any(job.flow for job in group):
             rows = [_into_lane(transaction, job, row) for job, row in zip(group, rows, strict=True)]
-        transaction.run_many("insert_queue", rows)
+        transaction.insert_many("insert_queue", rows)
 
 
 def _step_row(job: NewJob, part: Part, now: int, asked: int, expires_at: int | None) -> tuple[Any, ...]:
@@ -192,7 +210,7 @@ def claim(
     for after, until in ((0, now), (now, now + ahead_us)):
         if until > after and len(picked) < limit:
             picked += _take(transaction, asked, limit - len(picked), after, until)
-    transaction.run_many("enter_running", [running_row(row, row[3], worker, now) for row in picked])
+    transaction.insert_many("enter_running", [running_row(row, row[3], worker, now) for row in picked])
     jobs = [claimed_row(row, row[3], now) for row in picked]
     return Claims(jobs, *_next_s(transaction, asked, ahead_us)) if len(picked) < limit else Claims(jobs)
 
@@ -261,9 +279,9 @@ def finish(transaction: Transaction, endings: Sequence[Finish], guard: str) -> d
         ended.append((job_id, outcome.job, transaction.now, run_at, attempt, *how))
         if keyed:
             _let_go_of_key(transaction, job_id)
-    transaction.run_many("enter_finished", ended)
-    transaction.run_many("enter_attempts", tried)
-    transaction.run_many("enter_queue", queued)
+    transaction.insert_many("enter_finished", ended)
+    transaction.insert_many("enter_attempts", tried)
+    transaction.insert_many("enter_queue", queued)
     _free_holds(transaction, [row[0] for row in rows if ":" in row[2]])
     return {JobId(job_id): row[7] for job_id, row in closed.items()}
 
