@@ -49,7 +49,7 @@ class Transaction:
             self.connection.run_many(SQL[statement], rows)
 
     def insert_many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
-        """Run an INSERT, whose last words are its VALUES, for each row: AT_ONCE of them take half as long as one by one."""
+        """Run an INSERT, whose last words are its VALUES, for each row: many at once, which takes half the time."""
         whole = len(rows) - len(rows) % AT_ONCE
         if whole:
             parts = [tuple(chain.from_iterable(rows[at : at + AT_ONCE])) for at in range(0, whole, AT_ONCE)]
