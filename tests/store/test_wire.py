@@ -9,6 +9,7 @@ from psycopg.pq import TransactionStatus
 
 from tickwork.store.postgres import PostgresStore
 from tickwork.store.postgres.adapters import Statement
+from tickwork.store.postgres.documents import text_array
 from tickwork.store.postgres.wire import Connection
 
 ECHO = "SELECT %(text)s::text, %(number)s::text::bigint, %(nothing)s::text"
@@ -24,6 +25,21 @@ def connection(postgres: PostgresStore) -> Iterator[Connection]:
 def test_values_come_back_as_they_went(connection: Connection) -> None:
     values = {"text": "ä'\\\"\n{}%s$1", "number": -(2**63), "nothing": None}
     assert connection.run([(ECHO, values)]) == [[(values["text"], values["number"], None)]]
+
+
+TEXTS = ["", "a", "ä'\\\"\n{},%s$1", "NULL", '"', "\\", '{"a": "b\\\\c"}', " ", ","]
+
+
+@pytest.mark.parametrize("texts", [[], [""], TEXTS, [None], [None, None], [None, *TEXTS, None], ["a", None]])
+def test_arrays_of_texts_come_back_as_they_went(connection: Connection, texts: list[str | None]) -> None:
+    (rows,) = connection.run([("SELECT unnest(%(texts)s::text::text[])", {"texts": text_array(texts)})])
+    assert [text for (text,) in rows] == texts
+
+
+@pytest.mark.parametrize("texts", [["\0"], ["a\0b"], ["a", "\0", None]])
+def test_an_array_with_a_zero_byte_in_it_is_refused(texts: list[str | None]) -> None:
+    with pytest.raises(psycopg.DataError):
+        text_array(texts)
 
 
 @pytest.mark.parametrize("together", [1, 3])

@@ -13,6 +13,7 @@ from operator import attrgetter
 from typing import Any
 
 import msgspec
+import psycopg
 
 from tickwork.core.flow.flow import home_lane
 from tickwork.core.job import JobState, NewJob, TaskDefinition
@@ -34,13 +35,17 @@ def array(values: Iterable[object]) -> str:
 
 
 def text_array(texts: Iterable[str | None]) -> str:
-    """Texts as PostgreSQL writes an array."""
-    return "{" + ",".join(["NULL" if text is None else _quoted(text) for text in texts]) + "}"
-
-
-def _quoted(text: str) -> str:
-    escaped = text.replace("\\", r"\\").replace('"', r"\"")
-    return f'"{escaped}"'
+    """Texts as PostgreSQL writes an array. All of them are quoted at one go, parted by what none of them may have."""
+    given = list(texts)
+    whole = [text for text in given if text is not None]
+    joined = "\0".join(whole)
+    if joined.count("\0") >= max(1, len(whole)):
+        raise psycopg.DataError("PostgreSQL cannot store a text with a zero byte")
+    quoted = joined.replace("\\", r"\\").replace('"', r"\"")
+    if len(whole) == len(given):
+        return '{"' + quoted.replace("\0", '","') + '"}' if given else "{}"
+    each = iter(quoted.split("\0"))
+    return "{" + ",".join(["NULL" if text is None else f'"{next(each)}"' for text in given]) + "}"
 
 
 def new_job(job: NewJob) -> dict[str, Any]:
