@@ -11,7 +11,7 @@ from tickwork import Tickwork, batch, concurrency
 WITNESS = "TICKWORK_BENCH_WITNESS"  # names the file to which `stamp` appends
 WITNESS_LINE = 33  # bytes: a number of 12 digits, an instant of 19, and what is between and after
 
-SHORT_S = 0.005
+SHORT_S = 0.001
 FEW = 10  # jobs of a key at once, where there are some
 
 _witness = os.open(os.environ[WITNESS], os.O_WRONLY | os.O_APPEND) if WITNESS in os.environ else -1
