@@ -90,7 +90,7 @@ _NAMES_SHOWN = 12
     metavar="[ADDRESS:]PORT",
     help="Answer /healthz, /readyz and /metrics there; without an address, to this machine alone.",
 )
-@click.option("--with-parent", is_flag=True, hidden=True, help="End when the process that started this one has.")
+@click.option("--with-parent", type=int, hidden=True, help="The process that started this one, to end with it.")
 @url_option
 @pass_session
 def worker(
@@ -107,7 +107,7 @@ def worker(
     memory_mb: int | None,
     shell: bool,
     health: str | None,
-    with_parent: bool,
+    with_parent: int | None,
 ) -> None:
     """Run the tasks of a module or file, until it is told to stop.
 
@@ -117,8 +117,8 @@ def worker(
         raise click.UsageError("say whose tasks to run: MODULE_OR_FILE, or --allow-shell for commands alone.")
     log_to_stderr("%(asctime)s %(level)-7s %(message)s", logging.INFO)
     signal.signal(signal.SIGTERM, _leave)  # until the supervisor obeys it
-    if with_parent:
-        end_with_parent()
+    if with_parent is not None:
+        end_with_parent(with_parent)
     if session.url is not None:
         os.environ["TICKWORK_URL"] = session.url  # for the children, which open the store that the user's code names
     limits = (max_jobs, recycle_mb, memory_mb)
