@@ -28,7 +28,6 @@ from tickwork.version import VERSION
 from tickwork.worker.base import Pools, WorkerOptions
 from tickwork.worker.children import ChildLimits, Children
 from tickwork.worker.elasticity import Elasticity, slots_of_each
-from tickwork.worker.health import Health, serve_health
 from tickwork.worker.heartbeat import Heartbeat, Lease
 from tickwork.worker.loop import WorkerLoop
 from tickwork.worker.messages import Hello
@@ -92,6 +91,8 @@ def supervise(options: SupervisorOptions, open_store: OpenStore, started: Callab
         elasticity = Elasticity(rule, children, options.slots, store, *names) if rule.low < rule.high else None
         loop, runner, _ = parts.assemble(ChildPools(children), hello, solo, serving, options.grace, elasticity)
         if options.health is not None and tally is not None:
+            from tickwork.worker.health import Health, serve_health  # the server in it is imported by few
+
             serve_health(options.health, Health(lease, tally, clock))
         _obey_signals(loop)
         try:
