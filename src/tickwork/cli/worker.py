@@ -12,6 +12,7 @@ import signal
 from typing import TYPE_CHECKING
 
 import click
+from click.globals import pop_context
 
 from tickwork.cli.base import Command, Session, log_to_stderr, pass_session, refuse_other_store, shown_url, url_option
 from tickwork.cli.escape import clean
@@ -124,13 +125,21 @@ def worker(
     limits = (max_jobs, recycle_mb, memory_mb)
     offer = (labels, ",".join(resources))
     options = _options(target or BUILTIN, concurrency, queues, processes, offer, grace, limits, shell, health)
+    import tickwork.app  # noqa: F401  # children are forks of what is imported here
+    from tickwork.worker.nursery import fork_nursery
     from tickwork.worker.supervisor import supervise
 
     def started(hello: Hello, store: Store) -> None:
         refuse_other_store(session.url, hello.settings["url"] or "")
         _introduce(hello, store, options)
 
-    supervise(options, _open_store, started)
+    supervise(options, _open_store, started, fork_nursery(_forget_command))
+
+
+def _forget_command() -> None:
+    """Leave the command that was given, as far as click knows: user code may ask for its own."""
+    while click.get_current_context(silent=True) is not None:
+        pop_context()
 
 
 def _options(

@@ -31,6 +31,7 @@ from tickwork.worker.elasticity import Elasticity, slots_of_each
 from tickwork.worker.heartbeat import Heartbeat, Lease
 from tickwork.worker.loop import WorkerLoop
 from tickwork.worker.messages import Hello
+from tickwork.worker.nursery import Nursery
 from tickwork.worker.pools import ChildPools
 from tickwork.worker.worker import POLL_ONLY_S, POLL_S, Worker
 
@@ -59,8 +60,16 @@ class SupervisorOptions:
     health: str | None = None
 
 
-def supervise(options: SupervisorOptions, open_store: OpenStore, started: Callable[[Hello, Store], None]) -> None:
-    """Run a worker until it is told to stop: the first SIGTERM or SIGINT drains it, the second stops it now."""
+def supervise(
+    options: SupervisorOptions,
+    open_store: OpenStore,
+    started: Callable[[Hello, Store], None],
+    nursery: Nursery | None = None,
+) -> None:
+    """Run a worker until it is told to stop: the first SIGTERM or SIGINT drains it, the second stops it now.
+
+    Without a nursery that was forked in time, its children are born in one that is started.
+    """
     clock, rule = SystemClock(), options.processes
     pools: dict[str, str] = {}
     children = Children(
@@ -72,6 +81,7 @@ def supervise(options: SupervisorOptions, open_store: OpenStore, started: Callab
         clock=clock,
         limits=options.limits,
         shell=options.shell,
+        nursery=nursery,
     )
     try:
         hello = children.start()
