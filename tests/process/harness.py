@@ -12,6 +12,7 @@ from typing import Any
 from tests.process.witness import Event, Witness
 from tests.worker.fixtures import eventually
 from tickwork import Job, Tickwork
+from tickwork.worker.nursery_process import CHILD_NAME, NAME
 
 HERE = Path(__file__).parent
 PATH = os.pathsep.join([str(HERE.parents[1]), str(HERE.parents[1] / "src")])  # the code that these tests belong to
@@ -25,7 +26,7 @@ def die_with_the_tests() -> None:
 
 
 class WorkerProcess:
-    """A `tickwork worker` of these tests: a supervisor, its guard and its children."""
+    """A `tickwork worker` of these tests: a supervisor, its nursery and its children."""
 
     def __init__(
         self, url: str, witness: Path, log: Path, target: str, options: list[str], hurry: dict[str, float]
@@ -52,9 +53,13 @@ class WorkerProcess:
 
     def children(self) -> list[int]:
         """The children that run handlers, or are about to."""
-        found = [pid for pid in children_of(self.pid) if "tickwork.worker.child" in command_of(pid)]
+        found = [pid for nursery in self.nurseries() for pid in children_of(nursery) if name_of(pid) == CHILD_NAME]
         self.descendants.update(found)
         return found
+
+    def nurseries(self) -> list[int]:
+        """The process that the children are born in; none at all for a moment after it was killed."""
+        return [pid for pid in children_of(self.pid) if name_of(pid) == NAME and not gone(pid)]
 
     def is_running(self) -> bool:
         return self.process.poll() is None
@@ -139,7 +144,7 @@ class Workers:
             if worker.is_running():
                 worker.kill_everything()
             for pid in worker.descendants:
-                if "tickwork.worker.child" in command_of(pid):
+                if name_of(pid) == CHILD_NAME:
                     os.kill(pid, signal.SIGKILL)
         self.app.close()
 
@@ -192,6 +197,10 @@ def stat_of(pid: int) -> list[str]:
 
 def command_of(pid: int) -> str:
     return read(f"/proc/{pid}/cmdline").replace("\0", " ")
+
+
+def name_of(pid: int) -> str:
+    return read(f"/proc/{pid}/comm").strip()
 
 
 def read(path: str) -> str:

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from tests.process.harness import Workers, consistent, settled
+from tests.process.harness import Workers, consistent, gone, settled
 from tests.worker.fixtures import eventually
 from tickwork import JobFailed
 
@@ -91,3 +91,17 @@ def test_code_that_does_not_load_at_all_ends_the_worker_at_once(workers: Workers
     assert worker.wait(20) != 0
     assert "No module named 'no_such_module'" in worker.said()
     assert "children.py" not in worker.said(), "the user's traceback, not ours"
+
+
+def test_a_worker_whose_nursery_is_killed_loses_its_children_and_goes_on(workers: Workers) -> None:
+    worker = workers.start(slots=2, processes=2)
+    job = workers.job("lingers")
+    workers.witnessed(job)
+    before, (nursery,) = worker.children(), worker.nurseries()
+    os.kill(nursery, signal.SIGKILL)
+    settled([job], within_s=20)
+    assert job.attempt == 2
+    assert all(map(gone, before))
+    after = eventually(lambda: len(found := worker.children()) >= 2 and found, 10)
+    worker.kill()
+    eventually(lambda: all(map(gone, after)), 5, "those that were born later do not outlive it either")

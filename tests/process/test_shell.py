@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from tests.cli.programs import Program, gone, program
-from tests.process.harness import children_of, command_of, pids, read, state_of
+from tests.process.harness import children_of, name_of, pids, read, state_of
 from tests.worker.fixtures import eventually
 from tickwork import Tickwork
+from tickwork.worker.nursery_process import CHILD_NAME
 
 pytestmark = pytest.mark.process
 
@@ -84,7 +85,7 @@ def test_a_worker_that_lives_leaves_nothing_of_what_ended(store_url: str, tmp_pa
     with _worker(tmp_path, app) as worker:
         shell = app.named("shell").options(retries=0)
         shell.enqueue(command="true").result(timeout=20)
-        (child,) = {pid for pid in worker.tree() if "tickwork.worker.child" in command_of(pid)}
+        (child,) = {pid for pid in worker.tree() if name_of(pid) == CHILD_NAME}
         before = _holds(child)
         jobs = shell.enqueue_many([{"command": f"sleep 0.01 & exit {n % 2}"} for n in range(200)])
         for job in jobs:

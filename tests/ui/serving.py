@@ -34,7 +34,7 @@ class Process:
         self.log = log
         with log.open("ab") as file:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "tickwork", *arguments, "--with-parent"],
+                [sys.executable, "-P", "-m", "tickwork", *arguments, "--with-parent", str(os.getpid())],
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=file,

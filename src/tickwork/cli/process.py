@@ -25,7 +25,7 @@ class Part:
     def __init__(self, arguments: Sequence[str], *, output: IO[bytes] | None = None) -> None:
         self._process = subprocess.Popen(
             # -P: a file named like a module of Python's, in the user's folder, is not taken for it
-            [sys.executable, "-P", "-m", "tickwork", *arguments, "--with-parent"],
+            [sys.executable, "-P", "-m", "tickwork", *arguments, "--with-parent", str(os.getpid())],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=None if output is None else subprocess.STDOUT,
@@ -58,11 +58,10 @@ def stop_event() -> threading.Event:
     return stopped
 
 
-def end_with_parent() -> None:
-    """Be told to stop when our parent dies, however it dies (Linux)."""
+def end_with_parent(parent: int) -> None:
+    """Be told to stop when our parent dies, however it dies (Linux). One that has died already ends us here."""
     import ctypes
 
-    parent = os.getppid()
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != parent:

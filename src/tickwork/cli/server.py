@@ -24,17 +24,17 @@ _NOBODY = (
 @click.option("--port", metavar="N", type=click.IntRange(0, 65535), default=8700, show_default=True)
 @click.option("--root-path", metavar="PREFIX", default="", help="The prefix under which a proxy shows this server.")
 @click.option("--dev", is_flag=True, hidden=True, help=f"Let {TOKEN} in, from this machine alone.")
-@click.option("--with-parent", is_flag=True, hidden=True, help="End when the process that started this one has.")
+@click.option("--with-parent", type=int, hidden=True, help="The process that started this one, to end with it.")
 @url_option
 @pass_session
-def server(session: Session, host: str, port: int, root_path: str, dev: bool, with_parent: bool) -> None:
+def server(session: Session, host: str, port: int, root_path: str, dev: bool, with_parent: int | None) -> None:
     """Serve the REST API, and run the services that fire schedules and take back lost jobs."""
     from tickwork.http.access import StoreAccess, TokenAccess, is_loopback
     from tickwork.http.server import ServerOptions, serve
 
     log_to_stderr("%(asctime)s %(level)-7s %(message)s", logging.INFO)
-    if with_parent:
-        end_with_parent()
+    if with_parent is not None:
+        end_with_parent(with_parent)
     if dev and not is_loopback(host):
         raise InvalidInput(f"--dev lets a token do everything, and {host} can be reached from other machines.")
     app = session.app(create=True)

@@ -12,6 +12,7 @@ import signal
 from typing import TYPE_CHECKING
 
 import click
+from click.globals import pop_context
 
 from tickwork.cli.base import Command, Session, log_to_stderr, pass_session, refuse_other_store, shown_url, url_option
 from tickwork.cli.escape import clean
@@ -90,7 +91,7 @@ _NAMES_SHOWN = 12
     metavar="[ADDRESS:]PORT",
     help="Answer /healthz, /readyz and /metrics there; without an address, to this machine alone.",
 )
-@click.option("--with-parent", is_flag=True, hidden=True, help="End when the process that started this one has.")
+@click.option("--with-parent", type=int, hidden=True, help="The process that started this one, to end with it.")
 @url_option
 @pass_session
 def worker(
@@ -107,7 +108,7 @@ def worker(
     memory_mb: int | None,
     shell: bool,
     health: str | None,
-    with_parent: bool,
+    with_parent: int | None,
 ) -> None:
     """Run the tasks of a module or file, until it is told to stop.
 
@@ -117,20 +118,28 @@ def worker(
         raise click.UsageError("say whose tasks to run: MODULE_OR_FILE, or --allow-shell for commands alone.")
     log_to_stderr("%(asctime)s %(level)-7s %(message)s", logging.INFO)
     signal.signal(signal.SIGTERM, _leave)  # until the supervisor obeys it
-    if with_parent:
-        end_with_parent()
+    if with_parent is not None:
+        end_with_parent(with_parent)
     if session.url is not None:
         os.environ["TICKWORK_URL"] = session.url  # for the children, which open the store that the user's code names
     limits = (max_jobs, recycle_mb, memory_mb)
     offer = (labels, ",".join(resources))
     options = _options(target or BUILTIN, concurrency, queues, processes, offer, grace, limits, shell, health)
+    import tickwork.app  # noqa: F401  # children are forks of what is imported here
+    from tickwork.worker.nursery import fork_nursery
     from tickwork.worker.supervisor import supervise
 
     def started(hello: Hello, store: Store) -> None:
         refuse_other_store(session.url, hello.settings["url"] or "")
         _introduce(hello, store, options)
 
-    supervise(options, _open_store, started)
+    supervise(options, _open_store, started, fork_nursery(_forget_command))
+
+
+def _forget_command() -> None:
+    """Leave the command that was given, as far as click knows: user code may ask for its own."""
+    while click.get_current_context(silent=True) is not None:
+        pop_context()
 
 
 def _options(

@@ -1,19 +1,16 @@
 """A child process of a worker: loads the user's code, runs attempts, and says how they end.
 
-`main` is given FD TARGET SLOTS MEMORY_MB SHELL, with a socket to its supervisor as file descriptor FD, and 1 as SHELL
-to have the tasks `shell` and `@sleep` too. It leads a process group of its own, so that it can be killed together with
-whatever its handlers start.
+It is forked by the nursery and leads a process group of its own, so that it can be killed together with whatever its
+handlers start.
 """
 
 from __future__ import annotations
 
-import ctypes
 import faulthandler
 import os
 import resource
 import signal
 import socket
-import sys
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
@@ -26,6 +23,7 @@ from tickwork.dag import DagRegistry
 from tickwork.errors import InvalidInput, WorkerError
 from tickwork.observe.jsonlog import log_json, wants_json
 from tickwork.worker import messages
+from tickwork.worker.afresh import signal_when_parent_dies
 from tickwork.worker.builtin import add_builtin
 from tickwork.worker.capture import captured
 from tickwork.worker.executor import Executor
@@ -36,7 +34,6 @@ from tickwork.worker.sleep import add_sleep
 
 BATCH = 64  # so many ends travel in one frame at most
 MOMENT_S = 0.001  # an end waits so long for others while more work is at hand
-_PR_SET_PDEATHSIG = 1
 
 
 class Outbox:
@@ -94,11 +91,13 @@ class Outbox:
             os._exit(1)
 
 
-def main(arguments: list[str]) -> None:
-    """Load the code, say hello, and serve until the supervisor goes."""
-    target = arguments.pop(1)
-    descriptor, slots, memory_mb, shell = map(int, arguments)
-    _die_with_parent()
+def main(descriptor: int, target: str, slots: int, memory_mb: int, shell: bool) -> None:
+    """Load the code, say hello, and serve until the supervisor goes.
+
+    `descriptor` is a socket to it. `memory_mb` is a hard cap, 0 for none. With `shell` there are the tasks `shell` and
+    `@sleep` too.
+    """
+    signal_when_parent_dies(signal.SIGKILL)
     for number in (signal.SIGINT, signal.SIGTERM):  # Ctrl-C is the supervisor's to handle
         signal.signal(number, lambda *_: None)  # not SIG_IGN, which what handlers start would inherit
     faulthandler.enable()
@@ -175,9 +174,3 @@ def hello(app: DagRegistry) -> Hello:
     batches = {name: task.batch for name, task in app.tasks.items() if task.batch is not None}
     definitions = [task.definition() for task in app.tasks.values()]
     return Hello(asdict(app.settings), definitions, pools, app.declared_schedules(), batches, graphs, flaws)
-
-
-def _die_with_parent() -> None:
-    """Ask the kernel to kill us when the supervisor dies, where it can (Linux)."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

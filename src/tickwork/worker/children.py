@@ -11,8 +11,6 @@ import os
 import select
 import signal
 import socket
-import subprocess
-import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -21,7 +19,6 @@ from dataclasses import dataclass, field
 from tickwork.clock import Clock
 from tickwork.errors import InvariantBroken, WorkerError
 from tickwork.worker.base import Source
-from tickwork.worker.guard import Guard
 from tickwork.worker.messages import (
     Answer,
     Assignment,
@@ -41,6 +38,7 @@ from tickwork.worker.messages import (
     runs_of,
     socket_pair,
 )
+from tickwork.worker.nursery import Nursery, Offspring, start_nursery
 
 _log = logging.getLogger("tickwork.worker")
 LOAD_LIMIT_S = 60.0  # the user's code may take so long to import
@@ -49,7 +47,6 @@ MEMORY_LOOK_S = 1.0
 QUIT_S = 2.0
 RESPAWN_S = 0.25  # after a child that did not even load; doubled each time
 LOAD_TRIES = 5
-_CHILD = "import sys; from tickwork.worker.child import main; main(sys.argv[1:])"
 _PAGE_SIZE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -66,7 +63,7 @@ class ChildLimits:
 class Child:
     """One child process and what it holds."""
 
-    process: subprocess.Popen[bytes]
+    process: Offspring
     connection: socket.socket
     solo: bool
     target: str
@@ -80,6 +77,7 @@ class Child:
     leaves_by: float | None = None
     moved_at: float = 0.0
     recalled: bool = False
+    silent: bool = False  # its end of the socket is closed
 
     def send(self, message: ToExecutor) -> None:
         """Queue a message and send what the socket takes; a child that does not read must not stop its supervisor."""
@@ -94,8 +92,7 @@ class Child:
 
     def kill(self) -> None:
         """Kill it with everything that its handlers started."""
-        with suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.kill()
 
 
 class _Nobody:
@@ -121,6 +118,7 @@ class Children:
         clock: Clock,
         limits: ChildLimits,
         shell: bool = False,
+        nursery: Nursery | None = None,
     ) -> None:
         self._target_of = target_of
         self._is_solo = is_solo
@@ -130,7 +128,7 @@ class Children:
         self._clock = clock
         self._limits = limits
         self._shell = shell
-        self._guard: Guard | None = None
+        self._nursery = nursery  # else one is started for the first child
         self._children: list[Child] = []
         self._waiting: deque[Assignment] = deque()  # for a solo child
         self._homeless: list[Assignment] = []  # for a general child, while there is none
@@ -150,7 +148,7 @@ class Children:
             left = until - self._clock.monotonic()
             if left <= 0:
                 raise WorkerError(f"{self._general[0]} took more than {LOAD_LIMIT_S:.0f} s to import.")
-            select.select([child.connection for child in children], [], [], min(left, 1.0))
+            select.select([one for one in self.filenos() if one >= 0], [], [], min(left, 1.0))
             for _, message in self.poll():
                 if isinstance(message, Trouble):
                     raise WorkerError(message.error)
@@ -160,20 +158,12 @@ class Children:
 
     def _spawn(self, target: str, *, solo: bool) -> Child:
         ours, theirs = socket_pair()
-        slots = 1 if solo else self._slots
-        memory = self._limits.memory_mb or 0
-        arguments = [str(theirs.fileno()), target, str(slots), str(memory), str(int(self._shell))]
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-c", _CHILD, *arguments],
-            pass_fds=[theirs.fileno()],
-            stdin=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        theirs.close()
         ours.setblocking(False)
-        if self._guard is None:
-            self._guard = Guard()
-        self._guard.add(process.pid)
+        if self._nursery is None or self._nursery.lost:
+            self._nursery = start_nursery()
+        slots = 1 if solo else self._slots
+        process = self._nursery.spawn(theirs, target, slots, self._limits.memory_mb or 0, self._shell)
+        theirs.close()
         child = Child(process, ours, solo, target, moved_at=self._clock.monotonic())
         self._children.append(child)
         return child
@@ -199,11 +189,11 @@ class Children:
             child.send(Quit())
         until = self._clock.monotonic() + QUIT_S
         for child in self._children:
-            with suppress(subprocess.TimeoutExpired):
+            with suppress(TimeoutError):
                 child.process.wait(max(0.0, until - self._clock.monotonic()))
         self.kill_all()
-        if self._guard is not None:
-            self._guard.close()
+        if self._nursery is not None:
+            self._nursery.close()
 
     def kill_all(self) -> None:
         """Kill every child now; what waits for one is not begun any more."""
@@ -231,8 +221,7 @@ class Children:
     def _forget(self, child: Child) -> None:
         child.connection.close()
         self._children.remove(child)
-        if self._guard is not None:
-            self._guard.remove(child.process.pid)
+        child.process.release()
 
     # -- work
 
@@ -316,7 +305,9 @@ class Children:
     # -- news
 
     def filenos(self) -> list[int]:
-        return [child.connection.fileno() for child in self._children]
+        """What is readable when there is news. A child that has closed its end is heard of from the nursery."""
+        said = [child.connection.fileno() for child in self._children if not child.silent]
+        return said if self._nursery is None else [*said, self._nursery.fileno()]
 
     def unsent(self) -> list[int]:
         """Descriptors of children that have not yet read everything that was said to them."""
@@ -328,9 +319,10 @@ class Children:
         for child in list(self._children):
             child.flush()
             news += [(child, message) for message in self._received(child)]
-            if child.process.poll() is not None:
+            code = child.process.poll()
+            if code is not None:
                 news += [(child, message) for message in self._received(child)]  # its last words
-                news.append((child, self._died(child)))
+                news.append((child, self._died(child, code)))
         self._start_waiting()
         news, self._last_words = self._last_words + news, []
         return news
@@ -342,6 +334,7 @@ class Children:
             except (BlockingIOError, ConnectionResetError):
                 return
             if not data:
+                child.silent = True
                 if child.process.returncode is None:
                     child.kill()  # it closed its end: nothing more can be said to it, or heard of it
                 return
@@ -368,8 +361,7 @@ class Children:
             case _:
                 pass
 
-    def _died(self, child: Child) -> Died:
-        code = child.process.returncode
+    def _died(self, child: Child, code: int) -> Died:
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
         child.kill()  # what its handlers started must not outlive it
         self._forget(child)
@@ -454,7 +446,7 @@ class Children:
         return look and megabytes is not None and _memory_mb(child.process.pid) > megabytes
 
 
-def _memory_mb(pid: int) -> float:
+def _memory_mb(pid: int | None) -> float:
     try:
         with open(f"/proc/{pid}/statm") as file:
             return int(file.read().split()[1]) * _PAGE_SIZE / (1 << 20)

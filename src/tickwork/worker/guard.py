@@ -1,7 +1,7 @@
-"""Kills what is left when a supervisor is killed: its children's process groups, grandchildren included.
+"""Kills what is left when a child is killed: the process groups of commands that it runs, which are not its own.
 
-A child asks the kernel to die with its supervisor, but what its handlers started does not. So a tiny shell waits at the
-end of a pipe that only the supervisor holds; when that end closes, however the supervisor ended, it kills the groups.
+A tiny shell waits at the end of a pipe that only the child holds. When that end closes, however the child ended, it
+kills the groups.
 """
 
 from __future__ import annotations

@@ -214,7 +214,12 @@ class Died(msgspec.Struct, frozen=True):
 
 
 def encode(message: ToExecutor | FromExecutor) -> bytes:
-    """A message as a frame: four bytes of length, then msgpack."""
+    """A message as a frame."""
+    return frame(message)
+
+
+def frame(message: msgspec.Struct) -> bytes:
+    """Four bytes of length, then msgpack."""
     body = _encoder.encode(message)
     check(len(body) <= FRAME_LIMIT, f"A frame of {len(body)} bytes is too long.")
     return _LENGTH.pack(len(body)) + body

@@ -28,10 +28,10 @@ from tickwork.version import VERSION
 from tickwork.worker.base import Pools, WorkerOptions
 from tickwork.worker.children import ChildLimits, Children
 from tickwork.worker.elasticity import Elasticity, slots_of_each
-from tickwork.worker.health import Health, serve_health
 from tickwork.worker.heartbeat import Heartbeat, Lease
 from tickwork.worker.loop import WorkerLoop
 from tickwork.worker.messages import Hello
+from tickwork.worker.nursery import Nursery
 from tickwork.worker.pools import ChildPools
 from tickwork.worker.worker import POLL_ONLY_S, POLL_S, Worker
 
@@ -60,8 +60,16 @@ class SupervisorOptions:
     health: str | None = None
 
 
-def supervise(options: SupervisorOptions, open_store: OpenStore, started: Callable[[Hello, Store], None]) -> None:
-    """Run a worker until it is told to stop: the first SIGTERM or SIGINT drains it, the second stops it now."""
+def supervise(
+    options: SupervisorOptions,
+    open_store: OpenStore,
+    started: Callable[[Hello, Store], None],
+    nursery: Nursery | None = None,
+) -> None:
+    """Run a worker until it is told to stop: the first SIGTERM or SIGINT drains it, the second stops it now.
+
+    Without a nursery that was forked in time, its children are born in one that is started.
+    """
     clock, rule = SystemClock(), options.processes
     pools: dict[str, str] = {}
     children = Children(
@@ -73,6 +81,7 @@ def supervise(options: SupervisorOptions, open_store: OpenStore, started: Callab
         clock=clock,
         limits=options.limits,
         shell=options.shell,
+        nursery=nursery,
     )
     try:
         hello = children.start()
@@ -92,6 +101,8 @@ def supervise(options: SupervisorOptions, open_store: OpenStore, started: Callab
         elasticity = Elasticity(rule, children, options.slots, store, *names) if rule.low < rule.high else None
         loop, runner, _ = parts.assemble(ChildPools(children), hello, solo, serving, options.grace, elasticity)
         if options.health is not None and tally is not None:
+            from tickwork.worker.health import Health, serve_health  # the server in it is imported by few
+
             serve_health(options.health, Health(lease, tally, clock))
         _obey_signals(loop)
         try:
