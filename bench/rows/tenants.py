@@ -1,7 +1,7 @@
 """A tenant with a steady trickle of short jobs, beside one that has very many of them in the same queue.
 
 What is compared is start latency on one worker with shipped defaults: alone, where slots are always free; and with the
-large tenant, which wants every slot all the time. Jobs take a millisecond: nobody stops a job for another tenant's, so a
+large tenant, which wants every slot all the time. Jobs take a millisecond: no job is stopped for another tenant's, so a
 newcomer always waits until one of the slots is free, and jobs of 5 ms would add more by that than turns can.
 """
 
