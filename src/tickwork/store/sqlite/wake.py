@@ -1,6 +1,6 @@
 """Wakes other processes that use the same SQLite file, without polling a table.
 
-Each waiter binds a datagram socket in a folder beside the file; whoever commits new work sends an empty datagram to
+Each waiter binds a datagram socket in a folder beside the file; whoever stores new work sends an empty datagram to
 all of them. It is only a hint: a datagram that is lost costs one poll interval. A socket whose owner died is removed
 by the first sender that finds nobody behind it.
 """
