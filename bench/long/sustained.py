@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from array import array
 from dataclasses import dataclass
 
@@ -29,10 +30,10 @@ class Load:
 
 
 def sustained(place: Place, sizes: Sizes, tell: Tell) -> Result:
-    """Measure a drain; then enqueue at a share of that rate from another process, and look at every minute."""
+    """Measure what can be enqueued and drained; then enqueue at a share of that from another process, for minutes."""
     if sizes.sustained_s < 2 * sizes.sustained_window_s:
         raise BenchFailed(f"A sustained load takes at least {2 * sizes.sustained_window_s:.0f} s; ask for more.")
-    tell("how fast is a drain?")
+    tell("how fast are enqueueing and draining?")
     full = _full_rate(place, sizes)
     per_s = max(1, round(full * sizes.sustained_share / sizes.sustained_batch)) * sizes.sustained_batch
     tell(f"{per_s:,}/s of {full:,.0f}/s for {sizes.sustained_s:.0f} s")
@@ -55,11 +56,15 @@ def sustained(place: Place, sizes: Sizes, tell: Tell) -> Result:
 
 
 def _full_rate(place: Place, sizes: Sizes) -> float:
+    """How many jobs a second can be enqueued and drained by turns: on SQLite the two wait for each other."""
     with place.fresh() as database:
         with opened(database) as app:
-            fill(app, "noop", sizes.calibration, sizes.batch)
+            began = time.perf_counter()
+            fill(app, "noop", sizes.calibration, sizes.sustained_batch)
+            enqueued_s = time.perf_counter() - began
         database.settle()
-        return finish_some(database, sizes.calibration).figures["per_s"]
+        drained = finish_some(database, sizes.calibration).figures["per_s"]
+        return sizes.calibration / (enqueued_s + sizes.calibration / drained)
 
 
 def _load(place: Place, sizes: Sizes, per_s: int) -> Load:
