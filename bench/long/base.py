@@ -38,7 +38,7 @@ class Sizes:
     calibration: int = 20_000
     sustained_s: float = 600.0
     sustained_window_s: float = 60.0
-    sustained_share: float = 0.6  # of the rate of a drain
+    sustained_share: float = 0.6  # of what can be enqueued and drained by turns
     sustained_batch: int = 50
     sleepers: int = 25_000
     sleep_s: float = 30.0
