@@ -108,6 +108,9 @@ class Body(Actor):
     def wait(self, timeout: float | None = None) -> int | None:
         return self.returncode
 
+    def release(self) -> None:
+        """Nothing is left of it that somebody could still have to do with."""
+
     def die(self, code: int) -> None:
         if self.returncode is None:
             self.returncode, self.dead = code, True

@@ -134,7 +134,7 @@ class Host:
 
     def pids(self, whose: str) -> list[int]:
         """The process ids that were said of the nursery, the child, ..., the oldest first."""
-        return [int(words[1]) for line in self.said.splitlines() if (words := line.split()[-2:])[0] == whose]
+        return [int(words[1]) for line in self.said.splitlines() if (words := line.split()[-2:])[:1] == [whose]]
 
     def pid(self, whose: str, count: int = 1) -> int:
         """The last of so many process ids."""
