@@ -84,6 +84,7 @@ class TestCalls:
 
         def insert_slowly(transaction: Any, jobs: Any, *, known: bool) -> Any:
             assert called(waiter), "it is called before the commit"
+            waiter.clear()
             claiming.start()
             claiming.join(0.2)
             assert claiming.is_alive(), "the claim waits"
@@ -91,11 +92,26 @@ class TestCalls:
 
         monkeypatch.setattr(moves, "insert", insert_slowly)
         job_id = insert_one(other)
+        assert called(waiter), "and after it, for those who only look"
         if isinstance(store, PostgresStore):
-            assert called(waiter)
             claiming.start()
         claiming.join(5)
         assert [job.job_id for job in claimed] == [job_id]
+
+    def test_what_is_stored_in_a_transaction_of_somebody_else_is_not_called_for_before(
+        self, open_store: OpensStore, store: Store, waiter: Waiter, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Else a worker could take the write lock that the transaction is about to ask for."""
+        other, insert = open_store(), moves.insert
+
+        def insert_uncalled(transaction: Any, jobs: Any, *, known: bool) -> Any:
+            assert not called(waiter, 0.05)
+            return insert(transaction, jobs, known=known)
+
+        monkeypatch.setattr(moves, "insert", insert_uncalled)
+        with other.connection() as tx:
+            other.insert_jobs([a_job()], tx=tx)
+        assert called(waiter)
 
     def test_calls_are_forgotten_when_cleared(self, store: Store, waiter: Waiter) -> None:
         insert_one(store)
@@ -329,3 +345,10 @@ def test_a_forked_process_opens_the_store_anew(store: Store) -> None:
     assert in_child(lambda: store.close() is None), "nor does it close its parent's"
     insert_one(store)
     assert store.queues()[0].due == 3
+
+
+def test_a_folder_that_goes_while_it_is_called_troubles_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "somebody").touch()
+    monkeypatch.setattr("tickwork.store.sqlite.wake._PATH_LIMIT", 0)  # its path is too long for a socket
+    monkeypatch.setattr(os, "open", lambda *_: (_ for _ in ()).throw(FileNotFoundError()))
+    wake_all(tmp_path)

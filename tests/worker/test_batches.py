@@ -123,7 +123,8 @@ def test_what_waits_for_company_takes_no_slot_and_a_worker_that_leaves_does_not_
     assert results(waiting) == [4] * 4
 
 
-def test_batches_and_other_jobs_do_not_starve_each_other(app: Tickwork) -> None:
+@pytest.mark.parametrize("slots", [1, 2, 4])
+def test_batches_and_other_jobs_do_not_starve_each_other(app: Tickwork, slots: int) -> None:
     order: list[str] = []
 
     @app.task(batch=batch(max=5, wait="10ms"))
@@ -135,7 +136,7 @@ def test_batches_and_other_jobs_do_not_starve_each_other(app: Tickwork) -> None:
         order.append("single")
 
     jobs = single.enqueue_many(rows(2000)) + many.enqueue_many(rows(100))
-    with app.worker(concurrency=2):
+    with app.worker(concurrency=slots):
         results(jobs, 60)
     assert order.index("many") < 1000, "others were not done before the first batch"
     assert order.index("single") < 20

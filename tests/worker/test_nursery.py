@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 
 from tests.worker.fixtures import eventually
+from tickwork.clock import SystemClock
+from tickwork.worker.children import ChildLimits, Children
 from tickwork.worker.messages import Frames
 from tickwork.worker.nursery import Nursery, Offspring, fork_nursery, start_nursery
 from tickwork.worker.nursery_process import NOT_BORN, Exited, NurseryProcess, Spawn, from_nursery
@@ -491,6 +493,14 @@ def test_a_nursery_that_does_not_answer_is_killed(
     eventually(lambda: not alive(pid or 0), 5)
     assert nursery.fileno() < 0
     assert born(loaded=False).wait() == -signal.SIGKILL
+    child.kill()  # what it had started
+
+
+def test_a_nursery_that_is_lost_while_it_has_no_children_is_noticed(nursery: Nursery) -> None:
+    children = Children(lambda _: "shop.py", lambda _: True, [], 1, 1, SystemClock(), ChildLimits(), nursery=nursery)
+    os.kill(nursery.pid, signal.SIGKILL)
+    eventually(lambda: children.poll() == [] and nursery.lost, 5)
+    assert [one for one in children.filenos() if one >= 0] == []
 
 
 def test_a_child_that_cannot_be_forked_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -176,7 +176,7 @@ class SchemaStatus:
 class Waiter(Protocol):
     """Wakes a worker when there may be something to do. A hint: polling alone must be right.
 
-    A claim that begins after a call finds what it was for, if that is stored; a mere look may come before the commit.
+    A call may come before the commit of what it is for, where claims wait for that; another one comes after it.
     """
 
     def fileno(self) -> int:

@@ -39,6 +39,7 @@ from tickwork.worker.messages import (
     socket_pair,
 )
 from tickwork.worker.nursery import Nursery, Offspring, start_nursery
+from tickwork.worker.nursery_process import NOT_BORN
 
 _log = logging.getLogger("tickwork.worker")
 LOAD_LIMIT_S = 60.0  # the user's code may take so long to import
@@ -316,6 +317,8 @@ class Children:
     def poll(self) -> list[tuple[Source, FromExecutor | Died]]:
         """What the children said since the last time, and which of them died."""
         news: list[tuple[Source, FromExecutor | Died]] = []
+        if self._nursery is not None and not self._children:
+            self._nursery.hear()  # else nobody would notice that it is lost
         for child in list(self._children):
             child.flush()
             news += [(child, message) for message in self._received(child)]
@@ -389,7 +392,8 @@ class Children:
             return
         if child.hello is None:
             self._spawn_at = self._clock.monotonic() + RESPAWN_S * 2**self._failed_loads
-            self._failed_loads += 1
+            if child.process.returncode != NOT_BORN:  # for want of memory, say: that is not the code's fault
+                self._failed_loads += 1
         if not child.solo and child.hello is not None:
             self._spawn(child.target, solo=False)
         elif not child.solo:

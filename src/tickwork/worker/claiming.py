@@ -104,11 +104,13 @@ class Claiming:
         if not self._held.batches:
             took, self._next_due = self._claim_calls(ahead, now)
             return took
+        had_room = self.free + ahead > 0
         if self._batches_first:
             batched, calls = self._claim_batches(ahead, now), self._claim_calls(ahead, now)
         else:
             calls, batched = self._claim_calls(ahead, now), self._claim_batches(ahead, now)
-        self._batches_first = calls[0] > 0 and not self._batches_first
+        if had_room:
+            self._batches_first = calls[0] > 0 and not self._batches_first
         self._next_due = min((due for _, due in (calls, batched) if due is not None), default=None)
         return calls[0] + batched[0]
 

@@ -167,6 +167,8 @@ class NurseryProcess:
             os.setsid()
             for end in (self._connection, self._woken, self._wake):
                 end.close()
+            for other in self._descriptors:
+                os.close(other)
             put_back(self._before)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, MINDED)
             be_called(CHILD_NAME, [request.target])

@@ -133,11 +133,13 @@ class SqliteStore(
             if not is_stored_already(error.__cause__):
                 raise
             ids = self._insert(jobs, tx, by, known=True)
+        self._wake()  # those who only look
         return ids
 
     def _insert(self, jobs: Sequence[NewJob], tx: Any, by: tuple[JobId, int] | None, *, known: bool) -> list[JobId]:
         with self._write(tx) as transaction:
-            self._wake()  # now, since a claim that begins from here on waits for the commit: meanwhile workers get up
+            if tx is None:
+                self._wake()  # a claim that begins from here on waits for our commit: meanwhile workers get up
             if by is not None and not transaction.run("is_current", by):
                 raise LeaseLost(f"attempt {by[1]} of job {by[0]} was superseded; nothing it enqueues is stored.")
             return moves.insert(transaction, jobs, known=known)

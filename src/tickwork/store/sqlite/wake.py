@@ -59,14 +59,11 @@ class PollOnlyWaiter:
 
 def wake_all(folder: Path) -> None:
     """Call every waiter of the folder. Never fails and never blocks."""
-    try:
-        names = os.listdir(folder)
-    except OSError:
-        return
-    if names:
-        with _short(folder) as short:
-            for name in names:
-                _call(_sender(), f"{short}/{name}")
+    with contextlib.suppress(OSError):  # the folder goes with the last waiter, at any moment
+        if names := os.listdir(folder):
+            with _short(folder) as short:
+                for name in names:
+                    _call(_sender(), f"{short}/{name}")
 
 
 @cache
