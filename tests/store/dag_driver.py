@@ -13,7 +13,7 @@ from tests.store.dag_graphs import DECIDES_AFTER, EXPIRES, TASKS, VALUES, encode
 from tests.store.dag_model import LIVE, Job, Model, Place
 from tests.store.test_flow import gate
 from tickwork.core.dag.graph import Graph
-from tickwork.core.ids import JobId, WorkerId
+from tickwork.core.ids import IdMaker, JobId, WorkerId
 from tickwork.core.job import RUN, Claimed, JobFilter, JobState
 from tickwork.store.base import Exchange, Finish, Store
 from tickwork.testing import VirtualClock
@@ -33,9 +33,12 @@ class Driver:
         params = some_params(rng)
         self.model = Model(graph, params)
         version = store.put_dag(graph)
-        job = a_job(graph.name, args=encoded(params), policy=with_retries(0), version=version)
+        # Ids of steps are made of that of their run, and decide who is first of those that are due at once: the same
+        # choices have to lead to the same order.
+        id = IdMaker(lambda: round(clock.now().timestamp() * 1000), rng.getrandbits).new_id()
+        job = a_job(graph.name, id=JobId(id), args=encoded(params), policy=with_retries(0), version=version)
         (self.run,) = store.insert_jobs([job])
-        self.workers = [register(store, lease=LONG) for _ in range(WORKERS)]
+        self.workers = [register(store, f"{self.run} {number}", lease=LONG) for number in range(WORKERS)]
         self.held: dict[Place, tuple[WorkerId, Claimed]] = {}
         self.stale: list[Claimed] = []
         self.is_gated = False
