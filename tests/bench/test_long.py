@@ -22,6 +22,7 @@ from bench.places import Database, Place, PostgresPlace, SqlitePlace
 from bench.rows.base import opened
 from bench.worker import BenchFailed
 from tests.postgres_server import Postgres, PostgresServer
+from tests.ui.browsing import chromium
 from tickwork import Tickwork
 from tickwork.core.job import JobFilter, JobState
 from tickwork.errors import StoreUnreachable
@@ -59,10 +60,12 @@ def quiet(what: str) -> None: ...
         (burst, {"first_drained_s", "last_rss_mb"}),
         (sustained, {"last_to_second_ratio", "worst_window_p99_ms", "commits_per_job"}),
         (sleepers, {"held_at_once_count", "all_running_s"}),
-        (pages, {"overview_ready_ms", "jobs_ready_ms", "run_ready_ms"}),
+        pytest.param(pages, {"overview_ready_ms", "jobs_ready_ms", "run_ready_ms"}, marks=pytest.mark.timeout(400)),
     ],
 )
 def test_a_part_measures_a_real_worker_and_leaves_nothing(part: Part, some: set[str], tmp_path: Path) -> None:
+    if part is pages:
+        chromium()  # it may have to be installed
     result = part(SqlitePlace(tmp_path), TINY, quiet)
 
     assert some <= result.figures.keys()
