@@ -243,7 +243,8 @@ def test_a_supervisor_may_have_no_stdin(host: Callable[..., Host], way: str, tmp
 
 
 HANDLERS = """
-import asyncio, json, multiprocessing, os, subprocess, threading
+import asyncio, json, multiprocessing, os, subprocess, threading, time
+from concurrent.futures import ThreadPoolExecutor
 from tickwork import Tickwork
 
 app = Tickwork("sqlite:///unused.db")
@@ -261,6 +262,17 @@ def processes(method):
     with multiprocessing.get_context(method).Pool(2) as pool:
         return pool.map(double, [1, 2, 3])
 
+def terminated():
+    one = multiprocessing.get_context("fork").Process(target=time.sleep, args=[1000])
+    one.start()
+    one.terminate()
+    one.join()
+    return one.exitcode
+
+def elsewhere(what):
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(what).result()
+
 async def shell():
     process = await asyncio.create_subprocess_exec("echo", "hi", stdout=subprocess.PIPE)
     return (await process.communicate())[0].decode()
@@ -275,6 +287,8 @@ def thread():
 facts = {
     "spawn": tried(lambda: processes("spawn")),
     "fork": tried(lambda: processes("fork")),
+    "terminated": tried(lambda: [terminated() for _ in range(20)]),
+    "terminated by a thread": tried(lambda: elsewhere(terminated)),
     "subprocess": tried(lambda: subprocess.run(["echo", "hi"], capture_output=True, text=True).stdout),
     "asyncio": tried(lambda: asyncio.run(shell())),
     "thread": tried(thread),
@@ -294,6 +308,8 @@ def test_code_in_a_child_may_start_processes_threads_and_loops(
     assert facts(tmp_path) == {
         "spawn": [2, 4, 6],
         "fork": [2, 4, 6],
+        "terminated": 20 * [-signal.SIGTERM],
+        "terminated by a thread": -signal.SIGTERM,
         "subprocess": "hi\n",
         "asyncio": "hi\n",
         "thread": [False],

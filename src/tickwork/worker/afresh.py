@@ -16,7 +16,7 @@ import signal
 import sys
 import threading
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from types import ModuleType
 from typing import Any, NoReturn
@@ -71,6 +71,34 @@ def put_back(handlers: Handlers) -> None:
             signal.signal(number, signal.SIG_IGN)
         else:
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+
+
+def take_no_signals(numbers: Sequence[signal.Signals]) -> None:
+    """Let these signals do nothing here, and the usual in whatever this process starts or forks.
+
+    A `multiprocessing.Pool` ends its forks with SIGTERM and waits for them. One that comes while a fork is on its way
+    waits until the fork can be ended by it.
+    """
+
+    def nothing(*_: object) -> None:
+        """Not SIG_IGN, which a program that is started would inherit."""
+
+    usual = {number: signal.signal(number, nothing) for number in numbers}
+    before = threading.local()  # the mask of a thread that forks
+
+    def hold() -> None:
+        before.mask = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
+
+    def release() -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before.mask)
+
+    def release_fork() -> None:
+        for number, handler in usual.items():
+            if signal.getsignal(number) is nothing:  # and not what the user's code has set since
+                signal.signal(number, handler)
+        release()
+
+    os.register_at_fork(before=hold, after_in_parent=release, after_in_child=release_fork)
 
 
 def be_called(name: str, arguments: list[str]) -> None:

@@ -23,7 +23,7 @@ from tickwork.dag import DagRegistry
 from tickwork.errors import InvalidInput, WorkerError
 from tickwork.observe.jsonlog import log_json, wants_json
 from tickwork.worker import messages
-from tickwork.worker.afresh import signal_when_parent_dies
+from tickwork.worker.afresh import signal_when_parent_dies, take_no_signals
 from tickwork.worker.builtin import add_builtin
 from tickwork.worker.capture import captured
 from tickwork.worker.executor import Executor
@@ -98,8 +98,7 @@ def main(descriptor: int, target: str, slots: int, memory_mb: int, shell: bool) 
     `@sleep` too.
     """
     signal_when_parent_dies(signal.SIGKILL)
-    for number in (signal.SIGINT, signal.SIGTERM):  # Ctrl-C is the supervisor's to handle
-        signal.signal(number, lambda *_: None)  # not SIG_IGN, which what handlers start would inherit
+    take_no_signals((signal.SIGINT, signal.SIGTERM))  # Ctrl-C is the supervisor's to handle
     faulthandler.enable()
     if memory_mb:
         resource.setrlimit(resource.RLIMIT_DATA, (memory_mb << 20, memory_mb << 20))
