@@ -63,7 +63,7 @@ class SimChildren(Children):
         body = Body(self._process, name, 1 if solo else self._slots, loaded=loaded)
         self._bodies = [one for one in self._bodies if not one.dead]
         self._bodies.append(body)
-        child = SimChild(cast(Any, body), cast(Any, body), solo, target, moved_at=self._clock.monotonic())
+        child = SimChild(name, cast(Any, body), cast(Any, body), solo, target, moved_at=self._clock.monotonic())
         self._children.append(child)
         return child
 

@@ -258,6 +258,8 @@ class DagRegistry(TaskRegistry):
             called = task_name(function.__name__ if name is None else name)
             given = Options().updated({"retries": 0, **rest})
             flow = NO_FLOW
+            if "sticky" in said:
+                raise InvalidOption(f"a run of dag {called!r} runs nowhere itself: say sticky= of the tasks in it.")
             if said:
                 flow = read_task_flow(called, parameter_names(function), said)
                 given.refuse_beside(called, flow.habit)

@@ -340,6 +340,7 @@ class TaskRegistry:
 
         How its jobs are held back: `limits=[concurrency(2, key="tenant"), rate("10/s")]`, `limit="stripe"` (one that is
         declared elsewhere, or several), `sequence="account"` (one at a time for each, in order), `breaker=breaker()`.
+        Where they run: `sticky="account"` (those of one account on the same worker, where possible).
         How its calls come together: `debounce=debounce("5s", key="account")`, `throttle=throttle("1m")`.
         `produce="asset"`: what a success of it makes anew.
         """

@@ -184,7 +184,15 @@ class TestRefusals:
             load.enqueue_many([(1,), (5,)])
         assert app.jobs() == []
 
-    @pytest.mark.parametrize("options", [{"limits": [concurrency(1)]}, {"sequence": "a"}, {"debounce": "5s"}])
+    def test_a_dag_does_not_stick_but_its_tasks_do(self, app: Tickwork) -> None:
+        with pytest.raises(InvalidOption, match="a run of dag 'nightly' runs nowhere itself: say sticky= of the tasks"):
+
+            @app.dag(sticky="shop")
+            def nightly(shop: str) -> None: ...
+
+    @pytest.mark.parametrize(
+        "options", [{"limits": [concurrency(1)]}, {"sequence": "a"}, {"sticky": "a"}, {"debounce": "5s"}]
+    )
     def test_what_belongs_to_the_decorator_is_refused_of_a_call(self, app: Tickwork, options: dict[str, Any]) -> None:
         @app.task
         def sync(a: int) -> None: ...

@@ -53,6 +53,12 @@ def work_in_batches(numbers: list[int]) -> list[dict[str, int]]:
     return [{"n": n, "attempt": job.attempt, "together": len(numbers)} for n, job in jobs]
 
 
+@app.task(retries=0, sticky="account")
+def sticks(account: str) -> int:
+    nap(0.005)
+    return os.getpid()
+
+
 @app.task(retries=0)
 def lingers() -> int:
     """Take for ever the first time, and no time at all later."""

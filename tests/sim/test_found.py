@@ -76,7 +76,7 @@ class CountedChildren(Children):
     def _spawn(self, target: str, *, solo: bool) -> Child:
         self.spawned += 1
         connection = Mock(**{"recv.side_effect": BlockingIOError, "send.side_effect": len})
-        child = Child(Mock(**{"poll.return_value": None}), connection, solo, target)
+        child = Child(str(self.spawned), Mock(**{"poll.return_value": None}), connection, solo, target)
         child.kill = Mock()  # type: ignore[method-assign]
         self._children.append(child)
         return child

@@ -7,6 +7,7 @@ from datetime import timedelta
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.store.builders import (
@@ -27,10 +28,11 @@ from tickwork.core.flow.flow import Flow
 from tickwork.core.flow.gates import read_gate
 from tickwork.core.flow.limits import Passage, Slot, concurrency, rate, sequence
 from tickwork.core.flow.placement import Offer, read_needs, read_offer
+from tickwork.core.flow.sticky import GRACE_US, SPOTS, home_of
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import Claimed, JobFilter, JobState, NewJob
 from tickwork.core.why import runnable
-from tickwork.store.base import Claims, Store
+from tickwork.store.base import Claims, Store, Worker
 from tickwork.store.codec import to_us
 from tickwork.store.flow import Reach
 from tickwork.testing import VirtualClock
@@ -438,6 +440,96 @@ def test_needs_that_fit_together_are_taken_and_the_others_stay(store: Store) -> 
     assert states_of(store, waiting).count(JobState.QUEUED) == 1
 
 
+# -- sticky
+
+
+def sticking(spot: int, **changes: Any) -> NewJob:
+    return a_job(flow=Flow(spot=spot), **changes)
+
+
+def homes(*workers: WorkerId) -> dict[WorkerId, int]:
+    """A spot for each worker, of which it is the home."""
+    found: dict[WorkerId, int] = {}
+    for spot in range(SPOTS):
+        found.setdefault(WorkerId(home_of(spot, workers) or ""), spot)
+    return found
+
+
+def test_a_job_that_sticks_is_left_to_its_home_for_a_moment_and_then_taken_by_anybody(
+    store: Store, clock: VirtualClock
+) -> None:
+    one, other = register(store), register(store)
+    spots = homes(one, other)
+    first, second = store.insert_jobs([sticking(spots[one]), sticking(spots[other])])
+    assert ids(take(store, one)) == [first]
+    again_s = claims(store, one).again_s
+    assert again_s is not None
+    assert 0 < again_s <= GRACE_US / 1e6, "it knows when it may take what was left to the other"
+    clock.advance(timedelta(microseconds=GRACE_US))
+    assert ids(take(store, one)) == [second]
+
+
+def test_a_delayed_job_is_left_to_its_home_from_when_it_is_due(store: Store, clock: VirtualClock) -> None:
+    one, other = register(store), register(store)
+    (job_id,) = store.insert_jobs([sticking(homes(one, other)[other], delay=SECOND)])
+    clock.advance(SECOND)
+    assert take(store, one) == []
+    assert ids(take(store, other)) == [job_id]
+
+
+@pytest.mark.parametrize("how", ["ended", "draining", "silent"])
+def test_nothing_is_left_to_a_home_that_takes_no_more(store: Store, clock: VirtualClock, how: str) -> None:
+    one, other = register(store, lease=HOUR), register(store)
+    (job_id,) = store.insert_jobs([sticking(homes(one, other)[other])])
+    match how:
+        case "ended":
+            store.end_worker(other)
+        case "draining":
+            store.drain_worker(other)
+        case _:
+            clock.advance(2 * MINUTE)
+            (job_id,) = store.insert_jobs([sticking(homes(one, other)[other])])
+    assert job_id in ids(take(store, one))
+
+
+def test_what_is_left_to_another_is_in_nobodys_way(store: Store) -> None:
+    one, other = register(store), register(store)
+    spots = homes(one, other)
+    store.insert_jobs([sticking(spots[other], priority=0) for _ in range(20)])
+    behind = store.insert_jobs([a_job(), sticking(spots[one]), of_tenant("acme")])
+    assert sorted(ids(take(store, one, 3))) == sorted(behind)
+
+
+def test_a_worker_takes_its_own_before_what_sticks_to_others_unless_that_is_more_urgent(
+    store: Store, clock: VirtualClock
+) -> None:
+    one, other = register(store), register(store)
+    spots = homes(one, other)
+    theirs, urgent = store.insert_jobs([sticking(spots[other]), sticking(spots[other], priority=0)])
+    clock.advance(SECOND)
+    (ours,) = store.insert_jobs([sticking(spots[one])])
+    assert [ids(take(store, one, 1)) for _ in range(3)] == [[urgent], [ours], [theirs]]
+
+
+def test_a_claim_for_others_takes_what_sticks_at_once(store: Store) -> None:
+    workers = [register(store) for _ in range(3)]
+    server = Worker(WorkerId("server"), "host", 1, "1.0", ("default",), ("t",), 0)
+    store.register_worker(server, [], MINUTE)
+    waiting = store.insert_jobs([sticking(spot) for spot in homes(*workers).values()])
+    assert set(ids(take(store, server.id))) == set(waiting)
+
+
+def test_what_a_limit_held_goes_to_whoever_comes_first(store: Store) -> None:
+    store.declare_limits({"two": concurrency(1)})
+    one, other = register(store), register(store)
+    flow = Flow((Slot("two", "", 1),), spot=homes(one, other)[one])
+    first, second = store.insert_jobs([a_job(flow=flow), a_job(flow=flow)])
+    (running,) = take(store, one)
+    assert running.job_id == first
+    store.finish_attempts([succeeded(running)])
+    assert ids(take(store, other)) == [second]
+
+
 # -- breakers
 
 
@@ -489,6 +581,7 @@ class Everything:
             for name in draw.sample(["two", "four", "api", "line", "frail"], draw.randint(0, 2))
         }
         flow = Flow(tuple(slots.values()), one([None, None, "acme"]), one(["", "", "gpu"]), "line" in slots)
+        flow = msgspec.structs.replace(flow, spot=one([None, None, 7, 8, 9]))
         plain = flow == Flow()
         return a_job(
             one(["t", "other"]),
@@ -537,6 +630,7 @@ def test_why_calls_those_runnable_that_a_claim_of_all_takes(store: Store, clock:
     for _ in range(25):
         everything.happen(clock)
     expected = everything.can_run()
+    store.drain_worker(everything.worker)  # else jobs that stick to it would be left to it for a moment
     everything.worker = register(store)
     assert set(ids(everything.take(1000))) == expected
 

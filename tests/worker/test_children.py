@@ -39,9 +39,9 @@ def writes() -> None:
 """
 
 
-def assignment(number: int, task: str = "work", args: str = "{}") -> Assignment:
+def assignment(number: int, task: str = "work", args: str = "{}", spot: int | None = None) -> Assignment:
     now = time.monotonic()
-    return Assignment(f"job{number}", 1, task, "default", args.encode(), None, (), (), 0, 0, now)
+    return Assignment(f"job{number}", 1, task, "default", args.encode(), None, (), (), 0, 0, now, spot=spot)
 
 
 class Pool:
@@ -105,6 +105,20 @@ def test_attempts_go_to_the_least_busy_child(pool: Callable[..., Pool]) -> None:
     pids = [end.result for end in children.ended(4).values()]
     assert len(set(pids)) == 2
     assert sorted(pids.count(pid) for pid in set(pids)) == [2, 2]
+
+
+def test_jobs_that_stick_run_in_the_same_child_while_it_has_a_free_slot(pool: Callable[..., Pool]) -> None:
+    children = pool(processes=3, slots=6)
+    for n in range(8):
+        children.children.submit([assignment(n, spot=5)])
+        children.ended(n + 1)
+    home = {end.result for end in children.ended(8).values()}
+    assert len(home) == 1
+    children.children.submit([assignment(n, spot=spot) for n, spot in enumerate(range(20), start=8)])
+    assert len({end.result for end in children.ended(28).values()}) == 3, "other spots have other homes"
+    children.children.submit([assignment(n, args='{"seconds": 0.2}', spot=5) for n in range(28, 34)])
+    pids = [children.ended(34)[f"job{n}"].result for n in range(28, 34)]
+    assert [pids.count(pid) for pid in home] == [2], "its two slots are full, and others have free ones"
 
 
 def test_what_a_child_said_before_it_was_killed_is_heard(pool: Callable[..., Pool]) -> None:

@@ -337,6 +337,7 @@ _DECLARED = {
     "breaker": "@app.task(breaker=breaker())",
     "debounce": '@app.task(debounce=debounce("5s"))',
     "throttle": '@app.task(throttle=throttle("1m"))',
+    "sticky": '@app.task(sticky="account")',
 }
 if set(_READERS) != {field.name for field in fields(Options)}:
     raise TypeError("every option needs a reader, and every reader an option")

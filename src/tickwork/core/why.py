@@ -16,6 +16,7 @@ from tickwork.core.flow.hold import Hold
 from tickwork.core.flow.limits import Concurrency, Rate
 from tickwork.core.flow.placement import Needs, needs_of, taken_of
 from tickwork.core.flow.reading import to_us
+from tickwork.core.flow.sticky import GRACE_US, home_of
 from tickwork.core.job import JobState, JobView, WorkerView
 from tickwork.core.schedule.zone import EPOCH
 
@@ -34,7 +35,7 @@ def explain(
         case JobState.QUEUED:
             live = [worker for worker in workers if worker.serves]
             job, where = _sent_on(job, now, gates)
-            return _kept(job, now, hold, gates) or f"{RUNNABLE}{where}, but {_nobody(job, live)}"
+            return _kept(job, now, hold, gates) or f"{RUNNABLE}{where}, but {_nobody(job, live, now)}"
         case JobState.RUNNING:
             return _running(job, workers, now)
         case _:
@@ -150,7 +151,7 @@ def _facts(job: JobView) -> JobFacts:
     return JobFacts(job.task, job.queue, tenant, job.collection, job.labels, diverted)
 
 
-def _nobody(job: JobView, live: Sequence[WorkerView]) -> str:
+def _nobody(job: JobView, live: Sequence[WorkerView], now: datetime) -> str:
     """What keeps the workers from a job that is due."""
     if not live:
         return "no worker is running; start one: tickwork worker MODULE_OR_FILE"
@@ -166,11 +167,22 @@ def _nobody(job: JobView, live: Sequence[WorkerView]) -> str:
     able = [worker for worker in knowing if taken_of(worker.offer, needs) is not None]
     if not able:
         return f"no worker that knows its task has what it needs ({needs.text}); start one {_offering(needs)}"
+    if (home := _left_to(job, able, now)) is not None:
+        return f"it is left to {home} for a moment, where jobs of its key run; then any worker takes it"
     busy = sum(worker.running for worker in able)
     slots = sum(worker.slots for worker in able)
     if busy >= slots:
         return f"all {slots} slots of the {len(able)} worker(s) that can run it are taken"
     return "no worker has taken it yet"
+
+
+def _left_to(job: JobView, able: Sequence[WorkerView], now: datetime) -> str | None:
+    """The worker that a job sticks to, while others leave it to that one."""
+    if job.flow is None or job.flow.spot is None or to_us(now - job.run_at) > GRACE_US:
+        return None
+    names = {one.id: one.name for one in able if one.state == "running" and one.slots > 0 and one.asked is None}
+    home = home_of(job.flow.spot, names) if len(names) > 1 else None
+    return None if home is None else names[home]
 
 
 def _offering(needs: Needs) -> str:

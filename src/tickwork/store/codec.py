@@ -22,6 +22,7 @@ from tickwork.core.flow.breaker import Breaker, BreakerState
 from tickwork.core.flow.flow import Flow, passage_of
 from tickwork.core.flow.limits import Concurrency, Rate
 from tickwork.core.flow.placement import Offer
+from tickwork.core.flow.sticky import Neighbour
 from tickwork.core.flow.stored import Form
 from tickwork.core.hooks.hook import Delivery
 from tickwork.core.ids import JobId, is_id
@@ -87,6 +88,17 @@ def task_definition(row: Sequence[Any]) -> TaskDefinition:
 @lru_cache(maxsize=256)
 def decode_offer(text: str) -> Offer:
     return msgspec.json.decode(text, type=Offer)
+
+
+@lru_cache(maxsize=1024)
+def decode_names(text: str) -> tuple[str, ...]:
+    """The names of queues, tasks or schedules in a worker's row."""
+    return msgspec.json.decode(text, type=tuple[str, ...])
+
+
+def neighbour(worker: str, queues: str, offer: str) -> Neighbour:
+    """Return a worker that claims jobs, as its row tells of it."""
+    return Neighbour(worker, decode_names(queues), decode_offer(offer))
 
 
 def encode_offer(offer: Offer) -> str:

@@ -21,10 +21,11 @@ import msgspec
 
 from tickwork.core.flow.ageing import aged_before_us
 from tickwork.core.flow.breaker import Breaker
-from tickwork.core.flow.flow import Flow, read_lane
+from tickwork.core.flow.flow import Flow, Lane, read_lane
 from tickwork.core.flow.gates import Gate, JobFacts, gate_for
 from tickwork.core.flow.limits import Passage
 from tickwork.core.flow.placement import Offer, needs_of, servable, taken_of
+from tickwork.core.flow.sticky import GRACE_US, Neighbourhood
 from tickwork.core.flow.turns import Tenant, take_turns
 from tickwork.core.ids import JobId
 from tickwork.store import codec
@@ -39,6 +40,7 @@ ROUNDS = 10
 _FORESEEN = 2000
 _EARLY = 8  # so many more than there are slots for are picked of jobs with a flow, until it is known to be of use
 _MOST = 1000  # a round that finds little to start picks up to so many, so that what is held soon leaves the way
+_KNOWN_US = 1_000_000  # for so long it is remembered who claims jobs
 _LONG_S = 0.02  # a claim that took longer hands over what it has, whatever is left to be put aside
 
 
@@ -48,7 +50,8 @@ class TurnKeeper:
 
     `early` is how many jobs with a flow are picked beyond the free slots: as many as could lately be taken ahead.
     `is_guarded`: its last look found something that plain claims stand back for, so the next will, too. `masses`
-    are what its last rounds have met of jobs that are held, for each set of tasks that it claims together.
+    are what its last rounds have met of jobs that are held, for each set of tasks that it claims together. `homes`
+    is where jobs stick, as it was `homes_at_us`.
     """
 
     positions: dict[str, int] = field(default_factory=dict)
@@ -57,6 +60,8 @@ class TurnKeeper:
     early: int = _EARLY
     is_guarded: bool = False
     masses: dict[Sequence[str], Masses] = field(default_factory=dict)
+    homes: Neighbourhood = field(default_factory=lambda: Neighbourhood([]))
+    homes_at_us: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +118,9 @@ def play(ground: Ground, asked: Asked, turns: TurnKeeper, *, hurry: bool) -> Rou
     """Play one round. `hurry`: the last one had to put much aside, so pick more."""
     look = ground.look()
     turns.is_guarded = look.is_guarded
-    heads = [head for head in look.heads if _is_servable(head, asked)]
-    due = [head for head in heads if head.run_at_us <= look.now_us]
-    next_us = _earliest([head.run_at_us for head in heads if head.run_at_us > look.now_us], look.opens_at_us)
+    heads = _left_to_others([head for head in look.heads if _is_servable(head, asked)], ground, turns, look.now_us)
+    due = [head for head in heads if head.from_us <= look.now_us]
+    next_us = _earliest([head.from_us for head in heads if head.from_us > look.now_us], look.opens_at_us)
     masses = turns.masses.setdefault(asked.tasks, Masses())
     scope = _scope(asked, turns.early, masses, hurry=hurry)
     applicants = ground.pick(_wishes(due, look, asked, turns, scope)) if due else []
@@ -251,6 +256,25 @@ def _is_servable(head: Head, asked: Asked) -> bool:
     return not lane.needs or taken_of(asked.reach.offer, needs_of(lane.needs)) is not None
 
 
+def _left_to_others(heads: list[Head], ground: Ground, turns: TurnKeeper, now_us: int) -> list[Head]:
+    """Give others the time to take what sticks to them. What was held goes to whoever comes first."""
+    lanes = [read_lane(head.lane) for head in heads]
+    if all(lane.spot is None for lane in lanes):
+        return heads
+    if turns.homes_at_us is None or now_us - turns.homes_at_us > _KNOWN_US:
+        turns.homes, turns.homes_at_us = Neighbourhood(ground.neighbours()), now_us
+    return [
+        head._replace(grace_us=GRACE_US) if _is_anothers(lane, ground.worker, turns.homes) else head
+        for head, lane in zip(heads, lanes, strict=True)
+    ]
+
+
+def _is_anothers(lane: Lane, worker: str, homes: Neighbourhood) -> bool:
+    if lane.spot is None or lane.held_by is not None:
+        return False
+    return homes.is_anothers(worker, lane.spot, lane.queue, lane.needs)
+
+
 def _wishes(due: Sequence[Head], look: Look, asked: Asked, turns: TurnKeeper, scope: _Scope) -> list[Wish]:
     """Give each tenant its turns, and within them the most urgent its place; now and then who has waited longest."""
     ranks = {queue: rank for rank, queue in enumerate(asked.queues)}
@@ -261,14 +285,14 @@ def _wishes(due: Sequence[Head], look: Look, asked: Asked, turns: TurnKeeper, sc
     for head in due:
         lane = read_lane(head.lane)
         is_aged = turns.by_age and head.run_at_us < aged_before_us(look.now_us)
-        urgency = (ranks[lane.queue], head.priority, fits[lane.needs], head.run_at_us)
+        urgency = (ranks[lane.queue], head.priority, head.grace_us, fits[lane.needs], head.run_at_us)
         order = (False, head.run_at_us) if is_aged else (True, *urgency)
         places.setdefault(lane.tenant, []).append((order, head))
     line = [Tenant(name, scope.room, look.weights.get(name, 1), turns.positions.get(name, 0)) for name in places]
     counts = take_turns(line, scope.room, turns.clock).counts
     shares = {name: -(-count // len(places[name])) if scope.evenly else count for name, count in counts.items()}
     return [
-        Wish(group, counts[name], head.lane, head.priority, min(shares[name], _most(head, scope.flows)))
+        Wish(group, counts[name], head.lane, head.priority, min(shares[name], _most(head, scope.flows)), head.grace_us)
         for group, name in enumerate(counts)
         for _, head in sorted(places[name], key=lambda place: place[0])
     ]

@@ -12,7 +12,8 @@ from tickwork.core.flow.flow import Flow, home_lane
 from tickwork.core.flow.gates import Gate
 from tickwork.core.flow.limits import Concurrency, Passage, Slot
 from tickwork.core.flow.placement import free, needs_of
-from tickwork.core.ids import JobId
+from tickwork.core.flow.sticky import Neighbour
+from tickwork.core.ids import JobId, WorkerId
 from tickwork.store.flow import Reach, Rule
 
 MASS = 1000  # so many are looked at behind one that is put aside, for those that go with it
@@ -21,12 +22,21 @@ SCOUTED = 64
 
 
 class Head(NamedTuple):
-    """The first job of a priority in a lane. `rule` is that of the turnstile which held the lane's jobs, if any."""
+    """The first job of a priority in a lane. `rule` is that of the turnstile which held the lane's jobs, if any.
+
+    `grace_us`: for so long after they are due its jobs are left to another worker, to which they stick.
+    """
 
     lane: str
     priority: int
     run_at_us: int
     rule: Rule | None = None
+    grace_us: int = 0
+
+    @property
+    def from_us(self) -> int:
+        """When the worker that looks may take it."""
+        return self.run_at_us + self.grace_us
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +60,17 @@ class Look:
 
 
 class Wish(NamedTuple):
-    """Up to `most` jobs of a place are wanted, and up to `of_group` of all places of its group."""
+    """Up to `most` jobs of a place are wanted, and up to `of_group` of all places of its group.
+
+    They are due since `grace_us`.
+    """
 
     group: int
     of_group: int
     lane: str
     priority: int
     most: int
+    grace_us: int = 0
 
 
 class Applicant(NamedTuple):
@@ -159,10 +173,15 @@ State = int | BreakerState | tuple[int, JobId]
 class Ground(Protocol):
     """What a round needs of a store, inside one transaction. `now_us` is read anew once locks were waited for."""
 
+    worker: WorkerId
+
     @property
     def now_us(self) -> int: ...
 
     def look(self) -> Look: ...
+
+    def neighbours(self) -> list[Neighbour]:
+        """Who claims jobs at the time."""
 
     def pick(self, wishes: Sequence[Wish]) -> list[Applicant]:
         """Pick due jobs that nobody else is just moving, in the order of the wishes."""

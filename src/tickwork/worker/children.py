@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from tickwork.clock import Clock
+from tickwork.core.flow.sticky import home_of, score
 from tickwork.errors import InvariantBroken, WorkerError
 from tickwork.worker.base import Source
 from tickwork.worker.messages import (
@@ -64,6 +65,7 @@ class ChildLimits:
 class Child:
     """One child process and what it holds."""
 
+    name: str
     process: Offspring
     connection: socket.socket
     solo: bool
@@ -94,6 +96,10 @@ class Child:
     def kill(self) -> None:
         """Kill it with everything that its handlers started."""
         self.process.kill()
+
+
+Share = tuple[int, Child, list[Assignment]]
+"""What a child holds, and what it is about to be given."""
 
 
 class _Nobody:
@@ -131,6 +137,7 @@ class Children:
         self._shell = shell
         self._nursery = nursery  # else one is started for the first child
         self._children: list[Child] = []
+        self._count = 0  # of all children ever
         self._waiting: deque[Assignment] = deque()  # for a solo child
         self._homeless: list[Assignment] = []  # for a general child, while there is none
         self._last_words: list[tuple[Source, FromExecutor | Died]] = []
@@ -165,7 +172,8 @@ class Children:
         slots = 1 if solo else self._slots
         process = self._nursery.spawn(theirs, target, slots, self._limits.memory_mb or 0, self._shell)
         theirs.close()
-        child = Child(process, ours, solo, target, moved_at=self._clock.monotonic())
+        self._count += 1
+        child = Child(str(self._count), process, ours, solo, target, moved_at=self._clock.monotonic())
         self._children.append(child)
         return child
 
@@ -227,19 +235,30 @@ class Children:
     # -- work
 
     def submit(self, assignments: Iterable[Assignment], alone: bool = False) -> None:
-        """Hand out attempts: to a child of their own where they need one, else to the least busy children."""
-        shares: list[tuple[int, Child, list[Assignment]]] = [(len(one.held), one, []) for one in self._serving()]
+        """Hand out attempts: to a child of their own where they need one, else to the least busy children.
+
+        Those that stick go to the same child as before while it has a free slot, or nobody has.
+        """
+        shares: list[Share] = [(len(one.held), one, []) for one in self._serving()]
         for assignment in assignments:
             if alone or self._is_solo(assignment.task) or not self._general:
                 self._waiting.append(assignment)
             elif shares:
-                min(shares, key=_load)[2].append(assignment)
+                self._share_for(assignment, shares)[2].append(assignment)
             else:
                 self._homeless.append(assignment)
         for _, child, batch in shares:
             if batch:
                 self._hand(child, batch)
         self._start_waiting()
+
+    def _share_for(self, assignment: Assignment, shares: list[Share]) -> Share:
+        idlest = min(shares, key=_load)
+        if assignment.spot is None or len(shares) == 1:
+            return idlest
+        home = home_of(assignment.spot, (child.name for _, child, _ in shares))
+        theirs = next(share for share in shares if share[1].name == home)
+        return theirs if _load(theirs) < self._slots or _load(idlest) >= self._slots else idlest
 
     def _serving(self) -> list[Child]:
         """The general children that take work: those that have loaded the code, if any has."""
@@ -256,18 +275,17 @@ class Children:
     def _start_waiting(self) -> None:
         """Give waiting attempts a solo child each, as far as there may be some."""
         while self._waiting:
-            target = self._target_of(self._waiting[0].task)
-            child = self._idle_solo(target)
+            child = self._idle_solo(self._target_of(self._waiting[0].task), self._waiting[0].spot)
             if child is None:
                 return
             self._hand(child, [self._waiting.popleft()])
 
-    def _idle_solo(self, target: str) -> Child | None:
+    def _idle_solo(self, target: str, spot: int | None) -> Child | None:
         solos = [child for child in self._children if child.solo]
         idle = [child for child in solos if not child.held and not child.retiring]
-        for child in idle:
-            if child.target == target:
-                return child
+        loaded = [child for child in idle if child.target == target]
+        if loaded:
+            return loaded[0] if spot is None else max(loaded, key=lambda child: score(spot, child.name))
         if self._clock.monotonic() < self._spawn_at:
             return None
         if len(solos) >= self._solo_limit and idle:
@@ -458,5 +476,5 @@ def _memory_mb(pid: int | None) -> float:
         return 0.0
 
 
-def _load(share: tuple[int, Child, list[Assignment]]) -> int:
+def _load(share: Share) -> int:
     return share[0] + len(share[2])

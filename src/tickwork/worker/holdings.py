@@ -29,9 +29,9 @@ class Held(msgspec.Struct):
         job, policy = self.job, self.job.policy
         timeout_s = None if policy.timeout is None else policy.timeout.total_seconds()
         what = (job.job_id, job.attempt, job.task, job.queue, job.args, timeout_s, policy.retry_on, policy.give_up_on)
-        broadcast = None if job.flow is None else job.flow.broadcast
+        broadcast, spot = (None, None) if job.flow is None else (job.flow.broadcast, job.flow.spot)
         times = (job.run_at_us, job.claimed_at_us, self.claimed_mono)
-        return Assignment(*what, *times, job.tick, (), broadcast, job.run, job.step, policy.produce, job.trace)
+        return Assignment(*what, *times, job.tick, (), broadcast, job.run, job.step, policy.produce, job.trace, spot)
 
 
 class Holdings:

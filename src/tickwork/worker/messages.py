@@ -30,6 +30,7 @@ class Assignment(msgspec.Struct, frozen=True, array_like=True):
     """One attempt to make. `claimed_mono` is when its claim came back, on the monotonic clock that processes share.
 
     `company`: attempts that are made in the same call, of a task with batches. The time limit is then the call's.
+    `spot` is that of a job which sticks to a process.
     """
 
     job_id: str
@@ -50,6 +51,7 @@ class Assignment(msgspec.Struct, frozen=True, array_like=True):
     step: str | None = None
     produce: tuple[str, ...] = ()
     trace: str | None = None
+    spot: int | None = None
 
 
 class Run(msgspec.Struct, frozen=True, array_like=True, tag="run"):

@@ -23,6 +23,7 @@ from tickwork.core.flow.stamp import (
     encode_task_flow,
     stamp_of,
 )
+from tickwork.core.flow.sticky import spot_of
 from tickwork.core.ids import JobId
 from tickwork.core.job import NewJob, Policy, TaskDefinition
 from tickwork.core.options import Options
@@ -78,6 +79,10 @@ class TestSlots:
     def test_a_job_of_a_sequence_is_marked_as_one(self) -> None:
         found = [stamped(flow, {"account": 1}).flow for flow in (said(sequence="account"), said(limits=[ACCOUNT]))]
         assert [flow is not None and flow.sequence for flow in found] == [True, False]
+
+    def test_a_job_that_sticks_has_the_spot_of_its_key(self) -> None:
+        found = [stamped(said(sticky=key), {"account": "acme"}).flow for key in ("account", "order.shop")]
+        assert found == [Flow(spot=spot_of("acme")), Flow(spot=spot_of("null"))]
 
     def test_defaults_count_where_arguments_are_not_given(self) -> None:
         flow = msgspec.structs.replace(said(limits=[ACCOUNT]), defaults={"account": "house"})
@@ -205,6 +210,11 @@ class TestRefusals:
             ({"limit": 7}, "limit of task:sync is the name of a limit, or a list of names, not 7"),
             ({"limit": "a", "limits": [concurrency(1, name="a")]}, "name 'a' twice"),
             ({"sequence": "nobody"}, "'nobody' is no parameter of the task; there are: account, size, order"),
+            (
+                {"sticky": "acount"},
+                "sticky of task 'sync': 'acount' is no parameter of the task; did you mean 'account'",
+            ),
+            ({"sticky": 7}, "sticky of task 'sync'"),
             ({"breaker": 50}, "breaker of task 'sync' must be breaker"),
             ({"breaker": breaker(key="acount")}, "breaker of task 'sync': 'acount' is no parameter"),
             ({"debounce": 5}, "debounce of task 'sync' must be debounce"),

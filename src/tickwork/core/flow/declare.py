@@ -1,7 +1,8 @@
 """What a decorator says of flow control, read into a TaskFlow.
 
-`@app.task(limits=[...], limit="stripe", sequence="account", breaker=breaker(...), debounce=..., throttle=...)`. What
-names a parameter that the task does not have is refused here, where the task is declared.
+`@app.task(limits=[...], limit="stripe", sequence="account", breaker=breaker(...), debounce=..., throttle=...,
+sticky="account")`. What names a parameter that the task does not have is refused here, where the task
+is declared.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ import msgspec
 
 from tickwork.core.flow.breaker import Breaker
 from tickwork.core.flow.debounce import Debounce, Throttle, debounce, throttle
-from tickwork.core.flow.keys import bound_key
+from tickwork.core.flow.keys import bound_key, read_key
 from tickwork.core.flow.limits import AnyLimit, Bound, read_limits, sequence
 from tickwork.core.flow.reading import shown
 from tickwork.core.flow.stamp import Habit, TaskFlow
 from tickwork.errors import InvalidOption
 
-DECLARED = ("limits", "limit", "sequence", "breaker", "debounce", "throttle")
+DECLARED = ("limits", "limit", "sequence", "breaker", "debounce", "throttle", "sticky")
 Keyed = TypeVar("Keyed", bound=Breaker | Debounce | Throttle)
 
 
@@ -36,6 +37,7 @@ def read_task_flow(task: str, parameters: Collection[str], given: Mapping[str, A
         limits=_limits(f"task:{task}", parameters, given),
         breaker=_breaker(task, parameters, given.get("breaker")),
         habit=_habit(task, parameters, given),
+        sticky=_sticky(task, parameters, given.get("sticky")),
     )
 
 
@@ -78,6 +80,11 @@ def _habit(task: str, parameters: Collection[str], given: Mapping[str, Any]) -> 
             raise InvalidOption(f'{name} of task {task!r} must be {name}("5s", key="account"), not {shown(said)}.')
         return _bound(f"{name} of task {task!r}", habit, parameters)
     return None
+
+
+def _sticky(task: str, parameters: Collection[str], given: Any) -> str | None:
+    what = f"sticky of task {task!r}"
+    return None if given is None else bound_key(what, read_key(what, given), parameters)
 
 
 def _bound(what: str, rule: Keyed, parameters: Collection[str]) -> Keyed:

@@ -1,8 +1,8 @@
 """What a job carries with it for flow control, and where it stands for it.
 
 A *lane* is a stretch of the queue's order. A plain job stands in the lane that has its queue's name. A job with a flow
-has a lane by its queue, needs and tenant, so that claims can choose between these. A job that something holds stands in
-a lane of that turnstile, out of everybody's way. (Names of queues have no colon, so that lanes can.)
+has a lane by its queue, needs, spot and tenant, so that claims can choose between these. A job that something holds
+stands in a lane of that turnstile, out of everybody's way. (Names of queues have no colon, so that lanes can.)
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from tickwork.core.flow.limits import Passage, Slot
 _KEY_SIGN = "\x1e"
 _HOME_SIGN = "\x1f"
 _ORDER_SIGN = "!"
+_SPOT_SIGN = "@"
 SEQUENCE_PRIORITY = 5
 
 
@@ -31,7 +32,7 @@ class Flow(msgspec.Struct, frozen=True, omit_defaults=True):
     """The limits that a job passes, with their keys; whose it is; what it needs of a worker (see placement).
 
     `sequence`: one of the limits wants its jobs in order. `diverted`: a gate has sent it to another queue, as happens
-    once. `broadcast`: it is one of many, for a worker each.
+    once. `broadcast`: it is one of many, for a worker each. `spot`: where its key runs, if it sticks (see sticky).
     """
 
     slots: tuple[Slot, ...] = ()
@@ -40,6 +41,7 @@ class Flow(msgspec.Struct, frozen=True, omit_defaults=True):
     sequence: bool = False
     diverted: bool = False
     broadcast: Broadcast | None = None
+    spot: int | None = None
 
 
 class Lane(NamedTuple):
@@ -53,13 +55,15 @@ class Lane(NamedTuple):
     tenant: str = ""
     in_order: bool = False
     held_by: Passage | None = None
+    spot: int | None = None
 
 
 def home_lane(queue: str, flow: Flow | None) -> str:
     """Return the lane of a job that nothing holds."""
     if flow is None:
         return queue
-    return f"{queue}:{_ORDER_SIGN if flow.sequence else ''}{flow.needs}|{flow.tenant or ''}"
+    spot = "" if flow.spot is None else f"{_SPOT_SIGN}{flow.spot}"
+    return f"{queue}:{_ORDER_SIGN if flow.sequence else ''}{flow.needs}{spot}|{flow.tenant or ''}"
 
 
 def row_priority(priority: int, flow: Flow | None) -> int:
@@ -98,7 +102,8 @@ def read_lane(lane: str) -> Lane:
     queue, _, rest = lane.partition(":")
     needs, _, tenant = rest.partition("|")
     in_order = needs.startswith(_ORDER_SIGN)
-    return Lane(queue, needs.removeprefix(_ORDER_SIGN), tenant, in_order, held_by)
+    needs, _, spot = needs.removeprefix(_ORDER_SIGN).partition(_SPOT_SIGN)
+    return Lane(queue, needs, tenant, in_order, held_by, int(spot) if spot else None)
 
 
 def lane_range(prefix: str) -> tuple[str, str]:

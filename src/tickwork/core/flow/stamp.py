@@ -19,6 +19,7 @@ from tickwork.core.flow.debounce import Debounce, Throttle, options_of
 from tickwork.core.flow.flow import Flow
 from tickwork.core.flow.keys import key_text, parameter_of
 from tickwork.core.flow.limits import AnyLimit, Bound, Concurrency, LimitValue, Shared, Slot, slots_of
+from tickwork.core.flow.sticky import spot_of
 from tickwork.core.flow.stored import Form
 from tickwork.core.job import NewJob, TaskDefinition
 
@@ -31,7 +32,7 @@ class TaskFlow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, fo
 
     `queues` are the limits that its app declares for queues, by their names: they count where a job of the task goes.
     `defaults` is the JSON of the defaults of those parameters that keys and weights read. `tenant` and `needs` are
-    those of jobs that say nothing else.
+    those of jobs that say nothing else. `sticky` is the key whose jobs run where they ran last.
     """
 
     limits: tuple[AnyLimit, ...] = ()
@@ -41,13 +42,14 @@ class TaskFlow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, fo
     defaults: dict[str, Any] = {}
     tenant: str | None = None
     needs: str = ""
+    sticky: str | None = None
 
     @property
     def parameters(self) -> set[str]:
         """The parameters that keys and weights read."""
         limits = [*self.limits, *(limit for owned in self.queues.values() for limit in owned)]
         said = [limit.key for limit in limits] + [limit.weight for limit in limits if isinstance(limit.weight, str)]
-        said += [rule.key for rule in (self.breaker, self.habit) if rule is not None]
+        said += [rule.key for rule in (self.breaker, self.habit) if rule is not None] + [self.sticky]
         return {name for key in said if key is not None and (name := parameter_of(key)) is not None}
 
 
@@ -102,6 +104,7 @@ class Stamp:
         "_limits",
         "_needs",
         "_same",
+        "_sticky",
         "_task",
         "_tenant",
     )
@@ -119,8 +122,10 @@ class Stamp:
         self._tenant = tenant
         self._labels = labels
         self._needs = needs
+        self._sticky = flow.sticky
         rules = [*self._limits, *(rule for rule in (flow.breaker, flow.habit) if rule is not None)]
-        self._same = None if any(map(_reads, rules)) else self._said({})
+        reads = any(map(_reads, rules)) or (flow.sticky is not None and parameter_of(flow.sticky) is not None)
+        self._same = None if reads else self._said({})
 
     @property
     def reads_arguments(self) -> bool:
@@ -145,9 +150,12 @@ class Stamp:
         if self._breaker is not None:
             key = key_text(self._breaker.key, arguments, self._tenant, self._labels)
             slots = (*slots, Slot(breaker_name(self._task), key, 1))
+        spot = None
+        if self._sticky is not None:
+            spot = spot_of(key_text(self._sticky, arguments, self._tenant, self._labels))
         flow = None
-        if slots or self._tenant or self._needs:
-            flow = Flow(slots, self._tenant, self._needs, sequence=self._is_sequence)
+        if slots or self._tenant or self._needs or spot is not None:
+            flow = Flow(slots, self._tenant, self._needs, sequence=self._is_sequence, spot=spot)
         if self._habit is None:
             return {"flow": flow}
         return {"flow": flow, **options_of(self._habit, self._task, arguments, self._tenant, self._labels)}
@@ -157,7 +165,7 @@ def stamp_of(
     task: str, flow: TaskFlow, queue: str, tenant: str | None, labels: Sequence[str] = (), needs: str = ""
 ) -> Stamp | None:
     """Return what stamps the jobs of a task; None: they are plain."""
-    says = flow.limits or flow.breaker or flow.habit or tenant or needs or flow.queues.get(queue)
+    says = flow.limits or flow.breaker or flow.habit or flow.sticky or tenant or needs or flow.queues.get(queue)
     return Stamp(task, flow, queue, tenant, labels, needs) if says else None
 
 

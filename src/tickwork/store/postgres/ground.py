@@ -14,6 +14,7 @@ import msgspec
 from tickwork.core.flow.flow import Flow, home_lane, passage_of, read_lane, turnstile_name
 from tickwork.core.flow.gates import GATES, Gate
 from tickwork.core.flow.limits import Concurrency, Passage, Slot
+from tickwork.core.flow.sticky import Neighbour
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import LOWEST_PRIORITY, Claimed
 from tickwork.errors import LeaseLost
@@ -56,7 +57,7 @@ class PostgresGround:
         self._session = session
         self._sql = sql
         self._read_now = read_now
-        self._worker = worker
+        self.worker = worker
         self._queues = list(queues)
         self._tasks = text_array(tasks)
         self._finishing = finishing
@@ -82,7 +83,7 @@ class PostgresGround:
         most = {"limit": guarded.OPEN_LIMIT}
         looking = self._statements(
             ("be_brief", {}),
-            ("leased", {"worker": self._worker}),
+            ("leased", {"worker": self.worker}),
             ("gates_in_force", queues),
             ("weights", {}),
             ("lane_heads", {**queues, **most}),
@@ -109,6 +110,10 @@ class PostgresGround:
             opens_at_us,
         )
 
+    def neighbours(self) -> list[Neighbour]:
+        (rows,) = self._together(("neighbours", {}))
+        return [codec.neighbour(*row) for row in rows]
+
     def _freed_heads(self) -> Rows:
         """What turnstiles hold of which the endings have freed something: they count as open for this round."""
         self.freed = [turnstile for job_id, turnstile in self.finished if job_id is None]
@@ -119,7 +124,7 @@ class PostgresGround:
 
     def _check_lease(self, found: Rows) -> None:
         if not found:
-            raise LeaseLost(f"worker {self._worker} has no lease any more; it must register anew before it claims.")
+            raise LeaseLost(f"worker {self.worker} has no lease any more; it must register anew before it claims.")
 
     def pick(self, wishes: Sequence[Wish]) -> list[Applicant]:
         lanes = [read_lane(wish.lane) for wish in wishes]
@@ -130,9 +135,10 @@ class PostgresGround:
             "priorities": array([wish.priority for wish in wishes]),
             "mosts": array([wish.most for wish in wishes]),
             "in_order": array([lane.in_order and lane.held_by is None for lane in lanes]),
+            "graces_us": array([wish.grace_us for wish in wishes]),
             "tasks": self._tasks,
         }
-        held, rows = self._together(("hold_worker", {"worker": self._worker}), ("pick_places", asked))
+        held, rows = self._together(("hold_worker", {"worker": self.worker}), ("pick_places", asked))
         self._check_lease(held)
         return [_applicant(row) for row in rows]
 
@@ -148,7 +154,7 @@ class PostgresGround:
             "walk": WALK,
             "most": SCOUTED,
         }
-        held, rows = self._together(("hold_worker", {"worker": self._worker}), ("scout", values))
+        held, rows = self._together(("hold_worker", {"worker": self.worker}), ("scout", values))
         self._check_lease(held)
         found = [_applicant(row[:-2]) for row in rows if row[0] is not None]
         if len(found) == SCOUTED:
@@ -208,7 +214,7 @@ class PostgresGround:
         wanted: list[Wanted] = [("park_alike", _alike(one, lane)) for one, lane in verdict.masses]
         if verdict.starts:
             places = _places(one for one, _ in verdict.starts)
-            wanted.append(("start_picked", {**places, "worker": self._worker, "now_us": str(self.now_us)}))
+            wanted.append(("start_picked", {**places, "worker": self.worker, "now_us": str(self.now_us)}))
         holds = [(one, slot) for one, slots in verdict.starts for slot in slots]
         if holds:
             wanted.append(("take_holds", _holds(holds)))

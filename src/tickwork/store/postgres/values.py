@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-import msgspec
-
 from tickwork.core.ids import JobId, WorkerId, is_id
 from tickwork.core.job import Claimed, WorkerView
 from tickwork.store import codec
@@ -30,13 +28,9 @@ def open_attempt(row: Any) -> OpenAttempt:
 
 def worker_view(row: Any) -> WorkerView:
     id, host, pid, version, queues, tasks, slots, schedules, offer, state, began, until, running, asked = row
-    names = (_names(queues), _names(tasks))
-    serves = (_names(schedules), codec.decode_offer(offer))
+    names = (codec.decode_names(queues), codec.decode_names(tasks))
+    serves = (codec.decode_names(schedules), codec.decode_offer(offer))
     return WorkerView(id, host, pid, version, *names, slots, state, utc(began), utc(until), running, *serves, asked)
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(msgspec.json.decode(text, type=list[str]))
 
 
 def id_document(ids: Sequence[JobId]) -> str:

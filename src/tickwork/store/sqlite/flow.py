@@ -16,6 +16,7 @@ from tickwork.core.flow.breaker import Breaker, end
 from tickwork.core.flow.flow import Flow, held_prefix, home_lane, lane_range, passage_of, read_lane, turnstile_name
 from tickwork.core.flow.gates import GATES, Gate
 from tickwork.core.flow.limits import Concurrency, Passage
+from tickwork.core.flow.sticky import Neighbour
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import Claimed
 from tickwork.store import codec, guarded
@@ -55,7 +56,7 @@ class SqliteGround:
 
     def __init__(self, transaction: Transaction, worker: WorkerId, queues: Sequence[str], tasks: Sequence[str]) -> None:
         self._transaction = transaction
-        self._worker = worker
+        self.worker = worker
         self._queues = list(queues)
         self._tasks = as_json(list(tasks))
         self.claimed: list[Claimed] = []
@@ -88,6 +89,9 @@ class SqliteGround:
             heads += [Head(*row[:3]) for row in rows]
         return heads
 
+    def neighbours(self) -> list[Neighbour]:
+        return [codec.neighbour(*row) for row in self._transaction.run("neighbours", (self._transaction.now,))]
+
     def pick(self, wishes: Sequence[Wish]) -> list[Applicant]:
         picked: list[Applicant] = []
         left = {wish.group: wish.of_group for wish in wishes}
@@ -95,8 +99,9 @@ class SqliteGround:
             most = min(wish.most, left[wish.group])
             if most <= 0:
                 continue
-            values = {"lane": wish.lane, "priority": wish.priority, "limit": most}
-            rows = self._transaction.run("pick_place", {**values, "tasks": self._tasks, "now": self._transaction.now})
+            now = self._transaction.now
+            values = {"lane": wish.lane, "priority": wish.priority, "limit": most, "until": now - wish.grace_us}
+            rows = self._transaction.run("pick_place", {**values, "tasks": self._tasks, "now": now})
             left[wish.group] -= len(rows)
             picked.extend(map(_applicant, rows))
         return picked
@@ -154,7 +159,7 @@ class SqliteGround:
         moved = [one for one, _ in [*verdict.starts, *verdict.parks, *verdict.diverts]]
         transaction.run_many("leave_queue", [(row[3], row[4], row[7], row[0]) for row in (one.row for one in moved)])
         transaction.insert_many(
-            "enter_running", [running_row(one.row, one.home, self._worker, now) for one, _ in verdict.starts]
+            "enter_running", [running_row(one.row, one.home, self.worker, now) for one, _ in verdict.starts]
         )
         holds = [(one, slot) for one, slots in verdict.starts for slot in slots]
         transaction.insert_many(

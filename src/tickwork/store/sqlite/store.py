@@ -11,8 +11,6 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-import msgspec
-
 from tickwork.blobs import Blobs, LargeResults
 from tickwork.clock import Clock, SystemClock
 from tickwork.core.flow.ageing import Ageing
@@ -221,14 +219,14 @@ class SqliteStore(
                 host,
                 pid,
                 version,
-                _names(queues),
-                _names(tasks),
+                codec.decode_names(queues),
+                codec.decode_names(tasks),
                 slots,
                 state,
                 from_us(began),
                 from_us(until),
                 held,
-                _names(schedules),
+                codec.decode_names(schedules),
                 codec.decode_offer(offer),
                 asked,
             )
@@ -492,7 +490,3 @@ class SqliteStore(
 
 def _instant(us: int | None) -> datetime | None:
     return None if us is None else from_us(us)
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(msgspec.json.decode(text, type=list[str]))

@@ -48,6 +48,10 @@ FROM (
 CROSS  JOIN LATERAL (SELECT * FROM tickwork.jobs j WHERE j.id = q.job_id OFFSET 0) j
 ORDER  BY q.lane, q.priority, q.run_at, q.job_id
 
+-- :neighbours
+SELECT id, queues, offer FROM tickwork.workers
+WHERE  state = 'running' AND slots > 0 AND asked IS NULL AND lease_until > coalesce(%(now)s::timestamptz, clock_timestamp())
+
 -- :weights
 SELECT name, weight FROM tickwork.tenants
 
@@ -120,8 +124,8 @@ WHERE  open_at > coalesce(%(now)s::timestamptz, clock_timestamp())
 WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
 wish AS MATERIALIZED (
     SELECT w.* FROM unnest(%(groups)s::integer[], %(of_groups)s::bigint[], %(lanes)s::text[], %(priorities)s::smallint[],
-                           %(mosts)s::bigint[], %(in_order)s::boolean[])
-           WITH ORDINALITY AS w (grp, of_group, lane, priority, most, in_order, rank)
+                           %(mosts)s::bigint[], %(in_order)s::boolean[], %(graces_us)s::bigint[])
+           WITH ORDINALITY AS w (grp, of_group, lane, priority, most, in_order, grace_us, rank)
     WHERE  NOT w.in_order OR pg_try_advisory_xact_lock(hashtextextended(w.lane, 7))
 ),
 picked AS MATERIALIZED (
@@ -134,7 +138,8 @@ picked AS MATERIALIZED (
             SELECT q.ctid AS place, q.job_id, q.attempt + 1 AS attempt, q.task, q.queue AS lane, q.priority, q.run_at,
                    q.failures, q.crashes, q.alone, q.keyed, q.expires_at
             FROM   tickwork.queue q
-            WHERE  q.queue = w.lane AND q.priority = w.priority AND q.run_at <= (SELECT now FROM clock)
+            WHERE  q.queue = w.lane AND q.priority = w.priority
+            AND    q.run_at <= (SELECT now FROM clock) - w.grace_us * interval '1 microsecond'
             AND    q.task = ANY (%(tasks)s::text[]) AND (q.expires_at IS NULL OR q.expires_at > (SELECT now FROM clock))
             ORDER  BY q.run_at, q.job_id
             LIMIT  w.most

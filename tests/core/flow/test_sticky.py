@@ -1,0 +1,89 @@
+"""Which worker is the home of a key: everybody finds the same one, and few keys move when workers come and go."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tickwork.core.flow.flow import Flow, home_lane, read_lane
+from tickwork.core.flow.placement import Offer, read_needs, read_offer
+from tickwork.core.flow.sticky import SPOTS, Neighbour, Neighbourhood, home_of, spot_of
+
+names = st.sets(st.text("abcdef0123456789-", min_size=1, max_size=12), min_size=1, max_size=8)
+
+
+def test_the_spot_of_a_key_is_the_same_in_every_process_and_release() -> None:
+    assert [spot_of(key) for key in ("acme", "7", "", "null", "\udcff")] == [1, 2, 52, 46, 34]
+
+
+def test_keys_have_spots_all_over() -> None:
+    found = Counter(spot_of(f"account-{n}") for n in range(64_000))
+    assert set(found) == set(range(SPOTS))
+    assert 800 < min(found.values()) <= max(found.values()) < 1200
+
+
+def test_homes_are_spread_over_the_workers() -> None:
+    workers = [f"worker-{n}" for n in range(4)]
+    found = Counter(home_of(spot, workers) for spot in range(SPOTS))
+    assert set(found) == set(workers)
+    assert max(found.values()) <= SPOTS // 2
+
+
+@given(names, st.text("xyz", min_size=1, max_size=3))
+def test_who_comes_takes_spots_from_others_and_moves_none_between_them(before: set[str], newcomer: str) -> None:
+    for spot in range(SPOTS):
+        assert home_of(spot, {*before, newcomer}) in (newcomer, home_of(spot, before))
+
+
+@given(names)
+def test_the_home_does_not_depend_on_the_order_in_which_workers_are_known(workers: set[str]) -> None:
+    for spot in range(SPOTS):
+        assert home_of(spot, sorted(workers)) == home_of(spot, sorted(workers, reverse=True))
+
+
+def test_nobody_is_the_home_where_there_is_nobody() -> None:
+    assert home_of(3, []) is None
+
+
+@given(
+    st.builds(
+        Flow,
+        tenant=st.none() | st.text("ab@|:!", min_size=1, max_size=5),
+        needs=st.sampled_from(["", "gpu", "cpu=2 gpu mem=8000000000"]),
+        sequence=st.booleans(),
+        spot=st.none() | st.integers(0, SPOTS - 1),
+    )
+)
+def test_a_lane_tells_where_its_jobs_stick(flow: Flow) -> None:
+    lane = read_lane(home_lane("mail", flow))
+    assert (lane.queue, lane.needs, lane.tenant, lane.in_order) == (
+        "mail",
+        flow.needs,
+        flow.tenant or "",
+        flow.sequence,
+    )
+    assert lane.spot == flow.spot
+
+
+def test_a_home_serves_the_queue_and_has_what_is_needed() -> None:
+    gpu = read_needs({"gpu": True}).text
+    here = Neighbourhood(
+        [
+            Neighbour("plain", ("default",), Offer()),
+            Neighbour("equipped", ("default",), read_offer(["gpu"])),
+            Neighbour("elsewhere", ("mail",), read_offer(["gpu"])),
+        ]
+    )
+    assert {here.home(spot, "default", gpu) for spot in range(SPOTS)} == {"equipped"}
+    assert {here.home(spot, "mail", "") for spot in range(SPOTS)} == {"elsewhere"}
+    assert {here.home(spot, "bulk", "") for spot in range(SPOTS)} == {None}
+    assert {here.home(spot, "default", "") for spot in range(SPOTS)} == {"plain", "equipped"}
+
+
+def test_who_is_no_neighbour_leaves_nothing_to_others() -> None:
+    here = Neighbourhood([Neighbour("one", ("default",), Offer()), Neighbour("two", ("default",), Offer())])
+    for spot in range(SPOTS):
+        assert not here.is_anothers("server", spot, "default", "")
+        assert here.is_anothers("one", spot, "default", "") != here.is_anothers("two", spot, "default", "")
