@@ -112,7 +112,7 @@ class Model:
                 assert live + weight <= self.capacity[limit], f"{job} started beside {live} in {key}"
             if limit in self.lines:
                 assert not self.live(key), f"{job} started beside another of {key}"
-                before = [one for one in self.waiting() if key in one.weights and one.place < job.place]
+                before = [one for one in self.line(key, job.tenant) if one.place < job.place]
                 assert not before, f"{job} passed by {before}"
             if limit in self.paces:
                 self._pace(key).start(self.now, weight)
@@ -124,6 +124,10 @@ class Model:
         job.state, job.worker, job.run_at = "waiting", None, self.now + delay
 
     # -- what is so
+
+    def line(self, key: Key, tenant: str | None) -> list[Job]:
+        """Those that wait in a sequence. Tenants have their turns first, so each has an order of its own."""
+        return [one for one in self.waiting() if key in one.weights and one.tenant == tenant]
 
     def due(self) -> list[Job]:
         return [job for job in self.jobs.values() if job.state == "waiting" and job.run_at <= self.now]

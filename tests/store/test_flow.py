@@ -28,7 +28,7 @@ from tickwork.core.flow.flow import Flow
 from tickwork.core.flow.gates import read_gate
 from tickwork.core.flow.limits import Passage, Slot, concurrency, rate, sequence
 from tickwork.core.flow.placement import Offer, read_needs, read_offer
-from tickwork.core.flow.sticky import GRACE_US, SPOTS, home_of
+from tickwork.core.flow.sticky import GRACE_US, GROUPS, PATIENCE_US, home_of
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import Claimed, JobFilter, JobState, NewJob
 from tickwork.core.why import runnable
@@ -450,7 +450,7 @@ def sticking(spot: int, **changes: Any) -> NewJob:
 def homes(*workers: WorkerId) -> dict[WorkerId, int]:
     """A spot for each worker, of which it is the home."""
     found: dict[WorkerId, int] = {}
-    for spot in range(SPOTS):
+    for spot in range(GROUPS):
         found.setdefault(WorkerId(home_of(spot, workers) or ""), spot)
     return found
 
@@ -517,6 +517,41 @@ def test_a_claim_for_others_takes_what_sticks_at_once(store: Store) -> None:
     store.register_worker(server, [], MINUTE)
     waiting = store.insert_jobs([sticking(spot) for spot in homes(*workers).values()])
     assert set(ids(take(store, server.id))) == set(waiting)
+
+
+def test_what_is_left_behind_a_job_that_cannot_start_is_looked_at_in_time(store: Store, clock: VirtualClock) -> None:
+    """The first one is of a task that this worker does not have, and the second one still left to its home."""
+    one, other = register(store), register(store)
+    spot = homes(one, other)[other]
+    store.insert_jobs([a_job("unknown", flow=Flow(spot=spot))])
+    clock.advance(SECOND)
+    (second,) = store.insert_jobs([sticking(spot)])
+    found = claims(store, one)
+    assert (found.jobs, found.again_s) == ([], GRACE_US / 1e6)
+    clock.advance(timedelta(microseconds=GRACE_US))
+    assert ids(take(store, one)) == [second]
+
+
+def test_what_sticks_to_a_worker_that_does_not_take_it_has_its_turn_elsewhere(
+    store: Store, clock: VirtualClock
+) -> None:
+    one, other = register(store), register(store)
+    (theirs,) = store.insert_jobs([sticking(homes(one, other)[other])])
+    clock.advance(timedelta(microseconds=PATIENCE_US))
+    store.insert_jobs([a_job() for _ in range(5)])
+    assert ids(take(store, one, 1)) == [theirs]
+
+
+def test_a_sequence_keeps_its_order_wherever_its_jobs_stick(store: Store, clock: VirtualClock) -> None:
+    store.declare_limits({"line": sequence("k")})
+    one, other = register(store), register(store)
+    spots = homes(one, other)
+    flows = [Flow((Slot("line", "a", 1),), sequence=True, spot=spots[worker]) for worker in (other, one)]
+    first, second = [insert_one(store, a_job(flow=flow)) for flow in flows]
+    (running,) = take(store, one)
+    assert running.job_id == first
+    store.finish_attempts([succeeded(running)])
+    assert ids(take(store, other)) == [second]
 
 
 def test_what_a_limit_held_goes_to_whoever_comes_first(store: Store) -> None:

@@ -119,6 +119,28 @@ def test_jobs_that_stick_run_in_the_same_child_while_it_has_a_free_slot(pool: Ca
     children.children.submit([assignment(n, args='{"seconds": 0.2}', spot=5) for n in range(28, 34)])
     pids = [children.ended(34)[f"job{n}"].result for n in range(28, 34)]
     assert [pids.count(pid) for pid in home] == [2], "its two slots are full, and others have free ones"
+    children.children.submit([assignment(n, args='{"seconds": 0.1}', spot=5) for n in range(34, 64)])
+    pids = [children.ended(64)[f"job{n}"].result for n in range(34, 64)]
+    assert [8 <= pids.count(pid) <= 14 for pid in set(pids)] == [True] * 3, "what is given ahead is shared out"
+
+
+def test_a_child_that_takes_the_place_of_another_takes_what_stuck_to_it(pool: Callable[..., Pool]) -> None:
+    children = pool(processes=4, slots=8)
+
+    def places(first: int) -> list[int]:
+        """The processes of 12 spots, one after the other, so that there are always free slots."""
+        for n in range(first, first + 12):
+            children.children.submit([assignment(n, spot=n - first)])
+            children.ended(n + 1)
+        return [int(children.ended(first + 12)[f"job{n}"].result) for n in range(first, first + 12)]
+
+    before = places(0)
+    os.kill(before[0], signal.SIGKILL)
+    children.hears(Died)
+    eventually(lambda: children.listen() and len([one for one in children.all if one.hello]) == 4, 10)
+    after = places(12)
+    assert {was for was, now in zip(before, after, strict=True) if was != now} == {before[0]}, "nobody else's moved"
+    assert len({now for was, now in zip(before, after, strict=True) if was != now}) == 1
 
 
 def test_what_a_child_said_before_it_was_killed_is_heard(pool: Callable[..., Pool]) -> None:

@@ -16,7 +16,7 @@ from tickwork.core.flow.hold import Hold
 from tickwork.core.flow.limits import Concurrency, Rate
 from tickwork.core.flow.placement import Needs, needs_of, taken_of
 from tickwork.core.flow.reading import to_us
-from tickwork.core.flow.sticky import GRACE_US, home_of
+from tickwork.core.flow.sticky import GRACE_US, Neighbour, Neighbourhood, group_of
 from tickwork.core.job import JobState, JobView, WorkerView
 from tickwork.core.schedule.zone import EPOCH
 
@@ -167,7 +167,7 @@ def _nobody(job: JobView, live: Sequence[WorkerView], now: datetime) -> str:
     able = [worker for worker in knowing if taken_of(worker.offer, needs) is not None]
     if not able:
         return f"no worker that knows its task has what it needs ({needs.text}); start one {_offering(needs)}"
-    if (home := _left_to(job, able, now)) is not None:
+    if (home := _left_to(job, serving, now)) is not None:
         return f"it is left to {home} for a moment, where jobs of its key run; then any worker takes it"
     busy = sum(worker.running for worker in able)
     slots = sum(worker.slots for worker in able)
@@ -176,13 +176,15 @@ def _nobody(job: JobView, live: Sequence[WorkerView], now: datetime) -> str:
     return "no worker has taken it yet"
 
 
-def _left_to(job: JobView, able: Sequence[WorkerView], now: datetime) -> str | None:
+def _left_to(job: JobView, serving: Sequence[WorkerView], now: datetime) -> str | None:
     """The worker that a job sticks to, while others leave it to that one."""
-    if job.flow is None or job.flow.spot is None or to_us(now - job.run_at) > GRACE_US:
+    flow = job.flow
+    if flow is None or flow.spot is None or flow.sequence or to_us(now - job.run_at) >= GRACE_US:
         return None
-    names = {one.id: one.name for one in able if one.state == "running" and one.slots > 0 and one.asked is None}
-    home = home_of(job.flow.spot, names) if len(names) > 1 else None
-    return None if home is None else names[home]
+    claiming = [one for one in serving if one.state == "running" and one.slots > 0 and one.asked is None]
+    around = Neighbourhood([Neighbour(one.id, one.queues, one.offer) for one in claiming])
+    home = around.home(group_of(flow.spot), job.queue, flow.needs) if len(claiming) > 1 else None
+    return next((one.name for one in claiming if one.id == home), None)
 
 
 def _offering(needs: Needs) -> str:

@@ -25,7 +25,7 @@ from tickwork.core.flow.flow import Flow, Lane, read_lane
 from tickwork.core.flow.gates import Gate, JobFacts, gate_for
 from tickwork.core.flow.limits import Passage
 from tickwork.core.flow.placement import Offer, needs_of, servable, taken_of
-from tickwork.core.flow.sticky import GRACE_US, Neighbourhood
+from tickwork.core.flow.sticky import GRACE_US, PATIENCE_US, Neighbourhood
 from tickwork.core.flow.turns import Tenant, take_turns
 from tickwork.core.ids import JobId
 from tickwork.store import codec
@@ -121,6 +121,8 @@ def play(ground: Ground, asked: Asked, turns: TurnKeeper, *, hurry: bool) -> Rou
     heads = _left_to_others([head for head in look.heads if _is_servable(head, asked)], ground, turns, look.now_us)
     due = [head for head in heads if head.from_us <= look.now_us]
     next_us = _earliest([head.from_us for head in heads if head.from_us > look.now_us], look.opens_at_us)
+    if any(head.grace_us for head in due):  # others may stand behind them that are still left to somebody
+        next_us = _earliest([look.now_us + GRACE_US], next_us)
     masses = turns.masses.setdefault(asked.tasks, Masses())
     scope = _scope(asked, turns.early, masses, hurry=hurry)
     applicants = ground.pick(_wishes(due, look, asked, turns, scope)) if due else []
@@ -259,7 +261,7 @@ def _is_servable(head: Head, asked: Asked) -> bool:
 def _left_to_others(heads: list[Head], ground: Ground, turns: TurnKeeper, now_us: int) -> list[Head]:
     """Give others the time to take what sticks to them. What was held goes to whoever comes first."""
     lanes = [read_lane(head.lane) for head in heads]
-    if all(lane.spot is None for lane in lanes):
+    if all(lane.group is None for lane in lanes):
         return heads
     if turns.homes_at_us is None or now_us - turns.homes_at_us > _KNOWN_US:
         turns.homes, turns.homes_at_us = Neighbourhood(ground.neighbours()), now_us
@@ -270,9 +272,9 @@ def _left_to_others(heads: list[Head], ground: Ground, turns: TurnKeeper, now_us
 
 
 def _is_anothers(lane: Lane, worker: str, homes: Neighbourhood) -> bool:
-    if lane.spot is None or lane.held_by is not None:
+    if lane.group is None or lane.held_by is not None:
         return False
-    return homes.is_anothers(worker, lane.spot, lane.queue, lane.needs)
+    return homes.is_anothers(worker, lane.group, lane.queue, lane.needs)
 
 
 def _wishes(due: Sequence[Head], look: Look, asked: Asked, turns: TurnKeeper, scope: _Scope) -> list[Wish]:
@@ -285,7 +287,8 @@ def _wishes(due: Sequence[Head], look: Look, asked: Asked, turns: TurnKeeper, sc
     for head in due:
         lane = read_lane(head.lane)
         is_aged = turns.by_age and head.run_at_us < aged_before_us(look.now_us)
-        urgency = (ranks[lane.queue], head.priority, head.grace_us, fits[lane.needs], head.run_at_us)
+        is_anothers = head.grace_us > 0 and look.now_us - head.run_at_us < PATIENCE_US
+        urgency = (ranks[lane.queue], head.priority, fits[lane.needs], is_anothers, head.run_at_us)
         order = (False, head.run_at_us) if is_aged else (True, *urgency)
         places.setdefault(lane.tenant, []).append((order, head))
     line = [Tenant(name, scope.room, look.weights.get(name, 1), turns.positions.get(name, 0)) for name in places]

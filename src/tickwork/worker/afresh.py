@@ -87,7 +87,8 @@ def take_no_signals(numbers: Sequence[signal.Signals]) -> None:
     before = threading.local()  # the mask of a thread that forks
 
     def hold() -> None:
-        before.mask = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
+        before.mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())  # first, should we be interrupted in between
+        signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
 
     def release() -> None:
         signal.pthread_sigmask(signal.SIG_SETMASK, before.mask)

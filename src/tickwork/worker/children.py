@@ -6,6 +6,7 @@ child before and are now tried alone.
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 import select
@@ -137,7 +138,6 @@ class Children:
         self._shell = shell
         self._nursery = nursery  # else one is started for the first child
         self._children: list[Child] = []
-        self._count = 0  # of all children ever
         self._waiting: deque[Assignment] = deque()  # for a solo child
         self._homeless: list[Assignment] = []  # for a general child, while there is none
         self._last_words: list[tuple[Source, FromExecutor | Died]] = []
@@ -172,10 +172,14 @@ class Children:
         slots = 1 if solo else self._slots
         process = self._nursery.spawn(theirs, target, slots, self._limits.memory_mb or 0, self._shell)
         theirs.close()
-        self._count += 1
-        child = Child(str(self._count), process, ours, solo, target, moved_at=self._clock.monotonic())
+        child = Child(self._free_name(), process, ours, solo, target, moved_at=self._clock.monotonic())
         self._children.append(child)
         return child
+
+    def _free_name(self) -> str:
+        """The first number that no child has: one in the place of another gets its name, and so what stuck to it."""
+        taken = {child.name for child in self._children}
+        return next(name for name in map(str, itertools.count(1)) if name not in taken)
 
     def resize(self, count: int) -> None:
         """Have so many general children. Those that are too many take no more work, and leave when theirs has ended."""
@@ -237,7 +241,7 @@ class Children:
     def submit(self, assignments: Iterable[Assignment], alone: bool = False) -> None:
         """Hand out attempts: to a child of their own where they need one, else to the least busy children.
 
-        Those that stick go to the same child as before while it has a free slot, or nobody has.
+        Those that stick go to the same child as before, unless others have much less to do.
         """
         shares: list[Share] = [(len(one.held), one, []) for one in self._serving()]
         for assignment in assignments:
@@ -258,7 +262,8 @@ class Children:
             return idlest
         home = home_of(assignment.spot, (child.name for _, child, _ in shares))
         theirs = next(share for share in shares if share[1].name == home)
-        return theirs if _load(theirs) < self._slots or _load(idlest) >= self._slots else idlest
+        spare = 0 if _load(idlest) < self._slots else _load(idlest)  # where all are full, it may have some more
+        return theirs if _load(theirs) < spare + self._slots else idlest
 
     def _serving(self) -> list[Child]:
         """The general children that take work: those that have loaded the code, if any has."""
@@ -453,6 +458,7 @@ class Children:
 
     def _retire_if_due(self, child: Child, look: bool, now: float) -> None:
         if not child.retiring and self._used_up(child, look):
+            child.name = ""  # its successor's
             self._replace(child)
             child.retiring = True
         if child.retiring and not child.held and child.leaves_by is None:

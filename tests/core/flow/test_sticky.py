@@ -9,38 +9,40 @@ from hypothesis import strategies as st
 
 from tickwork.core.flow.flow import Flow, home_lane, read_lane
 from tickwork.core.flow.placement import Offer, read_needs, read_offer
-from tickwork.core.flow.sticky import SPOTS, Neighbour, Neighbourhood, home_of, spot_of
+from tickwork.core.flow.sticky import GROUPS, SPOTS, Neighbour, Neighbourhood, group_of, home_of, spot_of
 
 names = st.sets(st.text("abcdef0123456789-", min_size=1, max_size=12), min_size=1, max_size=8)
 
 
 def test_the_spot_of_a_key_is_the_same_in_every_process_and_release() -> None:
-    assert [spot_of(key) for key in ("acme", "7", "", "null", "\udcff")] == [1, 2, 52, 46, 34]
+    assert [spot_of(key) for key in ("acme", "7", "", "null", "\udcff")] == [641, 898, 692, 622, 674]
 
 
 def test_keys_have_spots_all_over() -> None:
     found = Counter(spot_of(f"account-{n}") for n in range(64_000))
     assert set(found) == set(range(SPOTS))
-    assert 800 < min(found.values()) <= max(found.values()) < 1200
+    assert 20 < min(found.values()) <= max(found.values()) < 120
+    groups = Counter({group: sum(found[spot] for spot in found if group_of(spot) == group) for group in range(GROUPS)})
+    assert 1_800 < min(groups.values()) <= max(groups.values()) < 2_200
 
 
 def test_homes_are_spread_over_the_workers() -> None:
     workers = [f"worker-{n}" for n in range(4)]
-    found = Counter(home_of(spot, workers) for spot in range(SPOTS))
+    found = Counter(home_of(group, workers) for group in range(GROUPS))
     assert set(found) == set(workers)
-    assert max(found.values()) <= SPOTS // 2
+    assert max(found.values()) <= GROUPS // 2
 
 
 @given(names, st.text("xyz", min_size=1, max_size=3))
 def test_who_comes_takes_spots_from_others_and_moves_none_between_them(before: set[str], newcomer: str) -> None:
-    for spot in range(SPOTS):
-        assert home_of(spot, {*before, newcomer}) in (newcomer, home_of(spot, before))
+    for group in range(GROUPS):
+        assert home_of(group, {*before, newcomer}) in (newcomer, home_of(group, before))
 
 
 @given(names)
 def test_the_home_does_not_depend_on_the_order_in_which_workers_are_known(workers: set[str]) -> None:
-    for spot in range(SPOTS):
-        assert home_of(spot, sorted(workers)) == home_of(spot, sorted(workers, reverse=True))
+    for group in range(GROUPS):
+        assert home_of(group, sorted(workers)) == home_of(group, sorted(workers, reverse=True))
 
 
 def test_nobody_is_the_home_where_there_is_nobody() -> None:
@@ -56,7 +58,7 @@ def test_nobody_is_the_home_where_there_is_nobody() -> None:
         spot=st.none() | st.integers(0, SPOTS - 1),
     )
 )
-def test_a_lane_tells_where_its_jobs_stick(flow: Flow) -> None:
+def test_a_lane_tells_where_its_jobs_stick_unless_order_counts(flow: Flow) -> None:
     lane = read_lane(home_lane("mail", flow))
     assert (lane.queue, lane.needs, lane.tenant, lane.in_order) == (
         "mail",
@@ -64,7 +66,7 @@ def test_a_lane_tells_where_its_jobs_stick(flow: Flow) -> None:
         flow.tenant or "",
         flow.sequence,
     )
-    assert lane.spot == flow.spot
+    assert lane.group == (None if flow.spot is None or flow.sequence else group_of(flow.spot))
 
 
 def test_a_home_serves_the_queue_and_has_what_is_needed() -> None:
@@ -76,14 +78,14 @@ def test_a_home_serves_the_queue_and_has_what_is_needed() -> None:
             Neighbour("elsewhere", ("mail",), read_offer(["gpu"])),
         ]
     )
-    assert {here.home(spot, "default", gpu) for spot in range(SPOTS)} == {"equipped"}
-    assert {here.home(spot, "mail", "") for spot in range(SPOTS)} == {"elsewhere"}
-    assert {here.home(spot, "bulk", "") for spot in range(SPOTS)} == {None}
-    assert {here.home(spot, "default", "") for spot in range(SPOTS)} == {"plain", "equipped"}
+    assert {here.home(group, "default", gpu) for group in range(GROUPS)} == {"equipped"}
+    assert {here.home(group, "mail", "") for group in range(GROUPS)} == {"elsewhere"}
+    assert {here.home(group, "bulk", "") for group in range(GROUPS)} == {None}
+    assert {here.home(group, "default", "") for group in range(GROUPS)} == {"plain", "equipped"}
 
 
 def test_who_is_no_neighbour_leaves_nothing_to_others() -> None:
     here = Neighbourhood([Neighbour("one", ("default",), Offer()), Neighbour("two", ("default",), Offer())])
-    for spot in range(SPOTS):
-        assert not here.is_anothers("server", spot, "default", "")
-        assert here.is_anothers("one", spot, "default", "") != here.is_anothers("two", spot, "default", "")
+    for group in range(GROUPS):
+        assert not here.is_anothers("server", group, "default", "")
+        assert here.is_anothers("one", group, "default", "") != here.is_anothers("two", group, "default", "")

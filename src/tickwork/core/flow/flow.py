@@ -1,7 +1,7 @@
 """What a job carries with it for flow control, and where it stands for it.
 
 A *lane* is a stretch of the queue's order. A plain job stands in the lane that has its queue's name. A job with a flow
-has a lane by its queue, needs, spot and tenant, so that claims can choose between these. A job that something holds
+has a lane by its queue, needs, group and tenant, so that claims can choose between these. A job that something holds
 stands in a lane of that turnstile, out of everybody's way. (Names of queues have no colon, so that lanes can.)
 """
 
@@ -13,11 +13,12 @@ from typing import NamedTuple
 import msgspec
 
 from tickwork.core.flow.limits import Passage, Slot
+from tickwork.core.flow.sticky import group_of
 
 _KEY_SIGN = "\x1e"
 _HOME_SIGN = "\x1f"
 _ORDER_SIGN = "!"
-_SPOT_SIGN = "@"
+_GROUP_SIGN = "@"
 SEQUENCE_PRIORITY = 5
 
 
@@ -32,7 +33,7 @@ class Flow(msgspec.Struct, frozen=True, omit_defaults=True):
     """The limits that a job passes, with their keys; whose it is; what it needs of a worker (see placement).
 
     `sequence`: one of the limits wants its jobs in order. `diverted`: a gate has sent it to another queue, as happens
-    once. `broadcast`: it is one of many, for a worker each. `spot`: where its key runs, if it sticks (see sticky).
+    once. `broadcast`: it is one of many, for a worker each. `spot`: that of its key, if it sticks (see sticky).
     """
 
     slots: tuple[Slot, ...] = ()
@@ -47,7 +48,8 @@ class Flow(msgspec.Struct, frozen=True, omit_defaults=True):
 class Lane(NamedTuple):
     """The parts of a lane's name. `held_by`: the turnstile that holds the jobs in it.
 
-    In a lane `in_order` time alone counts, not priority, and one claim at a time takes from it.
+    In a lane `in_order` time alone counts, not priority, and one claim at a time takes from it. All of a sequence stand
+    there together, wherever they stick. `group` is that of the others that do.
     """
 
     queue: str
@@ -55,15 +57,19 @@ class Lane(NamedTuple):
     tenant: str = ""
     in_order: bool = False
     held_by: Passage | None = None
-    spot: int | None = None
+    group: int | None = None
 
 
 def home_lane(queue: str, flow: Flow | None) -> str:
     """Return the lane of a job that nothing holds."""
     if flow is None:
         return queue
-    spot = "" if flow.spot is None else f"{_SPOT_SIGN}{flow.spot}"
-    return f"{queue}:{_ORDER_SIGN if flow.sequence else ''}{flow.needs}{spot}|{flow.tenant or ''}"
+    needs = flow.needs
+    if flow.sequence:
+        needs = f"{_ORDER_SIGN}{needs}"
+    elif flow.spot is not None:
+        needs = f"{needs}{_GROUP_SIGN}{group_of(flow.spot)}"
+    return f"{queue}:{needs}|{flow.tenant or ''}"
 
 
 def row_priority(priority: int, flow: Flow | None) -> int:
@@ -92,7 +98,7 @@ def passage_of(name: str) -> Passage:
     return Passage(limit, key)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1 << 14)
 def read_lane(lane: str) -> Lane:
     """Return the parts of a lane's name."""
     held_by = None
@@ -102,8 +108,8 @@ def read_lane(lane: str) -> Lane:
     queue, _, rest = lane.partition(":")
     needs, _, tenant = rest.partition("|")
     in_order = needs.startswith(_ORDER_SIGN)
-    needs, _, spot = needs.removeprefix(_ORDER_SIGN).partition(_SPOT_SIGN)
-    return Lane(queue, needs, tenant, in_order, held_by, int(spot) if spot else None)
+    needs, _, group = needs.removeprefix(_ORDER_SIGN).partition(_GROUP_SIGN)
+    return Lane(queue, needs, tenant, in_order, held_by, int(group) if group else None)
 
 
 def lane_range(prefix: str) -> tuple[str, str]:

@@ -32,7 +32,7 @@ class TaskFlow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, fo
 
     `queues` are the limits that its app declares for queues, by their names: they count where a job of the task goes.
     `defaults` is the JSON of the defaults of those parameters that keys and weights read. `tenant` and `needs` are
-    those of jobs that say nothing else. `sticky` is the key whose jobs run where they ran last.
+    those of jobs that say nothing else. `sticky` is the key whose jobs run in one place.
     """
 
     limits: tuple[AnyLimit, ...] = ()

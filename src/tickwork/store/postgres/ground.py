@@ -90,11 +90,14 @@ class PostgresGround:
             ("plain_heads", plain),
             ("empty_turnstiles", most),
             ("next_opening", {}),
+            ("any_waits", {}),
         )
         found = self._session.run_together([*self._finishing, *looking])
-        _, leased, gates, weights, lanes, heads, empty, ((opens_at_us,),) = found[len(self._finishing) :]
+        _, leased, gates, weights, lanes, heads, empty, ((opens_at_us,),), ((waits,),) = found[len(self._finishing) :]
         if self._finishing:
             self.finished = found[len(self._finishing) - 1]
+            self.freed = [turnstile for job_id, turnstile in self.finished if job_id is None]
+        if self.freed and waits:
             lanes += self._freed_heads()
         self._check_lease(leased)
         self.now_us = leased[0][0]
@@ -116,9 +119,6 @@ class PostgresGround:
 
     def _freed_heads(self) -> Rows:
         """What turnstiles hold of which the endings have freed something: they count as open for this round."""
-        self.freed = [turnstile for job_id, turnstile in self.finished if job_id is None]
-        if not self.freed:
-            return []
         (heads,) = self._together(("freed_heads", {"names": text_array(self.freed)}))
         return heads
 
@@ -171,7 +171,7 @@ class PostgresGround:
         limits = text_array(sorted({passage.limit for passage in names.values() if passage not in gates}))
         given = {"names": text_array(names), "limits": limits}
         held = {turnstile_name(passage): count + 1 for passage, count in picked.items()}
-        _, live_gates, ((self.now_us,),), rules, states, live, waiting = self._together(
+        _, live_gates, ((self.now_us,),), rules, states, live, waiting, holding = self._together(
             ("lock_limits", {"limits": limits}),
             ("lock_gates", {"gates": text_array([gate.name for gate in gates.values()])}),
             ("now_us", {"now": self._read_now()}),
@@ -179,8 +179,10 @@ class PostgresGround:
             ("states", given),
             ("live_weights", given),
             ("count_held", {"picked": text_array(held), "mosts": array(held.values())}),
+            ("waiting_bounds", given),
         )
         known = {name: codec.decode_rule(rule) for name, rule in rules}
+        self._let_go_of_freed(known.keys() - {limit for (limit,) in holding})
         lasting = {name for (name,) in live_gates}
         weight_of, state_of, count_of = dict(live), dict(states), dict(waiting)
         stiles: dict[Passage, Stile] = {}
@@ -191,6 +193,12 @@ class PostgresGround:
                 stile = codec.stile(rule, weight_of.get(name, 0), state_of.get(name))
                 stiles[passage] = stile._replace(waiting=count_of.get(name, 0)) if name in count_of else stile
         return self._with_firsts(stiles)
+
+    def _let_go_of_freed(self, limits: set[str]) -> None:
+        """Forget what was freed under limits that we have locked and that hold nobody: nobody is put aside there until
+        our commit, and whoever is after it was judged by what we left.
+        """
+        self.freed = [name for name in self.freed if passage_of(name).limit not in limits]
 
     def _with_firsts(self, stiles: dict[Passage, Stile]) -> dict[Passage, Stile]:
         """What sequences have to know: who is first of those that they hold, and whether the marked one still waits."""

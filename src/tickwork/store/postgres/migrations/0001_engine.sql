@@ -239,6 +239,7 @@ CREATE TABLE tickwork.turnstiles (
 
 CREATE INDEX turnstiles_open ON tickwork.turnstiles (open_at) WHERE open_at IS NOT NULL;
 CREATE INDEX turnstiles_bound ON tickwork.turnstiles (bound);
+CREATE INDEX turnstiles_waiting ON tickwork.turnstiles (bound) WHERE waits;
 
 -- What running jobs take of turnstiles. A row counts while its attempt runs, whatever became of whoever ran it.
 CREATE TABLE tickwork.holds (

@@ -97,6 +97,14 @@ head AS (
 )
 SELECT queue, priority, (extract(epoch FROM run_at) * 1000000)::bigint, rule FROM head
 
+-- :any_waits
+SELECT EXISTS (SELECT FROM tickwork.turnstiles t WHERE t.waits)
+
+-- :waiting_bounds
+-- The limits under which jobs are held.
+SELECT n.name FROM unnest(%(limits)s::text[]) AS n (name)
+WHERE  EXISTS (SELECT FROM tickwork.turnstiles t WHERE t.bound = n.name AND t.waits OFFSET 0)
+
 -- :freed_heads
 -- As lane_heads, for turnstiles that hold jobs and are not open.
 WITH RECURSIVE span AS MATERIALIZED (
