@@ -222,6 +222,7 @@ class PostgresDatabase(Database):
         return f"(extract(epoch FROM {column}) * 1000000)::bigint"
 
     def settle(self) -> None:
+        self._connection.execute("VACUUM ANALYZE")  # as autovacuum would, at any moment of the next minute
         self._connection.execute("CHECKPOINT")
 
     def counters(self) -> dict[str, float]:

@@ -21,7 +21,7 @@ from bench.worker import WorkerProcess, running_worker, wait_until
 from tickwork import Tickwork
 from tickwork.task import Enqueues
 
-LOOK_S = 0.1  # how often completions are counted; seldom enough not to be felt
+LOOK_S = 0.25  # how often completions are counted; seldom enough not to be felt
 START_LIMIT_S = 30.0
 SLOWEST = 200  # jobs per second; what is slower is given up
 WARM_UP = 10  # jobs before a worker counts as warm: both children have run something

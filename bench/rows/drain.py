@@ -70,6 +70,8 @@ def raw_backlog(place: Place, sizes: Sizes) -> Iterator[Measure]:
         def once() -> Sample:
             loops.insert_in_bulk(raw, sizes.drain, sizes.batch, create=False)
             database.settle()
-            return Sample(rate(sizes.drain, loops.drain(raw, sizes.drain)))
+            took_s = loops.drain(raw, sizes.drain)
+            database.settle()  # else a vacuum of so large a table may fall on what is measured next
+            return Sample(rate(sizes.drain, took_s))
 
         yield once

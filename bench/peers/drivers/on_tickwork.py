@@ -25,5 +25,5 @@ class Producer:
 
 async def start() -> Producer:
     """Connect, and make the tables."""
-    _ = app.store
+    app.store.upgrade()
     return Producer()
