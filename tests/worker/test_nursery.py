@@ -195,7 +195,7 @@ def look_new(found: dict[str, Any], folder: Path) -> None:
     assert (found["sockets"], found["others"]) == (1, []), "its own, to its supervisor"
     assert found["stdin"] == ""
     assert found["own_group"]
-    assert (found["hup"], found["chld"]) == (signal.SIG_DFL, signal.SIG_DFL)
+    assert (found["hup"], found["chld"]) == (signal.getsignal(signal.SIGHUP), signal.SIG_DFL), "ignored under nohup"
     assert (found["blocked"], found["wakeup"]) == ([], -1)
     assert (found["handlers"], found["level"]) == ([], 30)
     assert (found["click"], found["threads"]) == (False, 1)
