@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from datetime import timedelta
 from random import Random
 from typing import Any
@@ -14,6 +15,7 @@ from tests.store.builders import (
     HOUR,
     MINUTE,
     a_job,
+    a_worker,
     abandoned,
     again,
     insert_one,
@@ -31,7 +33,7 @@ from tickwork.core.flow.placement import Offer, read_needs, read_offer
 from tickwork.core.flow.sticky import GRACE_US, GROUPS, PATIENCE_US, home_of
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import Claimed, JobFilter, JobState, NewJob
-from tickwork.core.why import runnable
+from tickwork.core.why import RUNNABLE, explain, runnable
 from tickwork.store.base import Claims, Store, Worker
 from tickwork.store.codec import to_us
 from tickwork.store.flow import Reach
@@ -467,6 +469,21 @@ def test_a_job_that_sticks_is_left_to_its_home_for_a_moment_and_then_taken_by_an
     assert 0 < again_s <= GRACE_US / 1e6, "it knows when it may take what was left to the other"
     clock.advance(timedelta(microseconds=GRACE_US))
     assert ids(take(store, one)) == [second]
+
+
+def test_why_names_the_worker_that_a_job_is_left_to(store: Store, clock: VirtualClock) -> None:
+    workers = [replace(a_worker(f"why-{pid}"), pid=pid) for pid in (1, 2)]
+    for worker in workers:
+        store.register_worker(worker, [], MINUTE)
+    other = workers[1]
+    job_id = insert_one(store, sticking(homes(*(worker.id for worker in workers))[other.id]))
+
+    def told() -> str:
+        return explain(store.get_jobs([job_id])[job_id], store.workers(), store.now())
+
+    assert told().startswith(f"{RUNNABLE}, but it is left to host:2 for a moment, where jobs of its key run")
+    clock.advance(timedelta(microseconds=GRACE_US))
+    assert told() == f"{RUNNABLE}, but no worker has taken it yet"
 
 
 def test_a_delayed_job_is_left_to_its_home_from_when_it_is_due(store: Store, clock: VirtualClock) -> None:

@@ -7,7 +7,7 @@ that opens. Rounds follow each other until the worker has enough or nothing more
 Whoever judges by a limit has locked it, and only those who judge add to what it counts; so no limit is ever exceeded.
 Whoever ends a job locks nothing. That an end and a judgement do not miss each other is seen to afterwards: who has
 ended a job looks whether its turnstile holds others, and who has put a job aside looks whether one has ended meanwhile.
-Each looks after its commit, so one of them sees the other.
+Each looks after its commit, so one of them sees the other; who ends a job in a round may look under the limit's lock.
 """
 
 from __future__ import annotations

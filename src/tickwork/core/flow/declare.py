@@ -1,8 +1,7 @@
 """What a decorator says of flow control, read into a TaskFlow.
 
 `@app.task(limits=[...], limit="stripe", sequence="account", breaker=breaker(...), debounce=..., throttle=...,
-sticky="account")`. What names a parameter that the task does not have is refused here, where the task
-is declared.
+sticky="account")`. What names a parameter that the task does not have is refused here, where the task is declared.
 """
 
 from __future__ import annotations
