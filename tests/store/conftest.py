@@ -15,7 +15,7 @@ from tests.postgres_server import GivenPostgres, Postgres
 from tests.store.interleaving import wipe
 from tests.store.pooler import Pooler
 from tests.store.stepping import Make, SteppedStore, Stepper, meet
-from tickwork.store import guarded, masses
+from tickwork.store import guarded, masses, search
 from tickwork.store.base import Store
 from tickwork.store.postgres import PostgresStore
 from tickwork.store.postgres import ground as postgres_ground
@@ -203,7 +203,9 @@ def small_masses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two jobs of a kind that are held are a mass, and little is looked at behind them."""
     for module in (masses, guarded):
         monkeypatch.setattr(module, "MANY", 2)
+    monkeypatch.setattr(masses, "SCOUTED", 2)
+    monkeypatch.setattr(search, "MOST", 2)
+    for module in (masses, search):
+        monkeypatch.setattr(module, "WALK", 3)
     for ground in (postgres_ground, sqlite_ground):
         monkeypatch.setattr(ground, "MASS", 3)
-        monkeypatch.setattr(ground, "WALK", 3)
-        monkeypatch.setattr(ground, "SCOUTED", 2)

@@ -32,16 +32,18 @@ class Job:
 class Pace:
     """At most `count + burst` starts in any second, and an even pace after that.
 
-    `last` is when something started last, also under another pace that was in force before.
+    `last` is when something started last, also under another pace that was in force before; a burst of which is `owed`
+    until then.
     """
 
     count: int
     burst: int
     last: float | None = None
+    owed: float = 0.0
     starts: list[tuple[float, int]] = field(default_factory=list)
 
     def start(self, at: float, weight: int) -> None:
-        self.last = at
+        self.last, self.owed = at, 0.0
         self.starts.append((at, weight))
         self.check()
 
@@ -56,7 +58,11 @@ class Pace:
 
     def may_hold(self, weight: int, now: float) -> bool:
         """Whether the last start is so near that it can hold somebody."""
-        return self.last is not None and now < self.last + weight * self.interval + 1e-5
+        return self.last is not None and now < self.last + self.owed + weight * self.interval + 1e-5
+
+    def changed(self, count: int, burst: int) -> Pace:
+        """Another pace from now on: what started under this one is not counted in its windows."""
+        return Pace(count, burst, self.last, self.owed + self.burst * self.interval)
 
 
 @dataclass
@@ -66,6 +72,10 @@ class Gate:
     value: str
     until: float | None
     pace: Pace | None = None
+
+    @property
+    def rank(self) -> tuple[int, str, str]:
+        return self.pace.count if self.pace else 0, self.selector, self.value
 
     def matches(self, job: Job, now: float) -> bool:
         return (self.until is None or now < self.until) and getattr(job, self.selector) == self.value
@@ -87,9 +97,8 @@ class Model:
     # -- what happens
 
     def set_pace(self, limit: str, count: int, burst: int) -> None:
-        """From now on it is another one; what started under the old one is not counted in its windows."""
         self.paces[limit] = (count, burst)
-        changed = {key: Pace(count, burst, pace.last) for key, pace in self._paced.items() if key[0] == limit}
+        changed = {key: pace.changed(count, burst) for key, pace in self._paced.items() if key[0] == limit}
         self._paced = {**self._paced, **changed}
 
     def put_gate(self, kind: str, selector: str, value: str, until: float | None) -> None:
@@ -143,10 +152,10 @@ class Model:
         return sum(job.weights.get(key, 0) for job in self.running())
 
     def gate_for(self, job: Job) -> Gate | None:
-        """Drop decides before pause, and pause before slow; of two slow ones the slower does."""
+        """Drop decides before pause, and pause before slow; of two slow ones the slower does, or the first by name."""
         order = ["drop", "pause", "slow"]
         found = [gate for gate in self.gates.values() if gate.matches(job, self.now)]
-        return min(found, key=lambda gate: (order.index(gate.kind), gate.pace.count if gate.pace else 0), default=None)
+        return min(found, key=lambda gate: (order.index(gate.kind), *gate.rank), default=None)
 
     def holds(self, job: Job) -> Iterator[str]:
         """What holds a job that is due. One that is to be dropped is in the way, too, while something holds it."""

@@ -76,6 +76,19 @@ def gate(store: Store, kind: str, **given: Any) -> None:
     store.put_gate(read_gate(kind, given, to_us(store.now())))
 
 
+# -- tenants, of whom some have nothing that the worker can run
+
+
+@pytest.mark.parametrize("limit", [1, 2, 10])
+def test_a_tenant_with_jobs_for_other_workers_takes_no_turns_from_others(store: Store, limit: int) -> None:
+    for tenant in "abc":
+        store.insert_jobs([of_tenant(tenant, task="nobody's") for _ in range(3)])
+    waiting = store.insert_jobs([of_tenant(tenant) for tenant in "def" for _ in range(2)])
+    worker = register(store)
+    taken = [one for _ in range(6) for one in ids(take(store, worker, limit))]
+    assert sorted(taken) == sorted(waiting)
+
+
 # -- concurrency
 
 
@@ -351,6 +364,18 @@ def test_a_slow_gate_is_a_rate(store: Store, clock: VirtualClock) -> None:
     assert len(take(store, worker)) == 1
     store.lift_gates({"task": "t"})
     assert len(take(store, worker)) == 1
+
+
+def test_a_slow_gate_keeps_its_pace_while_nothing_waits_for_it(store: Store, clock: VirtualClock) -> None:
+    gate(store, "slow", task="t", rate=rate("1/s", burst=0))
+    worker = register(store)
+    first, second = insert_one(store), a_job()
+    assert ids(take(store, worker)) == [first]
+    store.open_turnstiles()
+    store.insert_jobs([second])
+    assert take(store, worker) == []
+    clock.advance(SECOND)
+    assert ids(take(store, worker)) == [second.id]
 
 
 def test_a_divert_sends_jobs_to_another_queue_once(store: Store) -> None:

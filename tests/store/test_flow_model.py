@@ -87,9 +87,9 @@ class FlowMachine(RuleBasedStateMachine):
 
     # -- workers
 
-    @rule(worker=st.integers(0, WORKERS - 1), limit=st.integers(1, 6))
-    def claim(self, worker: int, limit: int) -> None:
-        self.take(self.workers[worker], limit)
+    @rule(worker=st.integers(0, WORKERS - 1), limit=st.integers(1, 6), search=st.booleans())
+    def claim(self, worker: int, limit: int, search: bool) -> None:
+        self.take(self.workers[worker], limit, search=search)
 
     @rule(worker=st.integers(0, WORKERS - 1), limit=st.integers(1, 6), seconds=st.sampled_from([0.1, 0.2, 0.3]))
     def claim_again_and_again(self, worker: int, limit: int, seconds: float) -> None:
@@ -97,8 +97,9 @@ class FlowMachine(RuleBasedStateMachine):
             self.take(self.workers[worker], limit)
             self.advance(seconds)
 
-    def take(self, worker: WorkerId, limit: int) -> int:
-        claimed = self.store.claim_jobs(worker, ["default"], ["t", "other"], limit, reach=Reach(limit)).jobs
+    def take(self, worker: WorkerId, limit: int, *, search: bool = False) -> int:
+        reach = Reach(limit, search=search)
+        claimed = self.store.claim_jobs(worker, ["default"], ["t", "other"], limit, reach=reach).jobs
         self.hold(worker, claimed, limit)
         return len(claimed)
 

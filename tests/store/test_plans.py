@@ -32,8 +32,9 @@ from tickwork.core.job import JobFilter, JobState, NewJob, Waiting
 from tickwork.core.notify.watch import Mark
 from tickwork.core.schedule.interval import every
 from tickwork.core.schedule.spec import new_spec
-from tickwork.store import figures, finding
+from tickwork.store import figures, finding, search
 from tickwork.store.base import Finish, NewLog, OpenAttempt, Progress, Retention, Store
+from tickwork.store.flow import Reach
 from tickwork.store.postgres import PostgresStore
 from tickwork.store.postgres import finding as postgres_finding
 from tickwork.store.schedules import Fired, Move
@@ -197,6 +198,13 @@ def claim_beside_held(on: Filled) -> None:
     on.store.finish_attempts([succeeded(one) for one in claimed])
 
 
+def search_among_others(on: Filled) -> None:
+    """A step of a search for a task of which there are no jobs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(search, "WALK", SMALL // 10)
+        assert on.store.claim_jobs(on.worker, ["other"], ["u"], PAGE, reach=Reach(PAGE, search=True)).jobs == []
+
+
 def put_aside_and_go_on(on: Filled) -> None:
     """One key is taken, others wait for it, and come one after the other."""
     on.store.insert_jobs([limited("keyed", "same") for _ in range(3)])
@@ -257,6 +265,7 @@ VERBS: dict[str, Callable[[Filled], object]] = {
     "claim and finish": claim_and_finish,
     "exchange": exchange,
     "claim beside held jobs": claim_beside_held,
+    "search among others": search_among_others,
     "put aside and go on": put_aside_and_go_on,
     "claim, and nothing is due": lambda on: claim(on.store, PAGE, on.worker),
     "claim ahead": lambda on: claim(on.store, PAGE, on.worker, ahead=timedelta(milliseconds=250)),

@@ -116,12 +116,14 @@ class Claims(msgspec.Struct, frozen=True):
     """What a claim brought.
 
     `next_due_s`: seconds until the next job of these queues is due, None if none is known. `again_s`: seconds until a
-    claim may find a job that this one passed by, None when it passed by nothing.
+    claim may find a job that this one passed by, None when it passed by nothing. `is_near`: this was a search, and
+    there was no need for one.
     """
 
     jobs: list[Claimed]
     next_due_s: float | None = None
     again_s: float | None = None
+    is_near: bool = False
 
 
 class Exchange(msgspec.Struct, frozen=True):

@@ -451,7 +451,9 @@ def key_view(
 
 
 def says_nothing(state: str | None, rule: str | None, now_us: int) -> bool:
-    """Whether the state of a turnstile is as good as none."""
+    """Whether the state of a turnstile is as good as none. That of a gate, which has no rule, is an arrival, too."""
+    if rule is None:
+        return state is None or _state_of(state, int, 0) <= now_us
     known = stile(decode_rule(rule), 0, state)
     return known.arrival_us <= now_us and known.breaker == BreakerState() and known.marker is None
 

@@ -27,11 +27,13 @@ HELD_COUNTED = 1_000  # so many held jobs are counted under a key
 class Reach(msgspec.Struct, frozen=True):
     """What a worker can do for jobs with a flow: how many of them it may take now, and what it has left to give.
 
-    Limited jobs are taken for free slots alone, never ahead.
+    Limited jobs are taken for free slots alone, never ahead. A `search` looks at a bounded number of jobs, further on
+    each time (see search.py).
     """
 
     slots: int
     offer: Offer = NOTHING
+    search: bool = False
 
 
 @dataclass(frozen=True, slots=True)

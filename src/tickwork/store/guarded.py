@@ -33,6 +33,7 @@ from tickwork.store.flow import Reach
 from tickwork.store.judging import facts_of, judge
 from tickwork.store.masses import MANY, Masses
 from tickwork.store.rounds import Applicant, Asked, Ground, Head, Look, Wish
+from tickwork.store.search import Search
 
 PAGE = 1000
 OPEN_LIMIT = 256  # so many open turnstiles are looked at in a round
@@ -50,8 +51,8 @@ class TurnKeeper:
 
     `early` is how many jobs with a flow are picked beyond the free slots: as many as could lately be taken ahead.
     `is_guarded`: its last look found something that plain claims stand back for, so the next will, too. `masses`
-    are what its last rounds have met of jobs that are held, for each set of tasks that it claims together. `homes`
-    is where jobs stick, as it was `homes_at_us`.
+    are what its last rounds have met of jobs that are held, and `searches` how far it has come where it searches, for
+    each set of tasks that it claims together. `homes` is where jobs stick, as it was `homes_at_us`.
     """
 
     positions: dict[str, int] = field(default_factory=dict)
@@ -60,8 +61,16 @@ class TurnKeeper:
     early: int = _EARLY
     is_guarded: bool = False
     masses: dict[Sequence[str], Masses] = field(default_factory=dict)
+    searches: dict[Sequence[str], Search] = field(default_factory=dict)
     homes: Neighbourhood = field(default_factory=lambda: Neighbourhood([]))
     homes_at_us: int | None = None
+
+    def search_for(self, asked: Asked) -> Search | None:
+        """The search that goes on, if one is asked for; one that is not asked for is over."""
+        if asked.reach.search:
+            return self.searches.setdefault(asked.tasks, Search())
+        self.searches.pop(asked.tasks, None)
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +78,7 @@ class Round:
     """What came of a round. `dropped` are to be ended; `wants_more`: another one may find something.
 
     `next_us` is when something is due, or opens, that was not there for this one at `now_us`. `put_aside`: most of what
-    was picked is held, so there may be much more of that.
+    was picked is held, so there may be much more of that. `is_near`: it searched, and had no need to.
     """
 
     started: Sequence[Applicant] = ()
@@ -79,6 +88,7 @@ class Round:
     now_us: int = 0
     full: Mapping[Passage, int] = field(default_factory=dict)
     put_aside: bool = False
+    is_near: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,15 +96,16 @@ class Played:
     """What came of all rounds of a claim: in how many seconds another may find something; None: nothing is known of."""
 
     again_s: float | None
+    is_near: bool = False
 
     @classmethod
     def to_its_end(cls, last: Round) -> Played:
         """After this round there is nothing more to take for now."""
-        return cls(None if last.next_us is None else max(0.0, (last.next_us - last.now_us) / 1e6))
+        again_s = None if last.next_us is None else max(0.0, (last.next_us - last.now_us) / 1e6)
+        return cls(again_s, last.is_near)
 
 
 NOTHING_MORE = Played(None)
-CUT_SHORT = Played(0.0)
 
 
 def play_rounds(play_one: Callable[[Asked, bool], Round], asked: Asked, monotonic: Callable[[], float]) -> Played:
@@ -106,12 +117,12 @@ def play_rounds(play_one: Callable[[Asked, bool], Round], asked: Asked, monotoni
         hurry = played.put_aside
         asked = asked.after(played.started)
         if asked.room <= 0:
-            return NOTHING_MORE
+            return Played(None, played.is_near)
         if not played.wants_more:
             return Played.to_its_end(played)
         if monotonic() > until:
             break
-    return CUT_SHORT
+    return Played(0.0, played.is_near)
 
 
 def play(ground: Ground, asked: Asked, turns: TurnKeeper, *, hurry: bool) -> Round:
@@ -125,25 +136,34 @@ def play(ground: Ground, asked: Asked, turns: TurnKeeper, *, hurry: bool) -> Rou
         next_us = _earliest([look.now_us + GRACE_US], next_us)
     masses = turns.masses.setdefault(asked.tasks, Masses())
     scope = _scope(asked, turns.early, masses, hurry=hurry)
-    applicants = ground.pick(_wishes(due, look, asked, turns, scope)) if due else []
+    wishes = _wishes(due, look, asked, turns, scope)
+    search = turns.search_for(asked)
+    if search is None:
+        applicants = _pick(ground, wishes, scope.room)
+    else:
+        applicants = search.pick(ground, [*wishes.in_turn, *wishes.others()], scope.room, look.now_us)
+        next_us = _earliest([search.next_us(look.now_us)], next_us)
     if masses:
         scouted = masses.look_behind(ground, look.now_us)
         applicants = list({one.job_id: one for one in (*applicants, *scouted)}.values())
     if not applicants:
         turns.masses.pop(asked.tasks)
+    is_near = search is not None and search.is_near
     if not applicants and not look.empty:
-        return Round(next_us=next_us, now_us=look.now_us)
+        return Round(next_us=next_us, now_us=look.now_us, is_near=is_near)
     verdict, dropped = judge(ground, look, asked, applicants)
     verdict.masses = masses.to_move(verdict)
-    masses.moved(verdict.masses, ground.apply(verdict), look.now_us)
+    masses.moved(verdict.masses, ground.apply(verdict), {head.place: head.grace_us for head in due}, look.now_us)
     started = [applicant for applicant, _ in verdict.starts]
+    if search is not None:
+        search.took({*(one.job_id for one in (*started, *verdict.put_aside)), *dropped})
     _took_turns(turns, started, look.weights)
-    aside = len(verdict.parks) + len(verdict.diverts) + len(dropped)
+    aside = len(verdict.put_aside) + len(dropped)
     did = bool(started or aside or verdict.opens or verdict.emptied)
     is_full = len(applicants) > len(started) + aside and asked.after(started).reach.slots <= 0
     _learn(turns, asked, started, is_full=is_full)
     puts_aside = 2 * aside > len(applicants)
-    return Round(started, dropped, did and not is_full, next_us, look.now_us, verdict.full, puts_aside)
+    return Round(started, dropped, did and not is_full, next_us, look.now_us, verdict.full, puts_aside, is_near)
 
 
 class _Scope(NamedTuple):
@@ -220,7 +240,7 @@ def foresee(ground: Ground, queues: Sequence[str], job_id: JobId, held_by: Passa
     due = [head for head in look.heads if head.run_at_us <= look.now_us and (slows or ":" in head.lane)]
     asked = Asked(queues, (), _FORESEEN, Reach(_FORESEEN, _all_that_is_needed(due)))
     wishes = _wishes(due, look, asked, TurnKeeper(), _Scope(_FORESEEN, _FORESEEN))
-    picked = ground.pick([wish._replace(most=wish.of_group) for wish in wishes])
+    picked = ground.pick([wish._replace(most=wish.of_group) for wish in wishes.in_turn])
     sent = [_diverted(applicant, look) for applicant in picked]
     pairs = list(zip(picked, sent, strict=True))  # who is diverted applies again in the next round, after these
     applicants = [one for one, after in pairs if one is after] + [after for one, after in pairs if one is not after]
@@ -277,8 +297,24 @@ def _is_anothers(lane: Lane, worker: str, homes: Neighbourhood) -> bool:
     return homes.is_anothers(worker, lane.group, lane.queue, lane.needs)
 
 
-def _wishes(due: Sequence[Head], look: Look, asked: Asked, turns: TurnKeeper, scope: _Scope) -> list[Wish]:
+class _Wishes(NamedTuple):
+    """Of the tenants whose turn it is, and of others should these have nothing that the worker can run."""
+
+    in_turn: list[Wish]
+    others: Callable[[], list[Wish]] = list
+
+
+def _pick(ground: Ground, wishes: _Wishes, room: int) -> list[Applicant]:
+    picked = ground.pick(wishes.in_turn) if wishes.in_turn else []
+    if len(picked) < room and (others := wishes.others()):
+        picked += ground.pick(others)[: room - len(picked)]
+    return picked
+
+
+def _wishes(due: Sequence[Head], look: Look, asked: Asked, turns: TurnKeeper, scope: _Scope) -> _Wishes:
     """Give each tenant its turns, and within them the most urgent its place; now and then who has waited longest."""
+    if not due:
+        return _Wishes([])
     ranks = {queue: rank for rank, queue in enumerate(asked.queues)}
     needs = {read_lane(head.lane).needs for head in due}
     fits = {text: fit for fit, text in enumerate(servable(asked.reach.offer, needs))} if needs != {""} else {"": 0}
@@ -293,12 +329,20 @@ def _wishes(due: Sequence[Head], look: Look, asked: Asked, turns: TurnKeeper, sc
         places.setdefault(lane.tenant, []).append((order, head))
     line = [Tenant(name, scope.room, look.weights.get(name, 1), turns.positions.get(name, 0)) for name in places]
     counts = take_turns(line, scope.room, turns.clock).counts
-    shares = {name: -(-count // len(places[name])) if scope.evenly else count for name, count in counts.items()}
-    return [
-        Wish(group, counts[name], head.lane, head.priority, min(shares[name], _most(head, scope.flows)), head.grace_us)
-        for group, name in enumerate(counts)
-        for _, head in sorted(places[name], key=lambda place: place[0])
-    ]
+
+    def wishes(counts: Mapping[str, int], first: int) -> list[Wish]:
+        shares = {name: -(-count // len(places[name])) if scope.evenly else count for name, count in counts.items()}
+        return [
+            Wish(group, count, head.lane, head.priority, min(shares[name], _most(head, scope.flows)), head.grace_us)
+            for group, (name, count) in enumerate(counts.items(), first)
+            for _, head in sorted(places[name], key=lambda place: place[0])
+        ]
+
+    def others() -> list[Wish]:
+        behind = sorted((tenant.position, tenant.name) for tenant in line if tenant.name not in counts)
+        return wishes({name: 1 for _, name in behind}, len(counts))
+
+    return _Wishes(wishes(counts, 0), others)
 
 
 def _most(head: Head, flows: int) -> int:

@@ -9,17 +9,18 @@ in each round, and picks what is of another kind. Nothing depends on it: what it
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from tickwork.core.flow.flow import read_lane
-from tickwork.store.rounds import Applicant, Ground, Park, Scout, Verdict
+from tickwork.store.rounds import Applicant, Ground, Park, Place, Verdict
+from tickwork.store.scouts import Errand, Scouts
 
 MANY = 64  # so many of a kind that are held make a mass
 _MASSES = 4  # in a round
-_LATE_US = 30_000  # a job may be stored so much later than its time says
-_AGAIN_US = 1_000_000  # how often to set out anew for those that were stored later than that
+WALK = 4000  # a scout looks at so many in a round
+SCOUTED = 64  # and picks so many of them
 
 
 def _masses_of(parks: Sequence[Park]) -> list[Park]:
@@ -39,9 +40,9 @@ def _masses_of(parks: Sequence[Park]) -> list[Park]:
 
 @dataclass(slots=True)
 class Masses:
-    """The masses that a worker has met in its last round, and how far it has looked behind them."""
+    """The masses that a worker has met in its last round, and who looks behind them."""
 
-    _scouts: list[Scout] = field(default_factory=list)
+    _scouts: Scouts = field(default_factory=Scouts)
     _waits: bool = False
 
     def __bool__(self) -> bool:
@@ -52,37 +53,21 @@ class Masses:
         self._waits = bool(verdict.starts and self._scouts) and not self._waits
         return [] if self._waits else _masses_of(verdict.parks)
 
-    def moved(self, masses: Sequence[Park], count: int, now_us: int) -> None:
+    def moved(self, masses: Sequence[Park], count: int, graces_us: Mapping[Place, int], now_us: int) -> None:
         """So many were put aside with these. Where it was few they are all gone, or were no masses."""
         if not self._waits:
-            self._met(masses if count >= MANY else (), now_us)
+            self._met(masses if count >= MANY else (), graces_us, now_us)
 
-    def _met(self, masses: Sequence[Park], now_us: int) -> None:
-        kinds: dict[tuple[str, int], tuple[Applicant, ...]] = {}
+    def _met(self, masses: Sequence[Park], graces_us: Mapping[Place, int], now_us: int) -> None:
+        kinds: dict[Place, tuple[Applicant, ...]] = {}
         for applicant, _ in masses:
             kinds[applicant.place] = (*kinds.get(applicant.place, ()), applicant)
-        scouts = {(one.place, one.until_us is None): one for one in self._scouts if one.place in kinds}
-        self._scouts = []
-        for place, alike in kinds.items():
-            last, end_us = alike[-1], now_us - _LATE_US
-            ahead = scouts.get((place, True)) or Scout(*place, alike, (end_us, ""), None)
-            behind = scouts.get((place, False))
-            if behind is None or (behind.after[0] >= (behind.until_us or 0) and end_us - behind.after[0] > _AGAIN_US):
-                behind = Scout(*place, alike, (last.run_at_us, last.job_id), end_us)
-            self._scouts += [ahead._replace(kinds=alike), behind._replace(kinds=alike)]
+        errands = {
+            place: Errand((alike[-1].run_at_us, alike[-1].job_id), alike, graces_us.get(place, 0), SCOUTED, WALK)
+            for place, alike in kinds.items()
+        }
+        self._scouts.send(errands, now_us)
 
     def look_behind(self, ground: Ground, now_us: int) -> list[Applicant]:
         """Pick what is of another kind, a bit further on than the last time."""
-        found: list[Applicant] = []
-        scouts: list[Scout] = []
-        for scout in self._scouts:
-            if scout.until_us is not None and scout.after[0] >= scout.until_us:
-                scouts.append(scout)  # it has arrived
-                continue
-            applicants, reached = ground.scout(scout)
-            found += applicants
-            if reached == scout.after and scout.until_us is not None:
-                reached = (scout.until_us, "")
-            scouts.append(scout._replace(after=max(scout.after, min(reached, (now_us - _LATE_US, "")))))
-        self._scouts = scouts
-        return found
+        return self._scouts.walk(ground, now_us)

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
+import msgspec
+
 from tickwork.core.flow.admit import Turnstile
 from tickwork.core.flow.breaker import Breaker, BreakerState
 from tickwork.core.flow.flow import Flow, home_lane
@@ -17,8 +19,10 @@ from tickwork.core.ids import JobId, WorkerId
 from tickwork.store.flow import Reach, Rule
 
 MASS = 1000  # so many are looked at behind one that is put aside, for those that go with it
-WALK = 4000  # and so many by a scout
-SCOUTED = 64
+
+
+Place = tuple[str, int]  # a lane and a priority
+Position = tuple[int, str]  # in a place: a (run_at, id)
 
 
 class Head(NamedTuple):
@@ -32,6 +36,10 @@ class Head(NamedTuple):
     run_at_us: int
     rule: Rule | None = None
     grace_us: int = 0
+
+    @property
+    def place(self) -> Place:
+        return (self.lane, self.priority)
 
     @property
     def from_us(self) -> int:
@@ -92,7 +100,7 @@ class Applicant(NamedTuple):
         return home_lane(self.queue, self.flow)
 
     @property
-    def place(self) -> tuple[str, int]:
+    def place(self) -> Place:
         return (self.lane, self.priority)
 
     @property
@@ -107,17 +115,32 @@ Park = tuple[Applicant, str]
 
 
 class Scout(NamedTuple):
-    """Where to look for jobs of other kinds: in a place, behind a (run_at, id), up to an instant if there is one."""
+    """Where to look for jobs of other kinds: in a place, behind a position, up to an instant if there is one.
+
+    Only what is due since `grace_us` counts. Up to `most` are picked, of the next so many that it walks over.
+    """
 
     lane: str
     priority: int
     kinds: tuple[Applicant, ...]
-    after: tuple[int, str]
+    after: Position
     until_us: int | None
+    grace_us: int
+    most: int
+    walk: int
 
     @property
-    def place(self) -> tuple[str, int]:
+    def place(self) -> Place:
         return (self.lane, self.priority)
+
+    def limit_us(self, now_us: int) -> int:
+        """Up to when it looks."""
+        due_us = now_us - self.grace_us
+        return due_us if self.until_us is None else min(self.until_us, due_us)
+
+
+Scouted = tuple[list[Applicant], Position | None]
+"""What a scout has picked, and up to where it has looked; None: it has seen all."""
 
 
 class Stile(NamedTuple):
@@ -166,6 +189,11 @@ class Verdict:
     passed_on: dict[str, int] = field(default_factory=dict)
     full: dict[Passage, int] = field(default_factory=dict)
 
+    @property
+    def put_aside(self) -> list[Applicant]:
+        """Who leaves the place without a start."""
+        return [one for one, _ in (*self.parks, *self.diverts)]
+
 
 State = int | BreakerState | tuple[int, JobId]
 
@@ -186,8 +214,8 @@ class Ground(Protocol):
     def pick(self, wishes: Sequence[Wish]) -> list[Applicant]:
         """Pick due jobs that nobody else is just moving, in the order of the wishes."""
 
-    def scout(self, scout: Scout) -> tuple[list[Applicant], tuple[int, str]]:
-        """Pick up to SCOUTED due jobs as a scout is told to, of the next WALK; also how far it came."""
+    def scout(self, scouts: Sequence[Scout]) -> list[Scouted]:
+        """Pick due jobs as scouts are told to."""
 
     def lock(
         self, passages: Iterable[Passage], picked: Mapping[Passage, int], gates: Mapping[Passage, Gate]
@@ -218,7 +246,8 @@ class Asked:
         """What it asks for when these have started."""
         flows = [one.flow for one in started if one.flow is not None]
         left = free(self.reach.offer, [needs_of(flow.needs) for flow in flows if flow.needs])
-        return Asked(self.queues, self.tasks, self.room - len(started), Reach(self.reach.slots - len(flows), left))
+        reach = msgspec.structs.replace(self.reach, slots=self.reach.slots - len(flows), offer=left)
+        return Asked(self.queues, self.tasks, self.room - len(started), reach)
 
 
 def gate_passage(gate: Gate) -> Passage:

@@ -24,10 +24,10 @@ from tickwork.worker.heartbeat import Lease
 from tickwork.worker.holdings import Holdings
 from tickwork.worker.pace import BATCH, Pace
 from tickwork.worker.retries import Retries
+from tickwork.worker.supply import Supply
 
 _log = logging.getLogger("tickwork.worker")
 BATCH_CLAIM = 1000  # one claim for batches brings at most so many
-SCARCE_SHARE = 30  # what was not found among jobs of others is looked for in at most this part of the time
 UNSURE_LOOK_S = 1.0  # how often to look for what a claim took that was not answered
 UNKNOWN_LOOK_S = 5.0  # how often to look for jobs that nobody here can run
 UNKNOWN_SHARE = 50  # or less often, where that takes more than this part of the time
@@ -66,7 +66,8 @@ class Claiming:
         self._clock = clock
         self._rng = rng
         self._batches_first = False
-        self._scarce_until = dict.fromkeys((task.name for task in tasks), 0.0)
+        self._supplies: dict[Sequence[str], Supply] = {(task.name,): Supply(scarce=True) for task in tasks}
+        self._supplies |= {self._shared: Supply(), self._solo: Supply()}
         self._unknown_at = 0.0
         self._unknown: set[str] = set()
         self._next_due: float | None = None
@@ -127,32 +128,24 @@ class Claiming:
         """Claim for batches: a call takes one slot, so as many jobs as fill the free ones."""
         took, dues = 0, []
         for task in self._held.batches.in_turn():
-            if now < self._scarce_until[task]:
-                self._look_again = min(self._scarce_until[task], self._look_again or inf)
-                continue
             batches, free = self._held.batches, self.free
             room, slots = batches.room(task, max(free, min(1, free + ahead))), batches.room(task, max(0, free))
             more = part = 1
             while room > 0 and more == part:  # all that a batch can have is claimed before it is formed
                 part = min(room, BATCH_CLAIM)
-                more, due = self._claim_scarce(task, part, max(0, slots), now)
+                more, due = self._claim_of((task,), part, max(0, slots), now)
                 took, room, slots = took + more, room - part, slots - part
                 dues.append(due)
             self._start_batches(self._clock.monotonic(), hurry=False)
         return took, min((due for due in dues if due is not None), default=None)
 
-    def _claim_scarce(self, task: str, room: int, slots: int, now: float) -> tuple[int, float | None]:
-        """Claim jobs of one task. The store walks over all others that are due, so it is not asked in vain often."""
-        before, began = len(self._held), self._clock.monotonic()
-        found = self._claim_of((task,), room, slots, now)
-        if len(self._held) == before:
-            ended = self._clock.monotonic()
-            self._scarce_until[task] = ended + (ended - began) * SCARCE_SHARE
-        return found
-
     def _claim_of(self, tasks: Sequence[str], room: int, slots: int, now: float) -> tuple[int, float | None]:
         """Claim up to `room` jobs, and up to `slots` of those that limits or needs hold: these are not taken ahead."""
         if room <= 0 or not tasks or self._lease.worker is None:
+            return 0, None
+        supply = self._supplies[tasks]
+        if now < supply.again_at:
+            self._look_again = min(supply.again_at, self._look_again or inf)
             return 0, None
         claims = self._exchange(self._lease.worker, tasks, room, slots)
         if claims is None:
@@ -169,25 +162,32 @@ class Claiming:
         if not claims.jobs:
             self._look_for_unknown(now)
         if claims.again_s is not None:
-            self._look_again = min(now + claims.again_s, self._look_again or inf)
+            again_at = max(now + claims.again_s, supply.again_at)
+            self._look_again = min(again_at, self._look_again or inf)
         full = len(claims.jobs) == room
         return len(claims.jobs) if full else 0, None if claims.next_due_s is None else now + claims.next_due_s
 
     def _exchange(self, worker: WorkerId, tasks: Sequence[str], room: int, slots: int) -> Claims | None:
         """Store endings and claim; None: the lease is over, and it is known by now whether it is lost."""
         window = AHEAD_LIMIT if self.free > 0 else timedelta(0)
-        reach = Reach(min(room, slots), self._held.left_of(self._options.offer.of_worker(worker)))
+        offer, supply = self._held.left_of(self._options.offer.of_worker(worker)), self._supplies[tasks]
+        reach = Reach(min(room, slots), offer, supply.searches)
         batch = self._endings.batch()
         words = self._endings.last_words(batch)
+        began = self._clock.monotonic()
         try:
             done = self._store.exchange(worker, batch, words, self._queues(), tasks, room, window, reach)
         except StoreError:  # it may have been carried out all the same, or may still be
             self._unsure_at = self._clock.monotonic()
             self._unsure_until = self._unsure_at + self._lease.duration.total_seconds()
             raise
+        replied = self._clock.monotonic()
         self._endings.settled(batch, done.finished)
         if done.claims is None:
             self._renew(worker)
+        else:
+            found, is_near = len(done.claims.jobs), done.claims.is_near
+            supply.claimed(began, replied, found, found + len(batch), is_near=is_near)
         return done.claims
 
     def _renew(self, worker: WorkerId) -> None:

@@ -105,13 +105,13 @@ class Worker:
         if not owning:
             self._let_go("the worker could not renew its lease in time")
         self._hearing.answer_asks()
-        self._look_for_cancels(now, called)
         self._claiming.give_back_unknown(now)
         self._endings.turnstiles.tell()  # before others are claimed that it may concern
         took = 0
         if owning and self._claims:
             self._resize()
             took = self._claiming.claim(now)
+        self._look_for_cancels(now, called)  # who was called most likely was because of new jobs
         self._endings.settle()
         self._endings.store_notes(now)
         now = self._clock.monotonic()  # the store took its time

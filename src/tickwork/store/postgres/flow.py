@@ -68,10 +68,13 @@ class PostgresFlow(PostgresDags):
         return claim
 
     def _play_inside(self, session: Session, claim: GuardedClaim, asked: Asked, hurry: bool) -> PlayedOn:
-        turns = self._turns.setdefault(claim.worker, TurnKeeper())
+        turns = self._turns_of(claim.worker)
         finishing = claim.finishing(session.now) if claim.finishing else []
         ground = PostgresGround(session, self._sql, claim.worker, asked.queues, asked.tasks, self._now, finishing)
         return ground, guarded.play(ground, asked, turns, hurry=hurry)
+
+    def _turns_of(self, worker: WorkerId) -> TurnKeeper:
+        return self._turns.setdefault(worker, TurnKeeper())
 
     def _open_after(self, full: Mapping[Passage, int], freed: Sequence[str]) -> bool:
         """After the commit of a round: open what somebody else has made room at meanwhile, and what its endings freed.

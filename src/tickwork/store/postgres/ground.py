@@ -25,12 +25,11 @@ from tickwork.store.postgres.documents import array, text_array
 from tickwork.store.postgres.session import Session
 from tickwork.store.rounds import (
     MASS,
-    SCOUTED,
-    WALK,
     Applicant,
     Head,
     Look,
     Scout,
+    Scouted,
     Stile,
     Verdict,
     Wish,
@@ -74,42 +73,23 @@ class PostgresGround:
         return self._session.run_together(self._statements(*wanted))
 
     def look(self) -> Look:
-        queues = {"queues": text_array(self._queues)}
-        places = [(queue, priority) for queue in self._queues for priority in range(LOWEST_PRIORITY + 1)]
-        plain = {
-            "places": text_array([queue for queue, _ in places]),
-            "priorities": array([priority for _, priority in places]),
-        }
-        most = {"limit": guarded.OPEN_LIMIT}
-        looking = self._statements(
-            ("be_brief", {}),
-            ("leased", {"worker": self.worker}),
-            ("gates_in_force", queues),
-            ("weights", {}),
-            ("lane_heads", {**queues, **most}),
-            ("plain_heads", plain),
-            ("empty_turnstiles", most),
-            ("next_opening", {}),
-            ("any_waits", {}),
-        )
+        asked = asked_for(self._queues)
+        looking = self._statements(("leased", {"worker": self.worker}), ("surroundings", asked), ("heads", asked))
         found = self._session.run_together([*self._finishing, *looking])
-        _, leased, gates, weights, lanes, heads, empty, ((opens_at_us,),), ((waits,),) = found[len(self._finishing) :]
+        leased, ((gates, tenants, weights, empty, opens_at_us, waits),), heads = found[len(self._finishing) :]
         if self._finishing:
             self.finished = found[len(self._finishing) - 1]
             self.freed = [turnstile for job_id, turnstile in self.finished if job_id is None]
         if self.freed and waits:
-            lanes += self._freed_heads()
+            heads += self._freed_heads()
         self._check_lease(leased)
         self.now_us = leased[0][0]
-        standing = [Head(*head) for head in heads]
-        ours = [one for one in lanes if read_lane(one[0]).queue in self._queues]
-        standing += [Head(lane, priority, run_us, codec.decode_rule(rule)) for lane, priority, run_us, rule in ours]
         return Look(
             self.now_us,
-            [GATES.decode(value.encode()) for (value,) in gates],
-            dict(weights),
-            standing,
-            [passage_of(name) for (name,) in empty],
+            [GATES.decode(value.encode()) for value in gates],
+            dict(zip(tenants, weights, strict=True)),
+            heads_in(heads, self._queues),
+            [passage_of(name) for name in empty],
             opens_at_us,
         )
 
@@ -142,25 +122,24 @@ class PostgresGround:
         self._check_lease(held)
         return [_applicant(row) for row in rows]
 
-    def scout(self, scout: Scout) -> tuple[list[Applicant], tuple[int, str]]:
-        values = {
+    def scout(self, scouts: Sequence[Scout]) -> list[Scouted]:
+        wanted: list[Wanted] = [("scout", self._errand(scout)) for scout in scouts]
+        held, *reports = self._together(("hold_worker", {"worker": self.worker}), *wanted)
+        self._check_lease(held)
+        return [_scouted(scout, rows) for scout, rows in zip(scouts, reports, strict=True)]
+
+    def _errand(self, scout: Scout) -> dict[str, Any]:
+        return {
             "lane": scout.lane,
             "priority": scout.priority,
             "after_us": scout.after[0],
             "after_id": scout.after[1] or _NO_ID,
-            "until_us": scout.until_us,
+            "until_us": scout.limit_us(self.now_us),
             "kinds": text_array(kind_text(one.row) for one in scout.kinds),
             "tasks": self._tasks,
-            "walk": WALK,
-            "most": SCOUTED,
+            "walk": scout.walk,
+            "most": scout.most,
         }
-        held, rows = self._together(("hold_worker", {"worker": self.worker}), ("scout", values))
-        self._check_lease(held)
-        found = [_applicant(row[:-2]) for row in rows if row[0] is not None]
-        if len(found) == SCOUTED:
-            return found, (found[-1].run_at_us, found[-1].job_id)
-        run_us, job_id = rows[0][-2:]
-        return found, scout.after if run_us is None else (run_us, job_id)
 
     def lock(
         self, passages: Iterable[Passage], picked: Mapping[Passage, int], gates: Mapping[Passage, Gate]
@@ -240,10 +219,35 @@ class PostgresGround:
         return sum(count for ((count,),) in found[: len(verdict.masses)])
 
 
+def asked_for(queues: Sequence[str]) -> dict[str, Any]:
+    """What `surroundings` and `heads` are asked."""
+    places = [(queue, priority) for queue in queues for priority in range(LOWEST_PRIORITY + 1)]
+    return {
+        "queues": text_array(queues),
+        "places": text_array([queue for queue, _ in places]),
+        "priorities": array([priority for _, priority in places]),
+        "limit": guarded.OPEN_LIMIT,
+    }
+
+
+def heads_in(rows: Rows, queues: Sequence[str]) -> list[Head]:
+    """What `heads` gave, without what open turnstiles hold of other queues."""
+    ours = [one for one in rows if read_lane(one[0]).queue in queues]
+    return [Head(lane, priority, run_us, codec.decode_rule(rule)) for lane, priority, run_us, rule in ours]
+
+
 def _applicant(row: Any) -> Applicant:
     job_id, _, _, lane, priority, _, _, run_us, _, _, _, _, _, _, queue, collection, labels, flow, task, *_ = row
     about = (collection, codec.decode_labels(labels), codec.decode_flow(flow))
     return Applicant(JobId(job_id), lane, priority, run_us, task, queue, *about, row)
+
+
+def _scouted(scout: Scout, rows: Rows) -> Scouted:
+    found = [_applicant(row[:-2]) for row in rows if row[0] is not None]
+    if len(found) == scout.most:
+        return found, (found[-1].run_at_us, found[-1].job_id)
+    run_us, job_id = rows[0][-2:]
+    return found, None if run_us is None else (run_us, job_id)
 
 
 def _claimed(one: Applicant, now_us: int, is_probe: bool) -> Claimed:

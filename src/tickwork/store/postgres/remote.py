@@ -8,18 +8,17 @@ from typing import Any, TypeVar
 
 from tickwork.core.flow.flow import read_lane
 from tickwork.core.ids import JobId, WorkerId, is_id
-from tickwork.store import codec, guarded
-from tickwork.store.backlog import places_of
+from tickwork.store import codec
 from tickwork.store.base import NewLog
 from tickwork.store.codec import duration_us, to_us
 from tickwork.store.postgres import documents
 from tickwork.store.postgres.documents import array, text_array
+from tickwork.store.postgres.ground import asked_for, heads_in
 from tickwork.store.postgres.pool import Pool
 from tickwork.store.postgres.session import Session
 from tickwork.store.postgres.values import utc
 from tickwork.store.remote import FIRST, DueWork, Grant, RemoteAttempt
 from tickwork.store.remoting import DueHeads, due_heads, within
-from tickwork.store.rounds import Head
 
 T = TypeVar("T")
 
@@ -49,17 +48,10 @@ class PostgresRemote:
         return DueWork(found, heads.next_s)
 
     def _heads(self, session: Session, queues: list[str]) -> DueHeads:
-        places = places_of(queues)
-        plain = {
-            "places": text_array([queue for queue, _ in places]),
-            "priorities": array([rank for _, rank in places]),
-        }
-        lanes = {"queues": text_array(queues), "limit": guarded.OPEN_LIMIT}
-        wanted: list[tuple[str, dict[str, Any]]] = [("lane_heads", lanes), ("plain_heads", plain), ("next_opening", {})]
-        statements = [(self._sql[name], {"now": session.now, **values}) for name, values in [*wanted, ("now", {})]]
-        held, own, ((opens_at_us,),), ((now,),) = session.run_together(statements)
-        heads = [Head(*row[:3]) for row in held if read_lane(row[0]).queue in queues] + [Head(*row) for row in own]
-        return due_heads(heads, to_us(utc(now)), opens_at_us)
+        asked = {"now": session.now, **asked_for(queues)}
+        wanted = [(self._sql[name], asked) for name in ("now", "surroundings", "heads")]
+        ((now,),), ((_, _, _, _, opens_at_us, _),), heads = session.run_together(wanted)
+        return due_heads(heads_in(heads, queues), to_us(utc(now)), opens_at_us)
 
     def grant_leases(self, claimer: WorkerId, grants: Sequence[Grant]) -> dict[JobId, datetime]:
         given = documents.document(_grant(one) for one in grants)

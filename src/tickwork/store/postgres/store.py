@@ -18,6 +18,7 @@ from functools import partial
 from random import Random
 from typing import Any, TypeVar
 
+import msgspec
 import psycopg
 from psycopg.pq import TransactionStatus
 
@@ -378,7 +379,8 @@ class PostgresStore(
             return found
         jobs = self._arranged(worker, found.claims.jobs)
         begun = len(jobs) < len(found.claims.jobs)  # runs: their first steps can be claimed at once
-        return Exchange(found.finished, Claims(jobs, 0.0 if begun else found.claims.next_due_s, found.claims.again_s))
+        next_due_s = 0.0 if begun else found.claims.next_due_s
+        return Exchange(found.finished, msgspec.structs.replace(found.claims, jobs=jobs, next_due_s=next_due_s))
 
     def _exchange(
         self,
@@ -392,10 +394,9 @@ class PostgresStore(
         reach: Reach | None,
     ) -> Exchange:
         queues = list(dict.fromkeys(queues))
-        if worker in self._turns and self._turns[worker].is_guarded:
-            return self._exchange_in_rounds(
-                worker, endings, logs, Asked(queues, tuple(tasks), limit, reach or Reach(limit))
-            )
+        reach = reach or Reach(limit)
+        if reach.search or self._turns_of(worker).is_guarded:
+            return self._exchange_in_rounds(worker, endings, logs, Asked(queues, tuple(tasks), limit, reach))
         ageing = self._ageing.setdefault(worker, Ageing())
         aged = ageing.turn(self._monotonic())
         done: set[JobId] = set()
@@ -424,7 +425,7 @@ class PostgresStore(
             claims = Claims(jobs, next_due_s, _sooner(bounds.again_s(), opens_s))
         if claims is not None and (opened or (rows and rows[0][-1])):
             room = limit - len(jobs)
-            claims = self._claim_in_rounds(worker, Asked(queues, tuple(tasks), room, reach or Reach(room)), claims)
+            claims = self._claim_in_rounds(worker, Asked(queues, tuple(tasks), room, reach), claims)
         return Exchange(done, claims)
 
     def _finish_and_claim(
@@ -451,14 +452,14 @@ class PostgresStore(
         self, worker: WorkerId, endings: Sequence[Finish], logs: Sequence[NewLog], asked: Asked
     ) -> Exchange:
         """As exchange, where the last claim had to be guarded: what has ended is stored with the first round."""
-        self._turns[worker].is_guarded = False  # should this fail, endings do not wait for what made it fail
+        self._turns_of(worker).is_guarded = False  # should this fail, endings do not wait for what made it fail
         try:
             claim = self._claim_guarded(worker, asked, partial(self._steps.finishing, endings, logs))
         except LeaseLost:
             return Exchange(self.finish_attempts(endings, logs), None)
         self._call_for(endings)
         done = {JobId(job_id) for job_id, _ in claim.finished if job_id is not None}
-        return Exchange(done, Claims(claim.claimed, None, claim.played.again_s))
+        return Exchange(done, Claims(claim.claimed, None, claim.played.again_s, claim.played.is_near))
 
     def _finished(self, endings: Sequence[Finish], rows: Rows) -> tuple[set[JobId], bool]:
         """Whose attempts were closed, and whether that opened a turnstile for others."""

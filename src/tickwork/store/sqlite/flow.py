@@ -26,12 +26,11 @@ from tickwork.store.graphs import Graphs
 from tickwork.store.guarded import Fate, HeldPage
 from tickwork.store.rounds import (
     MASS,
-    SCOUTED,
-    WALK,
     Applicant,
     Head,
     Look,
     Scout,
+    Scouted,
     Stile,
     Verdict,
     Wish,
@@ -106,25 +105,28 @@ class SqliteGround:
             picked.extend(map(_applicant, rows))
         return picked
 
-    def scout(self, scout: Scout) -> tuple[list[Applicant], tuple[int, str]]:
+    def scout(self, scouts: Sequence[Scout]) -> list[Scouted]:
+        return [self._scout(scout) for scout in scouts]
+
+    def _scout(self, scout: Scout) -> Scouted:
         now = self._transaction.now
         values = {
             "lane": scout.lane,
             "priority": scout.priority,
             "after": scout.after[0],
             "after_id": scout.after[1],
-            "until": now if scout.until_us is None else scout.until_us,
-            "walk": WALK,
+            "until": scout.limit_us(now),
+            "walk": scout.walk,
         }
         kinds = as_json([kind_text(one.row) for one in scout.kinds])
         rows = self._transaction.run(
-            "scout", {**values, "kinds": kinds, "tasks": self._tasks, "now": now, "most": SCOUTED}
+            "scout", {**values, "kinds": kinds, "tasks": self._tasks, "now": now, "most": scout.most}
         )
         found = [_applicant(row) for row in rows]
-        if len(found) == SCOUTED:
+        if len(found) == scout.most:
             return found, (found[-1].run_at_us, found[-1].job_id)
         reached = self._transaction.run("scouted", values)
-        return found, reached[0] if reached else scout.after
+        return found, reached[0] if reached else None
 
     def lock(
         self, passages: Iterable[Passage], picked: Mapping[Passage, int], gates: Mapping[Passage, Gate]

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+import msgspec
+
 from tickwork.blobs import Blobs, LargeResults
 from tickwork.clock import Clock, SystemClock
 from tickwork.core.flow.ageing import Ageing
@@ -302,7 +304,8 @@ class SqliteStore(
         if not moves.has_lease(transaction, worker):
             return None
         queues = list(dict.fromkeys(queues))
-        if not is_guarded(transaction, queues):
+        reach = reach or Reach(limit)
+        if not reach.search and not is_guarded(transaction, queues):
             ageing = self._ageing.setdefault(worker, Ageing())
             claims = moves.claim(transaction, worker, queues, tasks, limit, duration_us(ahead), ageing)
             return self._arranged(transaction, claims)
@@ -315,16 +318,17 @@ class SqliteStore(
             advance(transaction, self._graphs, dropped)
             return played
 
-        asked = Asked(queues, tuple(tasks), limit, reach or Reach(limit))
+        asked = Asked(queues, tuple(tasks), limit, reach)
         played = guarded.play_rounds(play, asked, self._clock.monotonic)
-        return self._arranged(transaction, Claims(ground.claimed, None, played.again_s))
+        return self._arranged(transaction, Claims(ground.claimed, None, played.again_s, played.is_near))
 
     def _arranged(self, transaction: Transaction, claims: Claims) -> Claims:
         """What is left of claims for the worker: runs are begun here, and their first steps can be claimed at once."""
         jobs = arranged(transaction, self._graphs, claims.jobs)
         if jobs is claims.jobs:
             return claims
-        return Claims(jobs, 0.0 if len(jobs) < len(claims.jobs) else claims.next_due_s, claims.again_s)
+        next_due_s = 0.0 if len(jobs) < len(claims.jobs) else claims.next_due_s
+        return msgspec.structs.replace(claims, jobs=jobs, next_due_s=next_due_s)
 
     def exchange(
         self,

@@ -9,12 +9,9 @@ OR EXISTS (SELECT FROM tickwork.turnstiles t WHERE t.open_at <= clock.now)
 OR EXISTS (SELECT FROM unnest(%(queues)s::text[]) AS n (name) CROSS JOIN LATERAL (
     SELECT FROM tickwork.queue q WHERE q.queue >= n.name || ':' AND q.queue < n.name || ';' LIMIT 1) AS lane)
 
--- :be_brief
--- A worker that is stopped in the middle of a round must not keep what it has locked from others for long.
-SET LOCAL idle_in_transaction_session_timeout = '2s'
-
 -- :leased
-SELECT (extract(epoch FROM clock.now) * 1000000)::bigint
+-- A worker that is stopped in the middle of a round must not keep what it has locked from others for long.
+SELECT (extract(epoch FROM clock.now) * 1000000)::bigint, set_config('idle_in_transaction_session_timeout', '2s', true)
 FROM   (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now) clock
 CROSS  JOIN LATERAL (
     SELECT FROM tickwork.workers w WHERE w.id = %(worker)s AND w.state IN ('running', 'draining') AND w.lease_until > clock.now
@@ -30,11 +27,6 @@ CROSS  JOIN LATERAL (
     FOR KEY SHARE
 ) held
 
--- :gates_in_force
-SELECT g.value FROM tickwork.gates g
-WHERE  (g.until_at IS NULL OR g.until_at > coalesce(%(now)s::timestamptz, clock_timestamp()))
-AND    (g.queue IS NULL OR g.queue = ANY (%(queues)s::text[]))
-
 -- :held_page
 -- Jobs that something holds, in the order of their lanes, from just after a place on.
 SELECT q.job_id::text, q.lane, q.priority, (extract(epoch FROM q.run_at) * 1000000)::bigint, j.task, j.queue, j.collection,
@@ -48,6 +40,19 @@ FROM (
 CROSS  JOIN LATERAL (SELECT * FROM tickwork.jobs j WHERE j.id = q.job_id OFFSET 0) j
 ORDER  BY q.lane, q.priority, q.run_at, q.job_id
 
+-- :surroundings
+-- What a round has to know at first: gates in force, weights of tenants, open turnstiles that hold nothing, when the next
+-- one opens, and whether any turnstile holds something. In one statement, since each takes as long as all of them.
+SELECT ARRAY(SELECT g.value FROM tickwork.gates g WHERE (g.until_at IS NULL OR g.until_at > clock.now)
+             AND (g.queue IS NULL OR g.queue = ANY (%(queues)s::text[]))),
+       ARRAY(SELECT t.name FROM tickwork.tenants t ORDER BY t.name), ARRAY(SELECT t.weight FROM tickwork.tenants t ORDER BY t.name),
+       ARRAY(SELECT t.name FROM tickwork.turnstiles t WHERE t.open_at <= clock.now AND NOT EXISTS (
+                 SELECT FROM tickwork.queue q WHERE q.queue >= ':' || t.name || chr(31) AND q.queue < ':' || t.name || ' ' OFFSET 0)
+             LIMIT %(limit)s::bigint),
+       (SELECT (extract(epoch FROM min(t.open_at)) * 1000000)::bigint FROM tickwork.turnstiles t WHERE t.open_at > clock.now),
+       EXISTS (SELECT FROM tickwork.turnstiles t WHERE t.waits)
+FROM   (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now) clock
+
 -- :neighbours
 SELECT id, queues, offer FROM tickwork.workers
 WHERE  state = 'running' AND slots > 0 AND asked IS NULL AND lease_until > coalesce(%(now)s::timestamptz, clock_timestamp())
@@ -55,17 +60,9 @@ WHERE  state = 'running' AND slots > 0 AND asked IS NULL AND lease_until > coale
 -- :weights
 SELECT name, weight FROM tickwork.tenants
 
--- :plain_heads
-SELECT p.queue, p.priority, (extract(epoch FROM head.run_at) * 1000000)::bigint
-FROM   unnest(%(places)s::text[], %(priorities)s::smallint[]) AS p (queue, priority)
-CROSS  JOIN LATERAL (
-    SELECT q.run_at FROM tickwork.queue q WHERE q.queue = p.queue AND q.priority = p.priority
-    ORDER  BY q.run_at, q.job_id LIMIT 1
-) head
-
--- :lane_heads
+-- :heads
 -- The first job of each priority of each lane of these queues, and of all lanes that open turnstiles hold; from one to the
--- next, however many jobs stand in between.
+-- next, however many jobs stand in between. Then that of each place of plain jobs.
 WITH RECURSIVE clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
 open AS MATERIALIZED (
     SELECT t.name, (SELECT coalesce(l.override, l.declared) FROM tickwork.limits l WHERE l.name = t.bound) AS rule
@@ -77,6 +74,13 @@ span AS MATERIALIZED (
     SELECT ':' || o.name || chr(31), ':' || o.name || ' ', o.rule FROM open o
 ),
 -- include heads_of_spans
+UNION ALL
+SELECT p.queue, p.priority, (extract(epoch FROM first.run_at) * 1000000)::bigint, NULL
+FROM   unnest(%(places)s::text[], %(priorities)s::smallint[]) AS p (queue, priority)
+CROSS  JOIN LATERAL (
+    SELECT q.run_at FROM tickwork.queue q WHERE q.queue = p.queue AND q.priority = p.priority
+    ORDER  BY q.run_at, q.job_id LIMIT 1
+) first
 
 -- :heads_of_spans
 head AS (
@@ -97,16 +101,13 @@ head AS (
 )
 SELECT queue, priority, (extract(epoch FROM run_at) * 1000000)::bigint, rule FROM head
 
--- :any_waits
-SELECT EXISTS (SELECT FROM tickwork.turnstiles t WHERE t.waits)
-
 -- :waiting_bounds
 -- The limits under which jobs are held.
 SELECT n.name FROM unnest(%(limits)s::text[]) AS n (name)
 WHERE  EXISTS (SELECT FROM tickwork.turnstiles t WHERE t.bound = n.name AND t.waits OFFSET 0)
 
 -- :freed_heads
--- As lane_heads, for turnstiles that hold jobs and are not open.
+-- As heads, for turnstiles that hold jobs and are not open.
 WITH RECURSIVE span AS MATERIALIZED (
     SELECT ':' || t.name || chr(31) AS first, ':' || t.name || ' ' AS until,
            (SELECT coalesce(l.override, l.declared) FROM tickwork.limits l WHERE l.name = t.bound) AS rule
@@ -114,17 +115,6 @@ WITH RECURSIVE span AS MATERIALIZED (
     AND    (t.open_at IS NULL OR t.open_at > coalesce(%(now)s::timestamptz, clock_timestamp()))
 ),
 -- include heads_of_spans
-
--- :empty_turnstiles
-SELECT t.name FROM tickwork.turnstiles t
-WHERE  t.open_at <= coalesce(%(now)s::timestamptz, clock_timestamp())
-AND    NOT EXISTS (
-    SELECT FROM tickwork.queue q WHERE q.queue >= ':' || t.name || chr(31) AND q.queue < ':' || t.name || ' ' OFFSET 0)
-LIMIT  %(limit)s::bigint
-
--- :next_opening
-SELECT (extract(epoch FROM min(open_at)) * 1000000)::bigint FROM tickwork.turnstiles
-WHERE  open_at > coalesce(%(now)s::timestamptz, clock_timestamp())
 
 -- :pick_places
 -- Each group takes from its places in their order, until it has enough. From a lane in which order counts one claim at a
@@ -167,14 +157,15 @@ ORDER  BY p.rank, p.run_at, p.job_id
        j.collection, j.labels, j.flow, j.task, j.run::text, j.step, j.inputs, j.trace, p.place::text
 
 -- :scout
--- The next due jobs of a place that are of other kinds than these, and up to where it was looked: that one comes even if
--- there are none.
+-- The next due jobs of a place that are of other kinds than these, and up to where it was looked, unless there were enough
+-- or no more: that comes even if there are none. Nothing is sorted: `walked` gives its rows in their order, and no more of
+-- them than are asked for.
 WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
 walked AS MATERIALIZED (
     SELECT q.ctid AS place, q.job_id, q.task, q.run_at FROM tickwork.queue q
     WHERE  q.queue = %(lane)s AND q.priority = %(priority)s::smallint
     AND    (q.run_at, q.job_id) > ('epoch'::timestamptz + %(after_us)s::bigint * interval '1 microsecond', %(after_id)s::uuid)
-    AND    q.run_at <= coalesce('epoch'::timestamptz + %(until_us)s::bigint * interval '1 microsecond', (SELECT now FROM clock))
+    AND    q.run_at <= 'epoch'::timestamptz + %(until_us)s::bigint * interval '1 microsecond'
     ORDER  BY q.run_at, q.job_id LIMIT %(walk)s::bigint
 ),
 other AS MATERIALIZED (
@@ -183,7 +174,7 @@ other AS MATERIALIZED (
     WHERE  w.task = ANY (%(tasks)s::text[])
     AND    concat_ws(chr(31), j.task, j.queue, coalesce(j.collection, chr(30)), j.labels, coalesce(j.flow, chr(30)))
            <> ALL (%(kinds)s::text[])
-    ORDER  BY w.run_at, w.job_id LIMIT %(most)s::bigint
+    LIMIT  %(most)s::bigint
 ),
 picked AS MATERIALIZED (
     SELECT q.* FROM other o CROSS JOIN LATERAL (
@@ -194,7 +185,10 @@ picked AS MATERIALIZED (
         FOR UPDATE SKIP LOCKED
     ) q
 ),
-reached AS MATERIALIZED (SELECT w.run_at, w.job_id FROM walked w ORDER BY w.run_at DESC, w.job_id DESC LIMIT 1)
+reached AS MATERIALIZED (
+    SELECT w.run_at, w.job_id FROM walked w WHERE (SELECT count(*) FROM other) < %(most)s::bigint
+    LIMIT  1 OFFSET %(walk)s::bigint - 1
+)
 SELECT
 -- include picked_columns
        , (SELECT (extract(epoch FROM r.run_at) * 1000000)::bigint FROM reached r), (SELECT r.job_id::text FROM reached r)

@@ -50,7 +50,7 @@ AND    q.task IN (SELECT value FROM json_each(:tasks)) AND (q.expires_at IS NULL
 ORDER  BY q.run_at, q.job_id LIMIT :limit
 
 -- :scout
--- The next due jobs of a place that are of other kinds than these.
+-- The next due jobs of a place that are of other kinds than these, in the order in which they are walked over.
 SELECT q.job_id, q.attempt + 1, q.task, q.queue, q.priority, j.args, j.policy, q.run_at, q.failures, q.crashes, q.alone, j.tick,
        q.keyed, q.expires_at, j.queue, j.collection, j.labels, j.flow, j.task, j.run, j.step, j.inputs, j.trace
 FROM   (
@@ -60,14 +60,12 @@ FROM   (
 WHERE  q.task IN (SELECT value FROM json_each(:tasks)) AND (q.expires_at IS NULL OR q.expires_at > :now)
 AND    j.task || char(31) || j.queue || char(31) || coalesce(j.collection, char(30)) || char(31) || j.labels || char(31)
        || coalesce(j.flow, char(30)) NOT IN (SELECT value FROM json_each(:kinds))
-ORDER  BY q.run_at, q.job_id LIMIT :most
+LIMIT  :most
 
 -- :scouted
--- Up to where that was looked.
-SELECT run_at, job_id FROM (
-    SELECT q.run_at, q.job_id FROM tickwork_queue q WHERE q.queue = :lane AND q.priority = :priority
-    AND    (q.run_at, q.job_id) > (:after, :after_id) AND q.run_at <= :until ORDER BY q.run_at, q.job_id LIMIT :walk
-) ORDER BY run_at DESC, job_id DESC LIMIT 1
+-- Up to where that was looked, if not at all.
+SELECT q.run_at, q.job_id FROM tickwork_queue q WHERE q.queue = :lane AND q.priority = :priority
+AND    (q.run_at, q.job_id) > (:after, :after_id) AND q.run_at <= :until ORDER BY q.run_at, q.job_id LIMIT 1 OFFSET :walk - 1
 
 -- :rules
 SELECT name, coalesce(override, declared) FROM tickwork_limits WHERE name IN (SELECT value FROM json_each(?))

@@ -1,0 +1,114 @@
+"""Scouts: they go through places of the queue a bit at a time, and remember how far they came.
+
+Two go through each place. One stays at the end of the line, where new jobs come. The other goes there from further up,
+and sets out again a second after it has arrived, for jobs that were stored later than their time says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from tickwork.store.rounds import Applicant, Ground, Place, Position, Scout, Scouted
+
+_LATE_US = 30_000  # a job may be stored so much later than its time says
+_AGAIN_US = 1_000_000
+_PLACES = 4  # are looked at in a round
+
+
+class Errand(NamedTuple):
+    """What to look for in a place: jobs of other kinds than these, behind a position; the rest as for `Scout`."""
+
+    start: Position
+    kinds: tuple[Applicant, ...]
+    grace_us: int
+    most: int
+    walk: int
+
+
+class _Pair(NamedTuple):
+    """The scouts of a place. `went_far`: the second one has walked in vain since it set out; None: it stands there."""
+
+    at_end: Scout
+    on_way: Scout
+    went_far: bool | None = None
+
+    @property
+    def arrived(self) -> bool:
+        return self.on_way.after[0] >= (self.on_way.until_us or 0)
+
+    def sent(self, now: _Pair, end_us: int) -> _Pair:
+        """The pair as it goes on when it is told what one that sets out `now` is told."""
+        at_end = now.at_end._replace(after=self.at_end.after)
+        if self.arrived and end_us - self.on_way.after[0] > _AGAIN_US:
+            return now._replace(at_end=at_end)
+        on_way = now.on_way._replace(after=self.on_way.after, until_us=self.on_way.until_us)
+        return self._replace(at_end=at_end, on_way=on_way)
+
+
+class Scouts:
+    """The scouts of one worker, out for one thing."""
+
+    def __init__(self) -> None:
+        self._pairs: dict[Place, _Pair] = {}
+        self._turn = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._pairs)
+
+    def send(self, errands: Mapping[Place, Errand], now_us: int) -> None:
+        """Have two scouts in each of these places, and none in others. Those that are on their way go on."""
+        pairs: dict[Place, _Pair] = {}
+        for place, errand in errands.items():
+            start, kinds, *how = errand
+            end_us = now_us - max(_LATE_US, errand.grace_us)
+            at_end = Scout(*place, kinds, (end_us, ""), None, *how)
+            pair = _Pair(at_end, at_end._replace(after=start, until_us=end_us))
+            pairs[place] = self._pairs[place].sent(pair, end_us) if place in self._pairs else pair
+        self._pairs = pairs
+
+    def walk(self, ground: Ground, now_us: int) -> list[Applicant]:
+        """Pick what they are out for, a bit further on than the last time. Of many places some have their turn."""
+        places = list(self._pairs)
+        chosen = (places[self._turn :] + places[: self._turn])[:_PLACES]
+        self._turn = (self._turn + len(chosen)) % len(places) if places else 0
+        ends = [self._pairs[place].at_end for place in chosen]
+        ways = [self._pairs[place].on_way for place in chosen if not self._pairs[place].arrived]
+        reports = ground.scout([*ends, *ways]) if chosen else []
+        for scout, report in zip(ends, reports, strict=False):
+            pair = self._pairs[scout.place]
+            self._pairs[scout.place] = pair._replace(at_end=_moved(scout, report, now_us))
+        for scout, report in zip(ways, reports[len(ends) :], strict=True):
+            pair, (found, reached) = self._pairs[scout.place], report
+            in_vain = reached is not None and len(found) < scout.most
+            moved = pair._replace(on_way=_moved(scout, report, now_us), went_far=pair.went_far or in_vain)
+            self._pairs[scout.place] = moved
+        return list({one.job_id: one for found, _ in reports for one in found}.values())
+
+    def hold_back(self, passed_by: Iterable[Applicant]) -> None:
+        """Have these found again, which were found and left where they stand."""
+        for one in passed_by:
+            pair, before = self._pairs[one.place], (one.run_at_us - 1, "")
+            if one.run_at_us <= (pair.on_way.until_us or 0):
+                pair = pair._replace(on_way=pair.on_way._replace(after=min(pair.on_way.after, before)))
+            else:
+                pair = pair._replace(at_end=pair.at_end._replace(after=min(pair.at_end.after, before)))
+            self._pairs[one.place] = pair
+
+    @property
+    def is_near(self) -> bool:
+        """Whether no long way was gone in any place, to see all of it or to find all that is wanted."""
+        return all(pair.went_far is False for pair in self._pairs.values())
+
+    def next_us(self, now_us: int) -> int:
+        """When they may find something that they did not: at once, unless all have arrived."""
+        if not all(pair.arrived for pair in self._pairs.values()):
+            return now_us
+        return min((pair.on_way.after[0] for pair in self._pairs.values()), default=now_us) + _AGAIN_US
+
+
+def _moved(scout: Scout, report: Scouted, now_us: int) -> Scout:
+    _, reached = report
+    reached = (scout.limit_us(now_us), "") if reached is None else reached
+    latest = (now_us - max(_LATE_US, scout.grace_us), "")
+    return scout._replace(after=max(scout.after, min(reached, latest)))

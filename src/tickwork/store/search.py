@@ -1,0 +1,68 @@
+"""How jobs are found of which few stand among very many of other tasks.
+
+A claim walks over whatever stands before the jobs that it may take. Where that takes long, a worker searches: each of
+its claims has scouts walk on a bit, so that neither its other jobs nor anybody else waits for it. In lanes in which
+order counts, and in those of jobs that were held, it picks as always.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+
+from tickwork.core.flow.flow import read_lane
+from tickwork.core.ids import JobId
+from tickwork.store.rounds import Applicant, Ground, Position, Wish
+from tickwork.store.scouts import Errand, Scouts
+
+WALK = 1000  # a scout looks at so many in a round: in about a millisecond
+MOST = 64  # and picks so many of them
+_FRONT: Position = (0, "")
+
+
+class Search:
+    """How far one worker has come for one set of tasks."""
+
+    def __init__(self) -> None:
+        self._scouts = Scouts()
+        self._found: list[Applicant] = []
+
+    @property
+    def is_near(self) -> bool:
+        """Whether what it is after can be had without a search."""
+        return self._scouts.is_near
+
+    def pick(self, ground: Ground, wishes: Sequence[Wish], room: int, now_us: int) -> list[Applicant]:
+        """As `Ground.pick`, of what it has not seen yet, and up to so many."""
+        far = [wish for wish in wishes if not _is_in_order(wish.lane)]
+        near = [wish for wish in wishes if _is_in_order(wish.lane)]
+        picked = ground.pick(near) if near else []
+        errands = {(one.lane, one.priority): Errand(_FRONT, (), one.grace_us, min(one.most, MOST), WALK) for one in far}
+        self._scouts.send(errands, now_us)
+        self._found = self._scouts.walk(ground, now_us)
+        return _wanted([*picked, *self._found], wishes)[:room]
+
+    def next_us(self, now_us: int) -> int:
+        """When another step may find something."""
+        return self._scouts.next_us(now_us)
+
+    def took(self, gone: Set[JobId]) -> None:
+        """Of those that were picked these have gone; the others are to be found again."""
+        self._scouts.hold_back(one for one in self._found if one.job_id not in gone)
+
+
+def _is_in_order(lane: str) -> bool:
+    read = read_lane(lane)
+    return read.in_order or read.held_by is not None
+
+
+def _wanted(found: Sequence[Applicant], wishes: Sequence[Wish]) -> list[Applicant]:
+    """Those that wishes have room for, in their order."""
+    ranks = {(wish.lane, wish.priority): rank for rank, wish in enumerate(wishes)}
+    left = {wish.group: wish.of_group for wish in wishes}
+    wanted = []
+    for one in sorted(found, key=lambda one: (ranks[one.place], one.run_at_us, one.job_id)):
+        group = wishes[ranks[one.place]].group
+        if left[group] > 0:
+            left[group] -= 1
+            wanted.append(one)
+    return wanted
