@@ -1,6 +1,6 @@
 """The rows of the table: what is measured, ours and raw. All with one configuration, the shipped defaults."""
 
-from bench.rows import dags, drain, enqueue, held, http, limited, presence, promptness, schedules, tenants
+from bench.rows import dags, drain, enqueue, held, http, limited, others, presence, promptness, schedules, tenants
 from bench.rows.base import FULL, QUICK, Block, Measure, Row, Sample, Sizes, each_time_anew
 
 __all__ = ["FULL", "QUICK", "ROWS", "Block", "Measure", "Row", "Sample", "Sizes"]
@@ -68,6 +68,7 @@ ROWS = (
     Row("steady", "Start latency, steady load", "ms", each_time_anew(promptness.steady)),
     Row("held-limit", "Start latency, many held by a limit", "ms", held.behind(held.by_limit)),
     Row("held-gate", "Start latency, many held by a gate", "ms", held.behind(held.by_gate)),
+    Row("others", "Start latency, many of another task", "ms", each_time_anew(others.beside_others)),
     Row("tenants", "Start latency beside a large tenant", "ms", each_time_anew(tenants.beside_large)),
     Row("cold", "Cold start to the first job done", "s", each_time_anew(presence.cold_start)),
     Row("idle", "Idle worker", "MB, %", each_time_anew(presence.idle)),

@@ -55,6 +55,7 @@ def row_of(name: str) -> Row:
         ("limited-row", ["per_s", "plain_ratio"]),
         ("held-limit", ["p50", "p95", "p99", "claim_ms", "claim_growth_ratio"]),
         ("held-gate", ["p50", "p95", "p99", "claim_ms", "claim_growth_ratio"]),
+        ("others", ["p50", "p95", "p99", "moved_ratio"]),
         ("tenants", ["p50", "p95", "p99", "moved_ratio", "queued_ratio"]),
         ("cold", ["first_done_s"]),
         ("idle", ["pss_mb", "cpu_percent"]),

@@ -6,7 +6,7 @@ import shutil
 import tempfile
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import settings
@@ -30,6 +30,7 @@ LIMITS = st.sampled_from(
     [(), ("two",), ("four",), ("api",), ("line",), ("line", "two"), ("api", "line"), ("two", "four"), ("api", "two")]
 )
 PACES = st.sampled_from([(2, 0), (2, 1), (5, 2)])
+Search = Literal["all", "ends"] | None
 WORKERS = 3
 HOW = st.sampled_from(["succeeded", "succeeded", "failed", "again", "later"])
 SELECTED = st.sampled_from([("task", "other"), ("tenant", "acme"), ("collection", "c")])  # most jobs have none of it
@@ -87,8 +88,8 @@ class FlowMachine(RuleBasedStateMachine):
 
     # -- workers
 
-    @rule(worker=st.integers(0, WORKERS - 1), limit=st.integers(1, 6), search=st.booleans())
-    def claim(self, worker: int, limit: int, search: bool) -> None:
+    @rule(worker=st.integers(0, WORKERS - 1), limit=st.integers(1, 6), search=st.sampled_from([None, "all", "ends"]))
+    def claim(self, worker: int, limit: int, search: Search) -> None:
         self.take(self.workers[worker], limit, search=search)
 
     @rule(worker=st.integers(0, WORKERS - 1), limit=st.integers(1, 6), seconds=st.sampled_from([0.1, 0.2, 0.3]))
@@ -97,7 +98,7 @@ class FlowMachine(RuleBasedStateMachine):
             self.take(self.workers[worker], limit)
             self.advance(seconds)
 
-    def take(self, worker: WorkerId, limit: int, *, search: bool = False) -> int:
+    def take(self, worker: WorkerId, limit: int, *, search: Search = None) -> int:
         reach = Reach(limit, search=search)
         claimed = self.store.claim_jobs(worker, ["default"], ["t", "other"], limit, reach=reach).jobs
         self.hold(worker, claimed, limit)

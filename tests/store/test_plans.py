@@ -202,7 +202,7 @@ def search_among_others(on: Filled) -> None:
     """A step of a search for a task of which there are no jobs."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(search, "WALK", SMALL // 10)
-        assert on.store.claim_jobs(on.worker, ["other"], ["u"], PAGE, reach=Reach(PAGE, search=True)).jobs == []
+        assert on.store.claim_jobs(on.worker, ["other"], ["u"], PAGE, reach=Reach(PAGE, search="all")).jobs == []
 
 
 def put_aside_and_go_on(on: Filled) -> None:

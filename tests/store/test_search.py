@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from itertools import count
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -32,10 +32,15 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def step(
-    store: Store, worker: WorkerId, limit: int = 5, slots: int | None = None, queues: tuple[str, ...] = ("default",)
+    store: Store,
+    worker: WorkerId,
+    limit: int = 5,
+    slots: int | None = None,
+    queues: tuple[str, ...] = ("default",),
+    search: Literal["all", "ends"] = "all",
 ) -> Claims:
     """One search for jobs of the task `t`."""
-    reach = Reach(limit if slots is None else slots, search=True)
+    reach = Reach(limit if slots is None else slots, search=search)
     return store.claim_jobs(worker, list(queues), ["t"], limit, reach=reach)
 
 
@@ -76,6 +81,28 @@ def test_what_comes_at_the_end_is_found_at_once(store: Store, clock: VirtualCloc
     clock.advance(SECOND)
     wanted = insert_one(store)
     assert steps(store, worker, 1) == [wanted]
+
+
+def test_a_look_at_the_ends_finds_what_has_just_come_and_nothing_else(store: Store, clock: VirtualClock) -> None:
+    early = store.insert_jobs([*others(2 * WALK), a_job()])[-1]
+    clock.advance(SECOND)
+    worker = register(store)
+    new = insert_one(store)
+    assert steps(store, worker, 5, search="ends") == [new]
+    assert steps(store, worker, 4) == [early]
+
+
+def test_a_burst_of_others_does_not_keep_a_search_from_what_comes_after_it(store: Store, clock: VirtualClock) -> None:
+    store.insert_jobs(others(2 * WALK))
+    clock.advance(SECOND)
+    worker = register(store)
+    assert steps(store, worker, 5) == []
+    between = store.insert_jobs([*others(10 * WALK), a_job()])[-1]
+    assert steps(store, worker, 1) == []
+    clock.advance(SECOND)
+    new = insert_one(store)
+    assert steps(store, worker, 1, search="ends") == [new]
+    assert steps(store, worker, 15) == [between]
 
 
 def test_what_comes_to_stand_where_it_was_looked_is_found_later(store: Store, clock: VirtualClock) -> None:
@@ -202,7 +229,7 @@ def test_a_search_for_other_tasks_goes_its_own_way(store: Store, clock: VirtualC
     clock.advance(SECOND)
     worker = register(store)
     assert steps(store, worker, 2) == []
-    reach = Reach(1, search=True)
+    reach = Reach(1, search="all")
     assert store.claim_jobs(worker, ["default"], ["nobody's"], 1, reach=reach).jobs == []
     assert steps(store, worker, 2) == [wanted]
 

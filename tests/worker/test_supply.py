@@ -4,41 +4,64 @@ from __future__ import annotations
 
 from tickwork.worker.supply import EACH_S, LONG_S, SHARE, Supply
 
+NOW = 100.0
 LONG = 2 * LONG_S
+SHORT = LONG_S / 10
 
 
 def claimed(supply: Supply, took_s: float, found: int = 0, moved: int = 0, *, is_near: bool = False) -> Supply:
-    supply.claimed(100.0, 100.0 + took_s, found, moved, is_near=is_near)
+    supply.claimed(NOW, NOW + took_s, found, moved, is_near=is_near)
     return supply
 
 
+def searches(supply: Supply) -> bool:
+    return supply.search(NOW + 1000) == "all"
+
+
 def test_a_claim_that_takes_long_for_what_it_brings_is_followed_by_a_search() -> None:
-    assert claimed(Supply(), LONG).searches
-    assert claimed(Supply(), LONG, found=1, moved=1).searches
+    assert searches(claimed(Supply(), LONG))
+    assert searches(claimed(Supply(), LONG, found=1, moved=1))
 
 
 def test_a_claim_that_moves_much_may_take_longer() -> None:
     moved = round(2 * LONG_S / EACH_S)
-    assert not claimed(Supply(), LONG, found=moved, moved=moved).searches
-    assert not claimed(Supply(), LONG, found=0, moved=moved).searches
+    assert not searches(claimed(Supply(), LONG, found=moved, moved=moved))
+    assert not searches(claimed(Supply(), LONG, found=0, moved=moved))
 
 
 def test_a_search_goes_on_until_there_is_no_need_for_it() -> None:
-    supply = claimed(Supply(), LONG)
-    assert claimed(supply, LONG_S / 10).searches
-    assert claimed(supply, LONG_S / 10, found=5, moved=5).searches
-    assert not claimed(supply, LONG_S / 10, is_near=True).searches
+    supply = claimed(Supply(), LONG, found=1)
+    assert searches(claimed(supply, SHORT, found=5, moved=5))
+    assert not searches(claimed(supply, SHORT, found=5, moved=5, is_near=True))
 
 
-def test_what_was_searched_in_vain_is_searched_in_a_part_of_the_time() -> None:
-    supply = claimed(Supply(), LONG)
-    assert claimed(supply, 0.25).again_at == 100.25 + 0.25 * SHARE
-    assert claimed(supply, 0.25, found=1, moved=1).again_at == 0.0
+def test_what_was_searched_in_vain_is_searched_in_a_part_of_the_time_and_new_jobs_all_the_time() -> None:
+    supply = claimed(Supply(), 0.25)
+    assert supply.again_at == NOW + 0.25 + 0.25 * SHARE
+    assert supply.search(supply.again_at - 0.01) == "ends"
+    assert supply.search(supply.again_at) == "all"
+    assert not supply.rests(supply.again_at - 0.01)
+
+
+def test_a_look_at_new_jobs_alone_changes_nothing() -> None:
+    supply = claimed(Supply(), 0.25)
+    until = supply.again_at
+    supply.claimed(NOW + 1, NOW + 2, 3, 3, is_near=True)
+    assert supply.again_at == until
+    assert supply.search(until) == "all"
+
+
+def test_what_was_found_is_looked_for_again_at_once() -> None:
+    assert claimed(Supply(), LONG, found=1, moved=1).search(NOW + LONG) == "all"
 
 
 def test_short_claims_in_vain_are_repeated_whenever_somebody_calls() -> None:
-    assert claimed(Supply(), LONG_S / 2).again_at == 0.0
+    supply = claimed(Supply(), SHORT)
+    assert supply.search(NOW + SHORT) is None
+    assert not supply.rests(NOW + SHORT)
 
 
 def test_a_task_of_its_own_is_not_looked_for_all_the_time() -> None:
-    assert claimed(Supply(scarce=True), LONG_S / 2).again_at > 100.0
+    supply = claimed(Supply(scarce=True), 0.25)
+    assert supply.rests(NOW + 0.25)
+    assert not supply.rests(NOW + 0.25 + 0.25 * SHARE)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Literal, Protocol
 
 import msgspec
 
@@ -28,12 +28,12 @@ class Reach(msgspec.Struct, frozen=True):
     """What a worker can do for jobs with a flow: how many of them it may take now, and what it has left to give.
 
     Limited jobs are taken for free slots alone, never ahead. A `search` looks at a bounded number of jobs, further on
-    each time (see search.py).
+    each time (see search.py), or only at the `ends` of the lines.
     """
 
     slots: int
     offer: Offer = NOTHING
-    search: bool = False
+    search: Literal["all", "ends"] | None = None
 
 
 @dataclass(frozen=True, slots=True)

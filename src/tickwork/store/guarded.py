@@ -141,7 +141,9 @@ def play(ground: Ground, asked: Asked, turns: TurnKeeper, *, hurry: bool) -> Rou
     if search is None:
         applicants = _pick(ground, wishes, scope.room)
     else:
-        applicants = search.pick(ground, [*wishes.in_turn, *wishes.others()], scope.room, look.now_us)
+        ends_only = asked.reach.search == "ends"
+        wanted = [*wishes.in_turn, *wishes.others()]
+        applicants = search.pick(ground, wanted, scope.room, look.now_us, ends_only=ends_only)
         next_us = _earliest([search.next_us(look.now_us)], next_us)
     if masses:
         scouted = masses.look_behind(ground, look.now_us)

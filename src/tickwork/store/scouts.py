@@ -27,11 +27,15 @@ class Errand(NamedTuple):
 
 
 class _Pair(NamedTuple):
-    """The scouts of a place. `went_far`: the second one has walked in vain since it set out; None: it stands there."""
+    """The scouts of a place. `went_far`: the second one has walked in vain since it set out; None: it stands there.
+
+    `lags`: the first one has not come to the end of the line.
+    """
 
     at_end: Scout
     on_way: Scout
     went_far: bool | None = None
+    lags: bool = False
 
     @property
     def arrived(self) -> bool:
@@ -39,10 +43,12 @@ class _Pair(NamedTuple):
 
     def sent(self, now: _Pair, end_us: int) -> _Pair:
         """The pair as it goes on when it is told what one that sets out `now` is told."""
-        at_end = now.at_end._replace(after=self.at_end.after)
+        at_end = now.at_end if self.lags else now.at_end._replace(after=self.at_end.after)
         if self.arrived and end_us - self.on_way.after[0] > _AGAIN_US:
             return now._replace(at_end=at_end)
-        on_way = now.on_way._replace(after=self.on_way.after, until_us=self.on_way.until_us)
+        # One that lags goes to the end at once; what it leaves out the other one will come to.
+        until_us = end_us if self.lags else self.on_way.until_us
+        on_way = now.on_way._replace(after=self.on_way.after, until_us=until_us)
         return self._replace(at_end=at_end, on_way=on_way)
 
 
@@ -67,17 +73,20 @@ class Scouts:
             pairs[place] = self._pairs[place].sent(pair, end_us) if place in self._pairs else pair
         self._pairs = pairs
 
-    def walk(self, ground: Ground, now_us: int) -> list[Applicant]:
-        """Pick what they are out for, a bit further on than the last time. Of many places some have their turn."""
+    def walk(self, ground: Ground, now_us: int, *, ends_only: bool = False) -> list[Applicant]:
+        """Pick what they are out for, a bit further on than the last time. Of many places some have their turn.
+
+        `ends_only`: the scouts that are on their way rest.
+        """
         places = list(self._pairs)
         chosen = (places[self._turn :] + places[: self._turn])[:_PLACES]
         self._turn = (self._turn + len(chosen)) % len(places) if places else 0
         ends = [self._pairs[place].at_end for place in chosen]
-        ways = [self._pairs[place].on_way for place in chosen if not self._pairs[place].arrived]
+        ways = [self._pairs[place].on_way for place in chosen if not (ends_only or self._pairs[place].arrived)]
         reports = ground.scout([*ends, *ways]) if chosen else []
         for scout, report in zip(ends, reports, strict=False):
-            pair = self._pairs[scout.place]
-            self._pairs[scout.place] = pair._replace(at_end=_moved(scout, report, now_us))
+            pair = self._pairs[scout.place]._replace(at_end=_moved(scout, report, now_us), lags=report[1] is not None)
+            self._pairs[scout.place] = pair
         for scout, report in zip(ways, reports[len(ends) :], strict=True):
             pair, (found, reached) = self._pairs[scout.place], report
             in_vain = reached is not None and len(found) < scout.most

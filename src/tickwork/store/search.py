@@ -31,14 +31,16 @@ class Search:
         """Whether what it is after can be had without a search."""
         return self._scouts.is_near
 
-    def pick(self, ground: Ground, wishes: Sequence[Wish], room: int, now_us: int) -> list[Applicant]:
-        """As `Ground.pick`, of what it has not seen yet, and up to so many."""
+    def pick(
+        self, ground: Ground, wishes: Sequence[Wish], room: int, now_us: int, *, ends_only: bool
+    ) -> list[Applicant]:
+        """As `Ground.pick`, of what it has not seen yet, and up to so many. `ends_only`: of what has just come."""
         far = [wish for wish in wishes if not _is_in_order(wish.lane)]
         near = [wish for wish in wishes if _is_in_order(wish.lane)]
         picked = ground.pick(near) if near else []
         errands = {(one.lane, one.priority): Errand(_FRONT, (), one.grace_us, min(one.most, MOST), WALK) for one in far}
         self._scouts.send(errands, now_us)
-        self._found = self._scouts.walk(ground, now_us)
+        self._found = self._scouts.walk(ground, now_us, ends_only=ends_only)
         return _wanted([*picked, *self._found], wishes)[:room]
 
     def next_us(self, now_us: int) -> int:

@@ -144,7 +144,7 @@ class Claiming:
         if room <= 0 or not tasks or self._lease.worker is None:
             return 0, None
         supply = self._supplies[tasks]
-        if now < supply.again_at:
+        if supply.rests(now):
             self._look_again = min(supply.again_at, self._look_again or inf)
             return 0, None
         claims = self._exchange(self._lease.worker, tasks, room, slots)
@@ -171,10 +171,10 @@ class Claiming:
         """Store endings and claim; None: the lease is over, and it is known by now whether it is lost."""
         window = AHEAD_LIMIT if self.free > 0 else timedelta(0)
         offer, supply = self._held.left_of(self._options.offer.of_worker(worker)), self._supplies[tasks]
-        reach = Reach(min(room, slots), offer, supply.searches)
         batch = self._endings.batch()
         words = self._endings.last_words(batch)
         began = self._clock.monotonic()
+        reach = Reach(min(room, slots), offer, supply.search(began))
         try:
             done = self._store.exchange(worker, batch, words, self._queues(), tasks, room, window, reach)
         except StoreError:  # it may have been carried out all the same, or may still be

@@ -2,10 +2,12 @@
 
 A claim walks over whatever stands before the jobs that it may take. Where others' jobs stand there by the ten thousand
 that takes long, and the worker does nothing else meanwhile. So after a claim that took longer than what it brought can
-explain, the worker searches (see store/search.py), and not in vain all the time.
+explain, the worker searches (see store/search.py): in a part of its time all the way, else where new jobs come.
 """
 
 from __future__ import annotations
+
+from typing import Literal
 
 LONG_S = 0.005  # a claim that brings nothing takes less
 EACH_S = 0.0002  # and so much more for each job that it brings, or end that it stores
@@ -13,18 +15,32 @@ SHARE = 30  # what was not found is looked for in at most this part of the time
 
 
 class Supply:
-    """What one worker knows of the tasks that it claims together. `scarce`: they may well be few among others."""
+    """What one worker knows of the tasks that it claims together.
+
+    `scarce`: they may well be few among others, and can wait a moment; so what was not found is not looked for at all
+    for a while.
+    """
 
     def __init__(self, *, scarce: bool = False) -> None:
         self._scarce = scarce
-        self.searches = False
-        self.again_at = 0.0  # not before that
+        self._searches = False
+        self.again_at = 0.0  # from then on it is worth its time to look for what was not found
+
+    def rests(self, now: float) -> bool:
+        """Whether nothing should be claimed now."""
+        return self._scarce and now < self.again_at
+
+    def search(self, now: float) -> Literal["all", "ends"] | None:
+        """How to search in a claim, if at all."""
+        if not self._searches:
+            return None
+        return "ends" if now < self.again_at else "all"
 
     def claimed(self, began: float, ended: float, found: int, moved: int, *, is_near: bool) -> None:
         """A claim found so many jobs; `moved` are these and the ends that were stored with it."""
-        took_s = ended - began
-        if self.searches:
-            self.searches = not is_near
-        else:
-            self.searches = took_s > LONG_S + moved * EACH_S
-        self.again_at = ended + took_s * SHARE if not found and (self._scarce or self.searches) else 0.0
+        took_s, search = ended - began, self.search(began)
+        if search == "ends":
+            return
+        self._searches = not is_near if search else took_s > LONG_S + moved * EACH_S
+        in_vain = not found and (self._scarce or self._searches)
+        self.again_at = ended + took_s * SHARE if in_vain else 0.0
