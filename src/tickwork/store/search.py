@@ -14,7 +14,7 @@ from tickwork.core.ids import JobId
 from tickwork.store.rounds import Applicant, Ground, Position, Wish
 from tickwork.store.scouts import Errand, Scouts
 
-WALK = 1000  # a scout looks at so many in a round: in about a millisecond
+WALK = 2000  # a scout looks at so many in a round: in one or two milliseconds
 MOST = 64  # and picks so many of them
 _FRONT: Position = (0, "")
 
