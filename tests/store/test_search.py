@@ -6,6 +6,7 @@ from datetime import timedelta
 from itertools import count
 from typing import Any, Literal
 
+import psycopg
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -17,9 +18,10 @@ from tickwork.core.flow.limits import concurrency, sequence
 from tickwork.core.flow.sticky import GRACE_US, GROUPS
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import JobState, NewJob
-from tickwork.store import search
+from tickwork.store import guarded, search
 from tickwork.store.base import Claims, Store
 from tickwork.store.flow import Reach
+from tickwork.store.postgres import PostgresStore
 from tickwork.testing import VirtualClock
 
 WALK, MOST = 10, 3
@@ -28,6 +30,7 @@ WALK, MOST = 10, 3
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "WALK", WALK)
+    monkeypatch.setattr(search, "LEAST", WALK)
     monkeypatch.setattr(search, "MOST", MOST)
 
 
@@ -122,7 +125,7 @@ def test_a_search_that_has_seen_all_says_when_to_look_again(store: Store, clock:
     assert steps(store, worker, 3) == []
     again_s = step(store, worker).again_s
     assert again_s is not None
-    assert 0.5 < again_s < 1.5
+    assert 0.5 < again_s <= 1.0
 
 
 @pytest.mark.parametrize("among", [0, WALK - 1])
@@ -168,12 +171,80 @@ def test_one_that_failed_and_is_due_again_is_found(store: Store, clock: VirtualC
     assert steps(store, worker, 1) == [wanted]
 
 
-def test_of_more_places_than_are_looked_at_together_each_has_its_turn(store: Store, clock: VirtualClock) -> None:
-    for number in range(12):
-        store.insert_jobs(others(2, flow=Flow(tenant=f"tenant {number}")))
-    wanted = store.insert_jobs([a_job(flow=Flow(tenant=f"tenant {number}")) for number in range(12)])
+@pytest.mark.parametrize("places", [8, 60])
+def test_all_are_found_however_many_places_there_are(store: Store, clock: VirtualClock, places: int) -> None:
+    tenants = [f"tenant {number}" for number in range(places)]
+    store.insert_jobs([one for tenant in tenants for one in others(2, flow=Flow(tenant=tenant))])
+    wanted = store.insert_jobs([a_job(flow=Flow(tenant=tenant)) for tenant in tenants])
+    clock.advance(HOUR)
+    worker = register(store)
+    assert sorted(steps(store, worker, places)) == sorted(wanted)
+    assert step(store, worker).is_near
+
+
+def test_the_oldest_and_the_most_urgent_are_found_both(store: Store, clock: VirtualClock) -> None:
+    wanted = []
+    for priority in range(7, -1, -1):
+        store.insert_jobs(others(3 * WALK, priority=priority))
+        wanted.append(insert_one(store, priority=priority))
+        clock.advance(HOUR)
+    assert sorted(steps(store, register(store), 8)) == sorted(wanted)
+
+
+def test_what_has_expired_or_is_just_being_claimed_does_not_end_a_search(store: Store, clock: VirtualClock) -> None:
+    insert_one(store, expires_at=store.now() + SECOND)
+    store.insert_jobs(others(2 * WALK))
+    wanted = insert_one(store)
+    clock.advance(2 * SECOND)
+    worker = register(store)
+    found = [step(store, worker, 1) for _ in range(4)]
+    assert [one for claims in found for one in ids(claims.jobs)] == [wanted]
+    assert not any(one.is_near for one in found)
+
+
+def test_a_claim_that_others_are_in_the_middle_of_takes_nothing_from_a_search(
+    postgres: PostgresStore, clock: VirtualClock
+) -> None:
+    first, second = postgres.insert_jobs(jobs(2))
+    postgres.insert_jobs(others(3 * WALK))
     clock.advance(SECOND)
-    assert sorted(steps(store, register(store), 6)) == sorted(wanted)
+    worker = register(postgres)
+    with psycopg.connect(postgres.url) as other:
+        table = f'"{postgres.schema.name}".queue'
+        other.execute(f"SELECT FROM {table} WHERE job_id = %s FOR UPDATE".encode(), (first,))
+        assert steps(postgres, worker, 1, limit=1) == []
+        assert steps(postgres, worker, 1, limit=1) == [second]
+    clock.advance(2 * SECOND)
+    assert steps(postgres, worker, 5, limit=1) == [first]
+
+
+def test_what_a_round_found_that_was_rolled_back_is_found_by_the_next(
+    store: Store, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.insert_jobs(others(2 * WALK))
+    wanted = insert_one(store)
+    clock.advance(SECOND)
+    worker = register(store)
+    assert steps(store, worker, 2) == []
+    with monkeypatch.context() as broken:
+        broken.setattr(guarded, "judge", _fails)
+        with pytest.raises(ZeroDivisionError):
+            step(store, worker)
+    assert steps(store, worker, 1) == [wanted]
+
+
+def _fails(*_: object) -> None:
+    raise ZeroDivisionError
+
+
+def test_a_clock_that_is_set_back_hides_nothing(postgres: PostgresStore, clock: VirtualClock) -> None:
+    postgres.insert_jobs(others(3 * WALK))
+    clock.advance(SECOND)
+    worker = register(postgres, lease=2 * HOUR)
+    assert steps(postgres, worker, 5) == []
+    clock.advance(-HOUR)
+    wanted = insert_one(postgres)
+    assert steps(postgres, worker, 5) == [wanted]
 
 
 def test_it_goes_through_all_queues_and_priorities(store: Store, clock: VirtualClock) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tickwork.worker.supply import EACH_S, LONG_S, SHARE, Supply
+from tickwork.worker.supply import EACH_S, LONG_S, REST_S, SHARE, Supply
 
 NOW = 100.0
 LONG = 2 * LONG_S
@@ -36,17 +36,26 @@ def test_a_search_goes_on_until_there_is_no_need_for_it() -> None:
 
 
 def test_what_was_searched_in_vain_is_searched_in_a_part_of_the_time_and_new_jobs_all_the_time() -> None:
-    supply = claimed(Supply(), 0.25)
-    assert supply.again_at == NOW + 0.25 + 0.25 * SHARE
+    supply = claimed(claimed(Supply(), LONG), 0.015625)
+    assert supply.again_at == NOW + 0.015625 + 0.015625 * SHARE
     assert supply.search(supply.again_at - 0.01) == "ends"
     assert supply.search(supply.again_at) == "all"
     assert not supply.rests(supply.again_at - 0.01)
 
 
+def test_the_first_search_follows_at_once() -> None:
+    assert claimed(Supply(), 10.0).search(NOW + 10.0) == "all"
+    assert not claimed(Supply(scarce=True), 10.0).rests(NOW + 10.0)
+
+
+def test_nobody_waits_long_because_the_store_stood_still_during_a_search() -> None:
+    assert claimed(claimed(Supply(), LONG), 10.0).again_at == NOW + 10.0 + REST_S
+
+
 def test_a_look_at_new_jobs_alone_changes_nothing() -> None:
-    supply = claimed(Supply(), 0.25)
+    supply = claimed(claimed(Supply(), LONG), SHORT)
     until = supply.again_at
-    supply.claimed(NOW + 1, NOW + 2, 3, 3, is_near=True)
+    supply.claimed(NOW, NOW + 1, 3, 3, is_near=True)
     assert supply.again_at == until
     assert supply.search(until) == "all"
 
@@ -62,6 +71,7 @@ def test_short_claims_in_vain_are_repeated_whenever_somebody_calls() -> None:
 
 
 def test_a_task_of_its_own_is_not_looked_for_all_the_time() -> None:
-    supply = claimed(Supply(scarce=True), 0.25)
-    assert supply.rests(NOW + 0.25)
-    assert not supply.rests(NOW + 0.25 + 0.25 * SHARE)
+    took_s = LONG_S / 2
+    supply = claimed(Supply(scarce=True), took_s)
+    assert supply.rests(NOW + took_s)
+    assert not supply.rests(NOW + took_s * (SHARE + 2))

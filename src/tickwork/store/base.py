@@ -116,7 +116,7 @@ class Claims(msgspec.Struct, frozen=True):
     """What a claim brought.
 
     `next_due_s`: seconds until the next job of these queues is due, None if none is known. `again_s`: seconds until a
-    claim may find a job that this one passed by, None when it passed by nothing. `is_near`: this was a search, and
+    claim may find a job that this one passed by, None when it passed by nothing. `is_near`: if this was a search,
     there was no need for one.
     """
 

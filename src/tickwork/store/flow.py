@@ -27,8 +27,8 @@ HELD_COUNTED = 1_000  # so many held jobs are counted under a key
 class Reach(msgspec.Struct, frozen=True):
     """What a worker can do for jobs with a flow: how many of them it may take now, and what it has left to give.
 
-    Limited jobs are taken for free slots alone, never ahead. A `search` looks at a bounded number of jobs, further on
-    each time (see search.py), or only at the `ends` of the lines.
+    Limited jobs are taken for free slots alone, never ahead. And how it looks for jobs of any kind: a `search` looks at
+    a bounded number of them, further on each time (see search.py), or only at the `ends` of the lines.
     """
 
     slots: int

@@ -33,7 +33,7 @@ from tickwork.store.flow import Reach
 from tickwork.store.judging import facts_of, judge
 from tickwork.store.masses import MANY, Masses
 from tickwork.store.rounds import Applicant, Asked, Ground, Head, Look, Wish
-from tickwork.store.search import Search
+from tickwork.store.search import PLACES, Search
 
 PAGE = 1000
 OPEN_LIMIT = 256  # so many open turnstiles are looked at in a round
@@ -65,9 +65,9 @@ class TurnKeeper:
     homes: Neighbourhood = field(default_factory=lambda: Neighbourhood([]))
     homes_at_us: int | None = None
 
-    def search_for(self, asked: Asked) -> Search | None:
-        """The search that goes on, if one is asked for; one that is not asked for is over."""
-        if asked.reach.search:
+    def search_for(self, asked: Asked, places: int) -> Search | None:
+        """The search that goes on, if one is asked for and of use; else it is over."""
+        if asked.reach.search and places <= PLACES:
             return self.searches.setdefault(asked.tasks, Search())
         self.searches.pop(asked.tasks, None)
         return None
@@ -78,7 +78,7 @@ class Round:
     """What came of a round. `dropped` are to be ended; `wants_more`: another one may find something.
 
     `next_us` is when something is due, or opens, that was not there for this one at `now_us`. `put_aside`: most of what
-    was picked is held, so there may be much more of that. `is_near`: it searched, and had no need to.
+    was picked is held, so there may be much more of that. `is_near`: there is no need to search.
     """
 
     started: Sequence[Applicant] = ()
@@ -137,12 +137,12 @@ def play(ground: Ground, asked: Asked, turns: TurnKeeper, *, hurry: bool) -> Rou
     masses = turns.masses.setdefault(asked.tasks, Masses())
     scope = _scope(asked, turns.early, masses, hurry=hurry)
     wishes = _wishes(due, look, asked, turns, scope)
-    search = turns.search_for(asked)
+    search = turns.search_for(asked, len(due))
     if search is None:
         applicants = _pick(ground, wishes, scope.room)
     else:
         ends_only = asked.reach.search == "ends"
-        wanted = [*wishes.in_turn, *wishes.others()]
+        wanted = [wish for wish in (*wishes.in_turn, *wishes.others()) if wish.most > 0]
         applicants = search.pick(ground, wanted, scope.room, look.now_us, ends_only=ends_only)
         next_us = _earliest([search.next_us(look.now_us)], next_us)
     if masses:
@@ -150,7 +150,7 @@ def play(ground: Ground, asked: Asked, turns: TurnKeeper, *, hurry: bool) -> Rou
         applicants = list({one.job_id: one for one in (*applicants, *scouted)}.values())
     if not applicants:
         turns.masses.pop(asked.tasks)
-    is_near = search is not None and search.is_near
+    is_near = asked.reach.search is not None and (search is None or search.is_near)
     if not applicants and not look.empty:
         return Round(next_us=next_us, now_us=look.now_us, is_near=is_near)
     verdict, dropped = judge(ground, look, asked, applicants)

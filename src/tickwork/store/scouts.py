@@ -1,19 +1,19 @@
 """Scouts: they go through places of the queue a bit at a time, and remember how far they came.
 
 Two go through each place. One stays at the end of the line, where new jobs come. The other goes there from further up,
-and sets out again a second after it has arrived, for jobs that were stored later than their time says.
+and then sets out again, though not within a second, for jobs that were stored later than their time says.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
+from uuid import UUID
 
 from tickwork.store.rounds import Applicant, Ground, Place, Position, Scout, Scouted
 
 _LATE_US = 30_000  # a job may be stored so much later than its time says
 _AGAIN_US = 1_000_000
-_PLACES = 4  # are looked at in a round
 
 
 class Errand(NamedTuple):
@@ -27,7 +27,7 @@ class Errand(NamedTuple):
 
 
 class _Pair(NamedTuple):
-    """The scouts of a place. `went_far`: the second one has walked in vain since it set out; None: it stands there.
+    """The scouts of a place. `went_far`: the second one has walked in vain since it set out; None: not at all yet.
 
     `lags`: the first one has not come to the end of the line.
     """
@@ -41,14 +41,21 @@ class _Pair(NamedTuple):
     def arrived(self) -> bool:
         return self.on_way.after[0] >= (self.on_way.until_us or 0)
 
-    def sent(self, now: _Pair, end_us: int) -> _Pair:
-        """The pair as it goes on when it is told what one that sets out `now` is told."""
-        at_end = now.at_end if self.lags else now.at_end._replace(after=self.at_end.after)
-        if self.arrived and end_us - self.on_way.after[0] > _AGAIN_US:
-            return now._replace(at_end=at_end)
+    @property
+    def again_us(self) -> int:
+        """When the second one sets out again, if it has arrived."""
+        return self.on_way.after[0] + _delay_us(self.on_way) + _AGAIN_US
+
+    def sent(self, anew: _Pair, now_us: int) -> _Pair:
+        """The pair as it goes on when it is told what a new one is told."""
+        if max(self.at_end.after[0], self.on_way.until_us or 0) > now_us - _LATE_US:
+            return anew  # the store's clock was set back
+        at_end = anew.at_end if self.lags else anew.at_end._replace(after=self.at_end.after)
+        if self.arrived and now_us >= self.again_us:
+            return anew._replace(at_end=at_end)
         # One that lags goes to the end at once; what it leaves out the other one will come to.
-        until_us = end_us if self.lags else self.on_way.until_us
-        on_way = now.on_way._replace(after=self.on_way.after, until_us=until_us)
+        until_us = anew.on_way.until_us if self.lags else self.on_way.until_us
+        on_way = anew.on_way._replace(after=self.on_way.after, until_us=until_us)
         return self._replace(at_end=at_end, on_way=on_way)
 
 
@@ -57,7 +64,6 @@ class Scouts:
 
     def __init__(self) -> None:
         self._pairs: dict[Place, _Pair] = {}
-        self._turn = 0
 
     def __bool__(self) -> bool:
         return bool(self._pairs)
@@ -65,25 +71,18 @@ class Scouts:
     def send(self, errands: Mapping[Place, Errand], now_us: int) -> None:
         """Have two scouts in each of these places, and none in others. Those that are on their way go on."""
         pairs: dict[Place, _Pair] = {}
-        for place, errand in errands.items():
-            start, kinds, *how = errand
-            end_us = now_us - max(_LATE_US, errand.grace_us)
-            at_end = Scout(*place, kinds, (end_us, ""), None, *how)
-            pair = _Pair(at_end, at_end._replace(after=start, until_us=end_us))
-            pairs[place] = self._pairs[place].sent(pair, end_us) if place in self._pairs else pair
+        for place, (start, kinds, grace_us, most, walk) in errands.items():
+            on_way = Scout(*place, kinds, start, None, grace_us, most, walk)
+            end_us = now_us - _delay_us(on_way)
+            anew = _Pair(on_way._replace(after=(end_us, "")), on_way._replace(until_us=end_us))
+            pairs[place] = self._pairs[place].sent(anew, now_us) if place in self._pairs else anew
         self._pairs = pairs
 
     def walk(self, ground: Ground, now_us: int, *, ends_only: bool = False) -> list[Applicant]:
-        """Pick what they are out for, a bit further on than the last time. Of many places some have their turn.
-
-        `ends_only`: the scouts that are on their way rest.
-        """
-        places = list(self._pairs)
-        chosen = (places[self._turn :] + places[: self._turn])[:_PLACES]
-        self._turn = (self._turn + len(chosen)) % len(places) if places else 0
-        ends = [self._pairs[place].at_end for place in chosen]
-        ways = [self._pairs[place].on_way for place in chosen if not (ends_only or self._pairs[place].arrived)]
-        reports = ground.scout([*ends, *ways]) if chosen else []
+        """Pick what they are out for, a bit further on than the last time. `ends_only`: who is on its way rests."""
+        ends = [pair.at_end for pair in self._pairs.values()]
+        ways = [pair.on_way for pair in self._pairs.values() if not (ends_only or pair.arrived)]
+        reports = ground.scout([*ends, *ways]) if ends else []
         for scout, report in zip(ends, reports, strict=False):
             pair = self._pairs[scout.place]._replace(at_end=_moved(scout, report, now_us), lags=report[1] is not None)
             self._pairs[scout.place] = pair
@@ -97,7 +96,9 @@ class Scouts:
     def hold_back(self, passed_by: Iterable[Applicant]) -> None:
         """Have these found again, which were found and left where they stand."""
         for one in passed_by:
-            pair, before = self._pairs[one.place], (one.run_at_us - 1, "")
+            pair, before = self._pairs.get(one.place), (one.run_at_us, str(UUID(int=UUID(one.job_id).int - 1)))
+            if pair is None:
+                continue
             if one.run_at_us <= (pair.on_way.until_us or 0):
                 pair = pair._replace(on_way=pair.on_way._replace(after=min(pair.on_way.after, before)))
             else:
@@ -113,11 +114,15 @@ class Scouts:
         """When they may find something that they did not: at once, unless all have arrived."""
         if not all(pair.arrived for pair in self._pairs.values()):
             return now_us
-        return min((pair.on_way.after[0] for pair in self._pairs.values()), default=now_us) + _AGAIN_US
+        return min((pair.again_us for pair in self._pairs.values()), default=now_us + _AGAIN_US)
+
+
+def _delay_us(scout: Scout) -> int:
+    """How long after its time a job is sure to be seen."""
+    return max(_LATE_US, scout.grace_us)
 
 
 def _moved(scout: Scout, report: Scouted, now_us: int) -> Scout:
     _, reached = report
     reached = (scout.limit_us(now_us), "") if reached is None else reached
-    latest = (now_us - max(_LATE_US, scout.grace_us), "")
-    return scout._replace(after=max(scout.after, min(reached, latest)))
+    return scout._replace(after=max(scout.after, min(reached, (now_us - _delay_us(scout), ""))))

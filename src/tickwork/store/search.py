@@ -14,8 +14,10 @@ from tickwork.core.ids import JobId
 from tickwork.store.rounds import Applicant, Ground, Position, Wish
 from tickwork.store.scouts import Errand, Scouts
 
-WALK = 2000  # a scout looks at so many in a round: in one or two milliseconds
-MOST = 64  # and picks so many of them
+PLACES = 32  # where there are more, each of them takes its time, and a search would take more
+WALK = 2000  # so many are looked at in a round, in all places together: in one or two milliseconds
+LEAST = 100  # but so many in each
+MOST = 64  # so many are picked of a place
 _FRONT: Position = (0, "")
 
 
@@ -35,10 +37,12 @@ class Search:
         self, ground: Ground, wishes: Sequence[Wish], room: int, now_us: int, *, ends_only: bool
     ) -> list[Applicant]:
         """As `Ground.pick`, of what it has not seen yet, and up to so many. `ends_only`: of what has just come."""
+        self.took(set())  # of a round that was not stored
         far = [wish for wish in wishes if not _is_in_order(wish.lane)]
         near = [wish for wish in wishes if _is_in_order(wish.lane)]
         picked = ground.pick(near) if near else []
-        errands = {(one.lane, one.priority): Errand(_FRONT, (), one.grace_us, min(one.most, MOST), WALK) for one in far}
+        walk = max(LEAST, WALK // max(1, len(far)))
+        errands = {(one.lane, one.priority): Errand(_FRONT, (), one.grace_us, min(one.most, MOST), walk) for one in far}
         self._scouts.send(errands, now_us)
         self._found = self._scouts.walk(ground, now_us, ends_only=ends_only)
         return _wanted([*picked, *self._found], wishes)[:room]
@@ -50,6 +54,7 @@ class Search:
     def took(self, gone: Set[JobId]) -> None:
         """Of those that were picked these have gone; the others are to be found again."""
         self._scouts.hold_back(one for one in self._found if one.job_id not in gone)
+        self._found = []
 
 
 def _is_in_order(lane: str) -> bool:

@@ -12,6 +12,7 @@ from typing import Literal
 LONG_S = 0.005  # a claim that brings nothing takes less
 EACH_S = 0.0002  # and so much more for each job that it brings, or end that it stores
 SHARE = 30  # what was not found is looked for in at most this part of the time
+REST_S = 1.0  # and then after so long: most of that time was not the search's
 
 
 class Supply:
@@ -38,9 +39,9 @@ class Supply:
 
     def claimed(self, began: float, ended: float, found: int, moved: int, *, is_near: bool) -> None:
         """A claim found so many jobs; `moved` are these and the ends that were stored with it."""
-        took_s, search = ended - began, self.search(began)
+        took_s, search = round(ended - began, 6), self.search(began)
         if search == "ends":
             return
         self._searches = not is_near if search else took_s > LONG_S + moved * EACH_S
-        in_vain = not found and (self._scarce or self._searches)
-        self.again_at = ended + took_s * SHARE if in_vain else 0.0
+        rests = not found and (self._searches if search else self._scarce and not self._searches)
+        self.again_at = ended + min(took_s * SHARE, REST_S) if rests else 0.0

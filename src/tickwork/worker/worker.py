@@ -105,13 +105,14 @@ class Worker:
         if not owning:
             self._let_go("the worker could not renew its lease in time")
         self._hearing.answer_asks()
+        self._look_for_cancels(now, False)
         self._claiming.give_back_unknown(now)
         self._endings.turnstiles.tell()  # before others are claimed that it may concern
         took = 0
         if owning and self._claims:
             self._resize()
             took = self._claiming.claim(now)
-        self._look_for_cancels(now, called)  # who was called most likely was because of new jobs
+        self._look_for_cancels(now, called)  # now, since who is called mostly has new jobs to claim
         self._endings.settle()
         self._endings.store_notes(now)
         now = self._clock.monotonic()  # the store took its time
@@ -233,7 +234,8 @@ class Worker:
     # -- ending what should not go on
 
     def _look_for_cancels(self, now: float, called: bool) -> None:
-        if not self._held or self._lease.worker is None or not (called or now - self._cancels_at > CANCEL_LOOK_S):
+        due = round(now - self._cancels_at, 6) >= CANCEL_LOOK_S
+        if not self._held or self._lease.worker is None or not (called or due):
             return
         self._cancels_at = now
         for job_id, attempt in self._store.cancel_requests(self._lease.worker):

@@ -124,9 +124,11 @@ class PostgresGround:
 
     def scout(self, scouts: Sequence[Scout]) -> list[Scouted]:
         wanted: list[Wanted] = [("scout", self._errand(scout)) for scout in scouts]
-        held, *reports = self._together(("hold_worker", {"worker": self.worker}), *wanted)
-        self._check_lease(held)
-        return [_scouted(scout, rows) for scout, rows in zip(scouts, reports, strict=True)]
+        reports = [_scouted(rows) for rows in self._together(*wanted)]
+        if any(found for found, _ in reports):
+            (held,) = self._together(("hold_worker", {"worker": self.worker}))
+            self._check_lease(held)
+        return reports
 
     def _errand(self, scout: Scout) -> dict[str, Any]:
         return {
@@ -242,10 +244,8 @@ def _applicant(row: Any) -> Applicant:
     return Applicant(JobId(job_id), lane, priority, run_us, task, queue, *about, row)
 
 
-def _scouted(scout: Scout, rows: Rows) -> Scouted:
+def _scouted(rows: Rows) -> Scouted:
     found = [_applicant(row[:-2]) for row in rows if row[0] is not None]
-    if len(found) == scout.most:
-        return found, (found[-1].run_at_us, found[-1].job_id)
     run_us, job_id = rows[0][-2:]
     return found, None if run_us is None else (run_us, job_id)
 

@@ -451,7 +451,10 @@ class PostgresStore(
     def _exchange_in_rounds(
         self, worker: WorkerId, endings: Sequence[Finish], logs: Sequence[NewLog], asked: Asked
     ) -> Exchange:
-        """As exchange, where the last claim had to be guarded: what has ended is stored with the first round."""
+        """As exchange, where a search is asked for or the last claim had to be guarded.
+
+        What has ended is stored with the first round.
+        """
         self._turns_of(worker).is_guarded = False  # should this fail, endings do not wait for what made it fail
         try:
             claim = self._claim_guarded(worker, asked, partial(self._steps.finishing, endings, logs))

@@ -157,21 +157,21 @@ ORDER  BY p.rank, p.run_at, p.job_id
        j.collection, j.labels, j.flow, j.task, j.run::text, j.step, j.inputs, j.trace, p.place::text
 
 -- :scout
--- The next due jobs of a place that are of other kinds than these, and up to where it was looked, unless there were enough
--- or no more: that comes even if there are none. Nothing is sorted: `walked` gives its rows in their order, and no more of
--- them than are asked for.
+-- The next due jobs of a place that are of other kinds than these, and up to where it was looked, unless there were no more:
+-- that comes even if there are none. Nothing is sorted: `walked` gives its rows in their order, and no more of them than
+-- are asked for.
 WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
 walked AS MATERIALIZED (
-    SELECT q.ctid AS place, q.job_id, q.task, q.run_at FROM tickwork.queue q
+    SELECT q.ctid AS place, q.job_id, q.task, q.run_at, q.expires_at FROM tickwork.queue q
     WHERE  q.queue = %(lane)s AND q.priority = %(priority)s::smallint
     AND    (q.run_at, q.job_id) > ('epoch'::timestamptz + %(after_us)s::bigint * interval '1 microsecond', %(after_id)s::uuid)
     AND    q.run_at <= 'epoch'::timestamptz + %(until_us)s::bigint * interval '1 microsecond'
     ORDER  BY q.run_at, q.job_id LIMIT %(walk)s::bigint
 ),
 other AS MATERIALIZED (
-    SELECT w.place, w.job_id
+    SELECT w.place, w.job_id, w.run_at
     FROM   walked w CROSS JOIN LATERAL (SELECT * FROM tickwork.jobs j WHERE j.id = w.job_id OFFSET 0) j
-    WHERE  w.task = ANY (%(tasks)s::text[])
+    WHERE  w.task = ANY (%(tasks)s::text[]) AND (w.expires_at IS NULL OR w.expires_at > (SELECT now FROM clock))
     AND    concat_ws(chr(31), j.task, j.queue, coalesce(j.collection, chr(30)), j.labels, coalesce(j.flow, chr(30)))
            <> ALL (%(kinds)s::text[])
     LIMIT  %(most)s::bigint
@@ -181,13 +181,14 @@ picked AS MATERIALIZED (
         SELECT q.ctid AS place, q.job_id, q.attempt + 1 AS attempt, q.task, q.queue AS lane, q.priority, q.run_at,
                q.failures, q.crashes, q.alone, q.keyed, q.expires_at
         FROM   tickwork.queue q WHERE q.ctid = o.place AND q.job_id = o.job_id
-        AND    (q.expires_at IS NULL OR q.expires_at > (SELECT now FROM clock))
         FOR UPDATE SKIP LOCKED
     ) q
 ),
 reached AS MATERIALIZED (
-    SELECT w.run_at, w.job_id FROM walked w WHERE (SELECT count(*) FROM other) < %(most)s::bigint
-    LIMIT  1 OFFSET %(walk)s::bigint - 1
+    (SELECT o.run_at, o.job_id FROM other o LIMIT 1 OFFSET %(most)s::bigint - 1)
+    UNION ALL
+    (SELECT w.run_at, w.job_id FROM walked w WHERE (SELECT count(*) FROM other) < %(most)s::bigint
+     LIMIT  1 OFFSET %(walk)s::bigint - 1)
 )
 SELECT
 -- include picked_columns
