@@ -4,7 +4,7 @@ import asyncio
 import os
 import threading
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -481,9 +481,11 @@ class Dictionary:
 
     def __init__(self) -> None:
         self.held: dict[str, bytes] = {}
+        self._written: dict[str, datetime] = {}
 
     def put(self, key: str, data: bytes) -> None:
         self.held[key] = data
+        self._written[key] = datetime.now(UTC)
 
     def get(self, key: str) -> bytes:
         return self.held[key]
@@ -493,7 +495,7 @@ class Dictionary:
             self.held.pop(key, None)
 
     def keys(self, before: datetime) -> list[str]:
-        return list(self.held)
+        return [key for key in self.held if self._written[key] < before]
 
 
 def test_any_object_with_the_four_verbs_will_do(store_url: str) -> None:

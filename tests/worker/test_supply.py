@@ -45,7 +45,6 @@ def test_what_was_searched_in_vain_is_searched_in_a_part_of_the_time_and_new_job
 
 def test_the_first_search_follows_at_once() -> None:
     assert claimed(Supply(), 10.0).search(NOW + 10.0) == "all"
-    assert not claimed(Supply(scarce=True), 10.0).rests(NOW + 10.0)
 
 
 def test_nobody_waits_long_because_the_store_stood_still_during_a_search() -> None:
@@ -58,6 +57,22 @@ def test_a_look_at_new_jobs_alone_changes_nothing() -> None:
     supply.claimed(NOW, NOW + 1, 3, 3, is_near=True)
     assert supply.again_at == until
     assert supply.search(until) == "all"
+
+
+def test_where_the_store_is_far_away_not_every_other_claim_is_a_search() -> None:
+    supply, searched = Supply(), 0
+    for _ in range(200):
+        searched += supply.search(NOW) is not None
+        claimed(supply, 0.05, is_near=True)
+    assert 1 <= searched < 10
+
+
+def test_what_was_learnt_of_a_store_that_was_busy_once_is_forgotten() -> None:
+    supply = claimed(claimed(Supply(), 1.0), 1.0, is_near=True)
+    assert not searches(claimed(supply, 10 * LONG_S))
+    for _ in range(500):
+        claimed(supply, SHORT)
+    assert searches(claimed(supply, 10 * LONG_S))
 
 
 def test_what_was_found_is_looked_for_again_at_once() -> None:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-LONG_S = 0.005  # a claim that brings nothing takes less
+LONG_S = 0.005  # a claim that brings nothing takes less, unless the store is far away or busy, which is learnt
 EACH_S = 0.0002  # and so much more for each job that it brings, or end that it stores
+FORGETS = 0.98  # what was learnt counts for a little less with each claim
 SHARE = 30  # what was not found is looked for in at most this part of the time
-REST_S = 1.0  # and then after so long: most of that time was not the search's
+REST_S = 1.0  # or after so long: most of the time that it took was not its own then
 
 
 class Supply:
@@ -25,6 +26,8 @@ class Supply:
     def __init__(self, *, scarce: bool = False) -> None:
         self._scarce = scarce
         self._searches = False
+        self._long_s = LONG_S
+        self._took_s = 0.0  # by the last claim that was no search, apart from what it moved
         self.again_at = 0.0  # from then on it is worth its time to look for what was not found
 
     def rests(self, now: float) -> bool:
@@ -42,6 +45,12 @@ class Supply:
         took_s, search = round(ended - began, 6), self.search(began)
         if search == "ends":
             return
-        self._searches = not is_near if search else took_s > LONG_S + moved * EACH_S
-        rests = not found and (self._searches if search else self._scarce and not self._searches)
+        if search is None:
+            self._took_s = took_s - moved * EACH_S
+            self._searches = self._took_s > self._long_s
+            self._long_s = max(LONG_S, self._long_s * FORGETS)
+        elif is_near:  # nothing stood in the way of the claim that took long
+            self._searches = False
+            self._long_s = max(self._long_s, 2 * self._took_s)
+        rests = not found and (self._scarce or (search is not None and self._searches))
         self.again_at = ended + min(took_s * SHARE, REST_S) if rests else 0.0
