@@ -108,6 +108,16 @@ def test_a_burst_of_others_does_not_keep_a_search_from_what_comes_after_it(store
     assert steps(store, worker, 15) == [between]
 
 
+def test_what_comes_just_behind_a_burst_of_others_is_found_at_once(store: Store, clock: VirtualClock) -> None:
+    store.insert_jobs(others(2 * WALK))
+    clock.advance(SECOND)
+    worker = register(store)
+    assert steps(store, worker, 1) == []
+    new = store.insert_jobs([*others(3 * WALK), a_job()])[-1]
+    clock.advance(timedelta(milliseconds=50))
+    assert steps(store, worker, 1, search="ends") == [new]
+
+
 def test_what_comes_to_stand_where_it_was_looked_is_found_later(store: Store, clock: VirtualClock) -> None:
     store.insert_jobs(others(3 * WALK))
     worker = register(store)

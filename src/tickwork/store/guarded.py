@@ -151,8 +151,9 @@ def play(ground: Ground, asked: Asked, turns: TurnKeeper, *, hurry: bool) -> Rou
     if not applicants:
         turns.masses.pop(asked.tasks)
     is_near = asked.reach.search is not None and (search is None or search.is_near)
+    lags = search is not None and search.lags
     if not applicants and not look.empty:
-        return Round(next_us=next_us, now_us=look.now_us, is_near=is_near)
+        return Round(wants_more=lags, next_us=next_us, now_us=look.now_us, is_near=is_near)
     verdict, dropped = judge(ground, look, asked, applicants)
     verdict.masses = masses.to_move(verdict)
     masses.moved(verdict.masses, ground.apply(verdict), {head.place: head.grace_us for head in due}, look.now_us)
@@ -165,7 +166,8 @@ def play(ground: Ground, asked: Asked, turns: TurnKeeper, *, hurry: bool) -> Rou
     is_full = len(applicants) > len(started) + aside and asked.after(started).reach.slots <= 0
     _learn(turns, asked, started, is_full=is_full)
     puts_aside = 2 * aside > len(applicants)
-    return Round(started, dropped, did and not is_full, next_us, look.now_us, verdict.full, puts_aside, is_near)
+    wants_more = (did or lags) and not is_full
+    return Round(started, dropped, wants_more, next_us, look.now_us, verdict.full, puts_aside, is_near)
 
 
 class _Scope(NamedTuple):

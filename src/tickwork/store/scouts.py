@@ -14,6 +14,7 @@ from tickwork.store.rounds import Applicant, Ground, Place, Position, Scout, Sco
 
 _LATE_US = 30_000  # a job may be stored so much later than its time says
 _AGAIN_US = 1_000_000
+_BEHIND_US = 250_000
 
 
 class Errand(NamedTuple):
@@ -50,11 +51,12 @@ class _Pair(NamedTuple):
         """The pair as it goes on when it is told what a new one is told."""
         if max(self.at_end.after[0], self.on_way.until_us or 0) > now_us - _LATE_US:
             return anew  # the store's clock was set back
-        at_end = anew.at_end if self.lags else anew.at_end._replace(after=self.at_end.after)
+        # One that lags far behind goes to the end at once; what it leaves out the other one will come to.
+        leaps = self.lags and anew.at_end.after[0] - self.at_end.after[0] > _BEHIND_US
+        at_end = anew.at_end if leaps else anew.at_end._replace(after=self.at_end.after)
         if self.arrived and now_us >= self.again_us:
             return anew._replace(at_end=at_end)
-        # One that lags goes to the end at once; what it leaves out the other one will come to.
-        until_us = anew.on_way.until_us if self.lags else self.on_way.until_us
+        until_us = anew.on_way.until_us if leaps else self.on_way.until_us
         on_way = anew.on_way._replace(after=self.on_way.after, until_us=until_us)
         return self._replace(at_end=at_end, on_way=on_way)
 
@@ -109,6 +111,11 @@ class Scouts:
     def is_near(self) -> bool:
         """Whether no long way was gone in any place, to see all of it or to find all that is wanted."""
         return all(pair.went_far is False for pair in self._pairs.values())
+
+    @property
+    def lags(self) -> bool:
+        """Whether more stands at the end of some line than was looked at."""
+        return any(pair.lags for pair in self._pairs.values())
 
     def next_us(self, now_us: int) -> int:
         """When they may find something that they did not: at once, unless all have arrived."""

@@ -33,6 +33,11 @@ class Search:
         """Whether what it is after can be had without a search."""
         return self._scouts.is_near
 
+    @property
+    def lags(self) -> bool:
+        """Whether it has not seen all that has just come."""
+        return self._scouts.lags
+
     def pick(
         self, ground: Ground, wishes: Sequence[Wish], room: int, now_us: int, *, ends_only: bool
     ) -> list[Applicant]:
