@@ -141,9 +141,7 @@ def play(ground: Ground, asked: Asked, turns: TurnKeeper, *, hurry: bool) -> Rou
     if search is None:
         applicants = _pick(ground, wishes, scope.room)
     else:
-        ends_only = asked.reach.search == "ends"
-        wanted = [wish for wish in (*wishes.in_turn, *wishes.others()) if wish.most > 0]
-        applicants = search.pick(ground, wanted, scope.room, look.now_us, ends_only=ends_only)
+        applicants = _search(search, ground, wishes, scope.room, look.now_us, asked)
         next_us = _earliest([search.next_us(look.now_us)], next_us)
     if masses:
         scouted = masses.look_behind(ground, look.now_us)
@@ -313,6 +311,11 @@ def _pick(ground: Ground, wishes: _Wishes, room: int) -> list[Applicant]:
     if len(picked) < room and (others := wishes.others()):
         picked += ground.pick(others)[: room - len(picked)]
     return picked
+
+
+def _search(search: Search, ground: Ground, wishes: _Wishes, room: int, now_us: int, asked: Asked) -> list[Applicant]:
+    wanted = [wish for wish in (*wishes.in_turn, *wishes.others()) if wish.most > 0]
+    return search.pick(ground, wanted, room, now_us, ends_only=asked.reach.search == "ends")
 
 
 def _wishes(due: Sequence[Head], look: Look, asked: Asked, turns: TurnKeeper, scope: _Scope) -> _Wishes:
