@@ -138,6 +138,22 @@ def test_a_search_that_has_seen_all_says_when_to_look_again(store: Store, clock:
     assert 0.5 < again_s <= 1.0
 
 
+@pytest.mark.parametrize("search", [None, "all", "ends"])
+def test_a_claim_among_others_says_when_something_behind_them_is_due(
+    store: Store, clock: VirtualClock, search: Literal["all", "ends"] | None
+) -> None:
+    store.insert_jobs(others(WALK // 2, flow=Flow(tenant="a")))
+    wanted = insert_one(store, flow=Flow(tenant="a"), delay=timedelta(milliseconds=300))
+    clock.advance(timedelta(milliseconds=100))
+    worker = register(store)
+    reach = Reach(5, search=search)
+    again_s = store.claim_jobs(worker, ["default"], ["t"], 5, reach=reach).again_s
+    assert again_s is not None
+    assert again_s <= 0.2
+    clock.advance(timedelta(milliseconds=200))
+    assert ids(store.claim_jobs(worker, ["default"], ["t"], 5, reach=reach).jobs) == [wanted]
+
+
 @pytest.mark.parametrize("among", [0, WALK - 1])
 def test_where_few_others_are_no_search_is_needed(store: Store, clock: VirtualClock, among: int) -> None:
     store.insert_jobs(others(among))

@@ -151,6 +151,8 @@ def play(ground: Ground, asked: Asked, turns: TurnKeeper, *, hurry: bool) -> Rou
     is_near = asked.reach.search is not None and (search is None or search.is_near)
     lags = search is not None and search.lags
     if not applicants and not look.empty:
+        if due:  # what stands there is for others; behind it may be something that is not due yet
+            next_us = _earliest([next_us] if next_us else [], ground.next_due_us([head.place for head in due]))
         return Round(wants_more=lags, next_us=next_us, now_us=look.now_us, is_near=is_near)
     verdict, dropped = judge(ground, look, asked, applicants)
     verdict.masses = masses.to_move(verdict)
@@ -193,15 +195,15 @@ def _learn(turns: TurnKeeper, asked: Asked, started: Sequence[Applicant], *, is_
         turns.early = min(_MOST, 2 * turns.early)
 
 
-Place = tuple[str, int, int, str]  # of a job in the queue: its lane, priority, run_at and id
-_FIRST: Place = (":", -1, 0, "00000000-0000-0000-0000-000000000000")
+HeldPlace = tuple[str, int, int, str]  # of a job in the queue: its lane, priority, run_at and id
+_FIRST: HeldPlace = (":", -1, 0, "00000000-0000-0000-0000-000000000000")
 
 
 class HeldPage(NamedTuple):
     """Some held jobs with what gates look at, and the place of the last one; no place: there are no more."""
 
     jobs: Sequence[tuple[JobId, JobFacts]]
-    last: Place | None
+    last: HeldPlace | None
 
     @classmethod
     def of(cls, rows: Sequence[Any]) -> HeldPage:
@@ -214,9 +216,9 @@ class HeldPage(NamedTuple):
         return cls(jobs, (rows[-1][1], rows[-1][2], rows[-1][3], rows[-1][0]) if len(rows) == PAGE else None)
 
 
-def sweep(gate: Gate, read: Callable[[Place], HeldPage], drop: Callable[[Sequence[JobId]], None]) -> None:
+def sweep(gate: Gate, read: Callable[[HeldPlace], HeldPage], drop: Callable[[Sequence[JobId]], None]) -> None:
     """Drop what a gate drops of the jobs that something else holds: no claim looks at them all."""
-    last: Place | None = _FIRST
+    last: HeldPlace | None = _FIRST
     while last is not None:
         page = read(last)
         doomed = [job_id for job_id, facts in page.jobs if gate.matches(facts)]

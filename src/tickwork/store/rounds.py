@@ -214,6 +214,9 @@ class Ground(Protocol):
     def pick(self, wishes: Sequence[Wish]) -> list[Applicant]:
         """Pick due jobs that nobody else is just moving, in the order of the wishes."""
 
+    def next_due_us(self, places: Sequence[Place]) -> int | None:
+        """When the next job of these places will be due, if there is one that is not yet."""
+
     def scout(self, scouts: Sequence[Scout]) -> list[Scouted]:
         """Pick due jobs as scouts are told to."""
 

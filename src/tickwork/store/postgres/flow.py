@@ -157,7 +157,7 @@ class PostgresFlow(PostgresDags):
             guarded.sweep(gate, self._held_page, partial(self._drop_for, gate.name))
         self._notifier.call()
 
-    def _held_page(self, after: guarded.Place) -> HeldPage:
+    def _held_page(self, after: guarded.HeldPlace) -> HeldPage:
         place = dict(zip(("lane", "priority", "run_at", "job_id"), after, strict=True))
         rows = self._perform(lambda session: session.run("held_page", **place, limit=guarded.PAGE))
         return HeldPage.of(rows)

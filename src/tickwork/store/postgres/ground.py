@@ -28,6 +28,7 @@ from tickwork.store.rounds import (
     Applicant,
     Head,
     Look,
+    Place,
     Scout,
     Scouted,
     Stile,
@@ -121,6 +122,12 @@ class PostgresGround:
         held, rows = self._together(("hold_worker", {"worker": self.worker}), ("pick_places", asked))
         self._check_lease(held)
         return [_applicant(row) for row in rows]
+
+    def next_due_us(self, places: Sequence[Place]) -> int | None:
+        lanes = text_array([lane for lane, _ in places])
+        asked = {"lanes": lanes, "priorities": array([priority for _, priority in places]), "now_us": self.now_us}
+        (((run_us,),),) = self._together(("next_due", asked))
+        return None if run_us is None else int(run_us)
 
     def scout(self, scouts: Sequence[Scout]) -> list[Scouted]:
         wanted: list[Wanted] = [("scout", self._errand(scout)) for scout in scouts]

@@ -29,6 +29,7 @@ from tickwork.store.rounds import (
     Applicant,
     Head,
     Look,
+    Place,
     Scout,
     Scouted,
     Stile,
@@ -104,6 +105,10 @@ class SqliteGround:
             left[wish.group] -= len(rows)
             picked.extend(map(_applicant, rows))
         return picked
+
+    def next_due_us(self, places: Sequence[Place]) -> int | None:
+        found = [self._transaction.run("next_in_place", (*place, self._transaction.now)) for place in places]
+        return min((run_us for ((run_us,),) in found if run_us is not None), default=None)
 
     def scout(self, scouts: Sequence[Scout]) -> list[Scouted]:
         return [self._scout(scout) for scout in scouts]
@@ -268,7 +273,7 @@ class SqliteFlow:
             guarded.sweep(gate, self._held_page, partial(self._drop_for, gate.name))
         self._wake()
 
-    def _held_page(self, after: guarded.Place) -> HeldPage:
+    def _held_page(self, after: guarded.HeldPlace) -> HeldPage:
         place = dict(zip(("lane", "priority", "run_at", "job_id"), after, strict=True))
         with self._read() as transaction:
             return HeldPage.of(transaction.run("held_page", {**place, "limit": guarded.PAGE}))

@@ -156,6 +156,15 @@ ORDER  BY p.rank, p.run_at, p.job_id
        p.failures, p.crashes, p.alone, j.tick, p.keyed, (extract(epoch FROM p.expires_at) * 1000000)::bigint, j.queue,
        j.collection, j.labels, j.flow, j.task, j.run::text, j.step, j.inputs, j.trace, p.place::text
 
+-- :next_due
+SELECT (extract(epoch FROM min(next.run_at)) * 1000000)::bigint
+FROM   unnest(%(lanes)s::text[], %(priorities)s::smallint[]) AS p (lane, priority)
+CROSS  JOIN LATERAL (
+    SELECT q.run_at FROM tickwork.queue q WHERE q.queue = p.lane AND q.priority = p.priority
+    AND    q.run_at > 'epoch'::timestamptz + %(now_us)s::bigint * interval '1 microsecond'
+    ORDER  BY q.run_at, q.job_id LIMIT 1
+) next
+
 -- :scout
 -- The next due jobs of a place that are of other kinds than these, and up to where it was looked, unless there were no more:
 -- that comes even if there are none. Nothing is sorted: `walked` gives its rows in their order, and no more of them than

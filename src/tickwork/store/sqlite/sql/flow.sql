@@ -49,6 +49,9 @@ WHERE  q.queue = :lane AND q.priority = :priority AND q.run_at <= :until
 AND    q.task IN (SELECT value FROM json_each(:tasks)) AND (q.expires_at IS NULL OR q.expires_at > :now)
 ORDER  BY q.run_at, q.job_id LIMIT :limit
 
+-- :next_in_place
+SELECT min(run_at) FROM tickwork_queue WHERE queue = ? AND priority = ? AND run_at > ?
+
 -- :scout
 -- The next due jobs of a place that are of other kinds than these, in the order in which they are walked over.
 SELECT q.job_id, q.attempt + 1, q.task, q.queue, q.priority, j.args, j.policy, q.run_at, q.failures, q.crashes, q.alone, j.tick,
