@@ -20,7 +20,6 @@ from tickwork.store.flow import Reach, Rule
 
 MASS = 1000  # so many are looked at behind one that is put aside, for those that go with it
 
-
 Place = tuple[str, int]  # a lane and a priority
 Position = tuple[int, str]  # in a place: a (run_at, id)
 

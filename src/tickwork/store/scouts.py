@@ -13,8 +13,8 @@ from uuid import UUID
 from tickwork.store.rounds import Applicant, Ground, Place, Position, Scout, Scouted
 
 _LATE_US = 30_000  # a job may be stored so much later than its time says
-_AGAIN_US = 1_000_000
-_BEHIND_US = 250_000
+_AGAIN_US = 1_000_000  # how often to set out anew for those that were stored later than that
+_BEHIND_US = 250_000  # who lags by more leaps to the end of the line
 
 
 class Errand(NamedTuple):
