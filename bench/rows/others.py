@@ -32,7 +32,7 @@ def beside_others(database: Database, sizes: Sizes) -> Sample:
         elsewhere = app.task(name="elsewhere")(_elsewhere)
         fill_with(elsewhere, [(number,) for number in range(max(sizes.held))], sizes.batch)
         database.settle()
-        sample = promptness(waits_ms(sizes.drain))
+        sample = promptness(waits_ms(len(alone)))
     quiet = {f"alone_{name}_ms": value for name, value in percentiles(alone).items()}
     moved = {"moved_ratio": sample.figures["p50"] / quiet["alone_p50_ms"]}
     return Sample({**sample.figures, **moved}, {**sample.extra, **quiet})

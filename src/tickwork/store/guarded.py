@@ -131,9 +131,9 @@ def play(ground: Ground, asked: Asked, turns: TurnKeeper, *, hurry: bool) -> Rou
     turns.is_guarded = look.is_guarded
     heads = _left_to_others([head for head in look.heads if _is_servable(head, asked)], ground, turns, look.now_us)
     due = [head for head in heads if head.from_us <= look.now_us]
-    next_us = _earliest([head.from_us for head in heads if head.from_us > look.now_us], look.opens_at_us)
+    next_us = _earliest(look.opens_at_us, *(head.from_us for head in heads if head.from_us > look.now_us))
     if any(head.grace_us for head in due):  # others may stand behind them that are still left to somebody
-        next_us = _earliest([look.now_us + GRACE_US], next_us)
+        next_us = _earliest(next_us, look.now_us + GRACE_US)
     masses = turns.masses.setdefault(asked.tasks, Masses())
     scope = _scope(asked, turns.early, masses, hurry=hurry)
     wishes = _wishes(due, look, asked, turns, scope)
@@ -142,7 +142,7 @@ def play(ground: Ground, asked: Asked, turns: TurnKeeper, *, hurry: bool) -> Rou
         applicants = _pick(ground, wishes, scope.room)
     else:
         applicants = _search(search, ground, wishes, scope.room, look.now_us, asked)
-        next_us = _earliest([search.next_us(look.now_us)], next_us)
+        next_us = _earliest(next_us, search.next_us(look.now_us))
     if masses:
         scouted = masses.look_behind(ground, look.now_us)
         applicants = list({one.job_id: one for one in (*applicants, *scouted)}.values())
@@ -152,7 +152,7 @@ def play(ground: Ground, asked: Asked, turns: TurnKeeper, *, hurry: bool) -> Rou
     lags = search is not None and search.lags
     if not applicants and not look.empty:
         if due:  # what stands there is for others; behind it may be something that is not due yet
-            next_us = _earliest([next_us] if next_us else [], ground.next_due_us([head.place for head in due]))
+            next_us = _earliest(next_us, ground.next_due_us([head.place for head in due]))
         return Round(wants_more=lags, next_us=next_us, now_us=look.now_us, is_near=is_near)
     verdict, dropped = judge(ground, look, asked, applicants)
     verdict.masses = masses.to_move(verdict)
@@ -374,5 +374,5 @@ def _took_turns(turns: TurnKeeper, started: Sequence[Applicant], weights: Mappin
     turns.positions = {name: at for name, at in (turns.positions | taken.positions).items() if at > turns.clock}
 
 
-def _earliest(instants: Sequence[int], other: int | None) -> int | None:
-    return min([*instants, *([] if other is None else [other])], default=None)
+def _earliest(*instants: int | None) -> int | None:
+    return min((one for one in instants if one is not None), default=None)

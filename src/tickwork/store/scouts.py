@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 from uuid import UUID
 
-from tickwork.store.rounds import Applicant, Ground, Place, Position, Scout, Scouted
+from tickwork.store.rounds import Applicant, Ground, Place, Position, Scout
 
 _LATE_US = 30_000  # a job may be stored so much later than its time says
 _AGAIN_US = 1_000_000  # how often to set out anew for those that were stored later than that
@@ -85,13 +85,13 @@ class Scouts:
         ends = [pair.at_end for pair in self._pairs.values()]
         ways = [pair.on_way for pair in self._pairs.values() if not (ends_only or pair.arrived)]
         reports = ground.scout([*ends, *ways]) if ends else []
-        for scout, report in zip(ends, reports, strict=False):
-            pair = self._pairs[scout.place]._replace(at_end=_moved(scout, report, now_us), lags=report[1] is not None)
+        for scout, (_, reached) in zip(ends, reports, strict=False):
+            pair = self._pairs[scout.place]._replace(at_end=_moved(scout, reached, now_us), lags=reached is not None)
             self._pairs[scout.place] = pair
-        for scout, report in zip(ways, reports[len(ends) :], strict=True):
-            pair, (found, reached) = self._pairs[scout.place], report
+        for scout, (found, reached) in zip(ways, reports[len(ends) :], strict=True):
+            pair = self._pairs[scout.place]
             in_vain = reached is not None and len(found) < scout.most
-            moved = pair._replace(on_way=_moved(scout, report, now_us), went_far=pair.went_far or in_vain)
+            moved = pair._replace(on_way=_moved(scout, reached, now_us), went_far=pair.went_far or in_vain)
             self._pairs[scout.place] = moved
         return list({one.job_id: one for found, _ in reports for one in found}.values())
 
@@ -129,7 +129,6 @@ def _delay_us(scout: Scout) -> int:
     return max(_LATE_US, scout.grace_us)
 
 
-def _moved(scout: Scout, report: Scouted, now_us: int) -> Scout:
-    _, reached = report
+def _moved(scout: Scout, reached: Position | None, now_us: int) -> Scout:
     reached = (scout.limit_us(now_us), "") if reached is None else reached
     return scout._replace(after=max(scout.after, min(reached, (now_us - _delay_us(scout), ""))))

@@ -105,7 +105,7 @@ class Worker:
         if not owning:
             self._let_go("the worker could not renew its lease in time")
         self._hearing.answer_asks()
-        self._look_for_cancels(now, False)
+        self._look_for_cancels(now, False)  # now and then, whatever becomes of the claim
         self._claiming.give_back_unknown(now)
         self._endings.turnstiles.tell()  # before others are claimed that it may concern
         took = 0

@@ -16,9 +16,10 @@ from tickwork.core.flow.gates import GATES, Gate
 from tickwork.core.flow.limits import Concurrency, Passage, Slot
 from tickwork.core.flow.sticky import Neighbour
 from tickwork.core.ids import JobId, WorkerId
-from tickwork.core.job import LOWEST_PRIORITY, Claimed
+from tickwork.core.job import Claimed
 from tickwork.errors import LeaseLost
 from tickwork.store import codec, guarded
+from tickwork.store.backlog import places_of
 from tickwork.store.codec import kind_text
 from tickwork.store.postgres.adapters import Rows, Statement
 from tickwork.store.postgres.documents import array, text_array
@@ -230,7 +231,7 @@ class PostgresGround:
 
 def asked_for(queues: Sequence[str]) -> dict[str, Any]:
     """What `surroundings` and `heads` are asked."""
-    places = [(queue, priority) for queue in queues for priority in range(LOWEST_PRIORITY + 1)]
+    places = places_of(queues)
     return {
         "queues": text_array(queues),
         "places": text_array([queue for queue, _ in places]),

@@ -27,7 +27,6 @@ from tickwork.clock import Clock, SystemClock
 from tickwork.core.flow.ageing import AGE, Ageing
 from tickwork.core.ids import JobId, WorkerId, is_id
 from tickwork.core.job import (
-    LOWEST_PRIORITY,
     AttemptState,
     AttemptView,
     Claimed,
@@ -412,7 +411,7 @@ class PostgresStore(
             if not rows or len(before) == limit:
                 return Exchange(done, Claims(before) if rows else None)
         bounds = self._bounds_of(worker, tuple(tasks))
-        places = [(queue, priority) for queue in queues for priority in range(LOWEST_PRIORITY + 1)]
+        places = places_of(queues)
         asked = {**_asked(worker, queues, tasks, limit - len(before), ahead), **_places(places, bounds.begin(places))}
         finished, rows = self._finish_and_claim(endings, logs, asked)
         bounds.took(((row[3], row[4]), Bound(row[7], row[0])) for row in rows if row[13] == DUE)

@@ -17,10 +17,11 @@ import msgspec
 from tickwork.core.flow.ageing import Ageing, aged_before_us
 from tickwork.core.flow.flow import Flow, home_lane, row_priority
 from tickwork.core.ids import JobId, WorkerId
-from tickwork.core.job import LOWEST_PRIORITY, RUN, AttemptState, Claimed, JobState, NewJob, Part, TaskDefinition
+from tickwork.core.job import RUN, AttemptState, Claimed, JobState, NewJob, Part, TaskDefinition
 from tickwork.core.outcome import Transition
 from tickwork.errors import check
 from tickwork.store import codec
+from tickwork.store.backlog import places_of
 from tickwork.store.base import Claims, Finish, NewLog, OpenAttempt
 from tickwork.store.codec import duration_us
 from tickwork.store.sql import load_statements
@@ -200,7 +201,7 @@ def claim(
 ) -> Claims:
     """Take what is aged, if it is its turn, what is due, and then what is due within `ahead_us`."""
     now = transaction.now
-    places = [(queue, priority) for queue in queues for priority in range(LOWEST_PRIORITY + 1)]
+    places = places_of(queues)
     asked = {"places": as_json(places), "tasks": as_json(tasks), "now": now}
     picked: list[Any] = []
     if (aged := ageing.turn(now / 1e6)) is not None:
