@@ -10,18 +10,26 @@ from bench.raw import loops
 from bench.rows.base import LOOK_S, SLOWEST, START_LIMIT_S, Measure, Sample, Sizes, fill, opened, rate, raw_of
 from bench.stats import per_job
 from bench.worker import BenchFailed, running_worker, wait_until
+from tickwork import Tickwork
 
 
 def drain_of(task: str) -> Callable[[Database, Sizes], Sample]:
     """Enqueue jobs, and then start a worker that finishes them."""
+    return lambda database, sizes: drained(database, sizes, lambda app: fill(app, task, sizes.drain, sizes.batch))
 
-    def measure(database: Database, sizes: Sizes) -> Sample:
-        with opened(database) as app:
-            fill(app, task, sizes.drain, sizes.batch)
-        database.settle()
-        return finish_some(database, sizes.drain)
 
-    return measure
+def drained(database: Database, sizes: Sizes, put: Callable[[Tickwork], object]) -> Sample:
+    """Have jobs enqueued, and then start a worker that finishes them."""
+    with opened(database) as app:
+        put(app)
+    database.settle()
+    return finish_some(database, sizes.drain)
+
+
+def beside(plain: Sample, other: Sample) -> Sample:
+    """What draining something else came to, with its share of draining plain jobs just before."""
+    share = other.figures["per_s"] / plain.figures["per_s"]
+    return Sample({**other.figures, "plain_ratio": share}, {**other.extra, "plain_per_s": plain.figures["per_s"]})
 
 
 def finish_some(database: Database, count: int) -> Sample:
@@ -50,13 +58,16 @@ def raw_drain(database: Database, sizes: Sizes) -> Sample:
 
 @contextmanager
 def backlog(place: Place, sizes: Sizes) -> Iterator[Measure]:
+    """Drain the first of very many jobs, each time just after as many that stand alone, in a database of their own."""
     with place.fresh() as database, opened(database) as app:
         fill(app, "noop", sizes.backlog - sizes.drain, sizes.batch)
 
         def once() -> Sample:
+            with place.fresh() as small:
+                alone = drain_of("noop")(small, sizes)
             fill(app, "noop", sizes.backlog - database.queued(), sizes.batch)
             database.settle()
-            return finish_some(database, sizes.drain)
+            return beside(alone, finish_some(database, sizes.drain))
 
         yield once
 

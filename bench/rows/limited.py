@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from bench.places import Place
-from bench.rows.base import Block, Measure, Sample, Sizes, fill, fill_with, opened
-from bench.rows.drain import finish_some
-from tickwork import Tickwork
+from bench.rows.base import Block, Measure, Sample, Sizes, fill_with
+from bench.rows.drain import beside, drain_of, drained
 
 Key = Callable[[int, Sizes], int]
 
@@ -29,22 +28,13 @@ def drain_beside_plain(task: str, key: Key) -> Block:
     @contextmanager
     def block(place: Place, sizes: Sizes) -> Iterator[Measure]:
         def once() -> Sample:
-            plain = _drained(place, sizes, lambda app: fill(app, "noop", sizes.drain, sizes.batch))
             rows = [(key(number, sizes),) for number in range(sizes.drain)]
-            limited = _drained(place, sizes, lambda app: fill_with(app.tasks[task], rows, sizes.batch))
-            share = limited.figures["per_s"] / plain.figures["per_s"]
-            return Sample(
-                {**limited.figures, "plain_ratio": share}, {**limited.extra, "plain_per_s": plain.figures["per_s"]}
-            )
+            with place.fresh() as database:
+                plain = drain_of("noop")(database, sizes)
+            with place.fresh() as database:
+                limited = drained(database, sizes, lambda app: fill_with(app.tasks[task], rows, sizes.batch))
+            return beside(plain, limited)
 
         yield once
 
     return block
-
-
-def _drained(place: Place, sizes: Sizes, put: Callable[[Tickwork], object]) -> Sample:
-    with place.fresh() as database:
-        with opened(database) as app:
-            put(app)
-        database.settle()
-        return finish_some(database, sizes.drain)

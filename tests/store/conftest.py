@@ -204,7 +204,6 @@ def small_masses(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (masses, guarded):
         monkeypatch.setattr(module, "MANY", 2)
     monkeypatch.setattr(masses, "SCOUTED", 2)
-    monkeypatch.setattr(search, "MOST", 2)
     for module in (masses, search):
         monkeypatch.setattr(module, "WALK", 3)
     for ground in (postgres_ground, sqlite_ground):

@@ -24,14 +24,13 @@ from tickwork.store.flow import Reach
 from tickwork.store.postgres import PostgresStore
 from tickwork.testing import VirtualClock
 
-WALK, MOST = 10, 3
+WALK = 10
 
 
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "WALK", WALK)
     monkeypatch.setattr(search, "LEAST", WALK)
-    monkeypatch.setattr(search, "MOST", MOST)
 
 
 def step(
@@ -174,7 +173,7 @@ def test_where_many_others_stand_before_it_a_search_goes_on(store: Store, clock:
     clock.advance(SECOND)
     worker = register(store)
     found = [step(store, worker) for _ in range(5)]
-    assert sum(len(one.jobs) for one in found) > MOST
+    assert sum(len(one.jobs) for one in found) > WALK
     assert not any(one.is_near for one in found)
 
 

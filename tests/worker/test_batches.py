@@ -140,7 +140,7 @@ def test_batches_and_other_jobs_do_not_starve_each_other(app: Tickwork, slots: i
         results(jobs, 60)
     assert order.index("many") < 1000, "others were not done before the first batch"
     assert order.index("single") < 20
-    assert order.count("many") == 20
+    assert 20 <= order.count("many") < 25, "batches were not full"
 
 
 def test_while_slots_are_free_other_jobs_do_not_wait_for_a_look_for_batches(

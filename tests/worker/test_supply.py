@@ -85,6 +85,13 @@ def test_short_claims_in_vain_are_repeated_whenever_somebody_calls() -> None:
     assert not supply.rests(NOW + SHORT)
 
 
+def test_a_task_of_its_own_is_searched_until_it_is_known_that_nothing_stands_in_its_way() -> None:
+    assert searches(Supply(scarce=True))
+    assert searches(claimed(Supply(scarce=True), SHORT))
+    assert not searches(claimed(Supply(scarce=True), SHORT, is_near=True))
+    assert not searches(Supply())
+
+
 def test_a_task_of_its_own_is_not_looked_for_all_the_time() -> None:
     took_s = LONG_S / 2
     supply = claimed(Supply(scarce=True), took_s)

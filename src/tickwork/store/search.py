@@ -17,7 +17,6 @@ from tickwork.store.scouts import Errand, Scouts
 PLACES = 32  # where there are more, each of them takes its time, and a search would take more
 WALK = 2000  # so many are looked at in a round, in all places together: in one or two milliseconds
 LEAST = 100  # but so many in each
-MOST = 64  # so many are picked of a place
 _FRONT: Position = (0, "")
 
 
@@ -47,7 +46,7 @@ class Search:
         near = [wish for wish in wishes if _is_in_order(wish.lane)]
         picked = ground.pick(near) if near else []
         walk = max(LEAST, WALK // max(1, len(far)))
-        errands = {(one.lane, one.priority): Errand(_FRONT, (), one.grace_us, min(one.most, MOST), walk) for one in far}
+        errands = {(one.lane, one.priority): Errand(_FRONT, (), one.grace_us, min(one.most, room), walk) for one in far}
         self._scouts.send(errands, now_us)
         self._found = self._scouts.walk(ground, now_us, ends_only=ends_only)
         return _wanted([*picked, *self._found], wishes)[:room]

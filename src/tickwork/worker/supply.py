@@ -2,7 +2,8 @@
 
 A claim walks over whatever stands before the jobs that it may take. Where others' jobs stand there by the ten thousand
 that takes long, and the worker does nothing else meanwhile. So after a claim that took longer than what it brought can
-explain, the worker searches (see store/search.py): in a part of its time all the way, else where new jobs come.
+explain, the worker searches (see store/search.py) until nothing stands in its way: in a part of its time all the way,
+else where new jobs come.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ REST_S = 1.0  # or after so long: most of the time that it took was not its own 
 class Supply:
     """What one worker knows of the tasks that it claims together.
 
-    `scarce`: they may well be few among others, and can wait a moment; so what was not found is not looked for at all
-    for a while.
+    `scarce`: they may well be few among others, and can wait a moment; so they are searched from the first, and what
+    was not found is not looked for at all for a while.
     """
 
     def __init__(self, *, scarce: bool = False) -> None:
         self._scarce = scarce
-        self._searches = False
+        self._searches = scarce
         self._long_s = LONG_S
         self._took_s = 0.0  # by the last claim that was no search, apart from what it moved
         self.again_at = 0.0  # from then on it is worth its time to look for what was not found
