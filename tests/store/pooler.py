@@ -45,16 +45,22 @@ class Stream:
         (length,) = struct.unpack("!I", self._exactly(4))
         return kind, self._exactly(length - 4)
 
-    def has_more(self) -> bool:
-        """Whether a part of the next message has been read already."""
-        return bool(self._buffer)
+    def arrived(self) -> list[tuple[bytes, bytes]]:
+        """The messages that are here as a whole. The rest of one may come only after the other side was heard."""
+        messages: list[tuple[bytes, bytes]] = []
+        while len(self._buffer) >= 5 and len(self._buffer) > struct.unpack("!I", self._buffer[1:5])[0]:
+            messages.append(self.message())
+        return messages
+
+    def read(self) -> None:
+        data = self.sock.recv(65536)
+        if not data:
+            raise ConnectionError
+        self._buffer += data
 
     def _exactly(self, n: int) -> bytes:
         while len(self._buffer) < n:
-            data = self.sock.recv(65536)
-            if not data:
-                raise ConnectionError
-            self._buffer += data
+            self.read()
         taken, self._buffer = self._buffer[:n], self._buffer[n:]
         return taken
 
@@ -184,26 +190,24 @@ class Pooler:
 
 def _relay(client: Stream, backend: Backend, first: tuple[bytes, bytes]) -> None:
     awaited = 0  # how many of the client's messages are still to be answered with "ready for query"
-    pending: tuple[bytes, bytes] | None = first
+    asked = [first]
     while True:
-        if pending is not None:
-            kind, body = pending
+        for kind, body in (*asked, *client.arrived()):
             if kind == b"X":
                 raise ConnectionError
             awaited += kind in {b"Q", b"S"}
             backend.send(framed(kind, body))
-            pending = client.message() if client.has_more() else None
-            continue
-        readable, _, _ = select.select([client.sock, backend.sock], [], []) if not backend.has_more() else ([], [], [])
-        if backend.sock in readable or backend.has_more():
-            kind, body = backend.message()
+        asked = []
+        for kind, body in backend.arrived():
             client.send(framed(kind, body))
             if kind == b"Z":
                 awaited -= 1
                 if not awaited and body == b"I":
                     return
-        elif client.sock in readable:
-            pending = client.message()
+        readable, _, _ = select.select([client.sock, backend.sock], [], [])
+        for side in (client, backend):
+            if side.sock in readable:
+                side.read()
 
 
 def framed(kind: bytes, body: bytes) -> bytes:
