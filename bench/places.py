@@ -6,6 +6,7 @@ that is measured has no say in it. Instants are microseconds since the epoch by 
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import tempfile
@@ -139,6 +140,7 @@ class SqliteDatabase(Database):
         super().__init__(f"sqlite:///{folder}/bench.db", folder)
         self._path = str(folder / "bench.db")
         self._connection: apsw.Connection | None = None
+        self._index: int | None = None
 
     def rows(self, sql: str) -> list[Any]:
         if self._connection is None:
@@ -162,8 +164,9 @@ class SqliteDatabase(Database):
     def counters(self) -> dict[str, float]:
         """The commits, which the index of the log counts in its third word (sqlite.org/walformat.html)."""
         self.rows("PRAGMA schema_version")  # from here on we have it open, so that it is not deleted and begun anew
-        with open(f"{self._path}-shm", "rb") as index:
-            return {"commits": float(unpack_from("=I", index.read(12), 8)[0])}
+        if self._index is None:
+            self._index = os.open(f"{self._path}-shm", os.O_RDONLY)
+        return {"commits": float(unpack_from("=I", os.pread(self._index, 12, 0), 8)[0])}
 
     def size_mb(self) -> float:
         files = [Path(self._path + ending) for ending in ("", "-wal")]
@@ -178,6 +181,8 @@ class SqliteDatabase(Database):
     def close(self) -> None:
         if self._connection is not None:
             self._connection.close()
+        if self._index is not None:  # not before: that lets go of all locks that this process has on it
+            os.close(self._index)
 
 
 class SqlitePlace(Place):
