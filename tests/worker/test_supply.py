@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tickwork.worker.supply import EACH_S, LONG_S, REST_S, SHARE, Supply
+import pytest
+
+from tickwork.worker.supply import EACH_S, FORGETS_S, LONG_S, REST_S, SHARE, Supply
 
 NOW = 100.0
 LONG = 2 * LONG_S
@@ -10,7 +12,8 @@ SHORT = LONG_S / 10
 
 
 def claimed(supply: Supply, took_s: float, found: int = 0, moved: int = 0, *, is_near: bool = False) -> Supply:
-    supply.claimed(NOW, NOW + took_s, found, moved, is_near=is_near)
+    began = max(NOW, supply.again_at)
+    supply.claimed(began, began + took_s, found, moved, is_near=is_near)
     return supply
 
 
@@ -36,8 +39,10 @@ def test_a_search_goes_on_until_there_is_no_need_for_it() -> None:
 
 
 def test_what_was_searched_in_vain_is_searched_in_a_part_of_the_time_and_new_jobs_all_the_time() -> None:
-    supply = claimed(claimed(Supply(), LONG), 0.015625)
-    assert supply.again_at == NOW + 0.015625 + 0.015625 * SHARE
+    supply = claimed(claimed(Supply(), LONG), 2 * LONG)
+    assert supply.again_at == pytest.approx(NOW + 2 * LONG + LONG * SHARE)
+    began = supply.again_at
+    assert claimed(supply, LONG).again_at == pytest.approx(began + LONG + LONG * SHARE)
     assert supply.search(supply.again_at - 0.01) == "ends"
     assert supply.search(supply.again_at) == "all"
     assert not supply.rests(supply.again_at - 0.01)
@@ -48,7 +53,14 @@ def test_the_first_search_follows_at_once() -> None:
 
 
 def test_nobody_waits_long_because_the_store_stood_still_during_a_search() -> None:
-    assert claimed(claimed(Supply(), LONG), 10.0).again_at == NOW + 10.0 + REST_S
+    supply = claimed(claimed(Supply(), LONG), 10.0)
+    assert supply.again_at == pytest.approx(NOW + 10.0 + LONG * SHARE)
+
+
+def test_what_takes_very_long_each_time_is_looked_for_all_the_same() -> None:
+    supply = claimed(claimed(Supply(), LONG), 10.0)
+    began = supply.again_at
+    assert claimed(supply, 10.0).again_at == pytest.approx(began + 10.0 + REST_S)
 
 
 def test_a_look_at_new_jobs_alone_changes_nothing() -> None:
@@ -70,9 +82,8 @@ def test_where_the_store_is_far_away_not_every_other_claim_is_a_search() -> None
 def test_what_was_learnt_of_a_store_that_was_busy_once_is_forgotten() -> None:
     supply = claimed(claimed(Supply(), 1.0), 1.0, is_near=True)
     assert not searches(claimed(supply, 10 * LONG_S))
-    for _ in range(500):
-        claimed(supply, SHORT)
-    assert searches(claimed(supply, 10 * LONG_S))
+    supply.claimed(NOW + 10 * FORGETS_S, NOW + 10 * FORGETS_S + 10 * LONG_S, 0, 0, is_near=False)
+    assert searches(supply)
 
 
 def test_what_was_found_is_looked_for_again_at_once() -> None:

@@ -8,13 +8,15 @@ else where new jobs come.
 
 from __future__ import annotations
 
+from math import exp2
 from typing import Literal
 
 LONG_S = 0.005  # a claim that brings nothing takes less, unless the store is far away or busy, which is learnt
 EACH_S = 0.0002  # and so much more for each job that it brings, or end that it stores
-FORGETS = 0.98  # what was learnt counts for a little less with each claim
+FORGETS_S = 30.0  # what was learnt counts for half after so long
 SHARE = 30  # what was not found is looked for in at most this part of the time
-REST_S = 1.0  # or after so long: most of the time that it took was not its own then
+REST_S = 30.0  # or after so long
+FIRST_S = 0.03  # the first look counts for no more: it is not known yet whether it takes long each time
 
 
 class Supply:
@@ -27,8 +29,9 @@ class Supply:
     def __init__(self, *, scarce: bool = False) -> None:
         self._scarce = scarce
         self._searches = scarce
-        self._long_s = LONG_S
         self._took_s = 0.0  # by the last claim that was no search, apart from what it moved
+        self._learnt = LONG_S, 0.0  # how long a claim may well take, and since when that is known
+        self._last_s = FIRST_S  # what the last one took that was to see everything
         self.again_at = 0.0  # from then on it is worth its time to look for what was not found
 
     def rests(self, now: float) -> bool:
@@ -48,10 +51,15 @@ class Supply:
             return
         if search is None:
             self._took_s = took_s - moved * EACH_S
-            self._searches = self._took_s > self._long_s
-            self._long_s = max(LONG_S, self._long_s * FORGETS)
+            self._searches = self._took_s > self._long_s(ended)
         elif is_near:  # nothing stood in the way of the claim that took long
             self._searches = False
-            self._long_s = max(self._long_s, 2 * self._took_s)
+            self._learnt = (max(self._long_s(ended), 2 * self._took_s), ended)
         rests = not found and (self._scarce or (search is not None and self._searches))
-        self.again_at = ended + min(took_s * SHARE, REST_S) if rests else 0.0
+        usual_s, self._last_s = min(took_s, self._last_s), took_s  # one alone may have met a store that stood still
+        self.again_at = ended + min(usual_s * SHARE, REST_S) if rests else 0.0
+
+    def _long_s(self, now: float) -> float:
+        """What takes longer than this is worth a search."""
+        learnt_s, at = self._learnt
+        return max(LONG_S, learnt_s * exp2((at - now) / FORGETS_S))
