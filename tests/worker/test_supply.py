@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tickwork.worker.supply import EACH_S, FORGETS_S, LONG_S, REST_S, SHARE, Supply
+from tickwork.worker.supply import EACH_S, FORGETS_S, LONG_REST_S, LONG_S, REST_S, SHARE, TRIPS, Supply
 
 NOW = 100.0
 LONG = 2 * LONG_S
@@ -39,10 +39,8 @@ def test_a_search_goes_on_until_there_is_no_need_for_it() -> None:
 
 
 def test_what_was_searched_in_vain_is_searched_in_a_part_of_the_time_and_new_jobs_all_the_time() -> None:
-    supply = claimed(claimed(Supply(), LONG), 2 * LONG)
-    assert supply.again_at == pytest.approx(NOW + 2 * LONG + LONG * SHARE)
-    began = supply.again_at
-    assert claimed(supply, LONG).again_at == pytest.approx(began + LONG + LONG * SHARE)
+    supply = claimed(claimed(Supply(), LONG), LONG)
+    assert supply.again_at == pytest.approx(NOW + LONG + LONG * SHARE)
     assert supply.search(supply.again_at - 0.01) == "ends"
     assert supply.search(supply.again_at) == "all"
     assert not supply.rests(supply.again_at - 0.01)
@@ -53,14 +51,21 @@ def test_the_first_search_follows_at_once() -> None:
 
 
 def test_nobody_waits_long_because_the_store_stood_still_during_a_search() -> None:
-    supply = claimed(claimed(Supply(), LONG), 10.0)
-    assert supply.again_at == pytest.approx(NOW + 10.0 + LONG * SHARE)
+    assert claimed(claimed(Supply(), LONG), 10.0).again_at == NOW + 10.0 + REST_S
 
 
-def test_what_takes_very_long_each_time_is_looked_for_all_the_same() -> None:
-    supply = claimed(claimed(Supply(), LONG), 10.0)
+def test_what_takes_long_each_time_is_looked_for_seldom_and_not_never() -> None:
+    supply = claimed(claimed(claimed(Supply(), LONG), 0.5), 0.5)
+    assert supply.again_at - NOW > 0.5 * SHARE
+    began = claimed(supply, 10.0).again_at
+    assert claimed(supply, 10.0).again_at == pytest.approx(began + 10.0 + LONG_REST_S)
+
+
+def test_nobody_waits_long_because_the_store_is_far_away() -> None:
+    supply = claimed(Supply(scarce=True), 0.5)
     began = supply.again_at
-    assert claimed(supply, 10.0).again_at == pytest.approx(began + 10.0 + REST_S)
+    supply.claimed(began, began + 0.5, 0, 0, is_near=False, least_s=0.5 / TRIPS)
+    assert supply.again_at == pytest.approx(began + 0.5 + REST_S)
 
 
 def test_a_look_at_new_jobs_alone_changes_nothing() -> None:

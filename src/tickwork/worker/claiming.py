@@ -28,6 +28,7 @@ from tickwork.worker.supply import Supply
 
 _log = logging.getLogger("tickwork.worker")
 BATCH_CLAIM = 1000  # one claim for batches brings at most so many
+LEAST_GROWS = 1.02  # with each claim, what one takes at least may have become so much more
 UNSURE_LOOK_S = 1.0  # how often to look for what a claim took that was not answered
 UNKNOWN_LOOK_S = 5.0  # how often to look for jobs that nobody here can run
 UNKNOWN_SHARE = 50  # or less often, where that takes more than this part of the time
@@ -68,6 +69,7 @@ class Claiming:
         self._batches_first = False
         self._supplies: dict[Sequence[str], Supply] = {(task.name,): Supply(scarce=True) for task in tasks}
         self._supplies |= {self._shared: Supply(), self._solo: Supply()}
+        self._least_s = inf  # what a claim takes at least
         self._unknown_at = 0.0
         self._unknown: set[str] = set()
         self._next_due: float | None = None
@@ -187,7 +189,8 @@ class Claiming:
             self._renew(worker)
         else:
             found, is_near = len(done.claims.jobs), done.claims.is_near
-            supply.claimed(began, replied, found, found + len(batch), is_near=is_near)
+            self._least_s = min(replied - began, self._least_s * LEAST_GROWS)
+            supply.claimed(began, replied, found, found + len(batch), is_near=is_near, least_s=self._least_s)
         return done.claims
 
     def _renew(self, worker: WorkerId) -> None:

@@ -15,8 +15,11 @@ LONG_S = 0.005  # a claim that brings nothing takes less, unless the store is fa
 EACH_S = 0.0002  # and so much more for each job that it brings, or end that it stores
 FORGETS_S = 30.0  # what was learnt counts for half after so long
 SHARE = 30  # what was not found is looked for in at most this part of the time
-REST_S = 30.0  # or after so long
-FIRST_S = 0.03  # the first look counts for no more: it is not known yet whether it takes long each time
+REST_S = 1.0  # or after so long
+LONG_REST_S = (
+    30.0  # or so long, where it takes long each time for what it looks at, and not because the store is far away
+)
+TRIPS = 8  # a search takes at most as long as so many short claims, if that is all
 
 
 class Supply:
@@ -31,7 +34,7 @@ class Supply:
         self._searches = scarce
         self._took_s = 0.0  # by the last claim that was no search, apart from what it moved
         self._learnt = LONG_S, 0.0  # how long a claim may well take, and since when that is known
-        self._last_s = FIRST_S  # what the last one took that was to see everything
+        self._last_s = 0.0  # what the last one took that was to see everything
         self.again_at = 0.0  # from then on it is worth its time to look for what was not found
 
     def rests(self, now: float) -> bool:
@@ -44,8 +47,13 @@ class Supply:
             return None
         return "ends" if now < self.again_at else "all"
 
-    def claimed(self, began: float, ended: float, found: int, moved: int, *, is_near: bool) -> None:
-        """A claim found so many jobs; `moved` are these and the ends that were stored with it."""
+    def claimed(
+        self, began: float, ended: float, found: int, moved: int, *, is_near: bool, least_s: float = 0.0
+    ) -> None:
+        """A claim found so many jobs; `moved` are these and the ends that were stored with it.
+
+        `least_s` is what a claim takes at least.
+        """
         took_s, search = round(ended - began, 6), self.search(began)
         if search == "ends":
             return
@@ -56,8 +64,12 @@ class Supply:
             self._searches = False
             self._learnt = (max(self._long_s(ended), 2 * self._took_s), ended)
         rests = not found and (self._scarce or (search is not None and self._searches))
-        usual_s, self._last_s = min(took_s, self._last_s), took_s  # one alone may have met a store that stood still
-        self.again_at = ended + min(usual_s * SHARE, REST_S) if rests else 0.0
+        self.again_at = ended + self._rest_s(took_s, least_s) if rests else 0.0
+        self._last_s = took_s
+
+    def _rest_s(self, took_s: float, least_s: float) -> float:
+        looking_s = min(took_s, self._last_s) - TRIPS * least_s  # one alone may have met a store that stood still
+        return max(min(took_s * SHARE, REST_S), min(looking_s * SHARE, LONG_REST_S))
 
     def _long_s(self, now: float) -> float:
         """What takes longer than this is worth a search."""
