@@ -219,3 +219,9 @@ def test_health_says_how_durable_it_is(store: SqliteStore, path: Path) -> None:
     assert str(path) in facts["store"]
     assert "FULL" in facts["durability"]
     assert "host" in facts["clock"]
+
+
+def test_a_script_runs_to_its_end_though_a_statement_has_rows_to_give(store: SqliteStore) -> None:
+    writer = store._file._writer
+    writer.script("PRAGMA journal_size_limit=1000;\nPRAGMA cache_size=1234;")
+    assert writer.run("PRAGMA cache_size") == [(1234,)]

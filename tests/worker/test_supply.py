@@ -11,9 +11,18 @@ LONG = 2 * LONG_S
 SHORT = LONG_S / 10
 
 
-def claimed(supply: Supply, took_s: float, found: int = 0, moved: int = 0, *, is_near: bool = False) -> Supply:
-    began = max(NOW, supply.again_at)
-    supply.claimed(began, began + took_s, found, moved, is_near=is_near)
+def claimed(
+    supply: Supply,
+    took_s: float,
+    found: int = 0,
+    moved: int = 0,
+    *,
+    began: float | None = None,
+    is_near: bool = False,
+    least_s: float = 0.0,
+) -> Supply:
+    began = max(NOW, supply.again_at) if began is None else began
+    supply.claimed(began, began + took_s, found, moved, is_near=is_near, least_s=least_s)
     return supply
 
 
@@ -64,14 +73,14 @@ def test_what_takes_long_each_time_is_looked_for_seldom_and_not_never() -> None:
 def test_nobody_waits_long_because_the_store_is_far_away() -> None:
     supply = claimed(Supply(scarce=True), 0.5)
     began = supply.again_at
-    supply.claimed(began, began + 0.5, 0, 0, is_near=False, least_s=0.5 / TRIPS)
+    claimed(supply, 0.5, least_s=0.5 / TRIPS)
     assert supply.again_at == pytest.approx(began + 0.5 + REST_S)
 
 
 def test_a_look_at_new_jobs_alone_changes_nothing() -> None:
     supply = claimed(claimed(Supply(), LONG), SHORT)
     until = supply.again_at
-    supply.claimed(NOW, NOW + 1, 3, 3, is_near=True)
+    claimed(supply, 1.0, found=3, moved=3, began=NOW, is_near=True)
     assert supply.again_at == until
     assert supply.search(until) == "all"
 
@@ -87,8 +96,7 @@ def test_where_the_store_is_far_away_not_every_other_claim_is_a_search() -> None
 def test_what_was_learnt_of_a_store_that_was_busy_once_is_forgotten() -> None:
     supply = claimed(claimed(Supply(), 1.0), 1.0, is_near=True)
     assert not searches(claimed(supply, 10 * LONG_S))
-    supply.claimed(NOW + 10 * FORGETS_S, NOW + 10 * FORGETS_S + 10 * LONG_S, 0, 0, is_near=False)
-    assert searches(supply)
+    assert searches(claimed(supply, 10 * LONG_S, began=NOW + 10 * FORGETS_S))
 
 
 def test_what_was_found_is_looked_for_again_at_once() -> None:

@@ -16,9 +16,7 @@ EACH_S = 0.0002  # and so much more for each job that it brings, or end that it 
 FORGETS_S = 30.0  # what was learnt counts for half after so long
 SHARE = 30  # what was not found is looked for in at most this part of the time
 REST_S = 1.0  # or after so long
-LONG_REST_S = (
-    30.0  # or so long, where it takes long each time for what it looks at, and not because the store is far away
-)
+LONG_REST_S = 30.0  # or so long, where it takes long each time, and not because the store is far away
 TRIPS = 8  # a search takes at most as long as so many short claims, if that is all
 
 
@@ -47,9 +45,7 @@ class Supply:
             return None
         return "ends" if now < self.again_at else "all"
 
-    def claimed(
-        self, began: float, ended: float, found: int, moved: int, *, is_near: bool, least_s: float = 0.0
-    ) -> None:
+    def claimed(self, began: float, ended: float, found: int, moved: int, *, is_near: bool, least_s: float) -> None:
         """A claim found so many jobs; `moved` are these and the ends that were stored with it.
 
         `least_s` is what a claim takes at least.

@@ -26,7 +26,7 @@ BUSY_S = 5.0
 _NAP_S, _FIRST_NAP_S = 0.0005, 0.00005
 _FIRST_NAPS = 20  # a commit takes about as long
 MOUNTS = Path("/proc/mounts")
-_PRAGMAS = "PRAGMA synchronous=FULL;\nPRAGMA journal_size_limit=67108864;\nPRAGMA wal_autocheckpoint=4000;"  # pages
+_PRAGMAS = "PRAGMA synchronous=FULL;\nPRAGMA journal_size_limit=67108864;"
 _NETWORK = frozenset(
     [
         "nfs",
@@ -97,7 +97,7 @@ class ApswConnection:
         return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
     def script(self, sql: str) -> None:
-        self.raw.execute(sql)
+        self.raw.execute(sql).fetchall()  # else it stops at the first statement that has a row to give
 
     def begin_if_expected(self) -> None: ...
 
