@@ -14,7 +14,7 @@ from bench.__main__ import STORES, introduce, leave
 from bench.long import report
 from bench.long.base import FULL, QUICK, Part, Result, Sizes
 from bench.long.burst import burst
-from bench.long.held import held
+from bench.long.held import held, held_limited
 from bench.long.lists import lists
 from bench.long.pages import pages
 from bench.long.scale import scale
@@ -26,6 +26,7 @@ from bench.run import FAILURES
 
 PARTS: dict[str, Part] = {
     "held": held,
+    "held-limited": held_limited,
     "burst": burst,
     "sustained": sustained,
     "sleepers": sleepers,

@@ -12,7 +12,7 @@ from bench.long import report
 from bench.long.base import QUICK, Crowd, Part, Result, windows
 from bench.long.burst import burst
 from bench.long.crowd import QUIET, WORKER, crowd
-from bench.long.held import held
+from bench.long.held import held, held_limited
 from bench.long.pages import pages
 from bench.long.plot import Curve, Panel, plot, ticks
 from bench.long.scale import scale, timed_ms
@@ -57,6 +57,7 @@ def quiet(what: str) -> None: ...
     ("part", "some"),
     [
         (held, {"held_to_plain_ratio", "held_last_size_mb"}),
+        (held_limited, {"held_to_plain_ratio", "plain_last_window_per_s"}),
         (burst, {"first_drained_s", "last_rss_mb"}),
         (sustained, {"last_to_second_ratio", "worst_window_p99_ms", "commits_per_job"}),
         (sleepers, {"held_at_once_count", "all_running_s"}),

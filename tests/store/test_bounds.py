@@ -1,14 +1,25 @@
 """A claim on PostgreSQL does not walk over what was claimed before, and finds what became visible behind it."""
 
+from datetime import timedelta
+
+import msgspec
 import psycopg
 import pytest
 
-from tests.store.builders import claim, claim_one, insert_one, jobs, register, succeeded
+from tests.store.builders import a_job, claim, claim_one, insert_one, jobs, register, succeeded
+from tickwork.core.flow.flow import Flow
+from tickwork.core.flow.limits import Slot, concurrency
 from tickwork.core.ids import WorkerId
+from tickwork.core.job import NewJob
+from tickwork.errors import StoreError
 from tickwork.store.postgres import PostgresStore
-from tickwork.store.postgres.bounds import AGAIN_S, FRONT, LONGEST_S, SHARE, Bound, Bounds
+from tickwork.store.postgres.bounds import AGAIN_S, FRONT, KEPT, LONGEST_S, SETTLED_S, SHARE, Bound, Bounds, Overs
+from tickwork.store.postgres.ground import LATE_US, PostgresGround
+from tickwork.store.rounds import Verdict
+from tickwork.testing import VirtualClock
 
 HIGH, LOW = ("default", 2), ("default", 8)
+_LATE = timedelta(microseconds=LATE_US)
 FIRST, SECOND, THIRD = Bound(1, "a"), Bound(1, "b"), Bound(2, "a")
 
 
@@ -32,67 +43,146 @@ def bounds(times: Times) -> Bounds:
     return Bounds(times)
 
 
+@pytest.fixture
+def overs(times: Times) -> Overs:
+    return Overs(times)
+
+
 class TestBounds:
     def test_the_first_claim_begins_at_the_front(self, bounds: Bounds) -> None:
-        assert bounds.begin([HIGH, LOW]) == [FRONT, FRONT]
+        assert bounds.begin() == {}
 
     def test_the_next_one_begins_behind_the_last_job_of_each_place(self, bounds: Bounds) -> None:
-        bounds.begin([HIGH, LOW])
-        bounds.took([(HIGH, FIRST), (HIGH, THIRD), (LOW, SECOND)])
-        assert bounds.begin([LOW, HIGH]) == [SECOND, THIRD]
+        bounds.begin()
+        bounds.took([(HIGH, FIRST), (HIGH, THIRD), (LOW, SECOND)], claimed=True)
+        assert bounds.begin() == {HIGH: THIRD, LOW: SECOND}
 
     def test_a_place_that_gave_nothing_keeps_its_bound(self, bounds: Bounds) -> None:
-        bounds.begin([HIGH, LOW])
-        bounds.took([(HIGH, FIRST)])
-        bounds.begin([HIGH, LOW])
-        bounds.took([(LOW, THIRD)])
-        assert bounds.begin([HIGH, LOW]) == [FIRST, THIRD]
+        bounds.begin()
+        bounds.took([(HIGH, FIRST)], claimed=True)
+        bounds.begin()
+        bounds.took([(LOW, THIRD)], claimed=True)
+        assert bounds.begin() == {HIGH: FIRST, LOW: THIRD}
+
+    def test_places_that_were_read_last_come_last(self, bounds: Bounds) -> None:
+        bounds.begin()
+        bounds.took([(HIGH, FIRST), (LOW, FIRST)], claimed=True)
+        bounds.begin()
+        bounds.took([(HIGH, THIRD)], claimed=True)
+        assert list(bounds.begin()) == [LOW, HIGH]
 
     def test_after_a_while_a_claim_begins_at_the_front_again(self, bounds: Bounds, times: Times) -> None:
-        bounds.begin([HIGH])
-        bounds.took([(HIGH, THIRD)])
-        assert bounds.again_s() == pytest.approx(AGAIN_S)
+        bounds.begin()
+        bounds.took([(HIGH, THIRD)], claimed=True)
         times.now += AGAIN_S * 0.99
-        assert bounds.begin([HIGH]) == [THIRD]
+        assert bounds.begin() == {HIGH: THIRD}
+        bounds.took([], claimed=False)
+        assert bounds.again_s() == pytest.approx(AGAIN_S * 0.01)
         times.now += AGAIN_S * 0.02
-        assert bounds.begin([HIGH]) == [FRONT]
+        assert bounds.begin() == {HIGH: FRONT}
 
     def test_one_that_found_a_job_behind_the_bound_goes_on_from_there(self, bounds: Bounds, times: Times) -> None:
-        bounds.begin([HIGH])
-        bounds.took([(HIGH, THIRD)])
+        bounds.begin()
+        bounds.took([(HIGH, THIRD)], claimed=True)
         times.now += AGAIN_S
-        bounds.begin([HIGH])
-        bounds.took([(HIGH, FIRST)])
-        assert bounds.begin([HIGH]) == [FIRST], "there may be more"
+        bounds.begin()
+        bounds.took([(HIGH, FIRST)], claimed=True)
+        assert bounds.begin() == {HIGH: FIRST}, "there may be more"
 
     def test_one_that_takes_long_is_not_repeated_soon(self, bounds: Bounds, times: Times) -> None:
         for _ in range(2):
             self.walk(bounds, times, 0.2)
-        assert bounds.again_s() == pytest.approx(0.2 * SHARE)
+        assert self.left(bounds) == pytest.approx(0.2 * SHARE)
         self.walk(bounds, times, 60)
         self.walk(bounds, times, 60)
-        assert bounds.again_s() == pytest.approx(LONGEST_S), "but not never"
+        assert self.left(bounds) == pytest.approx(LONGEST_S), "but not never"
 
     def test_a_single_stall_is_no_walk(self, bounds: Bounds, times: Times) -> None:
         """It may have waited for a lock, for a connection or for the disk."""
         self.walk(bounds, times, 0.001)
         self.walk(bounds, times, 5)
-        assert bounds.again_s() == pytest.approx(AGAIN_S)
+        assert self.left(bounds) == pytest.approx(AGAIN_S)
 
     def walk(self, bounds: Bounds, times: Times, seconds: float) -> None:
         times.now = max(times.now, bounds._front_at)
-        assert bounds.begin([HIGH]) == [FRONT]
+        assert THIRD not in bounds.begin().values()
         times.now += seconds
-        bounds.took([(HIGH, THIRD)])
+        bounds.took([(HIGH, THIRD)], claimed=True)
 
-    def test_whoever_passed_by_nothing_need_not_look_again(self, bounds: Bounds) -> None:
-        bounds.begin([HIGH])
-        bounds.took([])
+    def left(self, bounds: Bounds) -> float | None:
+        """In how many seconds one that does not begin at the front is told to come again."""
+        bounds.begin()
+        bounds.took([], claimed=False)
+        return bounds.again_s()
+
+    def test_what_a_claim_takes_anyway_is_no_way_from_the_front(self, bounds: Bounds, times: Times) -> None:
+        """The store may be far away, or others wait for the same locks."""
+        for seconds in (0.5, 0.5, 0.5):
+            self.walk(bounds, times, seconds)
+            bounds.begin()
+            times.now += 0.5
+            bounds.took([], claimed=True)
+        times.now = bounds._front_at
+        self.walk(bounds, times, 0.5)
+        self.walk(bounds, times, 0.5)
+        assert self.left(bounds) == pytest.approx(AGAIN_S)
+
+    def test_whoever_began_at_the_front_and_took_nothing_need_not_look_again(self, bounds: Bounds) -> None:
+        bounds.begin()
+        bounds.took([(HIGH, FIRST)], claimed=False)
         assert bounds.again_s() is None
 
+    def test_whoever_took_something_looks_again_for_what_others_had_locked(self, bounds: Bounds) -> None:
+        bounds.begin()
+        bounds.took([(HIGH, FIRST)], claimed=True)
+        assert bounds.again_s() == pytest.approx(AGAIN_S)
+
     def test_a_claim_that_failed_changes_nothing(self, bounds: Bounds) -> None:
-        bounds.begin([HIGH])
-        assert bounds.begin([HIGH]) == [FRONT]
+        bounds.begin()
+        assert bounds.begin() == {}
+
+
+class TestOvers:
+    def test_a_count_begins_behind_what_was_seen_to_be_over(self, overs: Overs) -> None:
+        assert overs.after(["a", "b"]) == [0, 0]
+        overs.learn({"a": 7}, {"a"})
+        assert overs.after(["a", "b"]) == [7, 0]
+
+    def test_now_and_then_all_are_counted(self, overs: Overs, times: Times) -> None:
+        overs.learn({"a": 7}, {"a"})
+        times.now += LONGEST_S / 2
+        overs.learn({"a": 9}, set())
+        times.now += LONGEST_S / 2
+        assert overs.after(["a"]) == [0], "though it was looked at in between"
+        overs.learn({"a": 9}, set())
+        assert overs.after(["a"]) == [0], "what was counted from a number on is no count of all"
+        overs.learn({"a": 9}, {"a"})
+        assert overs.after(["a"]) == [9]
+
+    def test_a_database_that_knows_less_than_it_did_is_believed(self, overs: Overs) -> None:
+        overs.learn({"a": 1000, "b": 900}, {"a", "b"})
+        overs.learn({"a": 905}, set())
+        assert overs.after(["b"]) == [0]
+
+    def test_nothing_is_learnt_of_a_limit_that_may_be_new_to_others_too(self, overs: Overs, times: Times) -> None:
+        """They take holds without its lock until they know of it."""
+        assert overs.locked({"a"}, ()) == set()
+        times.now += SETTLED_S
+        assert overs.locked({"a", "b"}, ()) == {"a"}
+
+    def test_what_was_known_of_a_limit_is_forgotten_with_it(self, overs: Overs, times: Times) -> None:
+        overs.locked({"a"}, ())
+        times.now += SETTLED_S
+        overs.learn({"a": 7}, {"a"})
+        overs.locked((), {"a"})
+        assert overs.after(["a"]) == [0]
+        assert overs.locked({"a"}, ()) == set()
+
+    def test_it_does_not_grow_without_end(self, overs: Overs) -> None:
+        for number in range(KEPT + 1):
+            overs.learn({f"k{number}": number}, set())
+        assert len(overs._known) <= KEPT
+        assert overs.after([f"k{KEPT}"]) == [KEPT]
 
 
 # -- on a real database
@@ -147,30 +237,140 @@ def test_while_a_snapshot_is_held_a_claim_does_not_walk_over_what_was_claimed(
             postgres.finish_attempts([succeeded(one) for one in claim(postgres, 500, worker)])
         postgres._bounds_of(worker, ("t",))._front_at = float("inf")
         postgres.insert_jobs(jobs(10))
-        with_bound = _blocks_read(postgres, worker)
+        (with_bound,) = _blocks_read(postgres, worker, "queue")
         postgres.insert_jobs(jobs(10))
-        without = _blocks_read(postgres, register(postgres))
+        (without,) = _blocks_read(postgres, register(postgres), "queue")
     assert with_bound * 3 < without, f"{with_bound} blocks with the bound, {without} from the front"
 
 
-def _blocks_read(store: PostgresStore, worker: WorkerId) -> int:
-    """How many blocks of the queue one claim looked at."""
+# -- jobs with a flow
 
-    def blocks() -> int:
+
+def limited(count: int) -> list[NewJob]:
+    """So many under a limit with ten keys, of which each has room for half of them."""
+    return [a_job(flow=Flow(slots=(Slot("some", str(number % 10), 1),))) for number in range(count)]
+
+
+@pytest.fixture
+def limit(postgres: PostgresStore, clock: VirtualClock) -> None:
+    """A limit that everybody knows."""
+    postgres.declare_limits({"some": concurrency(250)})
+    postgres._overs.locked(["some"], ())
+    clock.advance(timedelta(seconds=SETTLED_S))
+
+
+@pytest.mark.usefixtures("limit")
+def test_nor_does_a_claim_of_jobs_with_limits_or_a_count_of_what_they_take(
+    postgres: PostgresStore, worker: WorkerId, clock: VirtualClock
+) -> None:
+    with psycopg.connect(postgres.url) as holder:
+        holder.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        holder.execute("SELECT 1")
+        for _ in range(20):
+            postgres.insert_jobs(limited(500))
+            postgres.finish_attempts([succeeded(one) for one in claim(postgres, 500, worker)])
+            clock.advance(_LATE)
+        postgres.insert_jobs(limited(20))
+        claim(postgres, 10, worker)  # it learns that there is nothing before these
+        postgres._bounds_of(worker, ("t",))._front_at = float("inf")
+        with_bounds = _blocks_read(postgres, worker, "queue", "holds")
+        postgres._overs._known = {}
+        postgres.insert_jobs(limited(10))
+        without = _blocks_read(postgres, register(postgres), "queue", "holds")
+    for with_bound, from_the_front in zip(with_bounds, without, strict=True):
+        assert with_bound * 3 < from_the_front, f"{with_bounds} blocks with bounds, {without} from the front"
+
+
+@pytest.mark.usefixtures("limit")
+def test_one_with_a_limit_that_was_committed_late_is_found_too(
+    postgres: PostgresStore, worker: WorkerId, clock: VirtualClock
+) -> None:
+    with psycopg.connect(postgres.url) as slow:
+        (late,) = postgres.insert_jobs(limited(1), slow)
+        clock.advance(2 * _LATE)
+        postgres.insert_jobs(limited(1))
+        assert len(claim(postgres, 10, worker)) == 1
+        postgres._bounds_of(worker, ("t",))._front_at = float("inf")
+        assert claim(postgres, 10, worker) == []
+    assert claim(postgres, 10, worker) == [], "passed by, for now"
+    postgres._bounds_of(worker, ("t",))._front_at = 0.0  # the while is over
+    assert claim_one(postgres, worker).job_id == late
+
+
+@pytest.mark.usefixtures("limit")
+def test_nobody_passes_by_what_another_one_has_looked_at_and_left(
+    postgres: PostgresStore, worker: WorkerId, clock: VirtualClock
+) -> None:
+    """Not for a moment: the claim of the other one is not over yet."""
+    waiting = postgres.insert_jobs(limited(20))
+    clock.advance(2 * _LATE)
+    claim(postgres, 1, worker)
+    postgres._bounds_of(worker, ("t",))._front_at = float("inf")
+    with psycopg.connect(postgres.url) as other:
+        other.execute(f'SELECT FROM "{postgres.schema.name}".queue ORDER BY run_at, job_id LIMIT 5 FOR UPDATE')
+        assert [one.job_id for one in claim(postgres, 9, worker)] == waiting[6:15]
+    assert [one.job_id for one in claim(postgres, 5, worker)] == waiting[1:6]
+
+
+@pytest.mark.usefixtures("limit")
+def test_who_claims_from_one_queue_says_nothing_of_another(
+    postgres: PostgresStore, worker: WorkerId, clock: VirtualClock
+) -> None:
+    """A server claims for all who ask over REST, each for their own queues."""
+    waiting = postgres.insert_jobs([msgspec.structs.replace(one, queue="other") for one in limited(3)])
+    clock.advance(2 * _LATE)
+    for at_front in (False, True):
+        assert len(postgres.claim_jobs(worker, ["other"], ["t"], 1).jobs) == 1
+        bounds = postgres._bounds_of(worker, ("t",))
+        bounds._front_at = 0.0 if at_front else float("inf")
+        assert postgres.claim_jobs(worker, ["default"], ["t"], 1).jobs == []
+        bounds._front_at = float("inf")
+    assert [one.job_id for one in postgres.claim_jobs(worker, ["other"], ["t"], 1).jobs] == waiting[2:]
+
+
+def test_what_a_claim_that_failed_saw_to_be_over_still_counts(
+    postgres: PostgresStore, worker: WorkerId, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stored ends and counted without them; then all of it was taken back."""
+    postgres.declare_limits({"some": concurrency(2)})
+    postgres._overs.locked(["some"], ())
+    clock.advance(timedelta(seconds=SETTLED_S))
+    postgres.insert_jobs([*limited(1), *limited(1), *limited(1)])
+    first, _ = claim(postgres, 10, worker)
+    postgres._turns_of(worker).is_guarded = True
+
+    def failing(ground: PostgresGround, verdict: Verdict) -> int:
+        raise StoreError("the server went away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(PostgresGround, "apply", failing)
+        with pytest.raises(StoreError):
+            postgres.exchange(worker, [succeeded(first)], [], ["default"], ["t"], 10)
+    postgres.insert_jobs(limited(1))
+    assert claim(postgres, 10, worker) == []
+    exchanged = postgres.exchange(worker, [succeeded(first)], [], ["default"], ["t"], 10)
+    assert exchanged.claims is not None
+    assert len(exchanged.claims.jobs) == 1
+
+
+def _blocks_read(store: PostgresStore, worker: WorkerId, *tables: str) -> list[int]:
+    """How many blocks of each table one claim looked at."""
+
+    def blocks() -> list[int]:
         with psycopg.connect(store.url, autocommit=True) as connection:
-            row = connection.execute(
-                "SELECT sum(heap_blks_hit + heap_blks_read + idx_blks_hit + idx_blks_read) FROM pg_statio_all_tables "
-                "WHERE relname = 'queue' AND schemaname = %s",
+            rows = connection.execute(
+                "SELECT relname, heap_blks_hit + heap_blks_read + idx_blks_hit + idx_blks_read "
+                "FROM pg_statio_all_tables WHERE schemaname = %s",
                 [store.schema.name],
-            ).fetchone()
-        assert row is not None
-        return int(row[0])
+            ).fetchall()
+        counts: dict[str, int] = dict(rows)
+        return [counts[table] for table in tables]
 
     _report(store)
     before = blocks()
     assert len(claim(store, 10, worker)) == 10
     _report(store)
-    return blocks() - before
+    return [after - earlier for earlier, after in zip(before, blocks(), strict=True)]
 
 
 def _report(store: PostgresStore) -> None:

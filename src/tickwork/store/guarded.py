@@ -105,9 +105,6 @@ class Played:
         return cls(again_s, last.is_near)
 
 
-NOTHING_MORE = Played(None)
-
-
 def play_rounds(play_one: Callable[[Asked, bool], Round], asked: Asked, monotonic: Callable[[], float]) -> Played:
     """Play rounds until the worker has what it asked for, nothing more can start, or it took long."""
     hurry = False

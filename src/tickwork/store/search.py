@@ -42,8 +42,8 @@ class Search:
     ) -> list[Applicant]:
         """As `Ground.pick`, of what it has not seen yet, and up to so many. `ends_only`: of what has just come."""
         self.took(set())  # of a round that was not stored
-        far = [wish for wish in wishes if not _is_in_order(wish.lane)]
-        near = [wish for wish in wishes if _is_in_order(wish.lane)]
+        far = [wish for wish in wishes if not read_lane(wish.lane).is_strict]
+        near = [wish for wish in wishes if read_lane(wish.lane).is_strict]
         picked = ground.pick(near) if near else []
         walk = max(LEAST, WALK // max(1, len(far)))
         errands = {(one.lane, one.priority): Errand(_FRONT, (), one.grace_us, min(one.most, room), walk) for one in far}
@@ -59,11 +59,6 @@ class Search:
         """Of those that were picked these have gone; the others are to be found again."""
         self._scouts.hold_back(one for one in self._found if one.job_id not in gone)
         self._found = []
-
-
-def _is_in_order(lane: str) -> bool:
-    read = read_lane(lane)
-    return read.in_order or read.held_by is not None
 
 
 def _wanted(found: Sequence[Applicant], wishes: Sequence[Wish]) -> list[Applicant]:

@@ -59,6 +59,11 @@ class Lane(NamedTuple):
     held_by: Passage | None = None
     group: int | None = None
 
+    @property
+    def is_strict(self) -> bool:
+        """Whether none may be passed by for a moment: order counts, or others come in before those that stand there."""
+        return self.in_order or self.held_by is not None
+
 
 def home_lane(queue: str, flow: Flow | None) -> str:
     """Return the lane of a job that nothing holds."""

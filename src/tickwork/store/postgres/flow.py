@@ -22,16 +22,17 @@ from tickwork.errors import LeaseLost
 from tickwork.store import codec, guarded
 from tickwork.store.codec import from_us, to_us
 from tickwork.store.flow import HELD_COUNTED, GateView, Hold, KeyView, LimitView, Rule
-from tickwork.store.guarded import NOTHING_MORE, Fate, HeldPage, Played, Round, TurnKeeper
+from tickwork.store.guarded import Fate, HeldPage, Round, TurnKeeper
 from tickwork.store.postgres import documents
 from tickwork.store.postgres.adapters import Rows, Statement
+from tickwork.store.postgres.bounds import Bounds, Overs
 from tickwork.store.postgres.dags import PostgresDags
 from tickwork.store.postgres.documents import array, text_array
 from tickwork.store.postgres.ground import PostgresGround, named
 from tickwork.store.postgres.notifier import Notifier
 from tickwork.store.postgres.pool import Pool
 from tickwork.store.postgres.session import Session
-from tickwork.store.postgres.values import id_document, utc
+from tickwork.store.postgres.values import id_document, sooner, utc
 from tickwork.store.rounds import Asked, gate_passage
 
 T = TypeVar("T")
@@ -49,6 +50,10 @@ class PostgresFlow(PostgresDags):
     _sql: dict[str, str]
     _notifier: Notifier
     _turns: dict[WorkerId, TurnKeeper]
+    _overs: Overs
+
+    def _bounds_of(self, worker: WorkerId, tasks: tuple[str, ...]) -> Bounds:
+        raise NotImplementedError
 
     def _now(self) -> datetime | None:
         raise NotImplementedError
@@ -64,13 +69,17 @@ class PostgresFlow(PostgresDags):
     def _claim_guarded(self, worker: WorkerId, asked: Asked, finishing: Finishing | None = None) -> GuardedClaim:
         """Claim in rounds, each a transaction; the first one stores endings before it looks. Raises LeaseLost."""
         claim = GuardedClaim(self, worker, finishing)
-        claim.played = guarded.play_rounds(claim.play, asked, self._monotonic)
+        played = guarded.play_rounds(claim.play, asked, self._monotonic)
+        claim.is_near = played.is_near
+        claim.again_s = sooner(played.again_s, self._bounds_of(worker, asked.tasks).again_s())
         return claim
 
     def _play_inside(self, session: Session, claim: GuardedClaim, asked: Asked, hurry: bool) -> PlayedOn:
         turns = self._turns_of(claim.worker)
         finishing = claim.finishing(session.now) if claim.finishing else []
-        ground = PostgresGround(session, self._sql, claim.worker, asked.queues, asked.tasks, self._now, finishing)
+        reached = self._bounds_of(claim.worker, asked.tasks).begin()
+        about = (claim.worker, asked.queues, asked.tasks, self._now, self._overs, reached, finishing)
+        ground = PostgresGround(session, self._sql, *about)
         return ground, guarded.play(ground, asked, turns, hurry=hurry)
 
     def _turns_of(self, worker: WorkerId) -> TurnKeeper:
@@ -83,8 +92,9 @@ class PostgresFlow(PostgresDags):
         """
         wanted: list[tuple[str, dict[str, Any]]] = []
         if full:
-            names = text_array(map(turnstile_name, full))
-            wanted.append(("open_emptier", {"names": names, "live": array(full.values())}))
+            names = [turnstile_name(passage) for passage in full]
+            live, afters = array(full.values()), array(self._overs.after(names))
+            wanted.append(("open_emptier", {"names": text_array(names), "live": live, "afters": afters}))
         if freed:
             wanted.append(("open_freed", {"names": text_array(freed)}))
         if not wanted:
@@ -238,7 +248,8 @@ class PostgresFlow(PostgresDags):
         standing = session.run("standing")
         tasks = sorted({task for task, _ in standing})
         queues = sorted({queue for _, queue in standing} | {gate.to for gate in gates if gate.to is not None})
-        ground = PostgresGround(session, _reading(self._sql), WorkerId(""), queues, tasks, self._now)
+        about = (WorkerId(""), queues, tasks, self._now, Overs(self._monotonic))
+        ground = PostgresGround(session, _reading(self._sql), *about)
         return guarded.foresee(ground, queues, job_id, held_by)
 
     # -- breakers
@@ -280,7 +291,8 @@ class GuardedClaim:
         self.finishing = finishing
         self.finished: Rows = []
         self.claimed: list[Claimed] = []
-        self.played: Played = NOTHING_MORE
+        self.again_s: float | None = None
+        self.is_near = False
 
     def play(self, asked: Asked, hurry: bool) -> Round:
         flow = self._flow
@@ -292,6 +304,8 @@ class GuardedClaim:
             raise
         self._is_stored = True
         self.finishing = None
+        flow._bounds_of(self.worker, asked.tasks).took(ground.read.items(), claimed=bool(ground.claimed))
+        flow._overs.learn(ground.over, ground.counted)
         self.finished += ground.finished
         self.claimed += ground.claimed
         opened = flow._open_after(played.full, ground.freed)

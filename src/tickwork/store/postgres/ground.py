@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -19,9 +20,10 @@ from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import Claimed
 from tickwork.errors import LeaseLost
 from tickwork.store import codec, guarded
-from tickwork.store.backlog import places_of
+from tickwork.store.backlog import places_of, ranges_of
 from tickwork.store.codec import kind_text
 from tickwork.store.postgres.adapters import Rows, Statement
+from tickwork.store.postgres.bounds import FRONT, Bound, Overs
 from tickwork.store.postgres.documents import array, text_array
 from tickwork.store.postgres.session import Session
 from tickwork.store.rounds import (
@@ -37,13 +39,19 @@ from tickwork.store.rounds import (
     Wish,
 )
 
-_NO_ID = "00000000-0000-0000-0000-000000000000"
+_LANES = 8  # in so many of jobs with a flow claims begin behind what was read before: each costs ten looks
+_LAST_ID = "ffffffff-ffff-ffff-ffff-ffffffffffff"
+LATE_US = 250_000  # a job may be stored so much later than its time says and is not passed by
 Wanted = tuple[str, dict[str, Any]]
 """A named statement with its values."""
 
 
 class PostgresGround:
-    """A round of a guarded claim, inside a transaction. What is `finishing` is stored first, as part of it."""
+    """A round of a guarded claim, inside a transaction. What is `finishing` is stored first, as part of it.
+
+    `reached` is how far places were read before, `overs` which holds are over. What it has learnt of both is true once
+    the transaction is committed.
+    """
 
     def __init__(
         self,
@@ -53,6 +61,8 @@ class PostgresGround:
         queues: Sequence[str],
         tasks: Sequence[str],
         read_now: Callable[[], datetime | None],
+        overs: Overs,
+        reached: Mapping[Place, Bound] = MappingProxyType({}),
         finishing: Sequence[Statement] = (),
     ) -> None:
         self._session = session
@@ -62,6 +72,12 @@ class PostgresGround:
         self._queues = list(queues)
         self._tasks = text_array(tasks)
         self._finishing = finishing
+        self._reached = reached
+        self._overs = overs
+        self.read: dict[Place, Bound] = {}  # up to where nothing stands any more
+        self.over: dict[str, int] = {}  # up to which number all holds of a turnstile are over
+        self.counted: set[str] = set()  # of which turnstiles all holds were counted
+        self._idle: list[str] = []  # those at which nothing is live
         self.now_us = 0
         self.finished: Rows = []  # what storing the endings gave
         self.freed: list[str] = []  # turnstiles of which they freed something, unless they were judged since
@@ -75,7 +91,7 @@ class PostgresGround:
         return self._session.run_together(self._statements(*wanted))
 
     def look(self) -> Look:
-        asked = asked_for(self._queues)
+        asked = asked_for(self._queues, self._reached)
         looking = self._statements(("leased", {"worker": self.worker}), ("surroundings", asked), ("heads", asked))
         found = self._session.run_together([*self._finishing, *looking])
         leased, ((gates, tenants, weights, empty, opens_at_us, waits),), heads = found[len(self._finishing) :]
@@ -86,11 +102,13 @@ class PostgresGround:
             heads += self._freed_heads()
         self._check_lease(leased)
         self.now_us = leased[0][0]
+        firsts = heads_in(heads, self._queues)
+        self.read = _read(self._reached, firsts, self._queues, self.now_us)
         return Look(
             self.now_us,
             [GATES.decode(value.encode()) for value in gates],
             dict(zip(tenants, weights, strict=True)),
-            heads_in(heads, self._queues),
+            firsts,
             [passage_of(name) for name in empty],
             opens_at_us,
         )
@@ -118,6 +136,7 @@ class PostgresGround:
             "mosts": array([wish.most for wish in wishes]),
             "in_order": array([lane.in_order and lane.held_by is None for lane in lanes]),
             "graces_us": array([wish.grace_us for wish in wishes]),
+            **after(self._reached, [(wish.lane, wish.priority) for wish in wishes]),
             "tasks": self._tasks,
         }
         held, rows = self._together(("hold_worker", {"worker": self.worker}), ("pick_places", asked))
@@ -143,7 +162,7 @@ class PostgresGround:
             "lane": scout.lane,
             "priority": scout.priority,
             "after_us": scout.after[0],
-            "after_id": scout.after[1] or _NO_ID,
+            "after_id": scout.after[1] or FRONT.job_id,
             "until_us": scout.limit_us(self.now_us),
             "kinds": text_array(kind_text(one.row) for one in scout.kinds),
             "tasks": self._tasks,
@@ -157,10 +176,11 @@ class PostgresGround:
         names = {turnstile_name(passage): passage for passage in passages}
         if not names:
             return {}
-        limits = text_array(sorted({passage.limit for passage in names.values() if passage not in gates}))
-        given = {"names": text_array(names), "limits": limits}
+        wanted = {passage.limit for passage in names.values() if passage not in gates}
+        limits, afters = text_array(sorted(wanted)), self._overs.after(names)
+        given = {"names": text_array(names), "limits": limits, "afters": array(afters)}
         held = {turnstile_name(passage): count + 1 for passage, count in picked.items()}
-        _, live_gates, ((self.now_us,),), rules, states, live, waiting, holding = self._together(
+        locked, live_gates, ((self.now_us,),), rules, states, live, waiting, holding = self._together(
             ("lock_limits", {"limits": limits}),
             ("lock_gates", {"gates": text_array([gate.name for gate in gates.values()])}),
             ("now_us", {"now": self._read_now()}),
@@ -173,7 +193,9 @@ class PostgresGround:
         known = {name: codec.decode_rule(rule) for name, rule in rules}
         self._let_go_of_freed(known.keys() - {limit for (limit,) in holding})
         lasting = {name for (name,) in live_gates}
-        weight_of, state_of, count_of = dict(live), dict(states), dict(waiting)
+        weight_of, state_of, count_of = {name: weight for name, weight, _ in live}, dict(states), dict(waiting)
+        self._learn({name: first for name, _, first in live}, {name for (name,) in locked}, wanted)
+        self.counted = {name for name, number in zip(names, afters, strict=True) if number == 0}
         stiles: dict[Passage, Stile] = {}
         for name, passage in names.items():
             gate = gates.get(passage)
@@ -182,6 +204,13 @@ class PostgresGround:
                 stile = codec.stile(rule, weight_of.get(name, 0), state_of.get(name))
                 stiles[passage] = stile._replace(waiting=count_of.get(name, 0)) if name in count_of else stile
         return self._with_firsts(stiles)
+
+    def _learn(self, firsts: Mapping[str, int | None], locked: set[str], wanted: set[str]) -> None:
+        """Note which holds are over: those before the first live one, or before those that are about to be taken."""
+        settled = self._overs.locked(locked, wanted - locked)
+        ours = {name: first for name, first in firsts.items() if passage_of(name).limit in settled}
+        self.over = {name: first - 1 for name, first in ours.items() if first is not None}
+        self._idle = [name for name, first in ours.items() if first is None]
 
     def _let_go_of_freed(self, limits: set[str]) -> None:
         """Forget what was freed under limits that we have locked and that hold nobody: nobody is put aside there until
@@ -212,7 +241,7 @@ class PostgresGround:
         if verdict.starts:
             places = _places(one for one, _ in verdict.starts)
             wanted.append(("start_picked", {**places, "worker": self.worker, "now_us": str(self.now_us)}))
-        holds = [(one, slot) for one, slots in verdict.starts for slot in slots]
+        holds, taking = [(one, slot) for one, slots in verdict.starts for slot in slots], len(wanted)
         if holds:
             wanted.append(("take_holds", _holds(holds)))
         diverts = [(one, _diverted(one, queue)) for one, queue in verdict.diverts]
@@ -223,27 +252,60 @@ class PostgresGround:
         wanted += _turnstiles(verdict)
         wanted += [("pass_on", {"name": name, "count": count}) for name, count in verdict.passed_on.items()]
         found = self._session.run_last(self._statements(*wanted))
+        if holds:
+            ((number,),) = found[taking]
+            self.over |= dict.fromkeys(self._idle, number - 1)
         judged = {turnstile_name(passage) for passage in (*verdict.opens, *verdict.emptied)}
         self.freed = [name for name in self.freed if name not in judged]
         self.claimed += [_claimed(one, self.now_us, one.job_id in verdict.probes) for one, _ in verdict.starts]
         return sum(count for ((count,),) in found[: len(verdict.masses)])
 
 
-def asked_for(queues: Sequence[str]) -> dict[str, Any]:
-    """What `surroundings` and `heads` are asked."""
-    places = places_of(queues)
+def asked_for(queues: Sequence[str], reached: Mapping[Place, Bound] = MappingProxyType({})) -> dict[str, Any]:
+    """What `surroundings` and `heads` are asked, and behind which jobs."""
+    known = list(dict.fromkeys(lane for lane, _ in reached if read_lane(lane).queue in queues and lane not in queues))
+    lanes = sorted(known[-_LANES:])
+    places, spans = places_of([*queues, *lanes]), _spans(queues, lanes)
     return {
         "queues": text_array(queues),
         "places": text_array([queue for queue, _ in places]),
         "priorities": array([priority for _, priority in places]),
+        **after(reached, places),
+        "firsts": text_array([first for first, _ in spans]),
+        "untils": text_array([until for _, until in spans]),
         "limit": guarded.OPEN_LIMIT,
     }
 
 
+def after(reached: Mapping[Place, Bound], places: Sequence[Place]) -> dict[str, str]:
+    """Behind which jobs to begin in each place, as statements take it."""
+    bounds = [reached.get(place, FRONT) for place in places]
+    return {"after_us": array([one.run_at_us for one in bounds]), "after_ids": array([one.job_id for one in bounds])}
+
+
+def _read(
+    before: Mapping[Place, Bound], heads: Sequence[Head], queues: Sequence[str], now_us: int
+) -> dict[Place, Bound]:
+    """Up to where nothing stands in each place that is known: up to its first job, and to what may still come in."""
+    sure_us = now_us - LATE_US
+    found = {head.place: min(head.run_at_us, sure_us) for head in heads if not read_lane(head.lane).is_strict}
+    empty = {place: sure_us for place in before if place not in found and read_lane(place[0]).queue in queues}
+    return {place: Bound(until_us - 1, _LAST_ID) for place, until_us in (empty | found).items()}
+
+
+def _spans(queues: Sequence[str], lanes: Sequence[str]) -> list[tuple[str, str]]:
+    """Between which names other lanes of jobs with a flow lie than these."""
+    spans: list[tuple[str, str]] = []
+    for first, until in ranges_of(queues):
+        ends = [lane for lane in lanes if first <= lane < until]
+        spans += zip([first, *ends], [*ends, until], strict=True)
+    return spans
+
+
 def heads_in(rows: Rows, queues: Sequence[str]) -> list[Head]:
     """What `heads` gave, without what open turnstiles hold of other queues."""
-    ours = [one for one in rows if read_lane(one[0]).queue in queues]
-    return [Head(lane, priority, run_us, codec.decode_rule(rule)) for lane, priority, run_us, rule in ours]
+    ours = {(lane, priority): rest for lane, priority, *rest in rows if read_lane(lane).queue in queues}
+    return [Head(*place, run_us, codec.decode_rule(rule)) for place, (run_us, rule) in ours.items()]
 
 
 def _applicant(row: Any) -> Applicant:

@@ -12,7 +12,7 @@ import contextlib
 import logging
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from random import Random
@@ -64,13 +64,14 @@ from tickwork.store.operations import KEPT
 from tickwork.store.postgres import documents
 from tickwork.store.postgres.access import PostgresAccess
 from tickwork.store.postgres.adapters import Rows, drive, inside, run_inside, run_inside_async
-from tickwork.store.postgres.bounds import FRONT, Bound, Bounds, Place
+from tickwork.store.postgres.bounds import Bound, Bounds, Overs
 from tickwork.store.postgres.changes import PostgresChanges
 from tickwork.store.postgres.failures import runs_again, translate
 from tickwork.store.postgres.figures import PostgresFigures
 from tickwork.store.postgres.finding import AMONG, PostgresFinding
 from tickwork.store.postgres.flow import PostgresFlow
 from tickwork.store.postgres.glances import PostgresGlances
+from tickwork.store.postgres.ground import after
 from tickwork.store.postgres.health import examine
 from tickwork.store.postgres.hooks import PostgresHooks
 from tickwork.store.postgres.listener import Listener, PollOnlyWaiter
@@ -85,9 +86,9 @@ from tickwork.store.postgres.schema import Schema
 from tickwork.store.postgres.session import Session
 from tickwork.store.postgres.statements import checked_schema, statements
 from tickwork.store.postgres.steps import By, StepMaker
-from tickwork.store.postgres.values import as_claimed, id_document, instant, open_attempt, utc, worker_view
+from tickwork.store.postgres.values import as_claimed, id_document, instant, open_attempt, sooner, utc, worker_view
 from tickwork.store.postgres.wire import Connection
-from tickwork.store.rounds import Asked
+from tickwork.store.rounds import Asked, Place
 
 T = TypeVar("T")
 
@@ -146,6 +147,7 @@ class PostgresStore(
         self._upgrade_first = upgrade
         self._checked = False
         self._bounds: dict[tuple[WorkerId, tuple[str, ...]], Bounds] = {}
+        self._overs = Overs(self._monotonic)
         self._turns: dict[WorkerId, TurnKeeper] = {}
         self._ageing: dict[WorkerId, Ageing] = {}
         self._graphs = Graphs(LargeResults(blobs))
@@ -402,7 +404,8 @@ class PostgresStore(
         opened = False
         before: list[Claimed] = []
         if aged is not None:
-            asked = {**_asked(worker, queues, tasks, limit), **_places([(q, p) for p in aged for q in queues]), **_AGED}
+            places = [(queue, priority) for priority in aged for queue in queues]
+            asked = {**_asked(worker, queues, tasks, limit), **_places(places, {}), **_AGED}
             finished, rows = self._finish_and_claim(endings, logs, asked)
             done, opened = self._finished(endings, finished)
             before = [as_claimed(row) for row in rows if row[0] is not None]
@@ -412,16 +415,17 @@ class PostgresStore(
                 return Exchange(done, Claims(before) if rows else None)
         bounds = self._bounds_of(worker, tuple(tasks))
         places = places_of(queues)
-        asked = {**_asked(worker, queues, tasks, limit - len(before), ahead), **_places(places, bounds.begin(places))}
+        asked = {**_asked(worker, queues, tasks, limit - len(before), ahead), **_places(places, bounds.begin())}
         finished, rows = self._finish_and_claim(endings, logs, asked)
-        bounds.took(((row[3], row[4]), Bound(row[7], row[0])) for row in rows if row[13] == DUE)
+        due = [((row[3], row[4]), Bound(row[7], row[0])) for row in rows if row[13] == DUE]
+        bounds.took(due, claimed=bool(due))
         if endings:
             done, opened = self._finished(endings, finished)
         jobs = before + [as_claimed(row) for row in rows if row[0] is not None]
         claims = Claims(jobs) if jobs else None
         if rows:
             next_due_s, opens_s, _ = rows[0][-3:]
-            claims = Claims(jobs, next_due_s, _sooner(bounds.again_s(), opens_s))
+            claims = Claims(jobs, next_due_s, sooner(bounds.again_s(), opens_s))
         if claims is not None and (opened or (rows and rows[0][-1])):
             room = limit - len(jobs)
             claims = self._claim_in_rounds(worker, Asked(queues, tuple(tasks), room, reach), claims)
@@ -445,7 +449,7 @@ class PostgresStore(
             claim = self._claim_guarded(worker, asked)
         except LeaseLost:  # between the two; what was claimed before is told, and the next claim will say so
             return before
-        return Claims([*before.jobs, *claim.claimed], None, _sooner(before.again_s, claim.played.again_s))
+        return Claims([*before.jobs, *claim.claimed], None, sooner(before.again_s, claim.again_s))
 
     def _exchange_in_rounds(
         self, worker: WorkerId, endings: Sequence[Finish], logs: Sequence[NewLog], asked: Asked
@@ -461,7 +465,7 @@ class PostgresStore(
             return Exchange(self.finish_attempts(endings, logs), None)
         self._call_for(endings)
         done = {JobId(job_id) for job_id, _ in claim.finished if job_id is not None}
-        return Exchange(done, Claims(claim.claimed, None, claim.played.again_s, claim.played.is_near))
+        return Exchange(done, Claims(claim.claimed, None, claim.again_s, claim.is_near))
 
     def _finished(self, endings: Sequence[Finish], rows: Rows) -> tuple[set[JobId], bool]:
         """Whose attempts were closed, and whether that opened a turnstile for others."""
@@ -624,10 +628,6 @@ class PostgresStore(
             pool.close()
 
 
-def _sooner(one: float | None, other: float | None) -> float | None:
-    return min((given for given in (one, other) if given is not None), default=None)
-
-
 _AGED = {"age_us": str(duration_us(AGE))}
 
 
@@ -644,13 +644,11 @@ def _asked(
     }
 
 
-def _places(places: Sequence[Place], begin: Sequence[Bound] = ()) -> dict[str, str]:
-    begin = begin or [FRONT] * len(places)
+def _places(places: Sequence[Place], reached: Mapping[Place, Bound]) -> dict[str, str]:
     return {
         "places": documents.text_array([queue for queue, _ in places]),
         "priorities": documents.array([priority for _, priority in places]),
-        "after_us": documents.array([bound.run_at_us for bound in begin]),
-        "after_ids": documents.array([bound.job_id for bound in begin]),
+        **after(reached, places),
     }
 
 

@@ -45,3 +45,7 @@ def utc(instant: datetime) -> datetime:
 
 def instant(instant: datetime | None) -> datetime | None:
     return None if instant is None else utc(instant)
+
+
+def sooner(one: float | None, other: float | None) -> float | None:
+    return min((given for given in (one, other) if given is not None), default=None)

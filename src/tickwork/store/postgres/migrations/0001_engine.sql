@@ -241,13 +241,15 @@ CREATE INDEX turnstiles_open ON tickwork.turnstiles (open_at) WHERE open_at IS N
 CREATE INDEX turnstiles_bound ON tickwork.turnstiles (bound);
 CREATE INDEX turnstiles_waiting ON tickwork.turnstiles (bound) WHERE waits;
 
--- What running jobs take of turnstiles. A row counts while its attempt runs, whatever became of whoever ran it.
+-- What running jobs take of turnstiles. A row counts while its attempt runs, whatever became of whoever ran it. They are
+-- numbered so that a count need not begin with those that are over and cannot be cleaned up yet.
 CREATE TABLE tickwork.holds (
     turnstile  text COLLATE "C" NOT NULL,
+    number     bigint GENERATED ALWAYS AS IDENTITY,
     job_id     uuid NOT NULL,
     attempt    integer NOT NULL,
     weight     integer NOT NULL,
-    PRIMARY KEY (turnstile, job_id, attempt)
+    PRIMARY KEY (turnstile, number)
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
 
 CREATE INDEX holds_job ON tickwork.holds (job_id);

@@ -61,24 +61,27 @@ WHERE  state = 'running' AND slots > 0 AND asked IS NULL AND lease_until > coale
 SELECT name, weight FROM tickwork.tenants
 
 -- :heads
--- The first job of each priority of each lane of these queues, and of all lanes that open turnstiles hold; from one to the
--- next, however many jobs stand in between. Then that of each place of plain jobs.
+-- The first job of each priority of each lane between these names, and of all lanes that open turnstiles hold; from one to
+-- the next, however many jobs stand in between. Then that of each place of plain jobs, and of lanes that were read before,
+-- behind the job up to which they were (see bounds.py).
 WITH RECURSIVE clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
 open AS MATERIALIZED (
     SELECT t.name, (SELECT coalesce(l.override, l.declared) FROM tickwork.limits l WHERE l.name = t.bound) AS rule
     FROM   tickwork.turnstiles t WHERE t.open_at <= (SELECT now FROM clock) ORDER BY t.open_at LIMIT %(limit)s::bigint
 ),
 span AS MATERIALIZED (
-    SELECT n.name || ':' AS first, n.name || ';' AS until, NULL::text AS rule FROM unnest(%(queues)s::text[]) AS n (name)
+    SELECT s.first, s.until, NULL::text AS rule FROM unnest(%(firsts)s::text[], %(untils)s::text[]) AS s (first, until)
     UNION ALL
     SELECT ':' || o.name || chr(31), ':' || o.name || ' ', o.rule FROM open o
 ),
 -- include heads_of_spans
 UNION ALL
 SELECT p.queue, p.priority, (extract(epoch FROM first.run_at) * 1000000)::bigint, NULL
-FROM   unnest(%(places)s::text[], %(priorities)s::smallint[]) AS p (queue, priority)
+FROM   unnest(%(places)s::text[], %(priorities)s::smallint[], %(after_us)s::bigint[], %(after_ids)s::uuid[])
+       AS p (queue, priority, after_us, after_id)
 CROSS  JOIN LATERAL (
     SELECT q.run_at FROM tickwork.queue q WHERE q.queue = p.queue AND q.priority = p.priority
+    AND    (q.run_at, q.job_id) > ('epoch'::timestamptz + p.after_us * interval '1 microsecond', p.after_id)
     ORDER  BY q.run_at, q.job_id LIMIT 1
 ) first
 
@@ -87,7 +90,7 @@ head AS (
     SELECT s.until, s.rule, q.queue, q.priority, q.run_at
     FROM   span s
     CROSS  JOIN LATERAL (
-        SELECT q.queue, q.priority, q.run_at FROM tickwork.queue q WHERE q.queue >= s.first AND q.queue < s.until
+        SELECT q.queue, q.priority, q.run_at FROM tickwork.queue q WHERE q.queue > s.first AND q.queue < s.until
         ORDER  BY q.queue, q.priority, q.run_at, q.job_id LIMIT 1
     ) q
     UNION ALL
@@ -122,8 +125,9 @@ WITH RECURSIVE span AS MATERIALIZED (
 WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
 wish AS MATERIALIZED (
     SELECT w.* FROM unnest(%(groups)s::integer[], %(of_groups)s::bigint[], %(lanes)s::text[], %(priorities)s::smallint[],
-                           %(mosts)s::bigint[], %(in_order)s::boolean[], %(graces_us)s::bigint[])
-           WITH ORDINALITY AS w (grp, of_group, lane, priority, most, in_order, grace_us, rank)
+                           %(mosts)s::bigint[], %(in_order)s::boolean[], %(graces_us)s::bigint[], %(after_us)s::bigint[],
+                           %(after_ids)s::uuid[])
+           WITH ORDINALITY AS w (grp, of_group, lane, priority, most, in_order, grace_us, after_us, after_id, rank)
     WHERE  NOT w.in_order OR pg_try_advisory_xact_lock(hashtextextended(w.lane, 7))
 ),
 picked AS MATERIALIZED (
@@ -137,6 +141,7 @@ picked AS MATERIALIZED (
                    q.failures, q.crashes, q.alone, q.keyed, q.expires_at
             FROM   tickwork.queue q
             WHERE  q.queue = w.lane AND q.priority = w.priority
+            AND    (q.run_at, q.job_id) > ('epoch'::timestamptz + w.after_us * interval '1 microsecond', w.after_id)
             AND    q.run_at <= (SELECT now FROM clock) - w.grace_us * interval '1 microsecond'
             AND    q.task = ANY (%(tasks)s::text[]) AND (q.expires_at IS NULL OR q.expires_at > (SELECT now FROM clock))
             ORDER  BY q.run_at, q.job_id
@@ -208,8 +213,8 @@ ORDER  BY p.run_at, p.job_id
 
 -- :lock_limits
 -- Who judges by a limit has it alone. Where a gate is lifted at this moment, its row is gone once it is locked.
-SELECT FROM (SELECT n.name COLLATE "C" AS name FROM unnest(%(limits)s::text[]) AS n (name) ORDER BY 1) n
-CROSS  JOIN LATERAL (SELECT FROM tickwork.limits l WHERE l.name = n.name FOR NO KEY UPDATE) l
+SELECT l.name FROM (SELECT n.name COLLATE "C" AS name FROM unnest(%(limits)s::text[]) AS n (name) ORDER BY 1) n
+CROSS  JOIN LATERAL (SELECT l.name FROM tickwork.limits l WHERE l.name = n.name FOR NO KEY UPDATE) l
 
 -- :lock_gates
 SELECT g.name FROM (SELECT n.name COLLATE "C" AS name FROM unnest(%(gates)s::text[]) AS n (name) ORDER BY 1) n
@@ -227,11 +232,14 @@ SELECT l.name, coalesce(l.override, l.declared) FROM tickwork.limits l WHERE l.n
 SELECT t.name, t.state FROM tickwork.turnstiles t WHERE t.name = ANY (%(names)s::text[]) AND t.state IS NOT NULL
 
 -- :live_weights
--- What is live, counted from the attempts that run.
-SELECT h.turnstile, sum(h.weight)::bigint FROM tickwork.holds h
-WHERE  h.turnstile = ANY (%(names)s::text[])
-AND    EXISTS (SELECT FROM tickwork.running r WHERE r.job_id = h.job_id AND r.attempt = h.attempt OFFSET 0)
-GROUP  BY h.turnstile
+-- What is live, counted from the attempts that run, and the first number of it.
+SELECT n.name, h.weight, h.first
+FROM   unnest(%(names)s::text[], %(afters)s::bigint[]) AS n (name, after)
+CROSS  JOIN LATERAL (
+    SELECT coalesce(sum(h.weight), 0)::bigint AS weight, min(h.number) AS first
+    FROM   tickwork.holds h WHERE h.turnstile = n.name AND h.number > n.after
+    AND    EXISTS (SELECT FROM tickwork.running r WHERE r.job_id = h.job_id AND r.attempt = h.attempt OFFSET 0) OFFSET 0
+) h
 
 -- :count_held
 SELECT n.name, (SELECT count(*) FROM (
@@ -320,9 +328,14 @@ moved AS (
 SELECT count(*) FROM moved
 
 -- :take_holds
-INSERT INTO tickwork.holds (turnstile, job_id, attempt, weight)
-SELECT h.* FROM unnest(%(names)s::text[], %(ids)s::uuid[], %(attempts)s::integer[], %(weights)s::integer[])
-       AS h (name, id, attempt, weight)
+-- Their numbers follow those of all that were taken before at these turnstiles, since the limits are locked.
+WITH taken AS (
+    INSERT INTO tickwork.holds (turnstile, job_id, attempt, weight)
+    SELECT h.* FROM unnest(%(names)s::text[], %(ids)s::uuid[], %(attempts)s::integer[], %(weights)s::integer[])
+           AS h (name, id, attempt, weight)
+    RETURNING number
+)
+SELECT min(number) FROM taken
 
 -- :put_states
 -- Each is found by its name, whatever statistics say of the table.
@@ -347,9 +360,9 @@ WHERE  t.name = ANY (%(names)s::text[]) AND t.waits RETURNING t.name
 -- After the commit of a round: turnstiles at which less is live than was found there, so one has ended meanwhile.
 UPDATE tickwork.turnstiles t SET open_at = coalesce(%(now)s::timestamptz, clock_timestamp())
 WHERE  t.waits AND t.name = ANY (ARRAY(
-    SELECT n.name FROM unnest(%(names)s::text[], %(live)s::bigint[]) AS n (name, live)
+    SELECT n.name FROM unnest(%(names)s::text[], %(live)s::bigint[], %(afters)s::bigint[]) AS n (name, live, after)
     WHERE  n.live > coalesce((
-        SELECT sum(h.weight) FROM tickwork.holds h WHERE h.turnstile = n.name
+        SELECT sum(h.weight) FROM tickwork.holds h WHERE h.turnstile = n.name AND h.number > n.after
         AND    EXISTS (SELECT FROM tickwork.running r WHERE r.job_id = h.job_id AND r.attempt = h.attempt OFFSET 0)), 0)))
 
 -- :divert_job
