@@ -8,13 +8,24 @@ import pytest
 
 from tests.store.builders import a_job, claim, claim_one, insert_one, jobs, register, succeeded
 from tickwork.core.flow.flow import Flow
-from tickwork.core.flow.limits import Slot, concurrency
+from tickwork.core.flow.limits import Slot, concurrency, sequence
 from tickwork.core.ids import WorkerId
-from tickwork.core.job import NewJob
+from tickwork.core.job import LOWEST_PRIORITY, NewJob
 from tickwork.errors import StoreError
 from tickwork.store.postgres import PostgresStore
-from tickwork.store.postgres.bounds import AGAIN_S, FRONT, KEPT, LONGEST_S, SETTLED_S, SHARE, Bound, Bounds, Overs
-from tickwork.store.postgres.ground import LATE_US, PostgresGround
+from tickwork.store.postgres.bounds import (
+    AGAIN_S,
+    FRONT,
+    KEPT,
+    LONGEST_S,
+    PLACES,
+    SETTLED_S,
+    SHARE,
+    Bound,
+    Bounds,
+    Overs,
+)
+from tickwork.store.postgres.ground import LATE_US, PostgresGround, asked_for
 from tickwork.store.rounds import Verdict
 from tickwork.testing import VirtualClock
 
@@ -70,6 +81,12 @@ class TestBounds:
         bounds.begin()
         bounds.took([(HIGH, THIRD)], claimed=True)
         assert list(bounds.begin()) == [LOW, HIGH]
+
+    def test_only_so_many_places_are_remembered(self, bounds: Bounds) -> None:
+        bounds.begin()
+        bounds.took([((f"q{number}", 5), FIRST) for number in range(PLACES + 10)], claimed=True)
+        assert len(bounds.begin()) == PLACES
+        assert (f"q{PLACES + 9}", 5) in bounds.begin()
 
     def test_after_a_while_a_claim_begins_at_the_front_again(self, bounds: Bounds, times: Times) -> None:
         bounds.begin()
@@ -246,6 +263,21 @@ def test_while_a_snapshot_is_held_a_claim_does_not_walk_over_what_was_claimed(
 # -- jobs with a flow
 
 
+def test_lanes_that_were_read_are_looked_at_one_by_one_and_others_between_them() -> None:
+    reached = {("a:|x", 5): FIRST, ("a", 1): SECOND, ("a:|y", 2): THIRD, ("ab:|z", 5): FIRST}
+    asked = asked_for(["a", "ab"], reached)
+    assert asked["firsts"] == '{"a:","a:|x","a:|y","ab:","ab:|z"}'
+    assert asked["untils"] == '{"a:|x","a:|y","a;","ab:|z","ab;"}'
+    assert asked["places"].count('"a:|x"') == asked["places"].count('"ab:|z"') == LOWEST_PRIORITY + 1
+    assert asked_for(["a"], reached)["firsts"] == '{"a:","a:|x","a:|y"}', "others' queues are none of its business"
+
+
+def test_only_so_many_lanes_are_looked_at_one_by_one_and_those_read_last() -> None:
+    asked = asked_for(["a"], {(f"a:|{number:02}", 5): FIRST for number in range(20)})
+    assert asked["firsts"].count("|") == 8
+    assert '"a:|19"' in asked["firsts"]
+
+
 def limited(count: int) -> list[NewJob]:
     """So many under a limit with ten keys, of which each has room for half of them."""
     return [a_job(flow=Flow(slots=(Slot("some", str(number % 10), 1),))) for number in range(count)]
@@ -295,6 +327,25 @@ def test_one_with_a_limit_that_was_committed_late_is_found_too(
     assert claim(postgres, 10, worker) == [], "passed by, for now"
     postgres._bounds_of(worker, ("t",))._front_at = 0.0  # the while is over
     assert claim_one(postgres, worker).job_id == late
+
+
+def test_where_order_counts_a_late_one_is_not_passed_by(
+    postgres: PostgresStore, worker: WorkerId, clock: VirtualClock
+) -> None:
+    postgres.declare_limits({"line": sequence("number")})
+    first, second, third = (
+        a_job(flow=Flow(slots=(Slot("line", str(number), 1),), sequence=True)) for number in range(3)
+    )
+    with psycopg.connect(postgres.url) as slow:
+        postgres.insert_jobs([first], slow)
+        clock.advance(2 * _LATE)
+        postgres.insert_jobs([second])
+        assert claim_one(postgres, worker).job_id == second.id
+        postgres._bounds_of(worker, ("t",))._front_at = float("inf")
+        clock.advance(2 * _LATE)
+        postgres.insert_jobs([third])
+        assert claim_one(postgres, worker).job_id == third.id
+    assert claim_one(postgres, worker).job_id == first.id
 
 
 @pytest.mark.usefixtures("limit")

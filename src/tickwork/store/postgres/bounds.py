@@ -27,6 +27,7 @@ from tickwork.store.rounds import Place
 AGAIN_S = 1.0
 LONGEST_S = 30.0
 SHARE = 50
+PLACES = 1000  # of so many at most it is remembered how far they were read
 GROWS = 1.02  # with each claim, what one takes at least may have become so much more
 SETTLED_S = 10.0  # a limit is that old before its holds are numbered under its lock alone
 KEPT = 20_000  # of so many turnstiles it is remembered which holds are over
@@ -73,6 +74,8 @@ class Bounds:
         else:
             self._least_s = min(took_s, self._least_s * GROWS)
             self._reached = {place: one for place, one in self._reached.items() if place not in places} | places
+        if len(self._reached) > PLACES:
+            self._reached = dict(list(self._reached.items())[-PLACES:])
         self._looks_again = claimed or (bool(self._reached) and not self._at_front)
 
     def again_s(self) -> float | None:

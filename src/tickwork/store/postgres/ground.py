@@ -252,6 +252,8 @@ class PostgresGround:
         wanted += _turnstiles(verdict)
         wanted += [("pass_on", {"name": name, "count": count}) for name, count in verdict.passed_on.items()]
         found = self._session.run_last(self._statements(*wanted))
+        started = {one.place for one, _ in verdict.starts}
+        self.read = dict(sorted(self.read.items(), key=lambda read: read[0] in started))  # those count most
         if holds:
             ((number,),) = found[taking]
             self.over |= dict.fromkeys(self._idle, number - 1)
