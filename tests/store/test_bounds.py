@@ -314,6 +314,30 @@ def test_nor_does_a_claim_of_jobs_with_limits_or_a_count_of_what_they_take(
 
 
 @pytest.mark.usefixtures("limit")
+def test_nor_does_a_plain_claim_walk_over_jobs_with_limits_that_are_over(
+    postgres: PostgresStore, worker: WorkerId, clock: VirtualClock
+) -> None:
+    with psycopg.connect(postgres.url) as holder:
+        holder.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        holder.execute("SELECT 1")
+        for _ in range(20):
+            postgres.insert_jobs(limited(500))
+            postgres.finish_attempts([succeeded(one) for one in claim(postgres, 500, worker)])
+            clock.advance(_LATE)
+        for _ in range(3):  # the first ones are still on their guard
+            postgres.insert_jobs(jobs(1))
+            claim_one(postgres, worker)
+        postgres._bounds_of(worker, ("t",))._front_at = float("inf")
+        postgres.insert_jobs(jobs(10))
+        (with_bound,) = _blocks_read(postgres, worker, "queue")
+        postgres.insert_jobs(jobs(10))
+        (without,) = _blocks_read(postgres, register(postgres), "queue")
+    assert with_bound * 3 < without, f"{with_bound} blocks with the bound, {without} from the front"
+    postgres.insert_jobs(limited(1))
+    assert len(claim(postgres, 10, worker)) == 1, "and a new one is found at once"
+
+
+@pytest.mark.usefixtures("limit")
 def test_one_with_a_limit_that_was_committed_late_is_found_too(
     postgres: PostgresStore, worker: WorkerId, clock: VirtualClock
 ) -> None:

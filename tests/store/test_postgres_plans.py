@@ -13,6 +13,7 @@ from tests.store.builders import HOUR, a_job, claim, insert_one, jobs, register,
 from tickwork.core.ids import WorkerId
 from tickwork.store.postgres import PostgresStore, documents
 from tickwork.store.postgres.bounds import FRONT
+from tickwork.store.postgres.ground import guards
 from tickwork.store.postgres.statements import statements
 
 Plan = dict[str, Any]
@@ -37,6 +38,7 @@ def claim_values(store: PostgresStore, worker: WorkerId, limit: int = 10) -> dic
         "after_us": documents.array([FRONT.run_at_us] * 10),
         "after_ids": documents.array([FRONT.job_id] * 10),
         "queues": documents.text_array(("default",)),
+        **guards(["default"], {("default:|", 5): FRONT}),
         "tasks": documents.text_array(("t",)),
         "limit": limit,
         "ahead_us": 250_000,

@@ -103,7 +103,7 @@ class PostgresGround:
         self._check_lease(leased)
         self.now_us = leased[0][0]
         firsts = heads_in(heads, self._queues)
-        self.read = _read(self._reached, firsts, self._queues, self.now_us)
+        self.read = read_up_to(self._reached, firsts, self._queues, self.now_us)
         return Look(
             self.now_us,
             [GATES.decode(value.encode()) for value in gates],
@@ -265,17 +265,29 @@ class PostgresGround:
 
 def asked_for(queues: Sequence[str], reached: Mapping[Place, Bound] = MappingProxyType({})) -> dict[str, Any]:
     """What `surroundings` and `heads` are asked, and behind which jobs."""
-    known = list(dict.fromkeys(lane for lane, _ in reached if read_lane(lane).queue in queues and lane not in queues))
-    lanes = sorted(known[-_LANES:])
-    places, spans = places_of([*queues, *lanes]), _spans(queues, lanes)
+    lanes = _lanes(queues, reached)
+    places = places_of([*queues, *lanes])
     return {
         "queues": text_array(queues),
         "places": text_array([queue for queue, _ in places]),
         "priorities": array([priority for _, priority in places]),
         **after(reached, places),
-        "firsts": text_array([first for first, _ in spans]),
-        "untils": text_array([until for _, until in spans]),
+        **_spans(queues, lanes),
         "limit": guarded.OPEN_LIMIT,
+    }
+
+
+def guards(queues: Sequence[str], reached: Mapping[Place, Bound]) -> dict[str, Any]:
+    """Where plain claims look for jobs with a flow, for which they stand back."""
+    lanes = _lanes(queues, reached)
+    places = places_of(lanes)
+    behind = after(reached, places)
+    return {
+        **_spans(queues, lanes),
+        "lanes": text_array([lane for lane, _ in places]),
+        "lane_priorities": array([priority for _, priority in places]),
+        "lane_us": behind["after_us"],
+        "lane_ids": behind["after_ids"],
     }
 
 
@@ -285,7 +297,7 @@ def after(reached: Mapping[Place, Bound], places: Sequence[Place]) -> dict[str, 
     return {"after_us": array([one.run_at_us for one in bounds]), "after_ids": array([one.job_id for one in bounds])}
 
 
-def _read(
+def read_up_to(
     before: Mapping[Place, Bound], heads: Sequence[Head], queues: Sequence[str], now_us: int
 ) -> dict[Place, Bound]:
     """Up to where nothing stands in each place that is known: up to its first job, and to what may still come in."""
@@ -295,13 +307,23 @@ def _read(
     return {place: Bound(until_us - 1, _LAST_ID) for place, until_us in (empty | found).items()}
 
 
-def _spans(queues: Sequence[str], lanes: Sequence[str]) -> list[tuple[str, str]]:
+def _lanes(queues: Sequence[str], reached: Mapping[Place, Bound]) -> list[str]:
+    """The lanes of jobs with a flow that are looked at one by one."""
+    if not reached:
+        return []
+    read = dict.fromkeys(lane for lane, _ in reached if ":" in lane and read_lane(lane).queue in queues)
+    return sorted(list(read)[-_LANES:])
+
+
+def _spans(queues: Sequence[str], lanes: Sequence[str]) -> dict[str, str]:
     """Between which names other lanes of jobs with a flow lie than these."""
-    spans: list[tuple[str, str]] = []
+    firsts: list[str] = []
+    untils: list[str] = []
     for first, until in ranges_of(queues):
         ends = [lane for lane in lanes if first <= lane < until]
-        spans += zip([first, *ends], [*ends, until], strict=True)
-    return spans
+        firsts += [first, *ends]
+        untils += [*ends, until]
+    return {"firsts": text_array(firsts), "untils": text_array(untils)}
 
 
 def heads_in(rows: Rows, queues: Sequence[str]) -> list[Head]:

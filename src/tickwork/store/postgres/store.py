@@ -71,7 +71,7 @@ from tickwork.store.postgres.figures import PostgresFigures
 from tickwork.store.postgres.finding import AMONG, PostgresFinding
 from tickwork.store.postgres.flow import PostgresFlow
 from tickwork.store.postgres.glances import PostgresGlances
-from tickwork.store.postgres.ground import after
+from tickwork.store.postgres.ground import after, guards, read_up_to
 from tickwork.store.postgres.health import examine
 from tickwork.store.postgres.hooks import PostgresHooks
 from tickwork.store.postgres.listener import Listener, PollOnlyWaiter
@@ -398,6 +398,8 @@ class PostgresStore(
         reach = reach or Reach(limit)
         if reach.search or self._turns_of(worker).is_guarded:
             return self._exchange_in_rounds(worker, endings, logs, Asked(queues, tuple(tasks), limit, reach))
+        bounds = self._bounds_of(worker, tuple(tasks))
+        reached = bounds.begin()
         ageing = self._ageing.setdefault(worker, Ageing())
         aged = ageing.turn(self._monotonic())
         done: set[JobId] = set()
@@ -405,7 +407,7 @@ class PostgresStore(
         before: list[Claimed] = []
         if aged is not None:
             places = [(queue, priority) for priority in aged for queue in queues]
-            asked = {**_asked(worker, queues, tasks, limit), **_places(places, {}), **_AGED}
+            asked = {**_asked(worker, queues, tasks, limit), **_places(places, {}), **guards(queues, reached), **_AGED}
             finished, rows = self._finish_and_claim(endings, logs, asked)
             done, opened = self._finished(endings, finished)
             before = [as_claimed(row) for row in rows if row[0] is not None]
@@ -413,12 +415,12 @@ class PostgresStore(
             endings, logs = (), ()
             if not rows or len(before) == limit:
                 return Exchange(done, Claims(before) if rows else None)
-        bounds = self._bounds_of(worker, tuple(tasks))
-        places = places_of(queues)
-        asked = {**_asked(worker, queues, tasks, limit - len(before), ahead), **_places(places, bounds.begin())}
+        asked = _asked(worker, queues, tasks, limit - len(before), ahead)
+        asked |= {**_places(places_of(queues), reached), **guards(queues, reached)}
         finished, rows = self._finish_and_claim(endings, logs, asked)
-        due = [((row[3], row[4]), Bound(row[7], row[0])) for row in rows if row[13] == DUE]
-        bounds.took(due, claimed=bool(due))
+        due = {(row[3], row[4]): Bound(row[7], row[0]) for row in rows if row[13] == DUE}
+        read = due if not rows or rows[0][-1] else _without_flow(reached, queues, rows[0][8]) | due
+        bounds.took(read.items(), claimed=bool(due))
         if endings:
             done, opened = self._finished(endings, finished)
         jobs = before + [as_claimed(row) for row in rows if row[0] is not None]
@@ -642,6 +644,12 @@ def _asked(
         "ahead_us": str(duration_us(ahead)),
         "age_us": "0",
     }
+
+
+def _without_flow(reached: Mapping[Place, Bound], queues: Sequence[str], now_us: int) -> dict[Place, Bound]:
+    """How far lanes of jobs with a flow were read where none stands in them."""
+    lanes = {place: bound for place, bound in reached.items() if ":" in place[0]}
+    return read_up_to(lanes, [], queues, now_us) if lanes else {}
 
 
 def _places(places: Sequence[Place], reached: Mapping[Place, Bound]) -> dict[str, str]:

@@ -2,12 +2,22 @@
 -- Limits and gates are locked in the order of their names, after rows of the queue. The lane of a job that turnstile T holds begins with ':T' and chr(31), which comes just before a blank.
 
 -- :is_guarded
--- Whether plain claims have to stand back: a gate is in force, something held may start, or jobs with a flow are there.
+-- Whether plain claims have to stand back: a gate is in force, something held may start, or jobs with a flow are there, in
+-- lanes between some names, or in those that were read before, behind what was read.
 EXISTS (SELECT FROM tickwork.gates g WHERE (g.until_at IS NULL OR g.until_at > clock.now)
         AND (g.queue IS NULL OR g.queue = ANY (%(queues)s::text[])))
 OR EXISTS (SELECT FROM tickwork.turnstiles t WHERE t.open_at <= clock.now)
-OR EXISTS (SELECT FROM unnest(%(queues)s::text[]) AS n (name) CROSS JOIN LATERAL (
-    SELECT FROM tickwork.queue q WHERE q.queue >= n.name || ':' AND q.queue < n.name || ';' LIMIT 1) AS lane)
+OR EXISTS (SELECT FROM unnest(%(firsts)s::text[], %(untils)s::text[]) AS s (first, until) CROSS JOIN LATERAL (
+    SELECT FROM tickwork.queue q WHERE q.queue > s.first AND q.queue < s.until
+    ORDER  BY q.queue, q.priority, q.run_at, q.job_id LIMIT 1) AS lane)
+OR EXISTS (
+    SELECT FROM unnest(%(lanes)s::text[], %(lane_priorities)s::smallint[], %(lane_us)s::bigint[], %(lane_ids)s::uuid[])
+           AS l (lane, priority, after_us, after_id)
+    CROSS  JOIN LATERAL (
+        SELECT FROM tickwork.queue q WHERE q.queue = l.lane AND q.priority = l.priority
+        AND    (q.run_at, q.job_id) > ('epoch'::timestamptz + l.after_us * interval '1 microsecond', l.after_id)
+        ORDER  BY q.run_at, q.job_id LIMIT 1
+    ) AS lane)
 
 -- :leased
 -- A worker that is stopped in the middle of a round must not keep what it has locked from others for long.
