@@ -58,7 +58,7 @@ sim: dev ## simulate from seeds: make sim SEEDS=300 FROM=0
 bench: dev ## measure, and print a table and JSON
 	$(BIN)/python -m bench
 
-bench-long: dev ## held snapshots, bursts, sustained load, sleepers, large stores: tables, JSON, a plot; an hour
+bench-long: dev ## held snapshots, bursts, sustained load, sleepers, large stores: tables, JSON, a plot; more than an hour
 	$(BIN)/python -m bench.long
 
 bench-peers: dev ## the same workloads on Celery, Dramatiq, Huey, RQ, ... beside us; the first time it installs them
