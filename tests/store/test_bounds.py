@@ -1,5 +1,7 @@
 """A claim on PostgreSQL does not walk over what was claimed before, and finds what became visible behind it."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 
 import msgspec
@@ -243,15 +245,31 @@ def test_another_worker_finds_it_at_once(postgres: PostgresStore, worker: Worker
     assert claim_one(postgres, register(postgres)).job_id == late
 
 
+@contextmanager
+def snapshot(store: PostgresStore) -> Iterator[None]:
+    """Somebody holds a snapshot: nothing that is deleted meanwhile is cleaned up."""
+    with psycopg.connect(store.url) as holder:
+        holder.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        holder.execute("SELECT 1")
+        yield
+
+
+def work_off(
+    store: PostgresStore, worker: WorkerId, make: Callable[[int], list[NewJob]], clock: VirtualClock | None = None
+) -> None:
+    """Enqueue, claim and finish jobs by the hundred, over some seconds if there is a clock."""
+    for _ in range(20):
+        store.insert_jobs(make(500))
+        store.finish_attempts([succeeded(one) for one in claim(store, 500, worker)])
+        if clock is not None:
+            clock.advance(_LATE)
+
+
 def test_while_a_snapshot_is_held_a_claim_does_not_walk_over_what_was_claimed(
     postgres: PostgresStore, worker: WorkerId
 ) -> None:
-    with psycopg.connect(postgres.url) as holder:
-        holder.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-        holder.execute("SELECT 1")
-        for _ in range(20):
-            postgres.insert_jobs(jobs(500))
-            postgres.finish_attempts([succeeded(one) for one in claim(postgres, 500, worker)])
+    with snapshot(postgres):
+        work_off(postgres, worker, jobs)
         postgres._bounds_of(worker, ("t",))._front_at = float("inf")
         postgres.insert_jobs(jobs(10))
         (with_bound,) = _blocks_read(postgres, worker, "queue")
@@ -295,13 +313,8 @@ def limit(postgres: PostgresStore, clock: VirtualClock) -> None:
 def test_nor_does_a_claim_of_jobs_with_limits_or_a_count_of_what_they_take(
     postgres: PostgresStore, worker: WorkerId, clock: VirtualClock
 ) -> None:
-    with psycopg.connect(postgres.url) as holder:
-        holder.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-        holder.execute("SELECT 1")
-        for _ in range(20):
-            postgres.insert_jobs(limited(500))
-            postgres.finish_attempts([succeeded(one) for one in claim(postgres, 500, worker)])
-            clock.advance(_LATE)
+    with snapshot(postgres):
+        work_off(postgres, worker, limited, clock)
         postgres.insert_jobs(limited(20))
         claim(postgres, 10, worker)  # it learns that there is nothing before these
         postgres._bounds_of(worker, ("t",))._front_at = float("inf")
@@ -317,13 +330,8 @@ def test_nor_does_a_claim_of_jobs_with_limits_or_a_count_of_what_they_take(
 def test_nor_does_a_plain_claim_walk_over_jobs_with_limits_that_are_over(
     postgres: PostgresStore, worker: WorkerId, clock: VirtualClock
 ) -> None:
-    with psycopg.connect(postgres.url) as holder:
-        holder.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-        holder.execute("SELECT 1")
-        for _ in range(20):
-            postgres.insert_jobs(limited(500))
-            postgres.finish_attempts([succeeded(one) for one in claim(postgres, 500, worker)])
-            clock.advance(_LATE)
+    with snapshot(postgres):
+        work_off(postgres, worker, limited, clock)
         for _ in range(3):  # the first ones are still on their guard
             postgres.insert_jobs(jobs(1))
             claim_one(postgres, worker)
