@@ -27,7 +27,8 @@ from tickwork.store.postgres.bounds import (
     Bounds,
     Overs,
 )
-from tickwork.store.postgres.ground import LATE_US, PostgresGround, asked_for
+from tickwork.store.postgres.ground import PostgresGround
+from tickwork.store.postgres.reading import LATE_US, asked_for
 from tickwork.store.rounds import Verdict
 from tickwork.testing import VirtualClock
 
@@ -180,8 +181,8 @@ class TestOvers:
 
     def test_a_database_that_knows_less_than_it_did_is_believed(self, overs: Overs) -> None:
         overs.learn({"a": 1000, "b": 900}, {"a", "b"})
-        overs.learn({"a": 905}, set())
-        assert overs.after(["b"]) == [0]
+        overs.learn({"a": 905, "c": 906}, {"c"})
+        assert overs.after(["a", "b", "c"]) == [0, 0, 906], "what was counted from too late a number on is not"
 
     def test_nothing_is_learnt_of_a_limit_that_may_be_new_to_others_too(self, overs: Overs, times: Times) -> None:
         """They take holds without its lock until they know of it."""
@@ -190,12 +191,12 @@ class TestOvers:
         assert overs.locked({"a", "b"}, ()) == {"a"}
 
     def test_what_was_known_of_a_limit_is_forgotten_with_it(self, overs: Overs, times: Times) -> None:
-        overs.locked({"a"}, ())
+        overs.locked({"a", "b"}, ())
         times.now += SETTLED_S
         overs.learn({"a": 7}, {"a"})
-        overs.locked((), {"a"})
+        overs.locked((), {"a", "b"})
         assert overs.after(["a"]) == [0]
-        assert overs.locked({"a"}, ()) == set()
+        assert overs.locked({"a", "b"}, ()) == set()
 
     def test_it_does_not_grow_without_end(self, overs: Overs) -> None:
         for number in range(KEPT + 1):
@@ -270,12 +271,7 @@ def test_while_a_snapshot_is_held_a_claim_does_not_walk_over_what_was_claimed(
 ) -> None:
     with snapshot(postgres):
         work_off(postgres, worker, jobs)
-        postgres._bounds_of(worker, ("t",))._front_at = float("inf")
-        postgres.insert_jobs(jobs(10))
-        (with_bound,) = _blocks_read(postgres, worker, "queue")
-        postgres.insert_jobs(jobs(10))
-        (without,) = _blocks_read(postgres, register(postgres), "queue")
-    assert with_bound * 3 < without, f"{with_bound} blocks with the bound, {without} from the front"
+        _check_that_a_bound_spares_a_walk(postgres, worker)
 
 
 # -- jobs with a flow
@@ -297,7 +293,7 @@ def test_only_so_many_lanes_are_looked_at_one_by_one_and_those_read_last() -> No
 
 
 def limited(count: int) -> list[NewJob]:
-    """So many under a limit with ten keys, of which each has room for half of them."""
+    """So many under a limit with ten keys, in turn."""
     return [a_job(flow=Flow(slots=(Slot("some", str(number % 10), 1),))) for number in range(count)]
 
 
@@ -335,12 +331,7 @@ def test_nor_does_a_plain_claim_walk_over_jobs_with_limits_that_are_over(
         for _ in range(3):  # the first ones are still on their guard
             postgres.insert_jobs(jobs(1))
             claim_one(postgres, worker)
-        postgres._bounds_of(worker, ("t",))._front_at = float("inf")
-        postgres.insert_jobs(jobs(10))
-        (with_bound,) = _blocks_read(postgres, worker, "queue")
-        postgres.insert_jobs(jobs(10))
-        (without,) = _blocks_read(postgres, register(postgres), "queue")
-    assert with_bound * 3 < without, f"{with_bound} blocks with the bound, {without} from the front"
+        _check_that_a_bound_spares_a_walk(postgres, worker)
     postgres.insert_jobs(limited(1))
     assert len(claim(postgres, 10, worker)) == 1, "and a new one is found at once"
 
@@ -434,6 +425,16 @@ def test_what_a_claim_that_failed_saw_to_be_over_still_counts(
     exchanged = postgres.exchange(worker, [succeeded(first)], [], ["default"], ["t"], 10)
     assert exchanged.claims is not None
     assert len(exchanged.claims.jobs) == 1
+
+
+def _check_that_a_bound_spares_a_walk(store: PostgresStore, worker: WorkerId) -> None:
+    """Compare a plain claim of a worker that has bounds with that of a new one."""
+    store._bounds_of(worker, ("t",))._front_at = float("inf")
+    store.insert_jobs(jobs(10))
+    (with_bound,) = _blocks_read(store, worker, "queue")
+    store.insert_jobs(jobs(10))
+    (without,) = _blocks_read(store, register(store), "queue")
+    assert with_bound * 3 < without, f"{with_bound} blocks with the bound, {without} from the front"
 
 
 def _blocks_read(store: PostgresStore, worker: WorkerId, *tables: str) -> list[int]:

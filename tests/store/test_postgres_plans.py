@@ -13,7 +13,7 @@ from tests.store.builders import HOUR, a_job, claim, insert_one, jobs, register,
 from tickwork.core.ids import WorkerId
 from tickwork.store.postgres import PostgresStore, documents
 from tickwork.store.postgres.bounds import FRONT
-from tickwork.store.postgres.ground import guards
+from tickwork.store.postgres.reading import guards
 from tickwork.store.postgres.statements import statements
 
 Plan = dict[str, Any]

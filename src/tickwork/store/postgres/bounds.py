@@ -49,8 +49,9 @@ class Bounds:
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
         self._reached: dict[Place, Bound] = {}
-        self._began = self._front_at = monotonic()  # when to begin at the front again
-        self._at_front = False  # where the claim that is under way has begun
+        self._front_at = monotonic()  # when to begin at the front again
+        self._began = self._front_at  # when the claim did that is under way, and whether at the front
+        self._at_front = False
         self._least_s = inf  # what a claim takes at least
         self._way_s = 0.0  # what the last way from the front took beyond that
         self._looks_again = False
@@ -67,7 +68,8 @@ class Bounds:
         took_s = now - self._began
         places = dict(read)
         if self._at_front:
-            way_s, self._way_s = self._way_s, took_s - min(took_s, 0.0 if self._least_s == inf else self._least_s)
+            least_s = 0.0 if self._least_s == inf else self._least_s
+            way_s, self._way_s = self._way_s, max(0.0, took_s - least_s)
             # The shorter of two: one may have waited for a lock or the disk, not for its walk.
             self._front_at = now + min(max(AGAIN_S, min(way_s, self._way_s) * SHARE), LONGEST_S)
             self._reached = places
@@ -104,7 +106,8 @@ class Overs:
     def locked(self, limits: Iterable[str], missing: Iterable[str]) -> set[str]:
         """These limits were locked, and others are not there. Return of which it can be learnt what is over."""
         now = self._monotonic()
-        if any(self._since.pop(name, None) is not None for name in missing):
+        forgotten = [self._since.pop(name) for name in missing if name in self._since]
+        if forgotten:
             self._known = {}
         return {name for name in limits if now - self._since.setdefault(name, now) >= SETTLED_S}
 
@@ -116,8 +119,9 @@ class Overs:
         now = self._monotonic()
         if len(self._known.keys() | found.keys()) > KEPT:
             self._known = {}
+        if any(number < self._known.get(name, (0, now))[0] for name, number in found.items()):
+            self._known = {}  # the database knows less than it did: so does a count that began too late
+            found = {name: number for name, number in found.items() if name in counted}
         for name, number in found.items():
-            before, at = self._known.get(name, (0, now))
-            if number < before:
-                self._known = {}  # the database knows less than it did
+            _, at = self._known.get(name, (0, now))
             self._known[name] = (number, now if name in counted else at)

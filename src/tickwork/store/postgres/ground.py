@@ -19,12 +19,12 @@ from tickwork.core.flow.sticky import Neighbour
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import Claimed
 from tickwork.errors import LeaseLost
-from tickwork.store import codec, guarded
-from tickwork.store.backlog import places_of, ranges_of
+from tickwork.store import codec
 from tickwork.store.codec import kind_text
 from tickwork.store.postgres.adapters import Rows, Statement
 from tickwork.store.postgres.bounds import FRONT, Bound, Overs
 from tickwork.store.postgres.documents import array, text_array
+from tickwork.store.postgres.reading import after, asked_for, read_up_to
 from tickwork.store.postgres.session import Session
 from tickwork.store.rounds import (
     MASS,
@@ -39,9 +39,6 @@ from tickwork.store.rounds import (
     Wish,
 )
 
-_LANES = 8  # in so many of jobs with a flow claims begin behind what was read before: each costs ten looks
-_LAST_ID = "ffffffff-ffff-ffff-ffff-ffffffffffff"
-LATE_US = 250_000  # a job may be stored so much later than its time says and is not passed by
 Wanted = tuple[str, dict[str, Any]]
 """A named statement with its values."""
 
@@ -261,69 +258,6 @@ class PostgresGround:
         self.freed = [name for name in self.freed if name not in judged]
         self.claimed += [_claimed(one, self.now_us, one.job_id in verdict.probes) for one, _ in verdict.starts]
         return sum(count for ((count,),) in found[: len(verdict.masses)])
-
-
-def asked_for(queues: Sequence[str], reached: Mapping[Place, Bound] = MappingProxyType({})) -> dict[str, Any]:
-    """What `surroundings` and `heads` are asked, and behind which jobs."""
-    lanes = _lanes(queues, reached)
-    places = places_of([*queues, *lanes])
-    return {
-        "queues": text_array(queues),
-        "places": text_array([queue for queue, _ in places]),
-        "priorities": array([priority for _, priority in places]),
-        **after(reached, places),
-        **_spans(queues, lanes),
-        "limit": guarded.OPEN_LIMIT,
-    }
-
-
-def guards(queues: Sequence[str], reached: Mapping[Place, Bound]) -> dict[str, Any]:
-    """Where plain claims look for jobs with a flow, for which they stand back."""
-    lanes = _lanes(queues, reached)
-    places = places_of(lanes)
-    behind = after(reached, places)
-    return {
-        **_spans(queues, lanes),
-        "lanes": text_array([lane for lane, _ in places]),
-        "lane_priorities": array([priority for _, priority in places]),
-        "lane_us": behind["after_us"],
-        "lane_ids": behind["after_ids"],
-    }
-
-
-def after(reached: Mapping[Place, Bound], places: Sequence[Place]) -> dict[str, str]:
-    """Behind which jobs to begin in each place, as statements take it."""
-    bounds = [reached.get(place, FRONT) for place in places]
-    return {"after_us": array([one.run_at_us for one in bounds]), "after_ids": array([one.job_id for one in bounds])}
-
-
-def read_up_to(
-    before: Mapping[Place, Bound], heads: Sequence[Head], queues: Sequence[str], now_us: int
-) -> dict[Place, Bound]:
-    """Up to where nothing stands in each place that is known: up to its first job, and to what may still come in."""
-    sure_us = now_us - LATE_US
-    found = {head.place: min(head.run_at_us, sure_us) for head in heads if not read_lane(head.lane).is_strict}
-    empty = {place: sure_us for place in before if place not in found and read_lane(place[0]).queue in queues}
-    return {place: Bound(until_us - 1, _LAST_ID) for place, until_us in (empty | found).items()}
-
-
-def _lanes(queues: Sequence[str], reached: Mapping[Place, Bound]) -> list[str]:
-    """The lanes of jobs with a flow that are looked at one by one."""
-    if not reached:
-        return []
-    read = dict.fromkeys(lane for lane, _ in reached if ":" in lane and read_lane(lane).queue in queues)
-    return sorted(list(read)[-_LANES:])
-
-
-def _spans(queues: Sequence[str], lanes: Sequence[str]) -> dict[str, str]:
-    """Between which names other lanes of jobs with a flow lie than these."""
-    firsts: list[str] = []
-    untils: list[str] = []
-    for first, until in ranges_of(queues):
-        ends = [lane for lane in lanes if first <= lane < until]
-        firsts += [first, *ends]
-        untils += [*ends, until]
-    return {"firsts": text_array(firsts), "untils": text_array(untils)}
 
 
 def heads_in(rows: Rows, queues: Sequence[str]) -> list[Head]:

@@ -13,8 +13,9 @@ from tickwork.store.base import NewLog
 from tickwork.store.codec import duration_us, to_us
 from tickwork.store.postgres import documents
 from tickwork.store.postgres.documents import array, text_array
-from tickwork.store.postgres.ground import asked_for, heads_in
+from tickwork.store.postgres.ground import heads_in
 from tickwork.store.postgres.pool import Pool
+from tickwork.store.postgres.reading import asked_for
 from tickwork.store.postgres.session import Session
 from tickwork.store.postgres.values import utc
 from tickwork.store.remote import FIRST, DueWork, Grant, RemoteAttempt

@@ -12,7 +12,7 @@ import contextlib
 import logging
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from random import Random
@@ -71,7 +71,6 @@ from tickwork.store.postgres.figures import PostgresFigures
 from tickwork.store.postgres.finding import AMONG, PostgresFinding
 from tickwork.store.postgres.flow import PostgresFlow
 from tickwork.store.postgres.glances import PostgresGlances
-from tickwork.store.postgres.ground import after, guards, read_up_to
 from tickwork.store.postgres.health import examine
 from tickwork.store.postgres.hooks import PostgresHooks
 from tickwork.store.postgres.listener import Listener, PollOnlyWaiter
@@ -79,6 +78,7 @@ from tickwork.store.postgres.notifier import Notifier
 from tickwork.store.postgres.notify import PostgresNotify
 from tickwork.store.postgres.operations import PostgresOperations
 from tickwork.store.postgres.pool import BEGIN, BEGIN_WITH_LIMITS, Pool, Server
+from tickwork.store.postgres.reading import guards, placed, read_without_flow
 from tickwork.store.postgres.remote import PostgresRemote
 from tickwork.store.postgres.runs import PostgresRuns
 from tickwork.store.postgres.schedules import PostgresSchedules
@@ -88,7 +88,7 @@ from tickwork.store.postgres.statements import checked_schema, statements
 from tickwork.store.postgres.steps import By, StepMaker
 from tickwork.store.postgres.values import as_claimed, id_document, instant, open_attempt, sooner, utc, worker_view
 from tickwork.store.postgres.wire import Connection
-from tickwork.store.rounds import Asked, Place
+from tickwork.store.rounds import Asked
 
 T = TypeVar("T")
 
@@ -407,7 +407,7 @@ class PostgresStore(
         before: list[Claimed] = []
         if aged is not None:
             places = [(queue, priority) for priority in aged for queue in queues]
-            asked = {**_asked(worker, queues, tasks, limit), **_places(places, {}), **guards(queues, reached), **_AGED}
+            asked = {**_asked(worker, queues, tasks, limit), **placed(places, {}), **guards(queues, reached), **_AGED}
             finished, rows = self._finish_and_claim(endings, logs, asked)
             done, opened = self._finished(endings, finished)
             before = [as_claimed(row) for row in rows if row[0] is not None]
@@ -416,10 +416,10 @@ class PostgresStore(
             if not rows or len(before) == limit:
                 return Exchange(done, Claims(before) if rows else None)
         asked = _asked(worker, queues, tasks, limit - len(before), ahead)
-        asked |= {**_places(places_of(queues), reached), **guards(queues, reached)}
+        asked |= {**placed(places_of(queues), reached), **guards(queues, reached)}
         finished, rows = self._finish_and_claim(endings, logs, asked)
         due = {(row[3], row[4]): Bound(row[7], row[0]) for row in rows if row[13] == DUE}
-        read = due if not rows or rows[0][-1] else _without_flow(reached, queues, rows[0][8]) | due
+        read = due if not rows or rows[0][-1] else read_without_flow(reached, queues, rows[0][8]) | due
         bounds.took(read.items(), claimed=bool(due))
         if endings:
             done, opened = self._finished(endings, finished)
@@ -643,20 +643,6 @@ def _asked(
         "limit": str(limit),
         "ahead_us": str(duration_us(ahead)),
         "age_us": "0",
-    }
-
-
-def _without_flow(reached: Mapping[Place, Bound], queues: Sequence[str], now_us: int) -> dict[Place, Bound]:
-    """How far lanes of jobs with a flow were read where none stands in them."""
-    lanes = {place: bound for place, bound in reached.items() if ":" in place[0]}
-    return read_up_to(lanes, [], queues, now_us) if lanes else {}
-
-
-def _places(places: Sequence[Place], reached: Mapping[Place, Bound]) -> dict[str, str]:
-    return {
-        "places": documents.text_array([queue for queue, _ in places]),
-        "priorities": documents.array([priority for _, priority in places]),
-        **after(reached, places),
     }
 
 
