@@ -5,6 +5,7 @@ UV ?= uv
 SEEDS ?= 300
 FROM ?= 0
 EXAMPLES ?= 500
+BASE ?= HEAD
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -19,7 +20,7 @@ LOCK := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-h
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo dev test check check-ui verify again soak sim bench bench-long bench-peers bench-shapes lock clean
+.PHONY: help demo dev test check check-ui verify again soak sim bench bench-compare bench-long bench-peers bench-shapes lock clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -57,6 +58,9 @@ sim: dev ## simulate from seeds: make sim SEEDS=300 FROM=0
 
 bench: dev ## measure, and print a table and JSON
 	$(BIN)/python -m bench
+
+bench-compare: dev ## measure this tree and revision BASE by turns: make bench-compare BASE=HEAD~5 ROWS="drain enqueue"
+	$(BIN)/python -m bench.compare $(BASE) $(addprefix --only ,$(ROWS))
 
 bench-long: dev ## held snapshots, bursts, sustained load, sleepers, large stores: tables, JSON, a plot; more than an hour
 	$(BIN)/python -m bench.long

@@ -8,6 +8,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from rich.console import Console
 from rich.status import Status
@@ -31,10 +32,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         facts = report.facts_of(places, sizes, repeat)
         introduce(console, facts)
         with Teller(console, len(rows) * len(places)) as teller:
-            outcomes = list(run_rows(places, rows, sizes, repeat, teller))
+            outcomes = list(run_rows(places, rows, sizes, repeat, teller, raw=asked.raw))
     out = Console(width=None if sys.stdout.isatty() else report.WIDE)
     out.print(report.table(outcomes, out.width))
-    console.print(f"Everything that was measured is in {report.write(outcomes, facts)}")
+    console.print(f"Everything that was measured is in {report.write(outcomes, facts, asked.out)}")
     return int(any(outcome.error for outcome in outcomes))
 
 
@@ -76,6 +77,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--only", action="append", choices=[row.name for row in ROWS], metavar="ROW", help=_only_help())
     parser.add_argument("--repeat", type=_count, help="measurements of each row (default 3, with --quick 1)")
     parser.add_argument("--quick", action="store_true", help="small numbers, once: does it run at all?")
+    parser.add_argument("--no-raw", dest="raw", action="store_false", help="leave out the raw loops")
+    parser.add_argument("--out", type=Path, default=report.LATEST, help="where the JSON goes (default %(default)s)")
     return parser.parse_args(arguments)
 
 

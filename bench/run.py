@@ -66,24 +66,28 @@ class Watcher(Protocol):
 
 
 def run_rows(
-    places: Sequence[Place], rows: Sequence[Row], sizes: Sizes, repeat: int, watcher: Watcher
+    places: Sequence[Place], rows: Sequence[Row], sizes: Sizes, repeat: int, watcher: Watcher, *, raw: bool = True
 ) -> Iterator[Outcome]:
-    """Measure each row on each store so many times. A row that fails says why, and the others go on."""
+    """Measure each row on each store `repeat` times, beside its raw loop or (`raw` off) alone.
+
+    A row that fails says why, and the others go on.
+    """
     for place in places:
         for row in rows:
             outcome = Outcome(row, place.name)
             try:
-                _measure(outcome, place, sizes, repeat, watcher)
+                _measure(outcome, place, sizes, repeat, watcher, with_raw=raw)
             except FAILURES as error:
                 outcome.error = f"{type(error).__name__}: {error}"
             watcher.ended(outcome)
             yield outcome
 
 
-def _measure(outcome: Outcome, place: Place, sizes: Sizes, repeat: int, watcher: Watcher) -> None:
+def _measure(outcome: Outcome, place: Place, sizes: Sizes, repeat: int, watcher: Watcher, *, with_raw: bool) -> None:
     row = outcome.row
     watcher.begins(row, place.name, "setting up")
-    with _raw_block(row, place, sizes) as raw, row.ours(place, sizes) as ours:
+    raw_block = _raw_block(row, place, sizes) if with_raw else nullcontext()
+    with raw_block as raw, row.ours(place, sizes) as ours:
 
         def take(what: str, measure: Measure, samples: list[Sample]) -> None:
             watcher.begins(row, place.name, f"{what}, {len(samples) + 1} of {repeat}")
