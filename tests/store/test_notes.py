@@ -1,10 +1,25 @@
 """What running attempts write: logs, progress and saved state, each only while the attempt is the current one."""
 
+import msgspec
 import pytest
 
-from tests.store.builders import HOUR, SECOND, again, an_id, claim_one, log, reap, running, succeeded
+from tests.store.builders import (
+    HOUR,
+    SECOND,
+    again,
+    an_id,
+    claim_one,
+    ending,
+    failed,
+    log,
+    reap,
+    running,
+    succeeded,
+    with_retries,
+)
 from tickwork.core.ids import JobId
 from tickwork.core.job import Claimed
+from tickwork.core.outcome import Cancelled, Ending, Failed, Succeeded, TimedOut
 from tickwork.store.base import NewLog, Progress, Store
 from tickwork.testing import VirtualClock
 
@@ -85,6 +100,43 @@ class TestProgress:
         store.finish_attempts([again(claimed)])
         claim_one(store)
         assert store.get_jobs([claimed.job_id])[claimed.job_id].progress is None
+
+    @pytest.mark.parametrize("how", [Succeeded(b"1"), Failed("x", fatal=True), TimedOut("x"), Cancelled("x")])
+    def test_it_stays_when_the_job_has_ended(self, store: Store, how: Ending) -> None:
+        claimed = running(store, policy=with_retries(0))
+        store.set_progress([Progress(claimed.job_id, 1, 0.4, "row 4")])
+        store.finish_attempts([ending(claimed, how)])
+        view = store.get_jobs([claimed.job_id])[claimed.job_id]
+        assert (view.progress, view.progress_note) == (0.4, "row 4")
+
+    def test_an_end_brings_the_last_report(self, store: Store) -> None:
+        first, second = running(store), running(store)
+        store.set_progress([Progress(first.job_id, 1, 0.4, "row 4"), Progress(second.job_id, 1, 0.2, None)])
+        last = msgspec.structs.replace(failed(first), progress=Progress(first.job_id, 1, 0.5, None))
+        store.finish_attempts([last, failed(second)])
+        views = store.get_jobs([first.job_id, second.job_id])
+        assert (views[first.job_id].progress, views[first.job_id].progress_note) == (0.5, None)
+        assert views[second.job_id].progress == 0.2
+
+    def test_it_stays_with_the_attempt_of_a_job_that_is_tried_again(self, store: Store) -> None:
+        claimed = running(store)
+        store.set_progress([Progress(claimed.job_id, 1, 0.9, "nearly")])
+        store.finish_attempts([again(claimed)])
+        second = claim_one(store)
+        store.set_progress([Progress(claimed.job_id, 2, 0.1, "from the start")])
+        told = [(one.number, one.progress, one.progress_note) for one in store.attempts(claimed.job_id)]
+        assert told == [(1, 0.9, "nearly"), (2, 0.1, "from the start")]
+        store.finish_attempts([failed(second)])
+        store.retry_jobs([claimed.job_id])
+        told = [(one.number, one.progress, one.progress_note) for one in store.attempts(claimed.job_id)]
+        assert told == [(1, 0.9, "nearly"), (2, 0.1, "from the start")]
+
+    def test_it_stays_when_the_worker_is_lost(self, store: Store, clock: VirtualClock) -> None:
+        claimed = running(store)
+        store.set_progress([Progress(claimed.job_id, 1, 0.9, "nearly")])
+        clock.advance(HOUR)
+        reap(store)
+        assert [(one.progress, one.progress_note) for one in store.attempts(claimed.job_id)] == [(0.9, "nearly")]
 
     def test_none_is_no_trouble(self, store: Store) -> None:
         store.set_progress([])

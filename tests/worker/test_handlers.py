@@ -102,6 +102,26 @@ def test_progress_is_seen_while_it_runs(app: Tickwork) -> None:
         job.result(timeout=10)
 
 
+@pytest.mark.parametrize("transactional", [False, True])
+def test_progress_stays_when_the_job_has_ended(app: Tickwork, transactional: bool) -> None:
+    def work(how: str) -> None:
+        current_job().progress(0.2, "one of five")
+        current_job().progress(0.4, "two of five")
+        if how == "fail":
+            raise ValueError("row 3")
+
+    if transactional:
+        task = app.task(name="work", transactional=True, retries=0)(lambda tx, how: work(how))
+    else:
+        task = app.task(name="work", retries=0)(work)
+    with app.worker():
+        succeeded, failed = task.enqueue("succeed"), task.enqueue("fail")
+        for job in (succeeded, failed):
+            job.wait(timeout=10)
+            assert (job.progress, job.view.progress_note) == (0.4, "two of five")
+            assert [one.progress for one in job.attempts()] == [0.4]
+
+
 def test_a_retry_resumes_from_what_was_saved(app: Tickwork) -> None:
     @app.task(retries=3, backoff="1ms")
     def work() -> list[object]:

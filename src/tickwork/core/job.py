@@ -200,6 +200,8 @@ class AttemptView:
     started_at: datetime
     ended_at: datetime | None
     error: str | None
+    progress: float | None = None
+    progress_note: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

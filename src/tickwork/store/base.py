@@ -68,7 +68,7 @@ class Finish(msgspec.Struct, frozen=True, gc=False):
     """One attempt's end, as decided. `waited_us` is the time from its claim to the handler's first line.
 
     `run` and `step`: the job is a step of that run, and its end moves the run on. `produce`: the assets that it makes
-    anew if that was a success.
+    anew if that was a success. `progress`: its last report, where the store may not have it yet.
     """
 
     job_id: JobId
@@ -78,6 +78,7 @@ class Finish(msgspec.Struct, frozen=True, gc=False):
     run: str | None = None
     step: str | None = None
     produce: tuple[str, ...] = ()
+    progress: Progress | None = None
 
 
 class OpenAttempt(msgspec.Struct, frozen=True, gc=False):

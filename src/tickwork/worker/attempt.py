@@ -14,7 +14,7 @@ from tickwork.core.flow.flow import Broadcast
 from tickwork.core.ids import JobId
 from tickwork.core.schedule.tick import Tick, decode_tick
 from tickwork.spans import Processing
-from tickwork.store.base import NewLog
+from tickwork.store.base import NewLog, Progress
 from tickwork.store.codec import from_us
 from tickwork.task import Task
 from tickwork.worker.capture import Sink
@@ -57,6 +57,7 @@ class Attempt:
         "lock",
         "number",
         "reminders",
+        "reported",
         "sealed",
         "sink",
         "span",
@@ -84,6 +85,7 @@ class Attempt:
         self.span: Processing | None = None
         self.sealed = False  # it has ended, or was given up: nothing more is said of it
         self.sink = Sink(self._pass_on, executor.stir)
+        self.reported: Progress | None = None
         self.written: list[NewLog] = []  # what a transactional handler wrote, to be stored in its transaction
 
     @property
@@ -166,6 +168,7 @@ class Attempt:
 
     def progress(self, fraction: float, note: str | None) -> None:
         shown = None if note is None else self.sink.masked(note)
+        self.reported = Progress(JobId(self.job_id), self.number, fraction, shown)
         self.executor.emit(Progressed(self.job_id, self.number, fraction, shown))
 
     def save(self, state: bytes) -> None:

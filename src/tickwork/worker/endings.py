@@ -88,7 +88,8 @@ class Endings:
         if self._tally is not None:
             self._count(self._tally, job, transition.attempt, waited, took)
         about = (round(waited * 1e6), job.run, job.step, job.policy.produce)
-        self._unstored.append(Finish(job.job_id, job.attempt, transition, *about))
+        progress = self.notes.progress.pop(job.job_id, None)
+        self._unstored.append(Finish(job.job_id, job.attempt, transition, *about, progress))
 
     def ended_elsewhere(self, held: Held, waited: float, took: float) -> None:
         """An attempt has succeeded, and its handler's own transaction has stored that."""

@@ -246,7 +246,7 @@ class Executor:
             result = keep(attempt, result, self._large_results)
             outcome = decide(Policy(), 0, 0, False, Succeeded(result), _NO_CHANCE)
             given, waited_us = attempt.given, round(attempt.waited_s() * 1e6)
-            about = (waited_us, given.run, given.step, given.produce)
+            about = (waited_us, given.run, given.step, given.produce, attempt.reported)
             finish = Finish(JobId(attempt.job_id), attempt.number, outcome, *about)
             attempt.sink.flush(final=True)
             if not store.finish_attempts([finish], attempt.written, transaction.begun()):

@@ -40,6 +40,8 @@ class AttemptBody(Struct):
     started_at: datetime
     ended_at: datetime | None
     error: str | None
+    progress: float | None
+    progress_note: str | None
 
 
 class AttemptQuery(Struct):
@@ -116,7 +118,8 @@ def list_attempts(call: Call, id: str, query: AttemptQuery) -> AttemptList:
 
 
 def _attempt(one: AttemptView) -> AttemptBody:
-    return AttemptBody(one.number, one.state, one.worker, one.started_at, one.ended_at, one.error)
+    how_far = one.progress, one.progress_note
+    return AttemptBody(one.number, one.state, one.worker, one.started_at, one.ended_at, one.error, *how_far)
 
 
 @routes.get("/jobs/{id}/logs", Scope.READ, returns=LogList, streams="text/event-stream")

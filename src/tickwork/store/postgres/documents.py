@@ -142,6 +142,17 @@ def endings(finishes: Sequence[Finish]) -> dict[str, str]:
         "alone": array([outcome.alone for outcome in outcomes]),
         "results": text_array([None if one.result is None else one.result.decode() for one in outcomes]),
         "errors": text_array([clean(outcome.error) for outcome in outcomes]),
+        **_progress([finish.progress for finish in finishes]),
+    }
+
+
+def _progress(reports: Sequence[Progress | None]) -> dict[str, str]:
+    """Last reports of attempts. Mostly there is none, and unnest pads an empty array with NULL."""
+    if not any(reports):
+        return {"progress": "{}", "progress_notes": "{}"}
+    return {
+        "progress": array([None if one is None else one.fraction for one in reports]),
+        "progress_notes": text_array([None if one is None else clean(one.note) for one in reports]),
     }
 
 

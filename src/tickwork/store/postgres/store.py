@@ -265,8 +265,8 @@ class PostgresStore(
             return []
         rows = self._perform(lambda session: session.run("attempts", job_id=job_id))
         return [
-            AttemptView(JobId(id), number, AttemptState(state), worker, utc(began), instant(ended), error)
-            for id, number, state, worker, began, ended, error in rows
+            AttemptView(JobId(id), number, AttemptState(state), worker, utc(began), instant(ended), *rest)
+            for id, number, state, worker, began, ended, *rest in rows
         ]
 
     def logs(self, job_id: JobId, after: tuple[int, int] = (0, -1), limit: int = 1000) -> list[LogChunk]:

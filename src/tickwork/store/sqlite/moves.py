@@ -268,15 +268,17 @@ def finish(transaction: Transaction, endings: Sequence[Finish], guard: str) -> d
         row = closed.get(one.job_id)
         if row is None or row[1] != one.attempt:
             continue
-        job_id, attempt, _, _, _, run_at, claimed_at, worker, keyed, _, cancel_at = row
+        job_id, attempt, _, _, _, run_at, claimed_at, worker, keyed, _, cancel_at, *progress = row
         outcome = one.transition if cancel_at is None else cancelled(one.transition)
         began, error = claimed_at + one.waited_us, codec.clean(outcome.error)
+        if one.progress is not None:
+            progress = [one.progress.fraction, codec.clean(one.progress.note)]
         if outcome.job is JobState.QUEUED:
-            tried.append((job_id, attempt, outcome.attempt, worker, began, transaction.now, error))
+            tried.append((job_id, attempt, outcome.attempt, worker, began, transaction.now, error, *progress))
             queued.append(_queued(transaction, row, outcome))
             continue
         result = None if outcome.result is None else outcome.result.decode()
-        how = (outcome.attempt, worker, began, outcome.failures, outcome.crashes, result, error)
+        how = (outcome.attempt, worker, began, outcome.failures, outcome.crashes, result, error, *progress)
         ended.append((job_id, outcome.job, transaction.now, run_at, attempt, *how))
         if keyed:
             _let_go_of_key(transaction, job_id)
@@ -305,7 +307,7 @@ def cancelled(outcome: Transition) -> Transition:
 
 
 def _queued(transaction: Transaction, row: Any, outcome: Transition) -> tuple[Any, ...]:
-    job_id, attempt, queue, priority, task, _, _, _, keyed, expires_at, _ = row
+    job_id, attempt, queue, priority, task, _, _, _, keyed, expires_at, *_ = row
     check(outcome.delay is not None, f"Job {job_id} is to be queued again without a time.")
     again_at = transaction.now + duration_us(outcome.delay or timedelta(0))
     counts = (outcome.failures, outcome.crashes, int(outcome.alone))
@@ -390,7 +392,7 @@ def queue_again(transaction: Transaction, job_id: JobId, run_at: int, unless: st
     rows = transaction.run("ended_job", (job_id, unless))
     if not rows:
         return False
-    attempt, attempt_state, worker, started_at, ended_at, error, queue, priority, task, key, flow = rows[0]
+    attempt, attempt_state, worker, started_at, ended_at, error, queue, priority, task, key, flow, *progress = rows[0]
     if key is not None:
         holder = transaction.run("key_holder", (key, transaction.now))
         if holder and holder[0][0] != job_id:
@@ -398,7 +400,8 @@ def queue_again(transaction: Transaction, job_id: JobId, run_at: int, unless: st
         transaction.run("take_key", (key, job_id))
     transaction.run("leave_finished", (job_id,))
     if attempt_state is not None:
-        transaction.run("enter_attempts", (job_id, attempt, attempt_state, worker, started_at, ended_at, error))
+        tried = (job_id, attempt, attempt_state, worker, started_at, ended_at, error, *progress)
+        transaction.run("enter_attempts", tried)
     stamp = codec.decode_flow(flow)
     place = (home_lane(queue, stamp), row_priority(priority, stamp), run_at, job_id, task, attempt)
     transaction.run("enter_queue", (*place, 0, 0, 0, int(key is not None), None))

@@ -197,8 +197,8 @@ class SqliteStore(
         with self._read() as transaction:
             rows = transaction.run("attempts", {"job_id": job_id})
         return [
-            AttemptView(JobId(id), number, AttemptState(state), worker, from_us(began), _instant(ended), error)
-            for id, number, state, worker, began, ended, error in rows
+            AttemptView(JobId(id), number, AttemptState(state), worker, from_us(began), _instant(ended), *rest)
+            for id, number, state, worker, began, ended, *rest in rows
         ]
 
     def logs(self, job_id: JobId, after: tuple[int, int] = (0, -1), limit: int = 1000) -> list[LogChunk]:

@@ -56,7 +56,7 @@ export default function Job({ params: { id } }) {
   return html`<${Page} name="${job.task} ${id.slice(-8)}" trail=${[{ label: "Jobs", href: "#/jobs" }]} title=${html`${job.task}<${State} state=${shownState(job)} />`}
       lead=${html`<${Lead} job=${job} />`} actions=${html`<${JobActions} job=${job} onChanged=${refresh} />`}>
     <${Why} job=${job} />
-    <${Panel} label="Timeline">${job.state === "running" && job.progress !== null && html`<div class="job-progress"><${Progress} job=${job} /></div>`}<${Timeline} job=${job} attempts=${tried.attempts || []} onAttempt=${showAttempt} /></${Panel}>
+    <${Panel} label="Timeline">${job.progress !== null && html`<div class="job-progress"><${Progress} job=${job} /></div>`}<${Timeline} job=${job} attempts=${tried.attempts || []} onAttempt=${showAttempt} /></${Panel}>
     <section class="panel" aria-label="About this job">
       <${Tabs} tabs=${tabs} label="About this job" />
       ${tab === "attempts" && (tried.attempts ? html`<${Attempts} job=${job} attempts=${tried.attempts} hasMore=${tried.hasMore} onMore=${tried.more} />` : html`<${Loading} />`)}

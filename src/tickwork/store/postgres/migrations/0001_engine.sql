@@ -94,20 +94,24 @@ CREATE TABLE tickwork.finished (
     crashes       integer NOT NULL,
     result        text,
     error         text,
-    discarded_at  timestamptz
+    discarded_at  timestamptz,
+    progress      double precision,
+    progress_note text
 );
 
 CREATE INDEX finished_end ON tickwork.finished (ended_at);
 CREATE INDEX finished_state ON tickwork.finished (state, job_id) WHERE state <> 'succeeded';
 
 CREATE TABLE tickwork.attempts (
-    job_id      uuid NOT NULL,
-    attempt     integer NOT NULL,
-    state       text COLLATE "C" NOT NULL,
-    worker      text COLLATE "C",
-    started_at  timestamptz NOT NULL,
-    ended_at    timestamptz NOT NULL,
-    error       text,
+    job_id        uuid NOT NULL,
+    attempt       integer NOT NULL,
+    state         text COLLATE "C" NOT NULL,
+    worker        text COLLATE "C",
+    started_at    timestamptz NOT NULL,
+    ended_at      timestamptz NOT NULL,
+    error         text,
+    progress      double precision,
+    progress_note text,
     PRIMARY KEY (job_id, attempt)
 );
 

@@ -49,7 +49,8 @@ over AS MATERIALIZED (
            CASE WHEN starts_with(j.lane, j.queue || ':!') THEN 5 ELSE j.priority END AS priority
     FROM   wanted w
     CROSS  JOIN LATERAL (
-        SELECT f.job_id, f.attempt, f.attempt_state, f.worker, f.started_at, f.ended_at, f.error FROM tickwork.finished f
+        SELECT f.job_id, f.attempt, f.attempt_state, f.worker, f.started_at, f.ended_at, f.error, f.progress, f.progress_note
+        FROM   tickwork.finished f
         WHERE  f.job_id = w.id AND (%(any_end)s::boolean OR f.state <> 'succeeded')
         FOR UPDATE
     ) f
@@ -77,11 +78,11 @@ chosen AS MATERIALIZED (
     FROM (
         SELECT o.n, o.job_id, o.queue, o.priority, NULL::timestamptz AS run_at, o.task, o.attempt, 0 AS failures,
                0 AS crashes, false AS alone, o.key IS NOT NULL AS keyed, NULL::timestamptz AS expires_at, NULL::tid AS place,
-               o.attempt_state, o.worker, o.started_at, o.ended_at, o.error
+               o.attempt_state, o.worker, o.started_at, o.ended_at, o.error, o.progress, o.progress_note
         FROM   over o WHERE o.key IS NULL OR (o.key, o.job_id) IN (SELECT t.key, t.job_id FROM taken t)
         UNION ALL
         SELECT e.n, e.job_id, e.queue, e.priority, e.run_at, e.task, e.attempt, e.failures, e.crashes, e.alone, e.keyed,
-               e.expires_at, e.place, NULL, NULL, NULL, NULL, NULL
+               e.expires_at, e.place, NULL, NULL, NULL, NULL, NULL, NULL, NULL
         FROM   early e
     ) x
 ),
@@ -92,8 +93,8 @@ gone AS (
     DELETE FROM tickwork.finished f WHERE f.job_id = ANY (ARRAY(SELECT c.job_id FROM chosen c WHERE c.place IS NULL))
 ),
 tried AS (
-    INSERT INTO tickwork.attempts (job_id, attempt, state, worker, started_at, ended_at, error)
-    SELECT c.job_id, c.attempt, c.attempt_state, c.worker, c.started_at, c.ended_at, c.error
+    INSERT INTO tickwork.attempts (job_id, attempt, state, worker, started_at, ended_at, error, progress, progress_note)
+    SELECT c.job_id, c.attempt, c.attempt_state, c.worker, c.started_at, c.ended_at, c.error, c.progress, c.progress_note
     FROM   chosen c WHERE c.attempt_state IS NOT NULL
 ),
 queued AS (

@@ -68,13 +68,17 @@ SELECT NULL, f.turnstile FROM freed_holds f
 -- :ending
     SELECT e.* FROM unnest(%(job_ids)s::text::uuid[], %(attempts)s::text::integer[], %(waits_us)s::text::bigint[], %(job_states)s::text::text[],
                            %(attempt_states)s::text::text[], %(failures)s::text::integer[], %(crashes)s::text::integer[],
-                           %(delays_us)s::text::bigint[], %(alone)s::text::boolean[], %(results)s::text::text[], %(errors)s::text::text[])
-           AS e (job_id, attempt, waited_us, job_state, attempt_state, failures, crashes, delay_us, alone, result, error)
+                           %(delays_us)s::text::bigint[], %(alone)s::text::boolean[], %(results)s::text::text[], %(errors)s::text::text[],
+                           %(progress)s::text::float8[], %(progress_notes)s::text::text[])
+           AS e (job_id, attempt, waited_us, job_state, attempt_state, failures, crashes, delay_us, alone, result, error,
+                 progress, progress_note)
 
 -- :closed_columns
     r.job_id, r.attempt, r.worker, r.queue, r.priority, r.task, r.run_at, r.keyed, r.expires_at,
     r.claimed_at + e.waited_us * interval '1 microsecond' AS started_at, r.cancel_at IS NOT NULL AS stopped,
-    e.job_state, e.attempt_state, e.failures, e.crashes, e.delay_us, e.alone, e.result, e.error
+    e.job_state, e.attempt_state, e.failures, e.crashes, e.delay_us, e.alone, e.result, e.error,
+    coalesce(e.progress, r.progress) AS progress,
+    CASE WHEN e.progress IS NULL THEN r.progress_note ELSE e.progress_note END AS progress_note
 
 -- :settled
 -- include freed_holds
@@ -83,16 +87,19 @@ ended AS MATERIALIZED (SELECT c.* FROM closed c WHERE c.stopped OR c.job_state <
 again AS MATERIALIZED (SELECT c.* FROM closed c WHERE NOT c.stopped AND c.job_state = 'queued'),
 finished AS (
     INSERT INTO tickwork.finished
-           (job_id, state, ended_at, run_at, attempt, attempt_state, worker, started_at, failures, crashes, result, error)
+           (job_id, state, ended_at, run_at, attempt, attempt_state, worker, started_at, failures, crashes, result, error,
+            progress, progress_note)
     SELECT c.job_id, CASE WHEN c.stopped THEN 'cancelled' ELSE c.job_state END, clock.now, c.run_at, c.attempt,
            CASE WHEN c.stopped THEN 'cancelled' ELSE c.attempt_state END, c.worker, c.started_at, c.failures, c.crashes,
            CASE WHEN c.stopped THEN NULL ELSE c.result END,
-           CASE WHEN c.stopped THEN coalesce(c.error, 'cancelled while it ran') ELSE c.error END
+           CASE WHEN c.stopped THEN coalesce(c.error, 'cancelled while it ran') ELSE c.error END,
+           c.progress, c.progress_note
     FROM   ended c CROSS JOIN clock
 ),
 tried AS (
-    INSERT INTO tickwork.attempts (job_id, attempt, state, worker, started_at, ended_at, error)
-    SELECT c.job_id, c.attempt, c.attempt_state, c.worker, c.started_at, clock.now, c.error FROM again c CROSS JOIN clock
+    INSERT INTO tickwork.attempts (job_id, attempt, state, worker, started_at, ended_at, error, progress, progress_note)
+    SELECT c.job_id, c.attempt, c.attempt_state, c.worker, c.started_at, clock.now, c.error, c.progress, c.progress_note
+    FROM   again c CROSS JOIN clock
 ),
 queued AS (
     INSERT INTO tickwork.queue (job_id, queue, priority, run_at, task, attempt, failures, crashes, alone, keyed, expires_at)

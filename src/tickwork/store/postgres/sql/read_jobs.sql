@@ -11,7 +11,8 @@ SELECT j.id::text, j.task, j.queue, j.priority, j.args, j.policy, j.key, j.colle
        coalesce(q.alone, r.alone, false) AS alone,
        coalesce(r.worker, f.worker) AS worker,
        coalesce(r.claimed_at, f.started_at) AS started_at,
-       f.ended_at, r.cancel_at IS NOT NULL AS cancel_requested, r.progress, r.progress_note, f.result, f.error,
+       f.ended_at, r.cancel_at IS NOT NULL AS cancel_requested, coalesce(r.progress, f.progress) AS progress,
+       coalesce(r.progress_note, f.progress_note) AS progress_note, f.result, f.error,
        f.discarded_at IS NOT NULL AS discarded, j.tick, j.flow, j.version, j.run::text, j.step, j.idx
 
 -- :from_jobs
@@ -44,12 +45,14 @@ SELECT job_id::text FROM (
 ) found ORDER BY rank LIMIT 1
 
 -- :attempts
-SELECT job_id::text, attempt, state, worker, started_at, ended_at, error FROM tickwork.attempts WHERE job_id = %(job_id)s::uuid
+SELECT job_id::text, attempt, state, worker, started_at, ended_at, error, progress, progress_note
+FROM   tickwork.attempts WHERE job_id = %(job_id)s::uuid
 UNION ALL
-SELECT job_id::text, attempt, attempt_state, worker, started_at, ended_at, error FROM tickwork.finished
+SELECT job_id::text, attempt, attempt_state, worker, started_at, ended_at, error, progress, progress_note FROM tickwork.finished
 WHERE  job_id = %(job_id)s::uuid AND attempt_state IS NOT NULL
 UNION ALL
-SELECT job_id::text, attempt, 'running', worker, claimed_at, NULL, NULL FROM tickwork.running WHERE job_id = %(job_id)s::uuid
+SELECT job_id::text, attempt, 'running', worker, claimed_at, NULL, NULL, progress, progress_note
+FROM   tickwork.running WHERE job_id = %(job_id)s::uuid
 ORDER  BY attempt
 
 -- :logs

@@ -182,11 +182,11 @@ renewed AS (
 ),
 gone AS (
     DELETE FROM tickwork.finished f WHERE f.job_id = ANY (ARRAY(SELECT w.id FROM wanted w))
-    RETURNING f.job_id, f.attempt, f.attempt_state, f.worker, f.started_at, f.ended_at, f.error
+    RETURNING f.job_id, f.attempt, f.attempt_state, f.worker, f.started_at, f.ended_at, f.error, f.progress, f.progress_note
 ),
 tried AS (
-    INSERT INTO tickwork.attempts (job_id, attempt, state, worker, started_at, ended_at, error)
-    SELECT g.job_id, g.attempt, g.attempt_state, g.worker, g.started_at, g.ended_at, g.error
+    INSERT INTO tickwork.attempts (job_id, attempt, state, worker, started_at, ended_at, error, progress, progress_note)
+    SELECT g.job_id, g.attempt, g.attempt_state, g.worker, g.started_at, g.ended_at, g.error, g.progress, g.progress_note
     FROM   gone g WHERE g.attempt_state IS NOT NULL
 )
 INSERT INTO tickwork.queue (job_id, queue, priority, run_at, task, attempt, failures, crashes, alone, keyed, expires_at)

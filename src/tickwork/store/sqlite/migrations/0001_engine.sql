@@ -90,20 +90,24 @@ CREATE TABLE tickwork_finished (
     crashes       INTEGER NOT NULL,
     result        TEXT,
     error         TEXT,
-    discarded_at  INTEGER
+    discarded_at  INTEGER,
+    progress      REAL,
+    progress_note TEXT
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX tickwork_finished_end ON tickwork_finished (ended_at);
 CREATE INDEX tickwork_finished_state ON tickwork_finished (state, job_id) WHERE state <> 'succeeded';
 
 CREATE TABLE tickwork_attempts (
-    job_id      TEXT NOT NULL,
-    attempt     INTEGER NOT NULL,
-    state       TEXT NOT NULL,
-    worker      TEXT,
-    started_at  INTEGER NOT NULL,
-    ended_at    INTEGER NOT NULL,
-    error       TEXT,
+    job_id        TEXT NOT NULL,
+    attempt       INTEGER NOT NULL,
+    state         TEXT NOT NULL,
+    worker        TEXT,
+    started_at    INTEGER NOT NULL,
+    ended_at      INTEGER NOT NULL,
+    error         TEXT,
+    progress      REAL,
+    progress_note TEXT,
     PRIMARY KEY (job_id, attempt)
 ) STRICT, WITHOUT ROWID;
 

@@ -27,7 +27,7 @@ UPDATE tickwork_jobs SET expires_at = ? WHERE id = ?
 
 -- :ended_job
 SELECT f.attempt, f.attempt_state, f.worker, f.started_at, f.ended_at, f.error,
-       j.queue, j.priority, iif(j.version IS NULL, j.task, '@dag'), j.key, j.flow
+       j.queue, j.priority, iif(j.version IS NULL, j.task, '@dag'), j.key, j.flow, f.progress, f.progress_note
 FROM   tickwork_finished f JOIN tickwork_jobs j ON j.id = f.job_id
 WHERE  f.job_id = ? AND f.state <> ?
 

@@ -3,12 +3,14 @@
 
 -- :current_attempts
 -- Read, and then deleted: a DELETE that gives rows back for a batch takes 20 times as long over a few of them.
-SELECT r.job_id, r.attempt, r.queue, r.priority, r.task, r.run_at, r.claimed_at, r.worker, r.keyed, r.expires_at, r.cancel_at
+SELECT r.job_id, r.attempt, r.queue, r.priority, r.task, r.run_at, r.claimed_at, r.worker, r.keyed, r.expires_at, r.cancel_at,
+       r.progress, r.progress_note
 FROM   json_each(:attempts) AS a CROSS JOIN tickwork_running AS r ON r.job_id = a.key AND r.attempt = a.value
 
 -- :expired_current_attempts
 -- The reaper's way: only while the worker's lease is past.
-SELECT r.job_id, r.attempt, r.queue, r.priority, r.task, r.run_at, r.claimed_at, r.worker, r.keyed, r.expires_at, r.cancel_at
+SELECT r.job_id, r.attempt, r.queue, r.priority, r.task, r.run_at, r.claimed_at, r.worker, r.keyed, r.expires_at, r.cancel_at,
+       r.progress, r.progress_note
 FROM   json_each(:attempts) AS a CROSS JOIN tickwork_running AS r ON r.job_id = a.key AND r.attempt = a.value
 WHERE  EXISTS (SELECT 1 FROM tickwork_workers w WHERE w.id = r.worker AND w.lease_until < :now)
 
@@ -16,15 +18,17 @@ WHERE  EXISTS (SELECT 1 FROM tickwork_workers w WHERE w.id = r.worker AND w.leas
 DELETE FROM tickwork_running WHERE job_id = ?
 
 -- :enter_finished
-INSERT INTO tickwork_finished (job_id, state, ended_at, run_at, attempt, attempt_state, worker, started_at, failures, crashes, result, error)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO tickwork_finished (job_id, state, ended_at, run_at, attempt, attempt_state, worker, started_at, failures, crashes, result, error,
+       progress, progress_note)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- :enter_queue
 INSERT INTO tickwork_queue (queue, priority, run_at, job_id, task, attempt, failures, crashes, alone, keyed, expires_at)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- :enter_attempts
-INSERT INTO tickwork_attempts (job_id, attempt, state, worker, started_at, ended_at, error) VALUES (?, ?, ?, ?, ?, ?, ?)
+INSERT INTO tickwork_attempts (job_id, attempt, state, worker, started_at, ended_at, error, progress, progress_note)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- :policy
 SELECT policy FROM tickwork_jobs WHERE id = ?

@@ -10,7 +10,8 @@ SELECT j.id, j.task, j.queue, j.priority, j.args, j.policy, j.key, j.collection,
        coalesce(q.alone, r.alone, 0) AS alone,
        coalesce(r.worker, f.worker) AS worker,
        coalesce(r.claimed_at, f.started_at) AS started_at,
-       f.ended_at, r.cancel_at IS NOT NULL AS cancel_requested, r.progress, r.progress_note, f.result, f.error,
+       f.ended_at, r.cancel_at IS NOT NULL AS cancel_requested, coalesce(r.progress, f.progress) AS progress,
+       coalesce(r.progress_note, f.progress_note) AS progress_note, f.result, f.error,
        f.discarded_at IS NOT NULL AS discarded, j.tick, j.flow, j.version, j.run, j.step, j.idx
 
 -- :from_jobs
@@ -45,12 +46,14 @@ SELECT job_id FROM tickwork_keys WHERE key = ?
 SELECT id FROM tickwork_jobs WHERE key = ? ORDER BY id DESC LIMIT 1
 
 -- :attempts
-SELECT job_id, attempt, state, worker, started_at, ended_at, error FROM tickwork_attempts WHERE job_id = :job_id
+SELECT job_id, attempt, state, worker, started_at, ended_at, error, progress, progress_note
+FROM   tickwork_attempts WHERE job_id = :job_id
 UNION ALL
-SELECT job_id, attempt, attempt_state, worker, started_at, ended_at, error FROM tickwork_finished
+SELECT job_id, attempt, attempt_state, worker, started_at, ended_at, error, progress, progress_note FROM tickwork_finished
 WHERE job_id = :job_id AND attempt_state IS NOT NULL
 UNION ALL
-SELECT job_id, attempt, 'running', worker, claimed_at, NULL, NULL FROM tickwork_running WHERE job_id = :job_id
+SELECT job_id, attempt, 'running', worker, claimed_at, NULL, NULL, progress, progress_note
+FROM   tickwork_running WHERE job_id = :job_id
 ORDER BY attempt
 
 -- :logs
