@@ -67,7 +67,7 @@ class Moves:
         hold(same, "S3", f"a waiting job lost its count: {old} {row}")
         if call.verb == "insert_jobs":
             key = self._mirror.jobs[row.job_id].key
-            asked = any(job.replace and job.key == key for job in call.arg("jobs"))
+            asked = any(job.if_exists == "replace" and job.key == key for job in call.arg("jobs"))
             hold(asked, "S1", f"nobody asked to replace job {row.job_id}")
             self._count("replaced")
 

@@ -50,7 +50,7 @@ class Workload:
         nature = rng.choices(list(mix.natures), list(mix.natures.values()))[0]
         keyed = rng.random() < mix.keyed
         self.left -= 1
-        return NewJob(
+        job = NewJob(
             id=JobId(job_id),
             task=rng.choice(config.tasks).name,
             args=msgspec.json.encode({"nature": nature}),
@@ -58,8 +58,15 @@ class Workload:
             priority=rng.choice((0, 2, 5, 5, 5, 8, 9)),
             delay=_seconds(rng, 8.0) if rng.random() < mix.delayed else None,
             policy=self._draw_policy(rng, nature, keyed),
-            key=f"key{rng.randrange(mix.keys)}" if keyed else None,
-            replace=keyed and rng.random() < 0.4,
+        )
+        if not keyed:
+            return job
+        number = rng.randrange(mix.keys)
+        return msgspec.structs.replace(
+            job,
+            task=config.tasks[number % len(config.tasks)].name,  # every key belongs to a single task
+            key=f"key{number}",
+            if_exists="replace" if rng.random() < 0.4 else "return",
         )
 
     def _draw_policy(self, rng: Random, nature: str, keyed: bool) -> Policy:

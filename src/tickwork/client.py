@@ -48,7 +48,7 @@ class Client:
             if tx is not None:
                 raise
             ids = self.store.insert_jobs(jobs, None, by)  # the ids are ours, so a second time adds nothing
-        return [Job(self, id) for id in ids]
+        return self._enqueued(jobs, ids)
 
     async def enqueue_async(self, jobs: Sequence[NewJob], tx: Any = None) -> list[Job]:
         """The asyncio twin of `enqueue`. An asynchronous `tx` is used on the caller's own event loop."""
@@ -56,7 +56,10 @@ class Client:
         if tx is None or insert is None or not _is_async(tx):
             return await asyncio.to_thread(self.enqueue, jobs, tx)
         _check_count(jobs)
-        return [Job(self, id) for id in await insert(jobs, tx, _asking())]
+        return self._enqueued(jobs, await insert(jobs, tx, _asking()))
+
+    def _enqueued(self, asked: Sequence[NewJob], ids: Sequence[JobId]) -> list[Job]:
+        return [Job(self, id, is_new=id == job.id) for job, id in zip(asked, ids, strict=True)]
 
     def job(self, id: str | None = None, *, key: str | None = None) -> Job | None:
         """The job with this id, or the one that holds (else last held) this key; None when there is none."""
@@ -149,14 +152,18 @@ class Page(list[AJob]):
 
 
 class Job:
-    """A job in the store. Its properties are read from there when asked for; one that succeeded is read once."""
+    """A job in the store. Its properties are read from there when asked for; one that succeeded is read once.
 
-    __slots__ = ("_client", "_view", "id")
+    `is_new`: the enqueue that returned it stored it. False for a job that held the key already, or that was found.
+    """
 
-    def __init__(self, client: Client, id: JobId, view: JobView | None = None) -> None:
+    __slots__ = ("_client", "_view", "id", "is_new")
+
+    def __init__(self, client: Client, id: JobId, view: JobView | None = None, *, is_new: bool = False) -> None:
         self._client = client
         self.id = id
         self._view = view
+        self.is_new = is_new
 
     def __repr__(self) -> str:
         return f"<Job {self.id}>"

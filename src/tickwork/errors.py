@@ -7,6 +7,7 @@
     │   ├── InvalidOption                    an unknown option, or a value that it cannot take
     │   └── InvalidDag                       a dag that could not run: a cycle, an unknown step, ...
     ├── UnknownTask                          no task of that name in this app
+    ├── KeyTaken                             another job holds the key, and cannot stand for the new one
     ├── JobNotFound                          no such job in this store
     ├── ScheduleNotFound (also KeyError)     no such schedule in this store
     ├── DagNotFound                          no such dag, or no such version of it, in this store
@@ -70,6 +71,20 @@ class InvalidDag(InvalidInput):
 
 class UnknownTask(TickworkError):
     """No task of that name is registered in this app."""
+
+
+class KeyTaken(TickworkError):
+    """Another job holds the key of a new one: it is of another task, or `if_exists` is "error". Nothing was stored.
+
+    `job_id`, `task` and `state` are those of the holder.
+    """
+
+    def __init__(self, key: str, job_id: str, task: str, state: str, message: str) -> None:
+        super().__init__(message)
+        self.key = key
+        self.job_id = job_id
+        self.task = task
+        self.state = state
 
 
 class JobNotFound(TickworkError):

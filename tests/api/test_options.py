@@ -1,5 +1,6 @@
 """Every option does what it says, as a default on the decorator and on `.options(...)` for one job."""
 
+import asyncio
 import threading
 import time
 from datetime import UTC, datetime, timedelta
@@ -10,7 +11,7 @@ import pytest
 from tests.worker.fixtures import eventually
 from tickwork import Job, JobExpired, JobFailed, Tickwork, current_job
 from tickwork.core.job import JobView
-from tickwork.errors import InvalidOption
+from tickwork.errors import InvalidOption, KeyTaken
 from tickwork.task import Enqueues
 
 HOUR = timedelta(hours=1)
@@ -171,7 +172,7 @@ def test_replace_changes_the_waiting_job(app: Tickwork) -> None:
     def work(n: int) -> int:
         return n
 
-    debounced = work.options(key="k", replace=True, delay="1h")
+    debounced = work.options(key="k", if_exists="replace", delay="1h")
     first = debounced.enqueue(1)
     second = debounced.options(delay="0s", priority="high", labels=["new"], retries=1).enqueue(2)
     assert second.id == first.id
@@ -191,12 +192,44 @@ def test_replace_leaves_a_running_job_as_it_is(app: Tickwork) -> None:
         return n
 
     with app.worker():
-        task = work.options(key="k", replace=True)
+        task = work.options(key="k", if_exists="replace")
         first = task.enqueue(1)
         assert running.wait(10)
         assert task.enqueue(2).id == first.id
         go_on.set()
         assert first.result(timeout=10) == 1
+    assert len(app.jobs()) == 1
+
+
+def test_a_caller_knows_whether_the_job_is_new(app: Tickwork) -> None:
+    @app.task
+    def work(n: int) -> None: ...
+
+    task = work.options(key="k", delay="1h")
+    first, second = task.enqueue(1), task.enqueue(2)
+    assert (first.is_new, second.is_new, second.id) == (True, False, first.id)
+    assert not task.options(if_exists="replace").enqueue(3).is_new
+    assert [job.is_new for job in work.enqueue_many([(1,), (2,)])] == [True, True]
+    assert asyncio.run(task.enqueue_async(4)).is_new is False
+    found = app.job(first.id)
+    assert found is not None
+    assert not found.is_new
+
+
+def test_a_key_that_another_task_holds_is_an_error(app: Tickwork) -> None:
+    @app.task
+    def work() -> None: ...
+
+    @app.task
+    def other() -> None: ...
+
+    holder = work.options(key="k", delay="1h").enqueue()
+    with pytest.raises(KeyTaken, match=f"job {holder.id} of '{work.name}' \\(queued\\)"):
+        other.options(key="k").enqueue()
+    with pytest.raises(KeyTaken), app.connection() as tx:
+        other.options(key="k", tx=tx).enqueue()
+    with pytest.raises(KeyTaken):
+        asyncio.run(other.options(key="k").enqueue_async())
     assert len(app.jobs()) == 1
 
 

@@ -88,3 +88,17 @@ def test_a_result_is_printed_as_json(cli: Cli, shop: Shop) -> None:
 
     with shop.app.worker():
         assert json.loads(cli.ok("enqueue", "many", "--wait")) == {"é": [1]}
+
+
+def test_a_key_that_is_held_is_told_of(cli: Cli, shop: Shop) -> None:
+    first = cli("enqueue", "report", "--key", "k", "--in", "1h")
+    again = cli("enqueue", "report", "--key", "k")
+    assert (again.exit_code, again.stdout) == (0, first.stdout)
+    assert "No other job was stored" in again.stderr
+    refused = cli("enqueue", "report", "--key", "k", "--if-exists", "error")
+    other = cli("enqueue", "send", "--key", "k")
+    for answer in (refused, other):
+        assert (answer.exit_code, answer.stdout) == (1, "")
+        assert f"job {first.stdout.strip()} of 'report' (queued)" in answer.stderr
+    replaced = cli("enqueue", "report", "n=2", "--key", "k", "--if-exists", "replace")
+    assert cli.json("jobs", "show", replaced.stdout.strip())["args"] == {"n": 2}

@@ -95,7 +95,7 @@ def test_retries_and_backoff_become_the_retry_policy() -> None:
         ("expires", "tomorrow", "expires: 'tomorrow' is not a duration"),
         ("timeout", "soon", "timeout: 'soon' is not a duration"),
         ("key_for", "-1h", "key_for: '-1h' is negative"),
-        ("replace", "yes", "replace must be True or False"),
+        ("if_exists", True, "if_exists must be 'return', 'replace' or 'error'"),
         ("retries", -1, "retries must be a whole number"),
         ("retries", 1.5, "retries must be a whole number"),
         ("retries", True, "retries must be a whole number"),
@@ -144,16 +144,16 @@ def test_none_unsets_what_the_decorator_said() -> None:
     assert Options().updated({"timeout": "5s"}).updated({"timeout": None}).policy().timeout is None
 
 
-@pytest.mark.parametrize("given", [{"replace": True}, {"key_for": "1h"}])
+@pytest.mark.parametrize("given", [{"if_exists": "replace"}, {"key_for": "1h"}])
 def test_what_is_about_a_key_needs_one(given: dict[str, Any]) -> None:
     with pytest.raises(InvalidOption, match="give key= as well"):
         job_with(**given)
 
 
 def test_a_task_may_say_how_its_keys_behave_before_any_key_is_known() -> None:
-    defaults = Options().updated({"key_for": "1h", "replace": True})
+    defaults = Options().updated({"key_for": "1h", "if_exists": "replace"})
     job = defaults.updated({"key": "order:1"}).new_jobs("task", [(JobId("1"), b"{}")])[0]
-    assert (job.key, job.replace, job.policy.key_for) == ("order:1", True, timedelta(hours=1))
+    assert (job.key, job.if_exists, job.policy.key_for) == ("order:1", "replace", timedelta(hours=1))
 
 
 def test_an_instant_of_any_zone_is_taken() -> None:

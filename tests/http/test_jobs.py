@@ -64,8 +64,19 @@ def test_the_same_key_gives_the_job_that_is_there(admin: TestClient, app: Tickwo
 
 def test_a_replaced_job_is_the_one_that_is_there(admin: TestClient) -> None:
     first = enqueue(admin, key="k", delay="1h")
-    again = admin.post(JOBS, json={"task": "other", "key": "k", "delay": "2h", "replace": True})
-    assert (again.status_code, again.json()["id"], again.json()["task"]) == (200, first["id"], "other")
+    again = admin.post(JOBS, json={"task": "mail", "args": {"n": 2}, "key": "k", "delay": "2h", "if_exists": "replace"})
+    assert (again.status_code, again.json()["id"], again.json()["args"]) == (200, first["id"], {"n": 2})
+
+
+@pytest.mark.parametrize("path", [JOBS, f"{JOBS}/batch"])
+def test_a_key_that_another_task_holds_is_a_conflict(admin: TestClient, path: str) -> None:
+    holder = enqueue(admin, key="k", delay="1h")
+    job = {"task": "other", "key": "k"}
+    answer = admin.post(path, json={"jobs": [job]} if path.endswith("batch") else job)
+    assert (answer.status_code, answer.json()["code"]) == (409, "key-taken")
+    assert f"job {holder['id']} of 'mail' (queued)" in answer.json()["detail"]
+    assert admin.post(JOBS, json={"task": "mail", "key": "k", "if_exists": "error"}).status_code == 409
+    assert len(listed(admin)) == 1
 
 
 @pytest.mark.parametrize(
@@ -81,7 +92,7 @@ def test_a_replaced_job_is_the_one_that_is_there(admin: TestClient) -> None:
         {"task": "mail", "key": "x\0"},
         {"task": "mail", "args": {"x": "\0"}},
         {"task": "mail", "args": {"self": 1}, "retries": -1},
-        {"task": "mail", "replace": True},
+        {"task": "mail", "if_exists": "replace"},
     ],
 )
 def test_what_cannot_be_enqueued_is_refused_and_not_stored(admin: TestClient, body: dict[str, Any]) -> None:

@@ -26,7 +26,7 @@ def test_who_may_only_enqueue_can_neither_run_commands_nor_send_secrets(
     admin: TestClient, enqueuer: TestClient, job: dict[str, Any]
 ) -> None:
     plain = {"task": "mail", "args": {"secrets": {"a": "${secret.STRIPE}"}}}
-    keyed = {**job, "key": "k", "replace": True}
+    keyed = {**job, "key": "k", "if_exists": "replace"}
     assert enqueuer.post(JOBS, json={**plain, "key": "k", "delay": "1h"}).status_code == 201
     for path, body in ((JOBS, job), (JOBS, keyed), (f"{JOBS}/batch", {"jobs": [plain, job]})):
         answer = enqueuer.post(path, json=body, headers={"Idempotency-Key": "again"})
@@ -38,6 +38,17 @@ def test_who_may_only_enqueue_can_neither_run_commands_nor_send_secrets(
     again = f"{JOBS}/{made.json()['id']}/rerun"
     assert enqueuer.post(again, json={}).status_code == 403
     assert enqueuer.post(f"{JOBS}/{only['id']}/rerun", json={}).json()["args"] is None, "those of somebody else"
+
+
+def test_who_may_not_read_only_learns_that_a_key_is_taken(
+    app: Tickwork, admin: TestClient, enqueuer: TestClient
+) -> None:
+    holder = app.named("payroll").options(key="k", delay="1h").enqueue()
+    for path, body in ((JOBS, {"task": "mail", "key": "k"}), (f"{JOBS}/batch", {"jobs": [{"task": "m", "key": "k"}]})):
+        answer = enqueuer.post(path, json=body)
+        assert (answer.status_code, answer.json()["code"]) == (409, "key-taken")
+        assert "payroll" not in answer.text
+        assert holder.id not in answer.text
 
 
 @pytest.mark.parametrize(
@@ -115,11 +126,11 @@ def test_a_key_that_is_taken_tells_who_may_only_enqueue_nothing_of_the_job_of_an
     admin: TestClient, enqueuer: TestClient
 ) -> None:
     made = admin.post(JOBS, json={"task": "pay", "args": {"card": "4111"}, "key": "order/1"}).json()
-    answer = enqueuer.post(JOBS, json={"task": "peek", "key": "order/1"})
+    answer = enqueuer.post(JOBS, json={"task": "pay", "key": "order/1"})
     assert (answer.status_code, answer.json()["id"], answer.json()["state"]) == (200, made["id"], "queued")
     assert answer.json()["args"] is None
     assert "4111" not in answer.text
-    assert admin.post(JOBS, json={"task": "peek", "key": "order/1"}).json()["args"] == {"card": "4111"}
+    assert admin.post(JOBS, json={"task": "pay", "key": "order/1"}).json()["args"] == {"card": "4111"}
 
 
 def test_a_key_that_is_taken_tells_nothing_of_the_run_of_another(admin: TestClient, enqueuer: TestClient) -> None:

@@ -90,7 +90,7 @@ def test_one_bad_job_keeps_the_whole_batch_out(store: Store) -> None:
 
 
 def test_an_insert_that_is_repeated_changes_nothing(store: Store, clock: VirtualClock) -> None:
-    batch = [*jobs(3), a_job(key="k"), a_job(key="r", replace=True, delay=HOUR)]
+    batch = [*jobs(3), a_job(key="k"), a_job(key="r", if_exists="replace", delay=HOUR)]
     ids = store.insert_jobs(batch)
     before = store.get_jobs(ids)
     clock.advance(MINUTE)
@@ -120,7 +120,7 @@ def test_a_late_repeat_of_an_insert_does_not_bring_an_ended_job_back(store: Stor
 
 
 def test_a_late_repeat_leaves_the_job_alone_that_has_its_key_now(store: Store) -> None:
-    old = a_job(key="k", args=b"[1]", replace=True)
+    old = a_job(key="k", args=b"[1]", if_exists="replace")
     store.insert_jobs([old])
     store.finish_attempts([failed(claim_one(store))])
     new = insert_one(store, key="k", args=b"[2]")

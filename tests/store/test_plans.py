@@ -486,7 +486,7 @@ BATCHES: dict[str, Callable[[Store, WorkerId, int], Verb]] = {
     "replace": lambda store, worker, n: (
         (keys := [a_job().id for _ in range(n)]),
         store.insert_jobs([a_job(key=key) for key in keys]),
-        lambda: store.insert_jobs([a_job(key=key, replace=True) for key in keys]),
+        lambda: store.insert_jobs([a_job(key=key, if_exists="replace") for key in keys]),
     )[2],
     "get": lambda store, worker, n: partial(store.get_jobs, store.insert_jobs(jobs(n))),
 }

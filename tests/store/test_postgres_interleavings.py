@@ -268,13 +268,13 @@ def test_cancel_and_claim(postgres: PostgresStore, every_order: Callable[[Make],
 
 
 @pytest.mark.parametrize("first_commits", [True, False])
-@pytest.mark.parametrize("replace", [False, True])
+@pytest.mark.parametrize("if_exists", ["return", "replace"])
 def test_one_key_enqueued_twice(
-    postgres: PostgresStore, every_order: Callable[[Make], None], first_commits: bool, replace: bool
+    postgres: PostgresStore, every_order: Callable[[Make], None], first_commits: bool, if_exists: str
 ) -> None:
     def make() -> tuple[Sequence[Actor], Callable[[], None]]:
         key = "k"
-        batches = [[a_job(), a_job(key=key, args=args, replace=replace)] for args in (b"[1]", b"[2]")]
+        batches = [[a_job(), a_job(key=key, args=args, if_exists=if_exists)] for args in (b"[1]", b"[2]")]
         actors = [
             Actor([lambda held: held.insert_jobs(batches[0])], commits=first_commits),
             Actor([lambda held: held.insert_jobs(batches[1])]),
@@ -288,7 +288,7 @@ def test_one_key_enqueued_twice(
                 assert one == view.id, "both callers were given the one that is there"
                 later = b"[2]" if view.id == batches[0][1].id else b"[1]"
                 earlier = b"[1]" if later == b"[2]" else b"[2]"
-                assert view.args == (later if replace else earlier), (
+                assert view.args == (later if if_exists == "replace" else earlier), (
                     "the one who came second replaced, or changed nothing"
                 )
             else:
@@ -347,7 +347,7 @@ def test_replace_and_claim(postgres: PostgresStore, every_order: Callable[[Make]
         job_id = insert_one(postgres, key=key, args=b"[1]")
         worker = register(postgres)
         actors = [
-            Actor([lambda held: held.insert_jobs([a_job(key=key, args=b"[2]", replace=True)])]),
+            Actor([lambda held: held.insert_jobs([a_job(key=key, args=b"[2]", if_exists="replace")])]),
             Actor([lambda held: claim(held, 1, worker)]),
         ]
 

@@ -226,7 +226,7 @@ ON_SQLITE_THROUGH_SQLALCHEMY = [with_sqlalchemy_connection, with_sqlalchemy_sess
 def check_commit_and_rollback(store: Store, run: Callable[[Work, bool], None]) -> None:
     """Whatever the library: a rollback leaves nothing, a commit everything, with keys, replacement and fences."""
     waiting = insert_one(store, key="held", args=b"[0]", delay=HOUR)
-    batch = [a_job(), a_job(key="new"), a_job(key="held", args=b"[1]", replace=True)]
+    batch = [a_job(), a_job(key="new"), a_job(key="held", args=b"[1]", if_exists="replace")]
 
     def work(tx: Any) -> None:
         assert store.insert_jobs(batch, tx=tx) == [batch[0].id, batch[1].id, waiting]

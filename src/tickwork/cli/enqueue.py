@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
 from tickwork.cli.base import Command, Session, pass_session, url_option
 from tickwork.cli.escape import clean
 from tickwork.cli.output import print_json, stored_json
+from tickwork.core.job import IfExists
 from tickwork.errors import InvalidArguments, InvalidOption, WaitTimeout
 
 if TYPE_CHECKING:
@@ -34,6 +35,11 @@ _PATIENCE_S = 2.0  # after so long, say what the job waits for
 @click.option("--queue", metavar="NAME", help="Another queue than the task's own.")
 @click.option("--priority", metavar="P", help="high, normal, low, or 0 (most urgent) to 9.")
 @click.option("--key", metavar="KEY", help="One live job for each key: if there is one, that is the job.")
+@click.option(
+    "--if-exists",
+    type=click.Choice(get_args(IfExists)),
+    help="With --key, when a job of the task holds it: return that job (the default), replace it, or fail.",
+)
 @click.option("--wait", is_flag=True, help="Print the result; exit with 0 only if the job succeeded.")
 @click.option("--timeout", metavar="DURATION", help="With --wait: wait no longer than this. The job goes on.")
 @url_option
@@ -48,6 +54,7 @@ def enqueue(
     queue: str | None,
     priority: str | None,
     key: str | None,
+    if_exists: str | None,
     wait: bool,
     timeout: str | None,
 ) -> None:
@@ -61,7 +68,7 @@ def enqueue(
         raise click.UsageError("--timeout says how long to --wait: give both.")
     longest = None if timeout is None else parse_duration(timeout, what="--timeout")
     positional, named = read_arguments(arguments, json_text)
-    options: dict[str, Any] = {"queue": queue, "priority": _priority(priority), "key": key}
+    options: dict[str, Any] = {"queue": queue, "priority": _priority(priority), "key": key, "if_exists": if_exists}
     if delay is not None:
         options["delay"] = parse_duration(delay, what="--in")
     if at is not None:
@@ -71,6 +78,11 @@ def enqueue(
     app = session.app(create=True)
     given = {option: value for option, value in options.items() if value is not None}
     job = app.named(name).options(**given).enqueue(*positional, **named)
+    if not job.is_new:
+        what = "was replaced, if it still waits" if if_exists == "replace" else "is there already"
+        click.echo(
+            f"The key {clean(key or '')!r} is held by this job, which {what}. No other job was stored.", err=True
+        )
     if wait:
         wait_for(app, job, longest)
         return

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Literal
 
 import msgspec
 
@@ -21,6 +22,7 @@ from tickwork.core.schedule.tick import Tick
 PRIORITIES = {"high": 2, "normal": 5, "low": 8}
 LOWEST_PRIORITY = 9
 RUN = "@dag"  # what a run of a dag stands in the queue as; every worker serves it, and the store carries it out
+IfExists = Literal["return", "replace", "error"]  # what an enqueue does when its key is held by a job of its task
 NOBODY = ""  # the worker of an attempt that the store itself holds, as it does runs
 
 
@@ -108,7 +110,7 @@ class NewJob(msgspec.Struct, frozen=True, gc=False):
     expires_at: datetime | None = None
     policy: Policy = msgspec.field(default_factory=Policy)
     key: str | None = None
-    replace: bool = False
+    if_exists: IfExists = "return"
     collection: str | None = None
     labels: tuple[str, ...] = ()
     parent: str | None = None

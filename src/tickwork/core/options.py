@@ -11,14 +11,14 @@ from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
 from difflib import get_close_matches
 from functools import cached_property
-from typing import Any
+from typing import Any, get_args
 
 from tickwork.core.duration import parse_duration
 from tickwork.core.flow.debounce import Debounce
 from tickwork.core.flow.placement import read_needs
 from tickwork.core.flow.stamp import Habit, Stamp, TaskFlow, decode_task_flow, stamp_of
 from tickwork.core.ids import JobId
-from tickwork.core.job import LOWEST_PRIORITY, PRIORITIES, RUN, NewJob, Policy, TaskDefinition
+from tickwork.core.job import LOWEST_PRIORITY, PRIORITIES, RUN, IfExists, NewJob, Policy, TaskDefinition
 from tickwork.core.retry import RetryPolicy
 from tickwork.errors import InvalidOption
 
@@ -39,7 +39,7 @@ class Options:
     at: datetime | None = None
     key: str | None = None
     key_for: timedelta | None = None
-    replace: bool | None = None
+    if_exists: IfExists | None = None
     retries: int | None = None
     backoff: timedelta | None = None
     retry_on: tuple[str, ...] | None = None
@@ -99,7 +99,7 @@ class Options:
         if habit is None:
             return
         is_debounce = isinstance(habit, Debounce)
-        taken = ("key", "key_for", "replace", *(("delay", "at") if is_debounce else ()))
+        taken = ("key", "key_for", "if_exists", *(("delay", "at") if is_debounce else ()))
         if said := next((name for name in taken if getattr(self, name) is not None), None):
             done = "debounced" if is_debounce else "throttled"
             raise InvalidOption(f"task {task!r} is {done}, which says what {said} is: leave {said}= out.")
@@ -114,8 +114,8 @@ class Options:
     @cached_property
     def _shared(self) -> tuple[Any, ...]:
         """What all jobs with these options have in common, in the order of NewJob's fields."""
-        if self.key is None and (self.replace or self.key_for is not None):
-            raise InvalidOption("replace and key_for are about a key: give key= as well. Nothing was stored.")
+        if self.key is None and (self.if_exists is not None or self.key_for is not None):
+            raise InvalidOption("if_exists and key_for are about a key: give key= as well. Nothing was stored.")
         return (
             self.queue or DEFAULT_QUEUE,
             PRIORITIES["normal"] if self.priority is None else self.priority,
@@ -124,7 +124,7 @@ class Options:
             self.expires if isinstance(self.expires, datetime) else None,
             self.policy(),
             self.key,
-            bool(self.replace),
+            self.if_exists or "return",
             self.collection,
             self.labels or (),
             self.parent,
@@ -265,10 +265,10 @@ def _count(name: str, value: Any) -> int:
     return value
 
 
-def _flag(name: str, value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise InvalidOption(f"{name} must be True or False, not {_shown(value)}.")
-    return value
+def _if_exists(name: str, value: Any) -> str:
+    if value not in get_args(IfExists):
+        raise InvalidOption(f"if_exists must be 'return', 'replace' or 'error', not {_shown(value)}.")
+    return str(value)
 
 
 def _expires(name: str, value: Any) -> timedelta | datetime:
@@ -314,7 +314,7 @@ _READERS = {
     "at": _instant,
     "key": _text,
     "key_for": _duration,
-    "replace": _flag,
+    "if_exists": _if_exists,
     "retries": _count,
     "backoff": _duration,
     "retry_on": exception_names,

@@ -85,6 +85,7 @@ _NO_STORE = (
 )
 _STATUS: tuple[tuple[type[errors.TickworkError], int, str], ...] = (
     (errors.InvalidInput, 422, "invalid"),
+    (errors.KeyTaken, 409, "key-taken"),
     (errors.JobNotFound, 404, "not-found"),
     (errors.ScheduleNotFound, 404, "not-found"),
     (errors.DagNotFound, 404, "not-found"),

@@ -218,7 +218,8 @@ class Store(
     def insert_jobs(self, jobs: Sequence[NewJob], tx: Any = None, by: tuple[JobId, int] | None = None) -> list[JobId]:
         """Store jobs, all or none; return for each the job that stands for it now.
 
-        That is another one than asked for where a live job holds the same key. Inserting an id a second time changes
+        That is another one than asked for where a live job of the same task holds the same key. A job of another task
+        there, or if_exists="error", raises KeyTaken, and nothing is stored. Inserting an id a second time changes
         nothing, so an insert whose reply was lost can simply be repeated. With `tx` it happens in that transaction.
         `by` is the attempt whose handler asks: when it is not the current one, LeaseLost, and nothing is stored.
         """

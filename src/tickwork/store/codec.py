@@ -27,6 +27,7 @@ from tickwork.core.flow.stored import Form
 from tickwork.core.hooks.hook import Delivery
 from tickwork.core.ids import JobId, is_id
 from tickwork.core.job import JobState, JobView, NewJob, Policy, TaskDefinition
+from tickwork.core.key_holder import check_beside
 from tickwork.core.notify.cases import Sighting
 from tickwork.core.notify.rules import decode_notification
 from tickwork.core.notify.watch import decode_watch
@@ -176,6 +177,7 @@ def one_for_each_key(jobs: Sequence[NewJob]) -> tuple[list[NewJob], list[int]]:
     """Fold jobs of one batch that share a key: what to store, and which of it each job of the batch stands for.
 
     The first of a key gives the id, as if they came one by one; the last one that replaces gives everything else.
+    Raises KeyTaken for two tasks with one key, and for a second job of a key that says if_exists="error".
     """
     kept: list[NewJob] = []
     stands: list[int] = []
@@ -185,7 +187,10 @@ def one_for_each_key(jobs: Sequence[NewJob]) -> tuple[list[NewJob], list[int]]:
         stands.append(place)
         if place == len(kept):
             kept.append(job)
-        elif job.replace:
+            continue
+        if job.id != kept[place].id:
+            check_beside(job, kept[place])
+        if job.if_exists == "replace":
             kept[place] = msgspec.structs.replace(job, id=kept[place].id)
     return kept, stands
 

@@ -17,7 +17,7 @@ from tickwork.errors import InvalidOption
 from tickwork.tracing.references import has_reference
 
 MOST_PARALLEL = 1_000_000
-_NOT_OF_STEPS = ("delay", "at", "key", "key_for", "replace", "collection", "parent", "trace", "tx")
+_NOT_OF_STEPS = ("delay", "at", "key", "key_for", "if_exists", "collection", "parent", "trace", "tx")
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from tickwork.errors import InvalidOption
 
 def test_a_debounced_call_replaces_the_one_before_and_starts_the_wait_anew() -> None:
     options = options_of(debounce("5s", key="account"), "sync", {"account": 7})
-    assert options == {"key": "debounce:sync:7", "replace": True, "delay": timedelta(seconds=5)}
+    assert options == {"key": "debounce:sync:7", "if_exists": "replace", "delay": timedelta(seconds=5)}
 
 
 def test_a_throttled_call_keeps_its_key_for_a_while_after_it_ended() -> None:

@@ -127,16 +127,16 @@ class TestPlainJobs:
 class TestHabits:
     def test_a_debounced_job_replaces_the_one_before(self) -> None:
         job = stamped(said(debounce=debounce("5s", key="account")), {"account": 7})
-        assert (job.key, job.replace, job.delay) == ("debounce:sync:7", True, timedelta(seconds=5))
+        assert (job.key, job.if_exists, job.delay) == ("debounce:sync:7", "replace", timedelta(seconds=5))
         assert job.flow is None
 
     def test_a_throttled_job_keeps_its_key_and_its_other_rules(self) -> None:
         job = stamped(said(throttle="1m", limits=[ACCOUNT]), {"account": 7}, retries=9)
-        assert (job.key, job.replace, job.delay) == ("throttle:sync:", False, None)
+        assert (job.key, job.if_exists, job.delay) == ("throttle:sync:", "return", None)
         assert (job.policy.key_for, job.policy.retry.retries) == (timedelta(minutes=1), 9)
         assert job.flow == Flow(slots=(Slot("task:sync#1", "7", 1),))
 
-    @pytest.mark.parametrize("option", [{"key": "x"}, {"delay": "1s"}, {"replace": True}])
+    @pytest.mark.parametrize("option", [{"key": "x"}, {"delay": "1s"}, {"if_exists": "replace"}])
     def test_options_that_contradict_a_habit_are_refused(self, option: dict[str, Any]) -> None:
         with pytest.raises(InvalidOption, match=f"is debounced, which says what {next(iter(option))} is: leave"):
             stamped(said(debounce="5s"), **option)

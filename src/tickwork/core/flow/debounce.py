@@ -1,9 +1,9 @@
 """Debounce and throttle: two habits of keys, told as the options that they stand for.
 
 *Debounce*: a burst of calls becomes one job, which starts when no call has come for a while, with the arguments of the
-last call: `key`, `replace` and `delay`. *Throttle*: the first call runs at once, and calls while it lives and for a
-while after its end become no job of their own: `key` and `key_for`. Each has a key for each task, so the two never
-meet.
+last call: `key`, `if_exists="replace"` and `delay`. *Throttle*: the first call runs at once, and calls while it lives
+and for a while after its end become no job of their own: `key` and `key_for`. Each has a key for each task, so the two
+never meet.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def options_of(
     """Return the options that a habit stands for, for one call. Raises InvalidArguments for a key that is none."""
     text = key_text(habit.key, arguments, tenant, labels)
     if isinstance(habit, Debounce):
-        return {"key": shortened(f"debounce:{task}:{text}"), "replace": True, "delay": habit.wait}
+        return {"key": shortened(f"debounce:{task}:{text}"), "if_exists": "replace", "delay": habit.wait}
     return {"key": shortened(f"throttle:{task}:{text}"), "key_for": habit.period}
 
 

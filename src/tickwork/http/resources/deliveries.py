@@ -23,7 +23,8 @@ from tickwork.core.dag.inputs import Values
 from tickwork.core.flow.stamp import decode_task_flow
 from tickwork.core.hooks.hook import Delivery, Hook, Outcome
 from tickwork.core.hooks.signature import HEADERS, BadSignature, TooOld, check_signature
-from tickwork.errors import InvalidInput
+from tickwork.core.ids import JobId
+from tickwork.errors import InvalidInput, KeyTaken
 from tickwork.http.call import Call, read_bytes
 from tickwork.http.lists import is_sayable
 from tickwork.http.problems import Problem
@@ -165,11 +166,16 @@ def _start(message: _Message, values: Values, signature: str) -> TakenBody:
         options = {} if debounced else {"key": f"hook/{hook.name}/{key}", "key_for": hook.window}
         new = call.app.named(hook.target).options(**options).new_job((), arguments_of(hook, values))
         (job,) = call.app.client.enqueue([new])
+    except KeyTaken as taken:  # by a job of the task that the hook started before
+        return _taken(message, "duplicate", taken.job_id)
     except (Unfillable, InvalidInput) as error:
         raise message.refused(422, "invalid", str(error).removesuffix(".")) from None
-    outcome: Outcome = "accepted" if job.id == new.id else "duplicate"
-    message.record(outcome, job_id=job.id)
-    return TakenBody(message.id, outcome, job.id)
+    return _taken(message, "accepted" if job.is_new else "duplicate", job.id)
+
+
+def _taken(message: _Message, outcome: Outcome, job_id: str) -> TakenBody:
+    message.record(outcome, job_id=JobId(job_id))
+    return TakenBody(message.id, outcome, job_id)
 
 
 def _key(hook: Hook, values: Values, signature: str) -> str:

@@ -11,7 +11,7 @@ from msgspec import Meta
 from tickwork.client import Client, Job
 from tickwork.core.blob import MARK
 from tickwork.core.causes import last_line
-from tickwork.core.job import JobState, JobView
+from tickwork.core.job import IfExists, JobState, JobView
 from tickwork.http.durations import Span
 from tickwork.http.lists import Limit
 from tickwork.http.reading import FilterBody, Text
@@ -37,7 +37,7 @@ class NewJobBody(Struct):
     at: datetime | None = None
     key: str | None = None
     key_for: Span | None = None
-    replace: bool | None = None
+    if_exists: IfExists | None = None
     retries: int | None = None
     backoff: Span | None = None
     timeout: Span | None = None

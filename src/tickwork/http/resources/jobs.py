@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ import msgspec
 from tickwork.client import Job
 from tickwork.core.ids import JobId, is_id
 from tickwork.core.job import JobView, NewJob
-from tickwork.errors import InvalidInput, JobNotFound
+from tickwork.errors import InvalidInput, JobNotFound, KeyTaken
 from tickwork.http.call import Call
 from tickwork.http.durations import Span, duration
 from tickwork.http.problems import Fault, Problem
@@ -52,18 +53,20 @@ class RescheduleBody(Struct):
 def create_job(call: Call, body: NewJobBody) -> JobBody | Answer:
     """Enqueue a job. 200 with the job that is there, when its key is taken: by a live one, or by one with `key_for`.
 
-    Who may not read jobs is not told its arguments, nor what it came to.
+    Who may not read jobs is not told its arguments, nor what it came to. 409 when the key is held by a job of another
+    task, or `if_exists` is "error".
     """
     check_reach(call, [body])
     new = _new_job(call.app, body)
-    view = call.parts.gathering.insert(new)
+    with taken_keys(call):
+        view = call.parts.gathering.insert(new)
     is_new = view.id == new.id
     return Answer(answered(call, view, is_new=is_new), 201 if is_new else 200, {"Location": f"{API}/jobs/{view.id}"})
 
 
 @routes.post("/jobs/batch", Scope.ENQUEUE, status=201, body_limit=BATCH_BYTES)
 def create_jobs(call: Call, body: NewJobsBody) -> EnqueuedList:
-    """Enqueue up to 10,000 jobs, all of them or none."""
+    """Enqueue up to 10,000 jobs, all of them or none. 409 when a key is held by a job of another task."""
     if len(body.jobs) > BATCH_LIMIT:
         raise Problem(422, "invalid", f"{len(body.jobs):,} jobs are too many for a batch; the cap is {BATCH_LIMIT:,}.")
     check_reach(call, body.jobs)
@@ -71,8 +74,21 @@ def create_jobs(call: Call, body: NewJobsBody) -> EnqueuedList:
     if faults:
         said = f"{len(faults)} of {len(body.jobs)} jobs cannot be enqueued: {faults[0].detail} Nothing was stored."
         raise Problem(422, "invalid", said, faults=faults)
-    stored = call.app.client.enqueue(new)
-    return EnqueuedList([EnqueuedBody(job.id, job.id == asked.id) for job, asked in zip(stored, new, strict=True)])
+    with taken_keys(call):
+        stored = call.app.client.enqueue(new)
+    return EnqueuedList([EnqueuedBody(job.id, job.is_new) for job in stored])
+
+
+@contextmanager
+def taken_keys(call: Call) -> Iterator[None]:
+    """Answer 409 for a key that is taken. Without the `read` scope a caller is not told which job holds it."""
+    try:
+        yield
+    except KeyTaken as taken:
+        if Scope.READ in call.who.scopes:
+            raise
+        said = f"the key {taken.key!r} is taken by another job. Nothing was stored. Use another key."
+        raise Problem(409, "key-taken", said) from None
 
 
 def check_reach(call: Call, bodies: list[NewJobBody]) -> None:

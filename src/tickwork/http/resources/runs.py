@@ -9,13 +9,13 @@ import msgspec
 from starlette.responses import Response
 
 from tickwork.core.ids import JobId, is_id
-from tickwork.core.job import JobFilter, JobState, JobView
+from tickwork.core.job import IfExists, JobFilter, JobState, JobView
 from tickwork.errors import DagNotFound, JobNotFound
 from tickwork.http.call import Call
 from tickwork.http.lists import Limit, bad_cursor, is_sayable
-from tickwork.http.problems import Problem
 from tickwork.http.reading import Text, instant
 from tickwork.http.resources.graphs import MERMAID, GraphQuery, RunGraphBody, flowchart, run_graph
+from tickwork.http.resources.jobs import taken_keys
 from tickwork.http.route import API, Answer, Routes, Scope, Struct
 from tickwork.runs import Run
 
@@ -28,6 +28,7 @@ class NewRunBody(Struct):
     params: dict[str, Any] = msgspec.field(default_factory=dict)
     key: str | None = None
     key_for: str | None = None
+    if_exists: IfExists | None = None
     delay: str | None = None
     at: datetime | None = None
     priority: int | str | None = None
@@ -137,7 +138,7 @@ class WhyBody(Struct):
 def start_run(call: Call, name: str, body: NewRunBody) -> RunBody | Answer:
     """Start a run of a dag. 200 with the run that is there, when a live one holds the same key.
 
-    Who may not read runs is not told its parameters, nor what it came to.
+    Who may not read runs is not told its parameters, nor what it came to. 409 when the key is not held by such a run.
     """
     definition = call.app.store.task_definition(name) if is_sayable(name) else None
     if definition is None or definition.version is None:
@@ -145,10 +146,9 @@ def start_run(call: Call, name: str, body: NewRunBody) -> RunBody | Answer:
     given = {option: value for option, value in msgspec.structs.asdict(body).items() if value is not None}
     params = given.pop("params")
     new = call.app.named(name).options(**given).new_job((), params)
-    (job,) = call.app.client.enqueue([new])
-    if job.view.version is None:
-        raise Problem(409, "key-taken", f"the key {body.key!r} is that of job {job.id}, which is no run.")
-    shown, is_new = run_body(Run(call.app.client, job.id)), job.id == new.id
+    with taken_keys(call):
+        (job,) = call.app.client.enqueue([new])
+    shown, is_new = run_body(Run(call.app.client, job.id)), job.is_new
     if not is_new and Scope.READ not in call.who.scopes:
         shown = msgspec.structs.replace(shown, params=msgspec.Raw(b"null"), result=None, error=None, why="")
     return Answer(shown, 201 if is_new else 200, {"Location": f"{API}/runs/{job.id}"})

@@ -12,7 +12,8 @@ import msgspec
 
 from tickwork.core.ids import JobId
 from tickwork.core.job import NewJob
-from tickwork.errors import LeaseLost
+from tickwork.core.key_holder import KeyHolder, check_holder
+from tickwork.errors import KeyTaken, LeaseLost
 from tickwork.store.base import Finish, NewLog
 from tickwork.store.codec import one_for_each_key
 from tickwork.store.postgres import documents
@@ -108,17 +109,30 @@ class StepMaker:
         holders = {key: JobId(job_id) for key, job_id in rows}
         stands = {job.id: holders.get(str(job.key), job.id) for job in keyed}
         fresh = [job for job in kept if job.key is None or holders.get(job.key) == job.id]
+        held = [(job, stands[job.id]) for job in keyed if stands[job.id] != job.id]
+        if held:
+            yield from self._check_holders(held, [job.id for job in fresh if job.key is not None])
         new = yield from self._insert(fresh, now, again)
         yield from self._give_back(fresh, new)
-        replacing = [
-            msgspec.structs.replace(job, id=stands[job.id]) for job in keyed if job.replace and stands[job.id] != job.id
-        ]
+        replacing = [msgspec.structs.replace(job, id=holder) for job, holder in held if job.if_exists == "replace"]
         if replacing:
             yield (
                 self._sql["replace_jobs"],
                 {"now": now, "jobs": documents.document(map(documents.replacement, replacing))},
             )
         return [stands.get(job.id, job.id) for job in kept]
+
+    def _check_holders(self, held: Sequence[tuple[NewJob, JobId]], taken: Sequence[JobId]) -> Steps[None]:
+        """Raise KeyTaken where a holder cannot stand for a new job; the keys that were `taken` are released first."""
+        rows = yield self._sql["key_holders"], {"ids": documents.array(holder for _, holder in held)}
+        holders = {row[0]: KeyHolder(*row) for row in rows}
+        try:
+            for job, holder in held:
+                if holder in holders:
+                    check_holder(job, holders[holder])
+        except KeyTaken:
+            yield self._sql["release_keys"], {"ids": documents.array(taken)}
+            raise
 
     def _give_back(self, fresh: Sequence[NewJob], stored: set[JobId]) -> Steps[None]:
         """Keys that we took for jobs which were there after all."""

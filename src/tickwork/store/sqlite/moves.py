@@ -18,6 +18,7 @@ from tickwork.core.flow.ageing import Ageing, aged_before_us
 from tickwork.core.flow.flow import Flow, home_lane, row_priority
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import RUN, AttemptState, Claimed, JobState, NewJob, Part, TaskDefinition
+from tickwork.core.key_holder import KeyHolder, check_holder
 from tickwork.core.outcome import Transition
 from tickwork.errors import check
 from tickwork.store import codec
@@ -152,9 +153,11 @@ def _insert_keyed(transaction: Transaction, job: NewJob) -> JobId:
             return job.id  # whoever has its key by now
         holder = transaction.run("key_holder", (job.key, transaction.now))
         if holder:
-            if job.replace:
-                _replace(transaction, JobId(holder[0][0]), job)
-            return JobId(holder[0][0])
+            found = KeyHolder(*holder[0])
+            check_holder(job, found)
+            if job.if_exists == "replace":
+                _replace(transaction, found.job_id, job)
+            return found.job_id
         transaction.run("take_key", (job.key, job.id))
     _insert_new(transaction, [job])
     return job.id

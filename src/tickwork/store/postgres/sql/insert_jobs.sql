@@ -104,6 +104,22 @@ ON CONFLICT (key) DO UPDATE SET
     until  = CASE WHEN k.until <= coalesce(%(now)s::timestamptz, clock_timestamp()) THEN NULL ELSE k.until END
 RETURNING k.key, k.job_id::text
 
+-- :key_holders
+-- The jobs that hold keys, as columns of KeyHolder. A statement of its own: it also sees a holder that committed while
+-- take_keys waited for it.
+SELECT j.id::text, j.task, j.version IS NOT NULL,
+       CASE WHEN q.job_id IS NOT NULL THEN 'queued' WHEN r.job_id IS NOT NULL THEN 'running' ELSE f.state END
+FROM   tickwork.jobs j
+LEFT   JOIN tickwork.queue q ON q.job_id = j.id
+LEFT   JOIN tickwork.running r ON r.job_id = j.id
+LEFT   JOIN tickwork.finished f ON f.job_id = j.id
+WHERE  j.id = ANY (%(ids)s::uuid[])
+
+-- :release_keys
+-- Keys that were taken for jobs which are not stored after all. The transaction may be the caller's, and go on.
+DELETE FROM tickwork.keys k
+WHERE  k.job_id = ANY (%(ids)s::uuid[]) AND NOT EXISTS (SELECT FROM tickwork.jobs j WHERE j.id = k.job_id)
+
 -- :free_taken_keys
 -- The same insert ran twice at once, and its job has ended meanwhile: the key that we took for it is nobody's.
 DELETE FROM tickwork.keys k USING tickwork.finished f

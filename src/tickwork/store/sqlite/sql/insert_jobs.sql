@@ -25,7 +25,14 @@ VALUES (?, ?, ?, ?, ?, 0, 0, 0, 0, ?, ?)
 SELECT id FROM tickwork_jobs WHERE id IN (SELECT value FROM json_each(?))
 
 -- :key_holder
-SELECT job_id FROM tickwork_keys WHERE key = ? AND (until IS NULL OR until > ?)
+-- The columns of KeyHolder.
+SELECT k.job_id, j.task, j.version IS NOT NULL,
+       CASE WHEN q.job_id IS NOT NULL THEN 'queued' WHEN r.job_id IS NOT NULL THEN 'running' ELSE f.state END
+FROM   tickwork_keys k JOIN tickwork_jobs j ON j.id = k.job_id
+LEFT   JOIN tickwork_queue q ON q.job_id = k.job_id
+LEFT   JOIN tickwork_running r ON r.job_id = k.job_id
+LEFT   JOIN tickwork_finished f ON f.job_id = k.job_id
+WHERE  k.key = ? AND (k.until IS NULL OR k.until > ?)
 
 -- :take_key
 INSERT INTO tickwork_keys (key, job_id, until) VALUES (?, ?, NULL)

@@ -1,0 +1,47 @@
+"""What a new job may do when another job holds its key.
+
+Keys are shared by all tasks of a store. The holder stands for a new job only if it is of the same task: a caller must
+never be given a job of another task as if it were its own.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tickwork.core.ids import JobId
+from tickwork.core.job import JobState, NewJob
+from tickwork.errors import KeyTaken
+
+
+class KeyHolder(NamedTuple):
+    """The job that holds a key, as far as a new job with that key has to know it. An ended one has `key_for`."""
+
+    job_id: JobId
+    task: str
+    is_run: bool
+    state: str
+
+
+def check_holder(new: NewJob, holder: KeyHolder) -> None:
+    """Raise KeyTaken where the holder cannot stand for the new job, or `if_exists` says "error"."""
+    if holder.task == new.task and holder.is_run == (new.version is not None) and new.if_exists != "error":
+        return
+    raise KeyTaken(str(new.key), holder.job_id, holder.task, holder.state, _message(new, holder))
+
+
+def check_beside(new: NewJob, other: NewJob) -> None:
+    """As `check_holder`, where the other job of the key is stored by the same call."""
+    check_holder(new, KeyHolder(other.id, other.task, other.version is not None, "of the same batch"))
+
+
+def _message(new: NewJob, holder: KeyHolder) -> str:
+    what = "run" if holder.is_run else "job"
+    ended = holder.state in {state.value for state in JobState if state.ended}
+    state = f"{holder.state}, and keeps the key for its key_for" if ended else holder.state
+    held = f"the key {new.key!r} is held by {what} {holder.job_id} of {holder.task!r} ({state})."
+    if holder.task == new.task and holder.is_run == (new.version is not None):
+        return f'{held} if_exists is "error", so nothing was stored. Use if_exists="return" to be given that {what}.'
+    return (
+        f"{held} It cannot stand for a job of {new.task!r}, so nothing was stored. All tasks share one set of keys: "
+        f"make the task a part of the key, like {f'{new.task}:{new.key}'!r}."
+    )
