@@ -32,6 +32,9 @@ from tickwork.core.job import JobState, NewJob
 from tickwork.errors import InvalidInput, LeaseLost, MixedDrivers, StoreError, TickworkError
 from tickwork.store.base import Store
 from tickwork.store.postgres import PostgresStore
+from tickwork.store.postgres.handle import Handle
+from tickwork.store.postgres.same_database import Database
+from tickwork.store.postgres.wire import Connection
 from tickwork.store.sqlite import SqliteStore
 
 Work = Callable[[Any], object]
@@ -396,6 +399,112 @@ class TestRefused:
         assert claim(other) == claim(store) == []
         store.close()
         other.close()
+
+    def test_a_handle_whose_block_has_ended(self, store: Store) -> None:
+        with store.connection() as ended:
+            pass
+        with store.connection() as tx:  # on PostgreSQL by the same pooled connection
+            with pytest.raises(InvalidInput, match="block"):
+                store.insert_jobs([a_job()], tx=ended)
+            with pytest.raises((InvalidInput, psycopg.OperationalError)):
+                ended.execute("SELECT 1")
+            tx.execute("SELECT 1")
+        assert claim(store) == []
+
+    def test_a_handle_whose_block_has_ended_on_a_store_in_memory(self) -> None:
+        self.test_a_handle_whose_block_has_ended(SqliteStore(":memory:"))
+
+    @pytest.mark.parametrize("library", ["psycopg", "sqlalchemy"])
+    def test_a_connection_that_is_closed(self, postgres: PostgresStore, library: str) -> None:
+        if library == "psycopg":
+            with psycopg.connect(postgres.url) as tx:
+                pass
+        else:
+            engine = sqlalchemy.create_engine(sqlalchemy_url(postgres.url, "postgresql+psycopg"))
+            with engine.begin() as tx:
+                pass
+        with pytest.raises(InvalidInput, match="is closed"):
+            postgres.insert_jobs([a_job()], tx=tx)
+
+    def test_an_asynchronous_connection_that_is_closed(self, postgres: PostgresStore) -> None:
+        async def refused() -> None:
+            async with await psycopg.AsyncConnection.connect(postgres.url) as tx:
+                pass
+            with pytest.raises(InvalidInput, match="is closed"):
+                await postgres.insert_jobs_async([a_job()], tx)
+
+        asyncio.run(refused())
+
+    @pytest.mark.parametrize("driver", ["apsw", "sqlite3"])
+    def test_a_closed_connection_of_sqlite(self, tmp_path: Path, driver: str) -> None:
+        path = str(tmp_path / "jobs.db")
+        store = SqliteStore(path, driver=driver)
+        tx = apsw.Connection(path) if driver == "apsw" else sqlite3.connect(path)
+        tx.close()
+        with pytest.raises(InvalidInput, match="closed"):
+            store.insert_jobs([a_job()], tx=tx)
+        store.close()
+
+    @pytest.mark.parametrize("library", ON_POSTGRES, ids=lambda library: library.__name__)
+    def test_a_connection_to_another_database(self, postgres: PostgresStore, library: Callable[..., None]) -> None:
+        def refused(tx: Any) -> None:
+            for _ in range(2):
+                with pytest.raises(InvalidInput, match="the database 'postgres', and the jobs of this app are in"):
+                    postgres.insert_jobs([a_job()], tx=tx)
+
+        dialect = "postgresql+psycopg" if "sqlalchemy" in library.__name__ else "postgresql"
+        library(sqlalchemy_url(another_database(postgres.url), dialect), refused, True)
+        assert claim(postgres) == []
+
+    @pytest.mark.parametrize("library", ASYNC, ids=lambda library: library.__name__)
+    def test_an_asynchronous_connection_to_another_database(
+        self, postgres: PostgresStore, library: Callable[..., Any]
+    ) -> None:
+        async def refused(tx: Any) -> None:
+            with pytest.raises(InvalidInput, match="the database 'postgres'"):
+                await postgres.insert_jobs_async([a_job()], tx)
+
+        asyncio.run(library(another_database(postgres.url), refused, True))
+        assert claim(postgres) == []
+
+    def test_the_handle_of_an_app_on_another_database(self, postgres: PostgresStore, tmp_path: Path) -> None:
+        other = PostgresStore(another_database(postgres.url), schema="public")
+        with psycopg.connect(other.url, autocommit=True) as connection:
+            pooled = Handle(Connection(connection.pgconn), other.server)
+            with pytest.raises(InvalidInput, match="the database 'postgres'"):
+                postgres.insert_jobs([a_job()], tx=pooled)
+            pooled.end()
+        one, two = (SqliteStore(str(tmp_path / f"{name}.db")) for name in ("one", "two"))
+        with one.connection() as tx, pytest.raises(InvalidInput, match=r"one\.db, not to .*two\.db"):
+            two.insert_jobs([a_job()], tx=tx)
+
+    def test_a_server_that_was_restarted_is_the_same_database(self, postgres: PostgresStore) -> None:
+        with psycopg.connect(postgres.url) as tx:
+            postgres.insert_jobs([a_job()], tx=tx)
+            postgres._same._own = Database("before the restart", "1", "x")
+            assert postgres.insert_jobs([a_job()], tx=tx)
+
+
+def test_a_connection_is_asked_once_where_it_leads(postgres: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    with psycopg.connect(postgres.url) as tx:
+        postgres.insert_jobs([a_job()], tx=tx)
+        monkeypatch.setattr("tickwork.store.postgres.same_database.WHICH", "asked again")
+        postgres.insert_jobs([a_job()], tx=tx)
+    with postgres.connection() as own:
+        postgres.insert_jobs([a_job()], tx=own)
+
+
+def test_statements_that_psycopg_prepares_outlive_a_block(postgres: PostgresStore) -> None:
+    for n in range(3):
+        with postgres.connection() as tx:
+            for _ in range(8):
+                assert tx.execute(f"SELECT %s::int + {n}", (1,), prepare=True).fetchone() == (n + 1,)
+
+
+def another_database(url: str) -> str:
+    """A database of the same server that has no tables of ours."""
+    address, _, name = url.rpartition("/")
+    return f"{address}/postgres{name[name.index('?') :] if '?' in name else ''}"
 
 
 async def _async(work: Work, tx: Any) -> None:

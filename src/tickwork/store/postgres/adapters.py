@@ -17,6 +17,7 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
 from tickwork.errors import InvalidInput
+from tickwork.store.postgres.same_database import SameDatabase
 
 T = TypeVar("T")
 Values = dict[str, Any]
@@ -38,25 +39,29 @@ def drive(steps: Steps[T], run: Callable[[str, Values], Rows]) -> T:
         return result
 
 
-def run_inside(tx: Any, steps: Steps[T]) -> T:
+def run_inside(tx: Any, steps: Steps[T], same: SameDatabase) -> T:
     """Carry out steps in the caller's transaction. It commits, or does not, when the caller says so."""
-    with inside(tx) as run_all:
+    with inside(tx, same) as run_all:
         return drive(steps, lambda sql, values: run_all([(sql, values)])[0])
 
 
 @contextmanager
-def inside(tx: Any) -> Iterator[Callable[[Sequence[Statement]], list[Rows]]]:
-    """What runs statements in the caller's transaction."""
+def inside(tx: Any, same: SameDatabase) -> Iterator[Callable[[Sequence[Statement]], list[Rows]]]:
+    """What runs statements in the caller's transaction. Raises InvalidInput where that has ended, or is not ours."""
     if isinstance(tx, psycopg.Connection):
+        _check_open(tx)
         alone = tx.autocommit and tx.info.transaction_status == TransactionStatus.IDLE
         with tx.transaction() if alone else nullcontext():  # nobody else would make them one
+            same.check(tx, lambda sql, values: _on_psycopg(tx, sql, values))
             yield lambda statements: [_on_psycopg(tx, sql, values) for sql, values in statements]
         return
     kind = _sqlalchemy_kind(tx)
     if kind in {"Session", "Connection"}:
         connection = tx.connection() if kind == "Session" else tx
+        _check_open(connection)
         _check_dialect(connection)
-        yield lambda all: [_rows(connection.execute(*_for_sqlalchemy(sql, values))) for sql, values in all]
+        same.check(connection, lambda sql, values: _on_sqlalchemy(connection, sql, values))
+        yield lambda statements: [_on_sqlalchemy(connection, sql, values) for sql, values in statements]
         return
     if kind is not None or isinstance(tx, psycopg.AsyncConnection):
         raise InvalidInput(
@@ -66,17 +71,20 @@ def inside(tx: Any) -> Iterator[Callable[[Sequence[Statement]], list[Rows]]]:
     raise _unknown(tx)
 
 
-async def run_inside_async(tx: Any, steps: Steps[T]) -> T:
+async def run_inside_async(tx: Any, steps: Steps[T], same: SameDatabase) -> T:
     """Carry out steps in the caller's asynchronous transaction."""
     if isinstance(tx, psycopg.AsyncConnection):
-        if tx.autocommit and tx.info.transaction_status == TransactionStatus.IDLE:
-            async with tx.transaction():
-                return await _drive_async(steps, lambda sql, values: _on_async_psycopg(tx, sql, values))
-        return await _drive_async(steps, lambda sql, values: _on_async_psycopg(tx, sql, values))
+        _check_open(tx)
+        alone = tx.autocommit and tx.info.transaction_status == TransactionStatus.IDLE
+        async with tx.transaction() if alone else nullcontext():
+            await same.check_async(tx, lambda sql, values: _on_async_psycopg(tx, sql, values))
+            return await _drive_async(steps, lambda sql, values: _on_async_psycopg(tx, sql, values))
     kind = _sqlalchemy_kind(tx)
     if kind in {"AsyncSession", "AsyncConnection"}:
         connection = await tx.connection() if kind == "AsyncSession" else tx
+        _check_open(connection)
         _check_dialect(connection)
+        await same.check_async(connection, lambda sql, values: _on_async_sqlalchemy(connection, sql, values))
         return await _drive_async(steps, lambda sql, values: _on_async_sqlalchemy(connection, sql, values))
     if kind is not None or isinstance(tx, psycopg.Connection):
         raise InvalidInput(
@@ -99,6 +107,10 @@ async def _on_async_psycopg(tx: psycopg.AsyncConnection[Any], sql: str, values: 
     cursor = psycopg.AsyncCursor(tx, row_factory=tuple_row)
     await cursor.execute(sql.encode(), values)
     return await cursor.fetchall() if cursor.description else []
+
+
+def _on_sqlalchemy(connection: Any, sql: str, values: Values) -> Rows:
+    return _rows(connection.execute(*_for_sqlalchemy(sql, values)))
 
 
 async def _on_async_sqlalchemy(connection: Any, sql: str, values: Values) -> Rows:
@@ -144,6 +156,15 @@ def _sqlalchemy_text(sql: str) -> tuple[Any, frozenset[str]]:
 
 def _rows(result: Any) -> Rows:
     return list(result.all()) if result.returns_rows else []
+
+
+def _check_open(connection: Any) -> None:
+    """Refuse a connection whose block has ended. (psycopg marks one that was given back to a pool by `_pool` None.)"""
+    if connection.closed or getattr(connection, "_pool", connection) is None:
+        raise InvalidInput(
+            f"tx= is a {_name(connection)} that is closed: the block that it was opened for has ended. Nothing was "
+            f"stored. Enqueue inside of the block."
+        )
 
 
 def _check_dialect(connection: Any) -> None:

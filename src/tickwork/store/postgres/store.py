@@ -71,6 +71,7 @@ from tickwork.store.postgres.figures import PostgresFigures
 from tickwork.store.postgres.finding import AMONG, PostgresFinding
 from tickwork.store.postgres.flow import PostgresFlow
 from tickwork.store.postgres.glances import PostgresGlances
+from tickwork.store.postgres.handle import Handle
 from tickwork.store.postgres.health import examine
 from tickwork.store.postgres.hooks import PostgresHooks
 from tickwork.store.postgres.listener import Listener, PollOnlyWaiter
@@ -81,6 +82,7 @@ from tickwork.store.postgres.pool import BEGIN, BEGIN_WITH_LIMITS, Pool, Server
 from tickwork.store.postgres.reading import guards, placed, read_without_flow
 from tickwork.store.postgres.remote import PostgresRemote
 from tickwork.store.postgres.runs import PostgresRuns
+from tickwork.store.postgres.same_database import WHICH, Database, SameDatabase
 from tickwork.store.postgres.schedules import PostgresSchedules
 from tickwork.store.postgres.schema import Schema
 from tickwork.store.postgres.session import Session
@@ -142,6 +144,7 @@ class PostgresStore(
         self._random = Random()
         self._listening = Server(listen_url) if listen_url else self.server
         self._pool = Pool(self.server, POOL_SIZE)
+        self._same = SameDatabase(self.server, lambda: self._perform(_which_database))
         self._reserved = Pool(self.server, RESERVED_SIZE)
         self._user_pool = Pool(self.server, USER_POOL_SIZE, ours=False)
         self._upgrade_first = upgrade
@@ -205,7 +208,7 @@ class PostgresStore(
     def insert_jobs(self, jobs: Sequence[NewJob], tx: Any = None, by: By = None) -> list[JobId]:
         if tx is not None:
             self._check_first()
-            return run_inside(tx, self._steps.insert_and_call(jobs, self._now(), by))
+            return run_inside(tx, self._steps.insert_and_call(jobs, self._now(), by), self._same)
         if by is None and not any(job.key for job in jobs):
             inserting = self._steps.inserting
             with self._notifier.ride() as rides:
@@ -220,7 +223,7 @@ class PostgresStore(
         """As insert_jobs, in an asynchronous transaction of psycopg or SQLAlchemy."""
         if not self._checked:
             await asyncio.to_thread(self._check_first)
-        return await run_inside_async(tx, self._steps.insert_and_call(jobs, self._now(), by))
+        return await run_inside_async(tx, self._steps.insert_and_call(jobs, self._now(), by), self._same)
 
     def get_jobs(self, ids: Sequence[JobId]) -> dict[JobId, JobView]:
         return {view.id: view for view in self._views(AMONG.format(ids="%(ids)s"), {"ids": id_document(ids)})}
@@ -294,19 +297,22 @@ class PostgresStore(
     @contextlib.contextmanager
     def connection(self) -> Iterator[psycopg.Connection[Any]]:
         self._check_first()
-        with self._user_pool.lend() as connection:
+        with self._user_pool.lend() as pooled:
             raised: BaseException | None = None
+            handle = Handle(pooled, self.server)
             try:
-                with connection.transaction():
+                with handle.transaction():
                     try:
-                        yield connection
+                        yield handle
                     except BaseException as error:
                         raised = error
                         raise
             except psycopg.Error as error:
                 if error is raised:  # the caller's own
                     raise
-                raise translate(self.server.where, error, lost=connection.closed) from error
+                raise translate(self.server.where, error, lost=pooled.closed) from error
+            finally:
+                handle.end()
 
     # -- workers
 
@@ -506,10 +512,10 @@ class PostgresStore(
     def finish_attempts(self, endings: Sequence[Finish], logs: Sequence[NewLog] = (), tx: Any = None) -> set[JobId]:
         moves_runs = any(one.run or one.produce for one in endings)
         if tx is not None and not moves_runs:
-            rows = run_inside(tx, self._steps.finish(endings, logs, self._now()))
+            rows = run_inside(tx, self._steps.finish(endings, logs, self._now()), self._same)
             return {JobId(job_id) for job_id, _ in rows if job_id is not None}
         if tx is not None:
-            with inside(tx) as run_all:
+            with inside(tx, self._same) as run_all:
                 ground = PostgresRuns(run_all, self._sql, self._graphs, self._now())
                 rows = ground.close("finish_attempts", endings, logs)
                 ground.finish(run_all)
@@ -644,6 +650,10 @@ def _asked(
         "ahead_us": str(duration_us(ahead)),
         "age_us": "0",
     }
+
+
+def _which_database(session: Session) -> Database:
+    return Database(*session.run_sql(WHICH, {})[0])
 
 
 def _sender(pool: Pool, channel: str) -> Callable[[], None]:

@@ -9,11 +9,14 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+
+import apsw
 
 from tickwork.core.duration import format_duration
 from tickwork.errors import InvalidInput, MixedDrivers, StoreNotOurs, StoreUnreachable
@@ -169,6 +172,7 @@ class SqliteFile:
             self._open_after_fork()
         own = self.path == MEMORY
         connection = self._writer if own else open_connection(self.path, self.driver)
+        handle = UserConnection(connection, self)
         try:
             # With a defective library even the user's own transactions must not write beside ours.
             with self._lock if own or self.defect else contextlib.nullcontext():
@@ -176,12 +180,14 @@ class SqliteFile:
                     connection.run("BEGIN IMMEDIATE")
                 try:
                     with self._marked():
-                        yield UserConnection(connection)
+                        yield handle
                         with translated(self.path):
                             connection.run("COMMIT")
                 except BaseException:
                     roll_back(connection)
                     raise
+                finally:
+                    handle.has_ended = True
         finally:
             if not own:
                 connection.close()
@@ -200,7 +206,7 @@ class SqliteFile:
     @contextlib.contextmanager
     def borrowed(self, tx: Any) -> Iterator[Connection]:
         """The connection behind a `tx=` that a caller gave us; what is done with it is done in full or not at all."""
-        connection = tx.inner if isinstance(tx, UserConnection) else self._behind(tx)
+        connection = self._lent(tx) if isinstance(tx, UserConnection) else self._behind(tx)
         with translated(self.path):
             connection.run("SAVEPOINT tickwork")
             try:
@@ -211,6 +217,15 @@ class SqliteFile:
                     connection.run("RELEASE tickwork")
                 raise
             connection.run("RELEASE tickwork")
+
+    def _lent(self, tx: UserConnection) -> Connection:
+        """The connection of an `app.connection()`, whose block runs and which leads to this file."""
+        same = os.path.realpath(tx.file.path) == os.path.realpath(self.path) and self.path != MEMORY
+        if tx.file is not self and not same:
+            raise InvalidInput(f"tx= is a connection to {tx.file.path}, not to {self.path}. Nothing was stored.")
+        if tx.has_ended:
+            raise InvalidInput(f"tx= is an app.connection() to {self.path} {_ENDED}")
+        return tx.inner
 
     def _behind(self, tx: Any) -> Connection:
         """The connection of our own library behind somebody else's `tx`, inside a transaction if they expect one."""
@@ -233,7 +248,10 @@ class SqliteFile:
         return connection
 
     def _check_same_file(self, connection: Connection) -> None:
-        files = {file for _, name, file in connection.run("PRAGMA database_list") if name == "main"}
+        try:
+            files = {file for _, name, file in connection.run("PRAGMA database_list") if name == "main"}
+        except (sqlite3.ProgrammingError, apsw.ConnectionClosedError) as error:
+            raise InvalidInput(f"tx= is a connection that cannot be used ({error}). Nothing was stored.") from None
         if not any(file and os.path.realpath(file) == os.path.realpath(self.path) for file in files):
             other = files.pop() or MEMORY
             raise InvalidInput(f"tx= is a connection to {other}, not to {self.path}. Nothing was stored.")
@@ -279,12 +297,19 @@ class SqliteFile:
 
 
 class UserConnection:
-    """What `app.connection()` gives: `execute(sql, values)` with `fetchall()`, inside one transaction."""
+    """What `app.connection()` gives: `execute(sql, values)` with `fetchall()`, inside one transaction.
 
-    def __init__(self, inner: Connection) -> None:
+    `has_ended`: its block is over. A file in memory has one connection, which may be in the transaction of another.
+    """
+
+    def __init__(self, inner: Connection, file: SqliteFile) -> None:
         self.inner = inner
+        self.file = file
+        self.has_ended = False
 
     def execute(self, sql: str, values: Any = ()) -> Rows:
+        if self.has_ended:
+            raise InvalidInput(f"this is an app.connection() {_ENDED}")
         return Rows(self.inner.run(sql, values))
 
 
@@ -349,6 +374,7 @@ def driver_connection(tx: Any) -> Any:
     return tx.connection.driver_connection
 
 
+_ENDED = "whose block has ended. Nothing was stored. Use it inside of the block."
 _PACKAGE = "tickwork.store.sqlite"
 _APPLIED = "SELECT number, checksum FROM tickwork_migrations"
 _MIGRATIONS = """CREATE TABLE IF NOT EXISTS tickwork_migrations (
