@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from sim.world import World
 
 Key = tuple[str, int]  # a job and the number of an attempt
+HeldBy = tuple[str, int]  # a job and the claim by which an attempt holds it
 CHARGED = frozenset(["failed", "timed_out"])  # what counts against a job's retries
 
 
@@ -84,9 +85,11 @@ class Handler:
     """What one handler did: the truth about an attempt, whatever is stored of it."""
 
     process: WorkerProcess
+    number: int
     began: float
     wrote: int = 0
     gone: bool = False  # its process died under it
+    unlogged: bool = False  # the store has lost some of what it wrote
     stuck: bool = False  # it was told to end, and does not: what it does from here on is not asked for
     end: End | None = None
     returned: bytes | None = None
@@ -105,7 +108,8 @@ class Account:
     stories: dict[str, Story] = field(default_factory=dict)
     claims: dict[Key, Claim] = field(default_factory=dict)
     closed: dict[Key, str] = field(default_factory=dict)  # how each attempt is recorded to have ended
-    handlers: dict[Key, Handler] = field(default_factory=dict)
+    handlers: dict[HeldBy, Handler] = field(default_factory=dict)
+    holders: dict[str, list[str]] = field(default_factory=dict)  # of keys: the jobs with it that live
     identities: dict[str, WorkerProcess] = field(default_factory=dict)  # the names under which workers registered
 
     @property
@@ -115,9 +119,11 @@ class Account:
 
     def begin(self, job_id: str) -> None:
         """A job was inserted. After it was pruned nobody knows its id, so one that comes so late begins anew."""
-        for account in (self.claims, self.closed, self.handlers):
+        for account in (self.claims, self.closed):
             for number in range(1, self.stories.get(job_id, Story()).attempt + 1):
                 account.pop((job_id, number), None)
+        for held in [one for one in self.handlers if one[0] == job_id]:
+            del self.handlers[held]
         self.stories[job_id] = Story()
 
     def store_now(self) -> int:
@@ -141,7 +147,6 @@ class Account:
             case None:
                 return None
 
-    def current(self, job_id: str) -> int | None:
+    def current(self, job_id: str) -> RunningRow | None:
         """The attempt that holds a job, if one does."""
-        row = self.mirror.running.get(job_id)
-        return None if row is None else row.attempt
+        return self.mirror.running.get(job_id)

@@ -29,7 +29,7 @@ class Answers:
             case "insert_jobs":
                 self._inserted(call)
             case "save_state":
-                current = self._account.current(call.arg("job_id")) == call.arg("attempt")
+                current = self._is_held(call.arg("job_id"), call.arg("claim"))
                 hold(call.answer == current, "S6", f"a state was answered with {call.answer}; current: {current}")
             case "saved_state":
                 row = self._mirror.saved.get(call.arg("job_id"))
@@ -41,6 +41,10 @@ class Answers:
                     hold(view.state == state, "S1", f"job {job_id} is shown as {view.state}, and is {state}")
             case _:
                 pass
+
+    def _is_held(self, job_id: str, claim: int) -> bool:
+        current = self._account.current(job_id)
+        return current is not None and current.claim == claim
 
     def _claims(self, call: Call, moves: Sequence[Move]) -> None:
         """S13: nothing more urgent was left in the same queue, but for what was aged. And no due job was, while there
@@ -77,11 +81,11 @@ class Answers:
         refused = [one for one in call.arg("endings") if one.job_id not in moved]
         if call.verb == "reclaim_attempts":
             self._count("reclaim refused", len(refused))
-            renewed = [one for one in refused if self._account.current(one.job_id) == one.attempt]
+            renewed = [one for one in refused if self._is_held(one.job_id, one.claim)]
             self._count("reclaim refused after a renewal", len(renewed))
             return
         for one in refused:
-            current = self._account.current(one.job_id) == one.attempt
+            current = self._is_held(one.job_id, one.claim)
             hold(not current, "S5", f"the end of attempt {one.attempt} of job {one.job_id} was refused")
             own = self._account.closed.get((one.job_id, one.attempt)) == one.transition.attempt
             self._count("repeated finish refused" if own else "stale finish refused")

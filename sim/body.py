@@ -18,8 +18,8 @@ from sim.actor import Actor
 from sim.faults import SECOND, Unreachable
 from sim.trace import hold
 from sim.workloads.handlers import Script, draw_script
-from tickwork.core.ids import JobId
-from tickwork.core.job import Policy
+from tickwork.core.ids import ClaimId, JobId
+from tickwork.core.job import Asking, Policy
 from tickwork.core.outcome import Succeeded, decide
 from tickwork.errors import LeaseLost
 from tickwork.store.base import Finish, NewLog
@@ -58,9 +58,10 @@ _WIRE_US = 100
 class Attempt:
     """One attempt in a body: how far its handler is."""
 
-    def __init__(self, given: Assignment) -> None:
+    def __init__(self, given: Assignment, serial: int) -> None:
         self.given = given
-        self.key = (given.job_id, given.attempt)
+        self.key = (given.job_id, given.claim)
+        self.serial = serial
         self.script: Script | None = None  # set when it begins
         self.began = 0.0
         self.step = 0
@@ -68,6 +69,10 @@ class Attempt:
         self.asked: int | None = None
         self.ending: tuple[Literal["timed_out", "cancelled", "released"], str] | None = None
         self.over = False
+
+    @property
+    def asking(self) -> Asking:
+        return Asking(JobId(self.given.job_id), self.given.attempt, ClaimId(self.given.claim))
 
 
 class Body(Actor):
@@ -167,12 +172,12 @@ class Body(Actor):
         match message:
             case Run(jobs):
                 for given in jobs:
-                    attempt = Attempt(given)
+                    attempt = Attempt(given, next(self.world.serials))
                     self._attempts[attempt.key] = attempt
                     self._ready.append(attempt)
                 self._fill()
-            case Interrupt(job_id, number, reason):
-                self._interrupt(job_id, number, reason)
+            case Interrupt(job_id, claim, reason):
+                self._interrupt(job_id, claim, reason)
             case Answer():
                 self._answered(message)
             case Recall():
@@ -198,7 +203,7 @@ class Body(Actor):
         attempt.began = self.clock.monotonic()
         self.world.judge.truth.began(self.process, given, attempt.began)
         if given.timeout_s is not None:
-            self._say(Started(given.job_id, given.attempt, attempt.began))
+            self._say(Started(given.job_id, given.claim, attempt.began))
             error = f"it ran for more than its timeout of {given.timeout_s:g} s"
             self.after_s(given.timeout_s, lambda: self._insist(attempt, "timed_out", error))
         self._go_on(attempt)
@@ -219,16 +224,16 @@ class Body(Actor):
             return
         step = script.steps[attempt.step]
         attempt.step += 1
-        job_id, number = attempt.key
+        job_id, claim = attempt.key
         match step:
             case "log":
                 self._write(attempt)
             case "progress":
-                self._say(Progressed(job_id, number, attempt.step / len(script.steps), None))
+                self._say(Progressed(job_id, claim, attempt.step / len(script.steps), None))
             case "save" | "load":
                 attempt.asked = next(self._requests)
-                state = f'"{job_id}:{number}:{attempt.step}"'.encode() if step == "save" else None
-                self._say(Ask(attempt.asked, job_id, number, state))
+                state = f'"{job_id}:{attempt.given.attempt}:{attempt.step}"'.encode() if step == "save" else None
+                self._say(Ask(attempt.asked, job_id, claim, state))
                 return  # it goes on when it was answered
             case "spawn":
                 if not self._spawn_job(attempt):
@@ -236,10 +241,10 @@ class Body(Actor):
         self._go_on(attempt)
 
     def _write(self, attempt: Attempt) -> None:
-        job_id, number = attempt.key
-        log = NewLog(JobId(job_id), number, len(attempt.wrote), "a line")
+        job_id, claim = attempt.key
+        log = NewLog(JobId(job_id), ClaimId(claim), len(attempt.wrote), "a line")
         attempt.wrote.append(log)
-        self._say(Wrote(log.job_id, log.attempt, log.seq, log.text))
+        self._say(Wrote(log.job_id, log.claim, log.seq, log.text))
         self.world.judge.truth.wrote(attempt.key)
 
     def _spawn_job(self, attempt: Attempt) -> bool:
@@ -248,7 +253,7 @@ class Body(Actor):
         if job is None:
             return True
         try:
-            self._store.insert_jobs([job], by=(JobId(attempt.given.job_id), attempt.given.attempt))
+            self._store.insert_jobs([job], by=attempt.asking)
         except (Unreachable, LeaseLost) as error:
             if not attempt.over:
                 self._end(attempt, "failed", error=type(error).__name__)
@@ -288,11 +293,11 @@ class Body(Actor):
 
     def _settle_in_transaction(self, attempt: Attempt) -> None:
         """What a transactional handler does: its own writes, and the end of its job, in one commit."""
-        job_id, number = attempt.key
+        given = attempt.asking
         self.world.judge.truth.returned(attempt.key, _result(attempt))
         outcome = decide(Policy(), 0, 0, False, Succeeded(_result(attempt)), self._rng)
         try:
-            self._store.commit_with([Finish(JobId(job_id), number, outcome)], attempt.wrote)
+            self._store.commit_with([Finish(*given, outcome)], attempt.wrote)
         except (Unreachable, LeaseLost) as error:
             if not attempt.over:
                 self._end(attempt, "failed", error=type(error).__name__)
@@ -305,15 +310,15 @@ class Body(Actor):
         attempt.over = True
         took = self.clock.monotonic() - attempt.began
         self._attempts.pop(attempt.key, None)
-        end = End(attempt.given.job_id, attempt.given.attempt, kind, attempt.began, took=took, **more)
+        end = End(attempt.given.job_id, attempt.given.claim, kind, attempt.began, took=took, **more)
         self.world.judge.truth.ended(attempt.key, end)
         self._say(Ended([end]))
         self._fill()
 
     # -- ending from outside
 
-    def _interrupt(self, job_id: str, number: int, reason: str) -> None:
-        attempt = self._attempts.get((job_id, number))
+    def _interrupt(self, job_id: str, claim: int, reason: str) -> None:
+        attempt = self._attempts.get((job_id, claim))
         if attempt is None:
             return
         if reason == "stop":
@@ -337,8 +342,8 @@ class Body(Actor):
     def _give_up(self, attempt: Attempt, kind: Literal["timed_out", "cancelled", "released"], error: str) -> None:
         if not attempt.over and attempt.key in self._attempts:
             self.world.judge.truth.stuck(attempt.key)
-            self._say(Stuck(attempt.given.job_id, attempt.given.attempt, kind, error, attempt.began))
+            self._say(Stuck(attempt.given.job_id, attempt.given.claim, kind, error, attempt.began))
 
 
 def _result(attempt: Attempt) -> bytes:
-    return f'"{attempt.given.job_id}:{attempt.given.attempt}"'.encode()
+    return f'"{attempt.given.job_id}:{attempt.given.attempt}:{attempt.serial}"'.encode()

@@ -70,7 +70,11 @@ class Judge:
     def _judge_clock(self, call: Call) -> None:
         """S26: whatever the host's clock does, what is written is not written in the past."""
         if call.changes:
-            hold(call.now >= self._latest, "S26", f"the store's clock went back by {self._latest - call.now} us")
+            hold(
+                call.now >= self._latest or self._world.is_lossy,
+                "S26",
+                f"the store's clock went back by {self._latest - call.now} us",
+            )
             self._latest = call.now
 
     # -- rows as they are written
@@ -81,7 +85,7 @@ class Judge:
                 self._is_current(job_id, attempt, "a log")
             case SavedRow(job_id):
                 hold(call.verb == "save_state", "S6", f"{call.verb} saved a state of job {job_id}")
-                self._is_current(job_id, call.arg("attempt"), "a saved state")
+                self._holds(job_id, call.arg("claim"))
             case LedgerRow(job_id, attempt):
                 self._is_current(job_id, attempt, "a transaction")
             case AttemptRow() as row:
@@ -97,7 +101,13 @@ class Judge:
 
     def _is_current(self, job_id: str, attempt: int, what: str) -> None:
         current = self.account.current(job_id)
-        hold(current == attempt, "S6", f"{what} of attempt {attempt} of job {job_id} was taken; current is {current}")
+        is_current = current is not None and current.attempt == attempt
+        hold(is_current, "S6", f"{what} of attempt {attempt} of job {job_id} was taken; current is {current}")
+
+    def _holds(self, job_id: str, claim: int) -> None:
+        current = self.account.current(job_id)
+        holds = current is not None and current.claim == claim
+        hold(holds, "S6", f"a state that claim {claim} saved of job {job_id} was taken; current is {current}")
 
     def _judge_attempt_row(self, call: Call, change: Change, row: AttemptRow) -> None:
         hold(change.old is None, "S5", f"attempt {row.attempt} of job {row.job_id} was recorded twice")
@@ -121,8 +131,11 @@ class Judge:
     def acknowledged(self, ids: Sequence[str]) -> None:
         """A client was told that these jobs are stored."""
         for job_id in ids:
-            self.account.stories[job_id].acknowledged = True
-            self._still_there(job_id)
+            story = self.account.stories.get(job_id)
+            hold(story is not None or self._world.is_lossy, "S1", f"job {job_id} was acknowledged, and is unknown")
+            if story is not None:
+                story.acknowledged = True
+                self._still_there(job_id)
 
     def _still_there(self, job_id: str) -> None:
         there = self._mirror.standing(job_id) is not None or self.account.stories[job_id].pruned

@@ -13,6 +13,7 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from sim.restore import Snapshot
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.errors import LeaseLost, StoreUnreachable, TickworkError
 from tickwork.store.base import Exchange, Finish, NewLog
@@ -26,6 +27,7 @@ _RARE = frozenset(
     ["finish_attempts", "reclaim_attempts", "insert_jobs", "cancel_jobs", "retry_jobs", "save_state", "append_logs"]
 )
 _BOOST = 6.0  # verbs that move jobs are few among those that only look
+_LOST_US = 4 * SECOND  # commits of up to so long are lost
 _DEEPEST = 4  # so many calls at most stand still at once, one inside the other
 
 
@@ -60,9 +62,15 @@ class FaultPlan:
     clock_steps: float = 2.0
     lost_wakes: float = 0.2
     deadly_starts: float = 0.1  # a child that dies before it has said hello
+    restores: float = 0.0  # of a snapshot of the store: only in lossy worlds
 
 
 NO_FAULTS = FaultPlan(**dict.fromkeys((field.name for field in fields(FaultPlan)), 0.0))
+
+
+def lossy(plan: FaultPlan) -> FaultPlan:
+    """The same faults in a world whose store loses commits. Its clock would go back with a step, so there are none."""
+    return replace(plan, restores=1.5, clock_steps=0.0)
 
 
 def draw_plan(rng: Random) -> FaultPlan:
@@ -180,6 +188,7 @@ class Faults:
             (plan.drains, self._drain_one),
             (plan.outages, self._take_down),
             (plan.clock_steps, self._step_clock),
+            (plan.restores, self._lose_commits),
         ):
             for _ in range(self._about(rate)):
                 self._world.after(self._rng.randrange(self._world.horizon_us), None, self._if_active(strike))
@@ -199,6 +208,11 @@ class Faults:
         process = self._world.any_process(self._rng)
         self._note(process, "", "crash")
         process.crash()
+
+    def _lose_commits(self) -> None:
+        """From some time on, all that is committed will be lost."""
+        snapshot = Snapshot(self._world)
+        self._world.after(self._rng.randrange(1, _LOST_US), None, self._if_active(snapshot.restore))
 
     def _drain_one(self) -> None:
         process = self._world.any_process(self._rng)

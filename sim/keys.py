@@ -14,7 +14,7 @@ class Keys:
 
     def __init__(self, account: Account) -> None:
         self._mirror = account.mirror
-        self._holders: dict[str, list[str]] = {}
+        self._holders = account.holders
 
     def judge(self, call: Call, moves: Sequence[Move], before: dict[str, KeyRow]) -> None:
         """`before` is the table of keys as the verb found it, if it changed it."""

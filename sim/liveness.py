@@ -15,6 +15,7 @@ from tickwork.core.outcome import CRASH_BUDGET
 from tickwork.services.reaper import INTERVAL_S
 from tickwork.services.runner import LAST_BACKOFF_S
 from tickwork.store.codec import decode_policy
+from tickwork.worker.claiming import OWN_LOOK_LEASES
 from tickwork.worker.executor import CANCEL_GRACE_S, STUCK_GRACE_S
 from tickwork.worker.hearing import KILL_GRACE_S
 
@@ -40,6 +41,8 @@ class Liveness:
         self._attempts: dict[str, int] = {}
         handler_s = max(config.longest_s, LONGEST_TIMEOUT_S) + KILL_GRACE_S + CANCEL_GRACE_S + STUCK_GRACE_S
         patience_s = config.lease_s + INTERVAL_S + config.poll_s + LAST_BACKOFF_S + _SLACK_S
+        if world.is_lossy:  # until a worker looks for ends that the store has lost
+            patience_s += OWN_LOOK_LEASES * config.lease_s
         self._orphan_us = int(patience_s * _SECOND)
         self._still_us = int((patience_s + 2 * handler_s) * _SECOND)
 
@@ -77,9 +80,9 @@ class Liveness:
         owner = self._world.judge.account.identities[row.worker]
         if owner.dead or owner.lease.worker != row.worker:
             return False
-        if owner.worker._held.attempt(row.job_id, row.attempt) is not None:
+        if owner.worker._held.attempt(row.job_id, row.claim) is not None:
             return True
-        return any((one.job_id, one.attempt) == (row.job_id, row.attempt) for one in owner.worker._endings)
+        return any((one.job_id, one.claim) == (row.job_id, row.claim) for one in owner.worker._endings)
 
     def _look_for_standstill(self, now: int) -> None:
         account = self._world.judge.account

@@ -59,6 +59,7 @@ class RunningRow(NamedTuple):
     expires_at: int | None
     cancel_at: int | None
     progress: float | None
+    claim: int
 
 
 class FinishedRow(NamedTuple):
@@ -228,7 +229,7 @@ class Mirror:
         self.fires: dict[tuple[str, int], FireRow] = {}
         self.ledger: dict[tuple[str, int], LedgerRow] = {}
         tables = vars(self)
-        self._tables: dict[str, dict[Any, Any]] = {name: tables[name.partition("_")[2]] for name in _KINDS}
+        self.tables: dict[str, dict[Any, Any]] = {name: tables[name.partition("_")[2]] for name in _KINDS}
 
     def standing(self, job_id: str) -> Standing | None:
         """Where a job is. S1: in one place at most."""
@@ -238,7 +239,7 @@ class Mirror:
 
     def apply(self, change: Change) -> None:
         """Make a change here, too."""
-        table, key = self._tables[change.table], _KINDS[change.table][1]
+        table, key = self.tables[change.table], _KINDS[change.table][1]
         if change.old is not None:
             table.pop(key(change.old), None)
         if change.new is not None:
@@ -252,7 +253,7 @@ class Mirror:
         for table, (kind, key) in _KINDS.items():
             read = _reader(connection, table, kind)
             rows = {key(row): row for row in map(read, connection.execute(f"SELECT * FROM {table}"))}
-            hold(rows == self._tables[table], "SIM", f"the account of {table} differs from the table")
+            hold(rows == self.tables[table], "SIM", f"the account of {table} differs from the table")
 
 
 def jobs_in(changes: Iterable[Change]) -> list[str]:

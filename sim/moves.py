@@ -117,8 +117,8 @@ class Moves:
         rest = row._replace(cancel_at=old.cancel_at, progress=old.progress)
         hold(rest == old, "S6", f"a running job was changed: {old} {row}")
         if row.progress != old.progress:
-            told = [one.attempt for one in call.arg("progress") if one.job_id == row.job_id]
-            hold(row.attempt in told, "S6", f"progress of attempts {told} was taken for {_attempt(row)}")
+            told = [one.claim for one in call.arg("progress") if one.job_id == row.job_id]
+            hold(row.claim in told, "S6", f"progress of claims {told} was taken for {_attempt(row)}")
         if row.cancel_at != old.cancel_at:
             asked = call.verb == "cancel_jobs" and row.cancel_at == call.now
             hold(asked, "S19", f"{call.verb} changed {old} to {row}")
@@ -146,8 +146,8 @@ class Moves:
 
     def _close(self, call: Call, story: Story, old: RunningRow) -> None:
         key, what = (old.job_id, old.attempt), _attempt(old)
-        named = [one.attempt for one in call.arg("endings") if one.job_id == old.job_id]
-        hold(old.attempt in named, "S6", f"{call.verb} named attempts {named}, and closed {what}")
+        named = [one.claim for one in call.arg("endings") if one.job_id == old.job_id]
+        hold(old.claim in named, "S6", f"{call.verb} named claims {named}, and closed {what}")
         hold(key not in self._account.closed, "S5", f"{what} was closed before, as {self._account.closed.get(key)}")
         hold(story.open and story.attempt == old.attempt, "S3", f"{what} was closed; {story.attempt} was claimed last")
         self._account.closed[key] = self._recorded(key)
@@ -198,7 +198,7 @@ class Moves:
         if ended_as not in CHARGED:
             return
         wait_s = (row.run_at - call.now) / 1e6
-        handler = self._account.handlers.get(key)
+        handler = self._account.handlers.get((old.job_id, old.claim))
         asked = None if handler is None or handler.end is None else handler.end.after_s
         if asked is not None and ended_as == "failed":
             hold(abs(wait_s - asked) < _NEAR_S, "S22", f"job {row.job_id} asked for {asked} s and waits {wait_s} s")

@@ -21,8 +21,8 @@ from sim.actor import Actor
 from sim.faults import NO_FAULTS, FaultPlan
 from sim.run import run_seed
 from sim.world import World
-from tickwork.core.ids import JobId, WorkerId
-from tickwork.core.job import JobState
+from tickwork.core.ids import ClaimId, JobId, WorkerId
+from tickwork.core.job import Claimed, JobState
 from tickwork.core.outcome import Transition
 from tickwork.core.retry import RetryPolicy
 from tickwork.services import scheduler
@@ -76,7 +76,7 @@ def _statement(name: str, old: str, new: str) -> AbstractContextManager[object]:
 
 
 def _finish_without_attempt() -> AbstractContextManager[object]:
-    return _statement("current_attempts", " AND r.attempt = a.value", "")
+    return _statement("current_attempts", " AND r.claim = a.value", "")
 
 
 def _finish_without_state() -> AbstractContextManager[object]:
@@ -103,6 +103,21 @@ def _end_waiting(transaction: Any, finish: Finish) -> None:
     else:
         (standing,) = transaction.run("dequeue", (finish.job_id,))
         moves.end_unstarted(transaction, finish.job_id, outcome.job, standing, "")
+
+
+@contextmanager
+def _fence_without_holder() -> Iterator[None]:
+    """The number of the attempt is all that is compared, and it repeats when the store has lost commits."""
+    running_row, claimed_row = moves.running_row, moves.claimed_row
+
+    def numbered_row(row: Any, lane: str, worker: WorkerId, claim: ClaimId, now: int) -> tuple[Any, ...]:
+        return running_row(row, lane, worker, row[1], now)
+
+    def numbered(row: Any, queue: str, claim: ClaimId, *about: Any) -> Claimed:
+        return claimed_row(row, queue, row[1], *about)
+
+    with mock.patch.object(moves, "running_row", numbered_row), mock.patch.object(moves, "claimed_row", numbered):
+        yield
 
 
 def _renew_for_anyone() -> AbstractContextManager[object]:
@@ -251,6 +266,7 @@ def _bug(
     return Plant(name, plant, frozenset(breaks), plan)
 
 
+_RESTORED = replace(NO_FAULTS, restores=8.0)
 _SLOW_REAPERS = replace(NO_FAULTS, hiccup=0.05, slow_reaper=1.0)
 
 
@@ -273,6 +289,7 @@ def _due_from_now() -> AbstractContextManager[object]:
 
 PLANTS = (
     _bug("1 finish without the attempt", _finish_without_attempt, "S1", "S5", "S6"),
+    _bug("fence without holder", _fence_without_holder, "OWN", "S6", plan=_RESTORED),
     _bug("2 finish without the state", _finish_without_state, "S6"),
     _bug("3 a heartbeat renews for anyone", _renew_for_anyone, "S6"),
     _bug("4 attempts counted at finish", _attempt_counted_at_finish, "S3"),
@@ -287,7 +304,7 @@ PLANTS = (
     _bug("19 cancel loses to retry", _cancel_loses_to_retry, "S19"),
     _bug("a claim that was not answered is forgotten", _unanswered_claim_forgotten, "L2"),
     _bug("started although the lease is over", _start_after_lease, "R10"),
-    _bug("handlers go on although the lease is over", _handlers_not_stopped, "R10", "L1"),
+    _bug("handlers go on although the lease is over", _handlers_not_stopped, "R10"),
     _bug("a worker without a lease spins", _spin_without_lease, "L1", "R10"),
     _bug("logs are dropped when the store fails", _notes_dropped_on_error, "LOG"),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from sim.account import Account, Call, Handler, Key
+from sim.account import Account, Call, Handler, HeldBy, Key
 from sim.config import DRIFT
 from sim.mirror import Move, RunningRow
 from sim.moves import AHEAD_US, succeeded
@@ -47,45 +47,47 @@ class Truth:
 
     def began(self, process: WorkerProcess, given: Assignment, began: float) -> None:
         """S14: not early. S4: alone, unless the process of an older one was not well."""
-        key = (given.job_id, given.attempt)
-        what = _attempt(key)
-        hold(key in self._account.claims and key not in self._handlers, "S3", f"{what} begins, and should not")
+        key, held = (given.job_id, given.attempt), (given.job_id, given.claim)
+        what, lossy = _attempt(key), self._world.is_lossy
+        right = key in self._account.claims and held not in self._handlers
+        hold(right or lossy, "S3", f"{what} begins, and should not")
         early_us = given.run_at_us - self._account.store_now()
         hold(early_us <= AHEAD_US * 2 * DRIFT, "S14", f"{what} began {early_us / 1e6:g} s early")
-        own = process.worker._held.attempt(given.job_id, given.attempt) is not None
+        own = process.worker._held.attempt(*held) is not None
         hold(own, "OWN", f"{what} began in {process.name}, which does not hold it any more")
-        for number in range(1, given.attempt):
-            self._judge_older(what, (given.job_id, number))
-        self._handlers[key] = Handler(process, began)
+        for other, older in self._handlers.items():
+            if other[0] == given.job_id and older.number < given.attempt and older.runs:
+                self._judge_older(what, (given.job_id, older.number), older)
+        self._handlers[held] = Handler(process, given.attempt, began)
         self._world.trace.add(self._world.now_us, process.name, "began", *key)
 
-    def _judge_older(self, what: str, key: Key) -> None:
-        older = self._handlers.get(key)
-        if older is not None and older.runs:
-            well = older.process.well_since(self._account.claims[key].at_us - self._account.healing_us)
+    def _judge_older(self, what: str, key: Key, older: Handler) -> None:
+        claim = self._account.claims.get(key)
+        if claim is not None:  # else the store has lost it
+            well = older.process.well_since(claim.at_us - self._account.healing_us)
             hold(not well, "S4", f"{what} began while {_attempt(key)} runs in {older.process.name}, which is well")
             self._world.trace.count("fenced handler ran on")
 
-    def wrote(self, key: Key) -> None:
-        handler = self._handlers[key]
+    def wrote(self, held: HeldBy) -> None:
+        handler = self._handlers[held]
         handler.wrote += not handler.stuck
 
-    def stuck(self, key: Key) -> None:
-        self._handlers[key].stuck = True
+    def stuck(self, held: HeldBy) -> None:
+        self._handlers[held].stuck = True
         self._world.trace.count("stuck handler")
 
-    def returned(self, key: Key, result: bytes) -> None:
-        self._handlers[key].returned = result
+    def returned(self, held: HeldBy, result: bytes) -> None:
+        self._handlers[held].returned = result
 
-    def ended(self, key: Key, end: End) -> None:
-        handler = self._handlers.get(key)
+    def ended(self, held: HeldBy, end: End) -> None:
+        handler = self._handlers.get(held)
         if handler is not None:
             handler.end = end
             handler.returned = end.result or handler.returned
-        self._world.trace.add(self._world.now_us, "", end.kind, *key)
+        self._world.trace.add(self._world.now_us, "", end.kind, *held)
 
-    def gone(self, key: Key) -> None:
-        handler = self._handlers.get(key)
+    def gone(self, held: HeldBy) -> None:
+        handler = self._handlers.get(held)
         if handler is not None:
             handler.gone = True
 
@@ -96,14 +98,15 @@ class Truth:
         for move in moves:
             if isinstance(move.before, RunningRow) and not isinstance(move.after, RunningRow):
                 key = (move.job_id, move.before.attempt)
+                handler = self._handlers.get((move.job_id, move.before.claim))
                 if call.verb == "finish_attempts":
-                    self._judge_end(key, self._account.closed[key])
-                    self._judge_logs(key)
+                    self._judge_end(key, handler, self._account.closed[key])
+                    self._judge_logs(key, handler)
                 if succeeded(move.after):
-                    self._judge_result(key)
+                    self._judge_result(key, handler)
 
-    def _judge_end(self, key: Key, ended_as: str) -> None:
-        handler, what = self._handlers.get(key), _attempt(key)
+    def _judge_end(self, key: Key, handler: Handler | None, ended_as: str) -> None:
+        what = _attempt(key)
         match ended_as:
             case "succeeded":
                 hold(handler is not None and handler.returned is not None, "OWN", f"{what} did not succeed")
@@ -120,14 +123,13 @@ class Truth:
             case _:
                 pass
 
-    def _judge_logs(self, key: Key) -> None:
-        handler, logs = self._handlers.get(key), self._account.mirror.logs
-        if handler is not None and handler.end is not None:
+    def _judge_logs(self, key: Key, handler: Handler | None) -> None:
+        logs = self._account.mirror.logs
+        if handler is not None and handler.end is not None and not handler.unlogged:
             stored = sum((*key, seq) in logs for seq in range(handler.wrote))
             hold(stored == handler.wrote, "LOG", f"{_attempt(key)} wrote {handler.wrote} chunks; {stored} are stored")
 
-    def _judge_result(self, key: Key) -> None:
-        handler = self._handlers.get(key)
+    def _judge_result(self, key: Key, handler: Handler | None) -> None:
         own = None if handler is None or handler.returned is None else handler.returned.decode()
         stored = self._account.mirror.finished[key[0]].result
         hold(stored == own, "OWN", f"{_attempt(key)} has the result {stored}, not {own}")

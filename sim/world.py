@@ -17,11 +17,12 @@ from typing import Any
 
 import apsw
 
+from sim import restore
 from sim.account import Call
 from sim.actor import Actor
 from sim.checks import Judge
 from sim.config import Config, draw_config
-from sim.faults import SECOND, Crashed, FaultPlan, Faults, FaultyStore, draw_plan
+from sim.faults import SECOND, Crashed, FaultPlan, Faults, FaultyStore, draw_plan, lossy
 from sim.liveness import Liveness
 from sim.mirror import LEDGER, Tap
 from sim.processes import WorkerProcess
@@ -29,7 +30,7 @@ from sim.ticks import Ticks
 from sim.trace import Broken, Trace, hold
 from sim.workloads import draw_workload
 from sim.workloads.base import Client
-from tickwork.core.ids import IdMaker
+from tickwork.core.ids import ClaimId, IdMaker
 from tickwork.errors import StoreError, TickworkError
 from tickwork.store.sqlite import SqliteStore
 from tickwork.testing import VirtualClock
@@ -48,17 +49,23 @@ class World:
         self.horizon_us = int(self.config.horizon_s * SECOND)
         self.trace = Trace()
         self.clock = VirtualClock()
-        self.store = SqliteStore(":memory:", clock=self.clock)
+        claims = self.stream("claims")
+        self.store = SqliteStore(":memory:", clock=self.clock, new_claim=lambda: ClaimId(claims.getrandbits(63)))
         self.raw: apsw.Connection = self.store._file._writer.raw
         self.raw.execute(LEDGER)
         self.depth = 0
+        self.serials = count(1)  # of handlers, by which their results differ
         self._tap = Tap(self.raw)
         self._events: list[tuple[int, int, Actor | None, Callable[[], None]]] = []
         self._order = count()
         self._second = 0
         self._this_second = 0
         self.stepped_at_us = -1
-        self.faults = Faults(self, plan or draw_plan(self.stream("plan")), self.stream("faults"))
+        if plan is None:
+            plan = draw_plan(self.stream("plan"))
+            plan = lossy(plan) if self.stream("restores").random() < restore.SHARE else plan
+        self.is_lossy = plan.restores > 0  # the store may lose commits that were acknowledged
+        self.faults = Faults(self, plan, self.stream("faults"))
         self.judge = Judge(self)
         self.ticks = Ticks(self)
         self.liveness = Liveness(self)

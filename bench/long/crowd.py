@@ -196,7 +196,7 @@ def _ended(app: Tickwork, how: Ending) -> str:
     job = app.tasks["noop"].enqueue(0)
     (claimed,) = app.store.claim_jobs(WORKER, ["default"], ["noop"], 1).jobs
     transition = decide(claimed.policy, claimed.failures, claimed.crashes, claimed.alone, how, Random(0))
-    app.store.finish_attempts([Finish(claimed.job_id, claimed.attempt, transition)])
+    app.store.finish_attempts([Finish(claimed.job_id, claimed.attempt, claimed.claim, transition)])
     return job.id
 
 

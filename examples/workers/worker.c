@@ -177,15 +177,15 @@ over:
 
 /* -- an attempt */
 
-typedef struct { char id[64], task[256]; int attempt; const char *args; } Job;
+typedef struct { char id[64], task[256], claim[65]; int attempt; const char *args; } Job;
 
-/* Say something of an attempt; `more` is what follows its number in the body. Returns the status. */
+/* Say something of an attempt; `more` is what follows its name in the body. Returns the status. */
 static int tell(const Job *job, const char *verb, const char *more, Text *answer) {
     char path[128];
     Text body = {0}, dropped = {0};
     Text *told = answer ? answer : &dropped;
     snprintf(path, sizeof path, "/jobs/%s/%s", job->id, verb);
-    print(&body, "{\"attempt\": %d", job->attempt);
+    print(&body, "{\"attempt\": %d, \"claim\": \"%s\"", job->attempt, job->claim);
     if (more) { add(&body, ", ", 2); add(&body, more, strlen(more)); }
     add(&body, "}", 1);
     int status = post(path, &body, told, 15, 0);
@@ -330,6 +330,7 @@ static int poll_once(const char *queue) {
         Job job = {.attempt = (int)number_of(first, "attempt"), .args = value_of(first, "args")};
         string_of(first, "id", job.id, sizeof job.id);
         string_of(first, "task", job.task, sizeof job.task);
+        string_of(first, "claim", job.claim, sizeof job.claim);
         run(&job);
     } else if (status != 200 && !stopping) {
         fprintf(stderr, "%s: no work: status %d %s\n", name, status, answer.data ? answer.data : "");

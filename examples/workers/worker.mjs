@@ -62,7 +62,7 @@ async function keepLease(job, tell, work, ended) {
 
 async function run(job) {
   console.error(`${name}: ${job.id} ${job.task}`);
-  const tell = (verb, said) => post(`/jobs/${job.id}/${verb}`, { attempt: job.attempt, ...said });
+  const tell = (verb, said) => post(`/jobs/${job.id}/${verb}`, { attempt: job.attempt, claim: job.claim, ...said });
   const work = new AbortController();
   const ended = new AbortController();
   const lines = [];

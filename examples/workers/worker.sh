@@ -63,7 +63,7 @@ tell() {
   esac
 }
 
-# attend ID ATTEMPT HANDLER: wait for a handler, with a heartbeat three times in the length of the lease. It fails when
+# attend ID NAMED HANDLER: wait for a handler, with a heartbeat three times in the length of the lease. It fails when
 # the job is not to be told of any more.
 attend() {
   local beat_at=$((SECONDS + lease / 3)) stop_at=''
@@ -72,12 +72,12 @@ attend() {
     [ -z "$stopping" ] || : "${stop_at:=$((SECONDS + grace))}"
     if [ -n "$stop_at" ] && [ "$SECONDS" -ge "$stop_at" ]; then
       kill -- "-$3"
-      tell "$1" release "{\"attempt\": $2}"
+      tell "$1" release "{$2}"
       return 1
     fi
     [ "$SECONDS" -ge "$beat_at" ] || continue
     beat_at=$((SECONDS + lease / 3))
-    tell "$1" heartbeat "{\"attempt\": $2, \"lease\": $lease}"
+    tell "$1" heartbeat "{$2, \"lease\": $lease}"
     case $? in
     0) [ -z "$(text .cancel <<<"$answer")" ] || kill -- "-$3" ;;
     22) kill -- "-$3" && return 1 ;;
@@ -85,7 +85,7 @@ attend() {
   done
 }
 
-# run ID ATTEMPT TASK ARGS: do a job and say how it ended. What it wrote comes first, so that it is there with the end.
+# run ID NAMED TASK ARGS: do a job and say how it ended. NAMED is the attempt as every call names it. What it wrote comes first, so that it is there with the end.
 run() {
   echo "$name: $1 $3" >&2
   work "$3" "$4" >"$folder/result" 2>"$folder/log" &
@@ -93,11 +93,11 @@ run() {
   attend "$1" "$2" "$handler" || return
   wait "$handler"
   local code=$?
-  [ ! -s "$folder/log" ] || tell "$1" log "{\"attempt\": $2, \"seq\": 0, \"text\": $(quote <"$folder/log")}"
+  [ ! -s "$folder/log" ] || tell "$1" log "{$2, \"seq\": 0, \"text\": $(quote <"$folder/log")}"
   if [ "$code" = 0 ]; then
-    tell "$1" complete "{\"attempt\": $2, \"result\": $(cat "$folder/result")}"
+    tell "$1" complete "{$2, \"result\": $(cat "$folder/result")}"
   else
-    tell "$1" fail "{\"attempt\": $2, \"error\": $({ echo "exit code $code"; tail -n 5 "$folder/log"; } | quote)}"
+    tell "$1" fail "{$2, \"error\": $({ echo "exit code $code"; tail -n 5 "$folder/log"; } | quote)}"
   fi
 }
 
@@ -112,7 +112,8 @@ while [ -z "$stopping" ]; do
   if [ "$code" != 0 ]; then
     [ -n "$stopping" ] || sleep 1
   elif id=$(text '.jobs[0].id' <"$folder/lease") && [ -n "$id" ]; then
-    run "$id" "$(text '.jobs[0].attempt' <"$folder/lease")" "$(text '.jobs[0].task' <"$folder/lease")" \
+    named="\"attempt\": $(text '.jobs[0].attempt' <"$folder/lease"), \"claim\": $(get '.jobs[0].claim' <"$folder/lease")"
+    run "$id" "$named" "$(text '.jobs[0].task' <"$folder/lease")" \
       "$(get '.jobs[0].args' <"$folder/lease")"
   fi
 done

@@ -14,7 +14,7 @@ from tickwork.core import why
 from tickwork.core.causes import By, Cause, Causes
 from tickwork.core.duration import parse_duration, parse_rate
 from tickwork.core.ids import JobId
-from tickwork.core.job import AttemptView, JobFilter, JobState, JobView, LogChunk, NewJob, QueueView, WorkerView
+from tickwork.core.job import Asking, AttemptView, JobFilter, JobState, JobView, LogChunk, NewJob, QueueView, WorkerView
 from tickwork.core.options import read_option
 from tickwork.store.base import Store
 from tickwork.twins import twin
@@ -38,7 +38,7 @@ class Client:
         _check_count(jobs)
         asking, by = current_or_none(), None
         if asking is not None:
-            by = (asking.id, asking.attempt)
+            by = asking.asking
             tx = asking.transaction if tx is None else tx  # what a transactional handler enqueues commits with it
         if isinstance(tx, LazyTransaction):
             tx = tx.begun()
@@ -313,9 +313,9 @@ def _seconds(timeout: float | str | timedelta | None) -> float | None:
     return parse_duration(timeout, what="timeout").total_seconds()
 
 
-def _asking() -> tuple[JobId, int] | None:
+def _asking() -> Asking | None:
     job = current_or_none()
-    return None if job is None else (job.id, job.attempt)
+    return None if job is None else job.asking
 
 
 def _is_async(tx: Any) -> bool:

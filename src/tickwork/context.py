@@ -10,7 +10,8 @@ from typing import Any, Protocol
 
 from tickwork.core import payload
 from tickwork.core.flow.flow import Broadcast
-from tickwork.core.ids import JobId
+from tickwork.core.ids import ClaimId, JobId
+from tickwork.core.job import Asking
 from tickwork.core.schedule.tick import Tick
 from tickwork.errors import InvalidInput, NoCurrentJob
 
@@ -25,6 +26,9 @@ class Link(Protocol):
 
     @property
     def number(self) -> int: ...
+
+    @property
+    def claim(self) -> ClaimId: ...
 
     @property
     def task_name(self) -> str: ...
@@ -100,6 +104,11 @@ class CurrentJob:
     @property
     def attempt(self) -> int:
         return self._link.number
+
+    @property
+    def asking(self) -> Asking:
+        """How the store is told which attempt asks."""
+        return Asking(self.id, self.attempt, self._link.claim)
 
     @property
     def task(self) -> str:

@@ -92,17 +92,17 @@ def test_logs_follow_a_job_until_it_has_ended(cli: Cli, shop: Shop) -> None:
     store, job = shop.app.store, shop.add.enqueue(1)
     me = Worker(id=WorkerId("w"), host="h", pid=1, version="0", queues=("default",), tasks=("add",), slots=1)
     store.register_worker(me, [], LEASE)
-    store.claim_jobs(me.id, ["default"], ["add"], 1)
+    claim = store.claim_jobs(me.id, ["default"], ["add"], 1).jobs[0].claim
     printed: list[str] = []
     follower = threading.Thread(target=lambda: printed.append(cli.ok("jobs", "logs", "-f", job.id)))
-    store.append_logs([NewLog(job.id, 1, 0, "one\n")])
+    store.append_logs([NewLog(job.id, claim, 0, "one\n")])
     follower.start()
-    store.append_logs([NewLog(job.id, 1, 1, "two\n")])
+    store.append_logs([NewLog(job.id, claim, 1, "two\n")])
     job.cancel()
     eventually(lambda: store.cancel_requests(me.id))
     assert follower.is_alive()
     end = decide(job.view.policy, 0, 0, False, Cancelled(), Random(1))
-    store.finish_attempts([Finish(job.id, 1, end)], [NewLog(job.id, 1, 2, "three\n")])
+    store.finish_attempts([Finish(job.id, 1, claim, end)], [NewLog(job.id, claim, 2, "three\n")])
     follower.join(timeout=10)
     assert printed == ["one\ntwo\nthree\n"]
 

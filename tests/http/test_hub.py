@@ -31,7 +31,7 @@ def never() -> Coroutine[Any, Any, object]:
 
 
 def an_asker(most: int = 1) -> Asker:
-    return Asker("w", LEASE, most)
+    return Asker("w", "key:w", LEASE, most)
 
 
 def test_each_job_is_done_once_by_workers_that_come_and_hang_up(app: Tickwork) -> None:
@@ -46,7 +46,7 @@ def test_each_job_is_done_once_by_workers_that_come_and_hang_up(app: Tickwork) -
         while len(done) < JOBS:
             hangs_up = asyncio.to_thread(_pause, rng.random() / 50) if rng.random() < 0.5 else never()
             wait_s = rng.choice([0.0, rng.random() / 20, 1.0])
-            for one in await hub.poll(wanted, Asker("w", LEASE, rng.randint(1, 5)), wait_s, hangs_up):
+            for one in await hub.poll(wanted, Asker("w", "key:w", LEASE, rng.randint(1, 5)), wait_s, hangs_up):
                 await asyncio.to_thread(finish, hub, one)
 
     def finish(hub: Hub, one: Leased) -> None:

@@ -1,4 +1,4 @@
-"""Work over REST: claims with leases, heartbeats, ends, logs and checkpoints, all fenced by the attempt."""
+"""Work over REST: claims with leases, heartbeats, ends, logs and checkpoints, all fenced by the claim."""
 
 import asyncio
 import threading
@@ -14,7 +14,9 @@ from starlette.testclient import TestClient
 from tests.store.builders import claim_one
 from tests.worker.fixtures import eventually, output_of, supersede
 from tickwork import Job, Tickwork, concurrency
+from tickwork.core.access import Scope
 from tickwork.core.flow.limits import Concurrency
+from tickwork.credentials import create_key
 from tickwork.http.parts import Parts
 from tickwork.services.reaper import Reaper
 
@@ -59,6 +61,49 @@ VERBS: list[tuple[str, JSON]] = [
 ]
 
 
+class TestWhoseAttempt:
+    """A call names the claim of its lease; one that does not must come from the caller that leased the job."""
+
+    @pytest.mark.parametrize(("verb", "said"), VERBS)
+    def test_another_claim_is_refused_and_the_right_one_accepted(
+        self, admin: TestClient, app: Tickwork, verb: str, said: JSON
+    ) -> None:
+        job = enqueue(app)
+        leased = lease_one(admin)
+        for claim in ("0" * 16, "", "no claim at all"):
+            assert refused(admin, leased, verb, claim=claim, **said) == (409, "lease-lost")
+        assert (job.state, job.logs(), job.view.progress) == ("running", [], None)
+        say(admin, leased, verb, claim=leased["claim"], **said)
+
+    @pytest.mark.parametrize(("verb", "said"), VERBS)
+    def test_another_key_must_send_the_claim(self, admin: TestClient, app: Tickwork, verb: str, said: JSON) -> None:
+        job = enqueue(app)
+        leased = lease_one(admin)
+        token, _ = create_key(app.store, "other", [Scope.WORK], None, "test")
+        path, headers = f"/api/v1/jobs/{job.id}/{verb}", {"Authorization": f"Bearer {token}"}
+        answer = admin.post(path, json={"attempt": 1, **said}, headers=headers)
+        assert (answer.status_code, answer.json()["code"]) == (409, "lease-lost")
+        assert "was not leased by key:other. Send the `claim`" in answer.json()["detail"]
+        assert job.state == "running"
+        answer = admin.post(path, json={"attempt": 1, "claim": leased["claim"], **said}, headers=headers)
+        assert answer.status_code in (200, 204)
+
+    def test_a_claim_that_the_store_has_lost_ends_nothing(self, admin: TestClient, app: Tickwork) -> None:
+        """The number of the attempt is the same, as after a restored backup."""
+        job = enqueue(app)
+        first = lease_one(admin)
+        say(admin, first, "release")
+        with app.connection() as tx:
+            table = "tickwork_queue" if app.url.startswith("sqlite") else "tickwork.queue"
+            tx.execute(f"UPDATE {table} SET attempt = 0")
+            tx.execute(f"DELETE FROM {table.replace('queue', 'attempts')}")
+        second = lease_one(admin)
+        assert (first["attempt"], second["attempt"]) == (1, 1)
+        assert refused(admin, first, "complete", claim=first["claim"], result=1) == (409, "lease-lost")
+        say(admin, second, "complete", claim=second["claim"], result=2)
+        assert job.result() == 2
+
+
 class TestClaiming:
     def test_a_job_comes_with_all_that_it_takes_to_do_it(self, admin: TestClient, app: Tickwork) -> None:
         job = enqueue(app, timeout="1m")
@@ -67,6 +112,7 @@ class TestClaiming:
         assert timedelta(seconds=5) < until - app.store.now() <= timedelta(seconds=10)
         run_at = datetime.fromisoformat(leased.pop("run_at"))
         assert run_at == job.run_at
+        assert len(leased.pop("claim")) == 16
         assert leased == {
             "id": job.id,
             "task": "resize",

@@ -153,8 +153,9 @@ def test_a_worker_tells_what_it_has_and_what_it_runs(admin: TestClient, app: Tic
     offer = Offer(frozenset({"gpu", "region:eu"}), {"mem": 8 * 1024**3})
     app.store.register_worker(Worker(WORKER, "host", 1, "1", ("default",), ("mail",), 10, (), offer), [], MINUTE)
     job = app.enqueue("mail", to="ada")
-    assert app.store.claim_jobs(WORKER, ["default"], ["mail"], 5).jobs[0].job_id == job.id
-    app.store.set_progress([Progress(job.id, 1, 0.5, "half")])
+    (held,) = app.store.claim_jobs(WORKER, ["default"], ["mail"], 5).jobs
+    assert held.job_id == job.id
+    app.store.set_progress([Progress(job.id, held.claim, 0.5, "half")])
     (listed,) = get(admin, "workers")["items"]
     assert (listed["labels"], list(listed["resources"]), listed["running"]) == (["gpu", "region:eu"], ["mem"], 1)
     assert 0 < listed["lease_left_s"] <= 60

@@ -7,7 +7,7 @@ from random import Random, SystemRandom
 from typing import Any
 
 from tickwork.core.ids import IdMaker, JobId, WorkerId
-from tickwork.core.job import AttemptState, Claimed, JobState, NewJob, Policy, TaskDefinition
+from tickwork.core.job import Asking, AttemptState, Claimed, JobState, NewJob, Policy, TaskDefinition
 from tickwork.core.outcome import Abandoned, Ending, Failed, Succeeded, Transition, decide
 from tickwork.core.retry import RetryPolicy
 from tickwork.store.base import Finish, NewLog, OpenAttempt, Store, Worker
@@ -89,7 +89,7 @@ def running(store: Store, worker: WorkerId | None = None, **changes: Any) -> Cla
 
 def ending(attempt: Claimed | OpenAttempt, how: Ending) -> Finish:
     outcome = decide(attempt.policy, attempt.failures, attempt.crashes, attempt.alone, how, _random)
-    return Finish(attempt.job_id, attempt.attempt, outcome, run=attempt.run, step=attempt.step)
+    return Finish(attempt.job_id, attempt.attempt, attempt.claim, outcome, run=attempt.run, step=attempt.step)
 
 
 def succeeded(claimed: Claimed, result: bytes = b"null") -> Finish:
@@ -107,7 +107,7 @@ def again(claimed: Claimed, delay: timedelta = NOTHING, error: str | None = "it 
     outcome = Transition(
         AttemptState.FAILED, JobState.QUEUED, failures, claimed.crashes, delay, claimed.alone, error=error
     )
-    return Finish(claimed.job_id, claimed.attempt, outcome, run=claimed.run, step=claimed.step)
+    return Finish(claimed.job_id, claimed.attempt, claimed.claim, outcome, run=claimed.run, step=claimed.step)
 
 
 def abandoned(attempt: Claimed | OpenAttempt) -> Finish:
@@ -136,7 +136,12 @@ def states_of(store: Store, ids: Sequence[JobId]) -> list[JobState]:
 
 
 def log(claimed: Claimed, text: str, seq: int = 0) -> NewLog:
-    return NewLog(claimed.job_id, claimed.attempt, seq, text)
+    return NewLog(claimed.job_id, claimed.claim, seq, text)
+
+
+def asking(claimed: Claimed) -> Asking:
+    """The attempt as its handler's enqueues name it."""
+    return Asking(claimed.job_id, claimed.attempt, claimed.claim)
 
 
 def with_retries(retries: int) -> Policy:

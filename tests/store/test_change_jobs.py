@@ -250,7 +250,7 @@ class TestPrune:
     def test_everything_of_a_job_goes_with_it(self, store: Store, clock: VirtualClock) -> None:
         claimed = running(store, key="k")
         store.append_logs([log(claimed, "text")])
-        store.save_state(claimed.job_id, 1, b"1")
+        store.save_state(claimed.job_id, claimed.claim, b"1")
         store.finish_attempts([again(claimed)])
         store.finish_attempts([succeeded(claim_one(store))])
         clock.advance(DAY)

@@ -109,7 +109,7 @@ def test_reports_and_orders_to_stop_are_told_each_once(store: Store, clock: Virt
         return count
 
     assert new() == 0
-    for progress in (Progress(one.job_id, one.attempt, 0.5, None), Progress(one.job_id, one.attempt, 0.5, "half")):
+    for progress in (Progress(one.job_id, one.claim, 0.5, None), Progress(one.job_id, one.claim, 0.5, "half")):
         store.set_progress([progress])
         assert (new(), new()) == (1, 0)
     store.cancel_jobs([one.job_id])

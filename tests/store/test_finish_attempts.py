@@ -29,6 +29,7 @@ from tests.store.builders import (
     succeeded,
     with_retries,
 )
+from tickwork.core.ids import ClaimId
 from tickwork.core.job import AttemptState, JobState, Policy
 from tickwork.core.outcome import Cancelled, Crashed, Ending, Failed, Released, Snoozed, Succeeded, TimedOut, Transition
 from tickwork.errors import InvariantBroken
@@ -57,7 +58,7 @@ def test_a_result_is_kept_with_its_attempt(store: Store, clock: VirtualClock) ->
 
 
 def _parts(finish: Finish) -> tuple[object, ...]:
-    return finish.job_id, finish.attempt, finish.transition
+    return finish.job_id, finish.attempt, finish.claim, finish.transition
 
 
 @pytest.mark.parametrize(
@@ -159,8 +160,8 @@ class TestFence:
     def test_an_attempt_that_never_was_closes_nothing(self, store: Store) -> None:
         claimed = running(store)
         others = [
-            Finish(claimed.job_id, 2, succeeded(claimed).transition),
-            Finish(an_id(), 1, succeeded(claimed).transition),
+            Finish(claimed.job_id, 2, ClaimId(claimed.claim ^ 1), succeeded(claimed).transition),
+            Finish(an_id(), 1, claimed.claim, succeeded(claimed).transition),
         ]
         assert store.finish_attempts(others) == set()
         assert state_of(store, claimed.job_id) is JobState.RUNNING
@@ -228,7 +229,7 @@ def test_what_a_store_cannot_hold_does_not_keep_a_job_from_ending(store: Store) 
 
 def test_a_job_to_be_queued_again_needs_a_time(store: Store) -> None:
     claimed, other = running(store), running(store)
-    broken = Finish(claimed.job_id, 1, Transition(AttemptState.FAILED, JobState.QUEUED, 1, 0, None))
+    broken = Finish(claimed.job_id, 1, claimed.claim, Transition(AttemptState.FAILED, JobState.QUEUED, 1, 0, None))
     with pytest.raises(InvariantBroken):
         store.finish_attempts([succeeded(other), broken])
     assert state_of(store, other.job_id) is JobState.RUNNING

@@ -15,6 +15,7 @@ from tests.store.builders import (
     abandoned,
     again,
     an_id,
+    asking,
     claim,
     claim_one,
     ended,
@@ -180,7 +181,7 @@ class TestByAnAttempt:
     def test_the_current_attempt_may_enqueue(self, store: Store) -> None:
         parent = running(store)
         child = a_job()
-        assert store.insert_jobs([child], None, (parent.job_id, parent.attempt)) == [child.id]
+        assert store.insert_jobs([child], None, asking(parent)) == [child.id]
 
     @pytest.mark.parametrize("key", [None, "k"])
     def test_a_superseded_one_may_not(self, store: Store, key: str | None) -> None:
@@ -189,17 +190,17 @@ class TestByAnAttempt:
         claim_one(store)
         children: list[NewJob] = [a_job(), a_job(key=key)]
         with pytest.raises(LeaseLost, match=parent.job_id):
-            store.insert_jobs(children, None, (parent.job_id, parent.attempt))
+            store.insert_jobs(children, None, asking(parent))
         assert store.get_jobs([child.id for child in children]) == {}
 
     def test_one_whose_lease_ran_out_may_until_it_is_reclaimed(self, store: Store, clock: VirtualClock) -> None:
         parent = running(store)
         clock.advance(HOUR)
         insert_one(store, a_job("other"))
-        store.insert_jobs([a_job("other")], None, (parent.job_id, parent.attempt))
+        store.insert_jobs([a_job("other")], None, asking(parent))
         store.reclaim_attempts([abandoned(parent)])
         with pytest.raises(LeaseLost):
-            store.insert_jobs([a_job("other")], None, (parent.job_id, parent.attempt))
+            store.insert_jobs([a_job("other")], None, asking(parent))
 
 
 def test_a_large_batch_is_stored_in_full(store: Store) -> None:

@@ -232,8 +232,8 @@ def test_requests_to_stop_reach_the_worker_that_runs_the_job(store: Store) -> No
     worker, other = register(store), register(store)
     wanted, kept, elsewhere = running(store, worker), running(store, worker), running(store, other)
     store.cancel_jobs([wanted.job_id, elsewhere.job_id])
-    assert store.cancel_requests(worker) == [(wanted.job_id, 1)]
-    assert store.cancel_requests(other) == [(elsewhere.job_id, 1)]
+    assert store.cancel_requests(worker) == [(wanted.job_id, wanted.claim)]
+    assert store.cancel_requests(other) == [(elsewhere.job_id, elsewhere.claim)]
     store.finish_attempts([succeeded(wanted), succeeded(kept)])
     assert store.cancel_requests(worker) == []
 

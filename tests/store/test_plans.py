@@ -471,10 +471,10 @@ BATCHES: dict[str, Callable[[Store, WorkerId, int], Verb]] = {
         store.finish_attempts, finish_batch(store, worker, n, again)
     ),
     "logs": lambda store, worker, n: partial(
-        store.append_logs, [NewLog(one.job_id, one.attempt, 0, "x") for one in open_batch(store, worker, n)]
+        store.append_logs, [NewLog(one.job_id, one.claim, 0, "x") for one in open_batch(store, worker, n)]
     ),
     "progress": lambda store, worker, n: partial(
-        store.set_progress, [Progress(one.job_id, one.attempt, 0.5, None) for one in open_batch(store, worker, n)]
+        store.set_progress, [Progress(one.job_id, one.claim, 0.5, None) for one in open_batch(store, worker, n)]
     ),
     "cancel": lambda store, worker, n: partial(store.cancel_jobs, store.insert_jobs(jobs(n))),
     "cancel what runs": lambda store, worker, n: partial(

@@ -407,7 +407,7 @@ def test_save_and_reclaim(postgres: PostgresStore, clock: VirtualClock, every_or
         def reclaim(held: HeldStore) -> tuple[bool, bytes | None]:
             return bool(held.reclaim_attempts([abandoned(claimed)])), postgres.saved_state(claimed.job_id)
 
-        actors = [Actor([lambda held: held.save_state(claimed.job_id, 1, b"1")]), Actor([reclaim])]
+        actors = [Actor([lambda held: held.save_state(claimed.job_id, claimed.claim, b"1")]), Actor([reclaim])]
 
         def check() -> None:
             saved, (reclaimed, seen) = actors[0].answers[0], actors[1].answers[0]

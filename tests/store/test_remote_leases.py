@@ -27,14 +27,15 @@ from tests.store.conftest import EveryMeeting
 from tickwork.core.flow.flow import Flow
 from tickwork.core.flow.gates import Gate
 from tickwork.core.flow.limits import Concurrency, Slot
-from tickwork.core.ids import JobId, WorkerId
+from tickwork.core.ids import ClaimId, JobId, WorkerId
 from tickwork.core.job import RUN, AttemptState, Claimed
 from tickwork.core.outcome import Released
 from tickwork.store.base import Retention, Store, Worker
-from tickwork.store.remote import Grant, RemoteAttempt
+from tickwork.store.remote import Grant, RemoteAttempt, RemoteName
 from tickwork.testing import VirtualClock
 
 CLAIMER = WorkerId("server/1")
+KEY = "key:ci"
 
 
 def claimer(store: Store, name: WorkerId = CLAIMER) -> WorkerId:
@@ -45,8 +46,17 @@ def claimer(store: Store, name: WorkerId = CLAIMER) -> WorkerId:
 
 def grant(attempt: Claimed, name: str = "bash-1", lease: timedelta = MINUTE) -> Grant:
     return Grant(
-        attempt.job_id, attempt.attempt, WorkerId(f"{name}/{attempt.job_id}"), name, ("default",), ("t",), lease
+        attempt.job_id, attempt.claim, WorkerId(f"{name}/{attempt.job_id}"), name, KEY, ("default",), ("t",), lease
     )
+
+
+def named(attempt: Claimed) -> RemoteName:
+    return RemoteName(attempt.job_id, attempt.attempt, attempt.claim, KEY)
+
+
+def unclaimed(job_id: JobId, attempt: int = 1, lessee: str = KEY) -> RemoteName:
+    """An attempt as a caller names it that does not send the claim."""
+    return RemoteName(job_id, attempt, None, lessee)
 
 
 def leased(store: Store, count: int = 1, lease: timedelta = MINUTE) -> list[Claimed]:
@@ -60,7 +70,7 @@ def leased(store: Store, count: int = 1, lease: timedelta = MINUTE) -> list[Clai
 
 
 def standing(store: Store, attempt: Claimed) -> RemoteAttempt:
-    found = store.remote_attempt(attempt.job_id, attempt.attempt)
+    found = store.remote_attempt(named(attempt))
     assert found is not None
     return found
 
@@ -79,7 +89,7 @@ class TestGranting:
         claimer(store)
         elsewhere = running(store)
         assert store.grant_leases(CLAIMER, [grant(elsewhere)]) == {}
-        assert store.remote_attempt(elsewhere.job_id, 1) is None
+        assert store.remote_attempt(named(elsewhere)) is None
         assert store.finish_attempts([succeeded(elsewhere)]) == {elsewhere.job_id}
 
     def test_what_was_reclaimed_before_the_grant_is_not_granted(self, store: Store, clock: VirtualClock) -> None:
@@ -109,7 +119,7 @@ class TestGranting:
 
             def check(granted: object, reclaimed: object) -> None:
                 assert (granted == {}) is (reclaimed == {one.job_id})
-                assert (postgres.remote_attempt(one.job_id, 1) is None) is (granted == {})
+                assert (postgres.remote_attempt(named(one)) is None) is (granted == {})
 
             return (
                 lambda store: store.grant_leases(CLAIMER, [grant(one)]),
@@ -141,10 +151,10 @@ class TestLeasesApart:
     def test_a_lease_that_runs_out_takes_one_attempt_with_it(self, store: Store, clock: VirtualClock) -> None:
         silent, other = leased(store, 2)
         clock.advance(MINUTE)
-        assert store.renew_attempt(other.job_id, 1, MINUTE) is not None
+        assert store.renew_attempt(named(other), MINUTE) is not None
         clock.advance(SECOND)
         assert reap(store) == {silent.job_id}
-        assert store.remote_attempt(silent.job_id, 1) is None
+        assert store.remote_attempt(named(silent)) is None
         assert store.finish_attempts([succeeded(silent)]) == set()
         assert store.finish_attempts([succeeded(other)]) == {other.job_id}
         (first,) = store.attempts(silent.job_id)
@@ -153,7 +163,7 @@ class TestLeasesApart:
     def test_a_renewal_counts_from_now(self, store: Store, clock: VirtualClock) -> None:
         (one,) = leased(store)
         clock.advance(30 * SECOND)
-        renewed = store.renew_attempt(one.job_id, 1, HOUR)
+        renewed = store.renew_attempt(named(one), HOUR)
         assert renewed is not None
         assert renewed.lease_until == clock.now() + HOUR
         assert standing(store, one) == renewed
@@ -162,7 +172,7 @@ class TestLeasesApart:
         (one,) = leased(store)
         clock.advance(DAY)
         found = store.expired_attempts(10)
-        assert store.renew_attempt(one.job_id, 1, MINUTE) is not None
+        assert store.renew_attempt(named(one), MINUTE) is not None
         assert store.reclaim_attempts([abandoned(attempt) for attempt in found]) == set()
         assert store.finish_attempts([succeeded(one)]) == {one.job_id}
 
@@ -174,7 +184,7 @@ class TestLeasesApart:
     def test_a_request_to_stop_is_told_with_the_renewal(self, store: Store) -> None:
         (one,) = leased(store)
         assert store.cancel_jobs([one.job_id]) == [one.job_id]
-        renewed = store.renew_attempt(one.job_id, 1, MINUTE)
+        renewed = store.renew_attempt(named(one), MINUTE)
         assert renewed is not None
         assert renewed.cancel_requested
 
@@ -182,23 +192,44 @@ class TestLeasesApart:
     def test_another_attempt_is_nobodys(self, store: Store, attempt: int) -> None:
         (one,) = leased(store)
         before = standing(store, one)
-        assert store.renew_attempt(one.job_id, attempt, HOUR) is None
-        assert store.remote_attempt(one.job_id, attempt) is None
-        assert store.append_log(one.job_id, attempt, "x", None, 100) is None
+        assert store.renew_attempt(unclaimed(one.job_id, attempt), HOUR) is None
+        assert store.remote_attempt(unclaimed(one.job_id, attempt)) is None
+        assert store.append_log(unclaimed(one.job_id, attempt), "x", None, 100) is None
         assert standing(store, one) == before
+
+    def test_another_claim_is_refused(self, store: Store) -> None:
+        (one,) = leased(store)
+        before = standing(store, one)
+        other = RemoteName(one.job_id, 1, ClaimId(one.claim ^ 1), KEY)
+        assert store.renew_attempt(other, HOUR) is None
+        assert store.remote_attempt(other) is None
+        assert store.append_log(other, "x", None, 100) is None
+        assert standing(store, one) == before
+
+    def test_without_its_claim_only_the_lessee_finds_an_attempt(self, store: Store) -> None:
+        (one,) = leased(store)
+        assert store.remote_attempt(unclaimed(one.job_id)) == standing(store, one)
+        assert store.append_log(unclaimed(one.job_id), "x", None, 100) == 0
+        assert store.renew_attempt(unclaimed(one.job_id), HOUR) is not None
+        stranger = unclaimed(one.job_id, lessee="key:other")
+        assert store.renew_attempt(stranger, HOUR) is None
+        assert store.remote_attempt(stranger) is None
+        assert store.append_log(stranger, "x", None, 100) is None
+        by_claim = RemoteName(one.job_id, 1, one.claim, "key:other")
+        assert store.remote_attempt(by_claim) == standing(store, one)
 
     def test_the_attempt_of_a_worker_is_out_of_reach(self, store: Store) -> None:
         elsewhere = running(store)
         (view,) = store.workers()
-        assert store.renew_attempt(elsewhere.job_id, 1, HOUR) is None
-        assert store.append_log(elsewhere.job_id, 1, "x", None, 100) is None
+        assert store.renew_attempt(named(elsewhere), HOUR) is None
+        assert store.append_log(named(elsewhere), "x", None, 100) is None
         assert store.workers() == [view]
 
     @pytest.mark.parametrize("job_id", ["", "x", "019a8f3e-1c2d-7abc-8def-0123456789ab"])
     def test_a_job_that_is_not_there_has_no_attempts(self, store: Store, job_id: str) -> None:
-        assert store.renew_attempt(JobId(job_id), 1, HOUR) is None
-        assert store.remote_attempt(JobId(job_id), 1) is None
-        assert store.append_log(JobId(job_id), 1, "x", None, 100) is None
+        assert store.renew_attempt(unclaimed(JobId(job_id)), HOUR) is None
+        assert store.remote_attempt(unclaimed(JobId(job_id))) is None
+        assert store.append_log(unclaimed(JobId(job_id)), "x", None, 100) is None
 
 
 class TestSeen:
@@ -236,7 +267,7 @@ class TestSeen:
         claimer(store, WorkerId("server/2"))
         (next_one,) = claim(store, 1, WorkerId("server/2"))
         worker = again[0].worker
-        granted = Grant(next_one.job_id, 1, worker, "bash-1", ("default",), ("t",), MINUTE)
+        granted = Grant(next_one.job_id, next_one.claim, worker, "bash-1", KEY, ("default",), ("t",), MINUTE)
         assert set(store.grant_leases(WorkerId("server/2"), [granted])) == {next_one.job_id}
         assert reap(store) == {going.job_id}, "one that still runs is remembered until it is reclaimed"
 
@@ -244,18 +275,18 @@ class TestSeen:
 class TestLogs:
     def test_chunks_follow_each_other(self, store: Store) -> None:
         (one,) = leased(store)
-        assert [store.append_log(one.job_id, 1, text, None, 100) for text in ("a\n", "b\n")] == [0, 1]
+        assert [store.append_log(named(one), text, None, 100) for text in ("a\n", "b\n")] == [0, 1]
         assert [(chunk.seq, chunk.text) for chunk in store.logs(one.job_id)] == [(0, "a\n"), (1, "b\n")]
 
     def test_a_chunk_that_is_sent_twice_is_there_once(self, store: Store) -> None:
         (one,) = leased(store)
-        assert [store.append_log(one.job_id, 1, text, 7, 100) for text in ("a\n", "b\n")] == [7, 7]
+        assert [store.append_log(named(one), text, 7, 100) for text in ("a\n", "b\n")] == [7, 7]
         assert [chunk.text for chunk in store.logs(one.job_id)] == ["a\n"]
 
     def test_what_is_too_much_is_cut_off_and_says_so(self, store: Store) -> None:
         (one,) = leased(store)
         for _ in range(4):
-            assert store.append_log(one.job_id, 1, "123456", None, 10) is not None
+            assert store.append_log(named(one), "123456", None, 10) is not None
         text = "".join(chunk.text for chunk in store.logs(one.job_id))
         assert text == "1234561234\n... more than 10 characters: the rest is not kept\n"
 
@@ -268,8 +299,8 @@ class TestLogs:
                 assert {chunk.text for chunk in postgres.logs(one.job_id)} == {"a", "b"}
 
             return (
-                lambda store: store.append_log(one.job_id, 1, "a", None, 100),
-                lambda store: store.append_log(one.job_id, 1, "b", None, 100),
+                lambda store: store.append_log(named(one), "a", None, 100),
+                lambda store: store.append_log(named(one), "b", None, 100),
                 check,
             )
 

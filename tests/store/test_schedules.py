@@ -408,10 +408,11 @@ class TestMoving:
         clock.advance(SECOND)
         running = start_run(store, clock, wake_at=clock.now())
         worker = register(store)
-        assert claim_one(store, worker).job_id == queued
+        held = claim_one(store, worker)
+        assert held.job_id == queued
         clock.advance(SECOND)
         newest = start_run(store, clock, cancels=(queued, running))
-        assert store.cancel_requests(worker) == [(queued, 1)]
+        assert store.cancel_requests(worker) == [(queued, held.claim)]
         assert state_of(store, running) is JobState.CANCELLED
         assert state_of(store, newest) is JobState.QUEUED
 

@@ -18,6 +18,7 @@ from tests.store.builders import (
     HOUR,
     a_job,
     again,
+    asking,
     claim,
     claim_one,
     insert_one,
@@ -112,7 +113,7 @@ class TestAppConnection:
         with store.connection() as tx:
             assert store.finish_attempts([succeeded(stale)], tx=tx) == set()
         with pytest.raises(LeaseLost), store.connection() as tx:
-            store.insert_jobs([a_job()], tx, (stale.job_id, stale.attempt))
+            store.insert_jobs([a_job()], tx, asking(stale))
         assert claim(store) == []
 
     def test_a_batch_that_is_refused_leaves_the_transaction_as_it_was(self, store: Store, kind: str) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from tests.postgres_server import Postgres
 from tickwork import Job, Tickwork
+from tickwork.core.ids import WorkerId
 from tickwork.core.outcome import Abandoned, decide
 from tickwork.store.base import Finish
 
@@ -44,8 +45,9 @@ def output_of(job: Job, attempt: int | None = None) -> str:
 def supersede(job: Job) -> None:
     """Take a running job away from its worker, as the reaper does when a lease ran out."""
     view, store = job.view, job._client.store
+    (held,) = [one for one in store.open_attempts(WorkerId(str(view.worker))) if one.job_id == job.id]
     lost = decide(view.policy, view.failures, view.crashes, view.alone, Abandoned(), Random(1))
-    assert store.finish_attempts([Finish(view.id, view.attempt, lost)]) == {view.id}
+    assert store.finish_attempts([Finish(view.id, view.attempt, held.claim, lost)]) == {view.id}
 
 
 @pytest.fixture(scope="session")

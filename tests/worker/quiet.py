@@ -39,7 +39,7 @@ class QuietPools:
         for job_id in list(job_ids):
             one = self.given.pop(job_id)
             began = one.claimed_mono
-            ends.append(End(job_id, one.attempt, kind, began, b"null", "it broke", settled=settled, took=took))
+            ends.append(End(job_id, one.claim, kind, began, b"null", "it broke", settled=settled, took=took))
         self._news.append((Nobody(), Ended(ends)))
 
     def submit(self, assignments: Sequence[Assignment], alone: bool) -> None:
@@ -49,7 +49,7 @@ class QuietPools:
         news, self._news = self._news, []
         return news
 
-    def interrupt(self, job_id: str, attempt: int, reason: str) -> None:
+    def interrupt(self, job_id: str, claim: int, reason: str) -> None:
         raise AssertionError("nothing is interrupted here")
 
     def kill_holder(self, job_id: str) -> list[str]:

@@ -26,7 +26,7 @@ from tickwork import (
     current_job,
 )
 from tickwork.core.flow.batch import Batch
-from tickwork.core.ids import JobId
+from tickwork.core.ids import ClaimId, JobId
 from tickwork.core.job import Claimed, Policy
 from tickwork.errors import InvalidArguments, InvalidOption, NoCurrentJob
 from tickwork.worker import batches as module
@@ -529,7 +529,9 @@ def test_what_cannot_be_is_refused_with_a_reason(app: Tickwork) -> None:
 
 
 def a_claim(number: int, *, alone: bool = False, args: bytes = b"{}", attempt: int = 1) -> Claimed:
-    return Claimed(JobId(f"job{number}"), attempt, "b", "default", 5, args, Policy(), 0, 0, 0, 0, alone)
+    return Claimed(
+        JobId(f"job{number}"), attempt, ClaimId(attempt), "b", "default", 5, args, Policy(), 0, 0, 0, 0, alone
+    )
 
 
 def holdings(size: int = 3, wait_s: float = 1.0) -> Holdings:

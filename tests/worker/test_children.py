@@ -41,7 +41,7 @@ def writes() -> None:
 
 def assignment(number: int, task: str = "work", args: str = "{}", spot: int | None = None) -> Assignment:
     now = time.monotonic()
-    return Assignment(f"job{number}", 1, task, "default", args.encode(), None, (), (), 0, 0, now, spot=spot)
+    return Assignment(f"job{number}", 1, 1, task, "default", args.encode(), None, (), (), 0, 0, now, spot=spot)
 
 
 class Pool:

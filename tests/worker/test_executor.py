@@ -36,7 +36,7 @@ class Bench:
     def run(self, *tasks: str, timeout_s: float | None = None) -> None:
         now = time.monotonic()
         jobs = [
-            Assignment(f"job{n}", 1, task, "default", b"{}", timeout_s, (), (), 0, 0, now)
+            Assignment(f"job{n}", 1, 1, task, "default", b"{}", timeout_s, (), (), 0, 0, now)
             for n, task in enumerate(tasks)
         ]
         self.executor.run(jobs)

@@ -6,7 +6,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from tickwork.core.ids import JobId
+from tickwork.core.ids import ClaimId, JobId
 from tickwork.core.job import Claimed, Policy, TaskDefinition
 from tickwork.store.base import Claims, Exchange
 from tickwork.testing import VirtualClock
@@ -17,7 +17,9 @@ from tickwork.worker.worker import Worker
 
 
 def a_claim(number: int, *, wait_us: int = 0) -> Claimed:
-    return Claimed(JobId(f"job{number}"), 1, "t", "default", 5, b"{}", Policy(), 1000 + wait_us, 1000, 0, 0, False)
+    return Claimed(
+        JobId(f"job{number}"), 1, ClaimId(1), "t", "default", 5, b"{}", Policy(), 1000 + wait_us, 1000, 0, 0, False
+    )
 
 
 def test_limits_of_jobs_that_have_ended_do_not_pile_up() -> None:

@@ -17,7 +17,7 @@ from tickwork.worker import messages
 from tickwork.worker.child import hello
 from tickwork.worker.messages import End, Frames, encode, from_executor, to_executor
 
-ASSIGNMENT = messages.Assignment("job", 2, "task", "queue", b"{}", 1.5, ("OSError",), (), 10, 20, 3.25)
+ASSIGNMENT = messages.Assignment("job", 2, 2**63 - 1, "task", "queue", b"{}", 1.5, ("OSError",), (), 10, 20, 3.25)
 TO_EXECUTOR = [
     messages.Run([ASSIGNMENT, ASSIGNMENT]),
     messages.Interrupt("job", 1, "cancel"),

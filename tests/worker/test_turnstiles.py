@@ -15,6 +15,7 @@ from tickwork.clock import SystemClock
 from tickwork.core.flow.flow import Flow
 from tickwork.core.flow.limits import Slot
 from tickwork.core.flow.stamp import breaker_name
+from tickwork.core.ids import ClaimId
 from tickwork.core.job import Policy
 from tickwork.core.outcome import Succeeded, decide
 from tickwork.core.retry import RetryPolicy
@@ -122,7 +123,7 @@ def test_an_end_that_a_handler_stored_itself_lets_the_next_one_in(app: Tickwork)
     assert store.hold(second) is not None
     stored = decide(Policy(), 0, 0, False, Succeeded(b"null"), Random(0))
     with store.connection() as tx:
-        assert store.finish_attempts([Finish(first, 1, stored)], (), tx) == {first}
+        assert store.finish_attempts([Finish(first, 1, ClaimId(pools.given[first].claim), stored)], (), tx) == {first}
     pools.end([first], settled=True)
     for _ in range(2):
         worker.tick(clock.monotonic())

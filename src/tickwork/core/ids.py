@@ -19,6 +19,7 @@ from tickwork.errors import InvalidInput
 
 JobId = NewType("JobId", str)
 WorkerId = NewType("WorkerId", str)
+ClaimId = NewType("ClaimId", int)
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _YEAR_10000_MS = 253_402_300_800_000  # past the end of datetime

@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
 from tickwork.core.flow.flow import Flow
 from tickwork.core.flow.placement import NOTHING, Offer
-from tickwork.core.ids import JobId
+from tickwork.core.ids import ClaimId, JobId
 from tickwork.core.retry import RetryPolicy
 from tickwork.core.schedule.tick import Tick
 
@@ -121,9 +121,19 @@ class NewJob(msgspec.Struct, frozen=True, gc=False):
     part: Part | None = None
 
 
+class Asking(NamedTuple):
+    """The attempt whose handler asks the store for something."""
+
+    job_id: JobId
+    attempt: int
+    claim: ClaimId
+
+
 class Claimed(msgspec.Struct, frozen=True, gc=False):
     """A job that this worker now holds, with the number of the attempt that it may make.
 
+    `claim` is the identity of the claim that took it; all jobs of one claim share it. Every write of the attempt names
+    it: the number alone repeats when a store loses its last commits.
     There are many of these, so their instants are the store's microseconds since the epoch. `is_probe`: a breaker wants
     to know how it ends. `run` and `step`: it is a step of that run. `trace`: the traceparent of whoever enqueued it.
     `flaw`: why it cannot be called with its arguments.
@@ -131,6 +141,7 @@ class Claimed(msgspec.Struct, frozen=True, gc=False):
 
     job_id: JobId
     attempt: int
+    claim: ClaimId
     task: str
     queue: str
     priority: int

@@ -53,9 +53,13 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Who asks: the name of a worker, how long a lease shall be, and how many jobs it takes at most."""
+    """Who asks: the name of a worker, how long a lease shall be, and how many jobs it takes at most.
+
+    `lessee` is the caller who sent the request, as the audit log knows it.
+    """
 
     name: str
+    lessee: str
     lease: timedelta
     most: int
 
@@ -153,4 +157,4 @@ def _deal(jobs: Sequence[Claimed], askers: Sequence[Asker]) -> list[list[Claimed
 def _grant(job: Claimed, asker: Asker, wanted: Wanted) -> Grant:
     worker = WorkerId(f"{asker.name}/{secrets.token_hex(8)}")
     serves = (wanted.queues, wanted.tasks, asker.lease, wanted.offer)
-    return Grant(job.job_id, job.attempt, worker, asker.name, *serves)
+    return Grant(job.job_id, job.claim, worker, asker.name, asker.lessee, *serves)

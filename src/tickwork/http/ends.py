@@ -53,7 +53,7 @@ class Ends:
             if outcome.delay is not None and outcome.attempt in _FAILURES:
                 later = self._retries.delay(one.queue, outcome.delay, self._clock.monotonic())
                 outcome = msgspec.structs.replace(outcome, delay=later)
-        finish = Finish(one.job_id, one.attempt, outcome, 0, one.run, one.step, one.policy.produce)
+        finish = Finish(one.job_id, one.attempt, one.claim, outcome, 0, one.run, one.step, one.policy.produce)
         if not self._store.finish_attempts([finish]):
             return False
         # Whether it was a probe is not known here; a breaker that waits for none takes no notice.

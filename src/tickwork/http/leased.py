@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import datetime
 
 import msgspec
 
 from tickwork.core.blob import MARK
+from tickwork.core.ids import ClaimId
 from tickwork.core.outcome import Failed
 from tickwork.errors import BlobError, InvalidArguments
 from tickwork.http.call import Call
@@ -15,11 +17,12 @@ from tickwork.http.claimer import Leased
 from tickwork.http.route import Struct
 from tickwork.store.codec import from_us
 
+_CLAIM = re.compile("[0-9a-f]{16}")
 ARGS_LIMIT = 16 * 1024 * 1024  # with the results of earlier steps in them
 
 
 class LeasedJobBody(Struct):
-    """A job to do. `attempt` goes with everything that is said of it; `state` is what an earlier attempt has saved.
+    """A job to do. Every call about it names `attempt` and `claim`. `state` is what an earlier attempt has saved.
 
     `timeout` is how many seconds it may take in all; at a heartbeat after that it has ended.
     """
@@ -28,6 +31,7 @@ class LeasedJobBody(Struct):
     task: str
     args: msgspec.Raw
     attempt: int
+    claim: str
     lease_until: datetime
     queue: str
     priority: int
@@ -36,6 +40,18 @@ class LeasedJobBody(Struct):
     state: msgspec.Raw | None
     run_id: str | None
     step: str | None
+
+
+def claim_text(claim: ClaimId) -> str:
+    """A claim as callers are told of it: a text, since JSON numbers of many languages lose its last digits."""
+    return f"{claim:016x}"
+
+
+def read_claim(text: str | None) -> ClaimId | None:
+    """Return the claim that `claim_text` wrote; for any other text one that no attempt has."""
+    if text is None:
+        return None
+    return ClaimId(int(text, 16)) if _CLAIM.fullmatch(text) else ClaimId(-1)
 
 
 def shown(call: Call, leased: Sequence[Leased]) -> list[LeasedJobBody]:
@@ -55,6 +71,7 @@ def _shown(call: Call, one: Leased) -> LeasedJobBody | None:
         task=job.task,
         args=msgspec.Raw(args),
         attempt=job.attempt,
+        claim=claim_text(job.claim),
         lease_until=one.lease_until,
         queue=job.queue,
         priority=job.priority,

@@ -37,6 +37,7 @@ class Reaper:
             Finish(
                 one.job_id,
                 one.attempt,
+                one.claim,
                 decide(one.policy, one.failures, one.crashes, one.alone, Abandoned(), self._rng),
                 run=one.run,
                 step=one.step,

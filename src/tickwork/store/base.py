@@ -6,6 +6,7 @@ finding otherwise is an answer. Every verb is one transaction and safe to run tw
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -16,8 +17,9 @@ import msgspec
 
 from tickwork.blobs import Blobs
 from tickwork.core.flow.placement import NOTHING, Offer
-from tickwork.core.ids import JobId, WorkerId
+from tickwork.core.ids import ClaimId, JobId, WorkerId
 from tickwork.core.job import (
+    Asking,
     AttemptView,
     Claimed,
     JobFilter,
@@ -47,6 +49,12 @@ from tickwork.store.schedules import ScheduleVerbs
 
 LEASE = timedelta(seconds=30)
 AHEAD_LIMIT = timedelta(milliseconds=250)  # a claim may precede its job's time by so much, never a start
+NO_CLAIM = ClaimId(0)  # of a look that takes nothing
+
+
+def new_claim() -> ClaimId:
+    """Draw the identity of a claim. The bits are the kernel's, so forked processes draw different ones."""
+    return ClaimId(secrets.randbits(63))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +81,7 @@ class Finish(msgspec.Struct, frozen=True, gc=False):
 
     job_id: JobId
     attempt: int
+    claim: ClaimId
     transition: Transition
     waited_us: int = 0
     run: str | None = None
@@ -86,6 +95,7 @@ class OpenAttempt(msgspec.Struct, frozen=True, gc=False):
 
     job_id: JobId
     attempt: int
+    claim: ClaimId
     worker: WorkerId
     policy: Policy
     failures: int
@@ -99,7 +109,7 @@ class NewLog(msgspec.Struct, frozen=True, gc=False):
     """Some lines that an attempt wrote. `seq` rises by one for each chunk of an attempt."""
 
     job_id: JobId
-    attempt: int
+    claim: ClaimId
     seq: int
     text: str
 
@@ -108,7 +118,7 @@ class Progress(msgspec.Struct, frozen=True, gc=False):
     """How far an attempt says it is, from 0 to 1."""
 
     job_id: JobId
-    attempt: int
+    claim: ClaimId
     fraction: float
     note: str | None
 
@@ -215,7 +225,7 @@ class Store(
 
     # -- callers
 
-    def insert_jobs(self, jobs: Sequence[NewJob], tx: Any = None, by: tuple[JobId, int] | None = None) -> list[JobId]:
+    def insert_jobs(self, jobs: Sequence[NewJob], tx: Any = None, by: Asking | None = None) -> list[JobId]:
         """Store jobs, all or none; return for each the job that stands for it now.
 
         That is another one than asked for where a live job of the same task holds the same key. A job of another task
@@ -312,6 +322,8 @@ class Store(
     ) -> Claims:
         """Lease up to `limit` due jobs, the most urgent of the first queue first, each with its attempt number.
 
+        All of them carry the identity of this claim, which every later write of their attempts names.
+
         Jobs that become due within `ahead` are taken when too few are due now. Of jobs with a flow those are taken that
         limits and gates let through, and up to `reach.slots` of them (without it: up to `limit`, without needs). A
         worker whose lease ran out, or that is not known, gets LeaseLost: nothing is claimed that could be reclaimed at
@@ -343,16 +355,16 @@ class Store(
     def finish_attempts(self, endings: Sequence[Finish], logs: Sequence[NewLog] = (), tx: Any = None) -> set[JobId]:
         """Close attempts and move their jobs in one transaction; return the jobs whose attempt was closed.
 
-        An attempt is closed only while it is its job's current one. One missing from the answer was reclaimed
-        meanwhile: the caller drops its result. A late result that nobody reclaimed is kept. A job whose cancellation
-        was asked for ends as cancelled, whatever the transition says.
+        An attempt is closed only while its claim is the one that holds the job. One missing from the answer was
+        reclaimed meanwhile: the caller drops its result. A late result that nobody reclaimed is kept. A job whose
+        cancellation was asked for ends as cancelled, whatever the transition says.
         """
 
     def open_attempts(self, worker: WorkerId) -> list[OpenAttempt]:
         """Return every attempt that a worker holds: after a claim whose answer was lost, it may know of fewer."""
 
-    def cancel_requests(self, worker: WorkerId) -> list[tuple[JobId, int]]:
-        """Return the open attempts of a worker whose job somebody wants to stop."""
+    def cancel_requests(self, worker: WorkerId) -> list[tuple[JobId, ClaimId]]:
+        """Return the open attempts of a worker whose job somebody wants to stop, by their claims."""
 
     def append_logs(self, logs: Sequence[NewLog]) -> None:
         """Store lines of attempts that are current; lines of others are dropped."""
@@ -360,7 +372,7 @@ class Store(
     def set_progress(self, progress: Sequence[Progress]) -> None:
         """Store how far current attempts are; that of others is dropped."""
 
-    def save_state(self, job_id: JobId, attempt: int, state: bytes) -> bool:
+    def save_state(self, job_id: JobId, claim: ClaimId, state: bytes) -> bool:
         """Store what a later attempt resumes from; False when this attempt is not the current one."""
 
     def saved_state(self, job_id: JobId) -> bytes | None:

@@ -15,10 +15,10 @@ import msgspec
 
 from tickwork.core.flow.flow import Flow
 from tickwork.core.flow.placement import NOTHING, Offer
-from tickwork.core.ids import JobId, WorkerId
+from tickwork.core.ids import ClaimId, JobId, WorkerId
 from tickwork.core.job import Policy
 
-__all__ = ["FIRST", "DueWork", "Grant", "RemoteAttempt", "RemoteVerbs"]
+__all__ = ["FIRST", "DueWork", "Grant", "RemoteAttempt", "RemoteName", "RemoteVerbs"]
 
 FIRST = 100  # so many due jobs of a place are looked at for their tasks: no claim takes more
 
@@ -31,16 +31,32 @@ class DueWork(msgspec.Struct, frozen=True):
 
 
 class Grant(msgspec.Struct, frozen=True):
-    """A lease for one attempt. `worker` is a new id; `name` is what the one who works calls itself."""
+    """A lease for one attempt. `worker` is a new id; `name` is what the one who works calls itself.
+
+    `lessee` is the caller that asked for it, as the audit log knows it.
+    """
 
     job_id: JobId
-    attempt: int
+    claim: ClaimId
     worker: WorkerId
     name: str
+    lessee: str
     queues: tuple[str, ...]
     tasks: tuple[str, ...]
     lease: timedelta
     offer: Offer = NOTHING
+
+
+class RemoteName(msgspec.Struct, frozen=True):
+    """How a caller names an attempt over REST: by its number and its claim.
+
+    Without the claim, the attempt is found only if this caller, `lessee`, leased it.
+    """
+
+    job_id: JobId
+    attempt: int
+    claim: ClaimId | None
+    lessee: str
 
 
 class RemoteAttempt(msgspec.Struct, frozen=True):
@@ -48,6 +64,7 @@ class RemoteAttempt(msgspec.Struct, frozen=True):
 
     job_id: JobId
     attempt: int
+    claim: ClaimId
     worker: WorkerId
     task: str
     queue: str
@@ -75,13 +92,13 @@ class RemoteVerbs(Protocol):
         One that is missing in the answer was reclaimed meanwhile.
         """
 
-    def remote_attempt(self, job_id: JobId, attempt: int) -> RemoteAttempt | None:
+    def remote_attempt(self, name: RemoteName) -> RemoteAttempt | None:
         """Return how an attempt stands. A lease that ran out, and that nobody has reclaimed, still counts."""
 
-    def renew_attempt(self, job_id: JobId, attempt: int, lease: timedelta) -> RemoteAttempt | None:
+    def renew_attempt(self, name: RemoteName, lease: timedelta) -> RemoteAttempt | None:
         """Extend the lease of one attempt; return how it stands then."""
 
-    def append_log(self, job_id: JobId, attempt: int, text: str, seq: int | None, limit: int) -> int | None:
+    def append_log(self, name: RemoteName, text: str, seq: int | None, limit: int) -> int | None:
         """Store lines of an attempt, as chunk `seq` or the one after its last; return which.
 
         A chunk that is there already stays as it is. Of all chunks together `limit` characters are kept.

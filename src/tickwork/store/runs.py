@@ -262,7 +262,7 @@ def _end_of(ground: Ground, going: Going, move: Advance) -> Finish:
     else:
         ending = _succeeded(ground, going, move)
     transition = decide(going.policy, going.failures, 0, False, ending, Random(run.id))
-    return Finish(JobId(run.id), going.attempt, transition)
+    return Finish(JobId(run.id), going.attempt, going.claim, transition)
 
 
 def _succeeded(ground: Ground, going: Going, move: Advance) -> Succeeded | Failed:

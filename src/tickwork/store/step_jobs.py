@@ -25,7 +25,7 @@ from tickwork.core.dag.params import defaults_of
 from tickwork.core.flow.flow import Flow
 from tickwork.core.flow.limits import Concurrency, Slot
 from tickwork.core.flow.stamp import Rule, Stamp, decode_task_flow, rules_of, stamp_of
-from tickwork.core.ids import IdMaker, JobId
+from tickwork.core.ids import ClaimId, IdMaker, JobId
 from tickwork.core.job import RUN, Claimed, JobState, NewJob, Part, Policy, TaskDefinition
 from tickwork.core.schedule.spec import JobOptions, job_template
 from tickwork.store import codec
@@ -46,17 +46,18 @@ class Going(NamedTuple):
     policy: Policy
     failures: int
     trace: str | None
+    claim: ClaimId
 
 
 def going_of(row: Any) -> Going:
     """A run that is going, from its row in either store."""
     id, dag, version, args, open, failed, cancelled, attempt, priority, collection, labels, *rest = row
-    flow, policy, failures, trace = rest
+    flow, policy, failures, trace, claim = rest
     run = Run(id, dag, version, _PARAMS.decode(args), open, failed, bool(cancelled))
     stamped = codec.decode_flow(flow)
     tenant = None if stamped is None else stamped.tenant
     around = (priority, collection, codec.decode_labels(labels), tenant)
-    return Going(run, attempt, *around, codec.decode_policy(policy), failures, trace)
+    return Going(run, attempt, *around, codec.decode_policy(policy), failures, trace, claim)
 
 
 class ResultRow(NamedTuple):

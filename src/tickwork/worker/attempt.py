@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol
 from tickwork import errors
 from tickwork.clock import Clock
 from tickwork.core.flow.flow import Broadcast
-from tickwork.core.ids import JobId
+from tickwork.core.ids import ClaimId, JobId
 from tickwork.core.schedule.tick import Tick, decode_tick
 from tickwork.spans import Processing
 from tickwork.store.base import NewLog, Progress
@@ -47,6 +47,7 @@ class Attempt:
         "args",
         "began",
         "cancelled",
+        "claim",
         "company",
         "ending",
         "executor",
@@ -72,6 +73,7 @@ class Attempt:
         self.args = given.args
         self.job_id = given.job_id
         self.number = given.attempt
+        self.claim = ClaimId(given.claim)
         self.task = task
         self.company: list[Attempt] = []  # the others of a batch, which begin and end with this one
         self.leader: Attempt | None = None  # of these others: this one
@@ -90,7 +92,7 @@ class Attempt:
 
     @property
     def key(self) -> tuple[str, int]:
-        return self.job_id, self.number
+        return self.job_id, self.claim
 
     def end(
         self,
@@ -105,7 +107,7 @@ class Attempt:
             self.span.failed(kind, error)
         took = self.executor.clock.monotonic() - self.began
         error = None if error is None else self.sink.masked(error)
-        return End(self.job_id, self.number, kind, self.began, result, error, after_s, fatal, settled, took)
+        return End(self.job_id, self.claim, kind, self.began, result, error, after_s, fatal, settled, took)
 
     def everyone(self) -> list[Attempt]:
         """All attempts that its call is for, in the order of their arguments."""
@@ -128,8 +130,8 @@ class Attempt:
 
     def _pass_on(self, seq: int, text: str) -> None:
         if self.task is not None and self.task.transactional:
-            self.written.append(NewLog(JobId(self.job_id), self.number, seq, text))
-        self.executor.emit(Wrote(self.job_id, self.number, seq, text))
+            self.written.append(NewLog(JobId(self.job_id), self.claim, seq, text))
+        self.executor.emit(Wrote(self.job_id, self.claim, seq, text))
 
     # -- for its handler
 
@@ -168,8 +170,8 @@ class Attempt:
 
     def progress(self, fraction: float, note: str | None) -> None:
         shown = None if note is None else self.sink.masked(note)
-        self.reported = Progress(JobId(self.job_id), self.number, fraction, shown)
-        self.executor.emit(Progressed(self.job_id, self.number, fraction, shown))
+        self.reported = Progress(JobId(self.job_id), self.claim, fraction, shown)
+        self.executor.emit(Progressed(self.job_id, self.claim, fraction, shown))
 
     def save(self, state: bytes) -> None:
         if not self.executor.ask(self, state).accepted:

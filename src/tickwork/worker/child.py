@@ -150,8 +150,8 @@ def _obey(executor: Executor, outbox: Outbox, message: messages.ToExecutor) -> b
     match message:
         case messages.Run(jobs):
             executor.run(jobs)
-        case messages.Interrupt(job_id, attempt, reason):
-            executor.interrupt(job_id, attempt, reason)
+        case messages.Interrupt(job_id, claim, reason):
+            executor.interrupt(job_id, claim, reason)
         case messages.Answer():
             executor.answer(message)
         case messages.Recall():

@@ -304,10 +304,10 @@ class Children:
         busy = sum(1 for child in self._children if child.solo and child.held)
         return max(0, self._solo_limit - busy - len(self._waiting))
 
-    def interrupt(self, job_id: str, attempt: int, reason: str) -> None:
+    def interrupt(self, job_id: str, claim: int, reason: str) -> None:
         child = self._holder(job_id)
         if child is not None:
-            child.send(Interrupt(job_id, attempt, "stop" if reason == "stop" else "cancel"))
+            child.send(Interrupt(job_id, claim, "stop" if reason == "stop" else "cancel"))
             return
         for waiting in (self._waiting, self._homeless):
             for assignment in [one for one in waiting if one.job_id == job_id]:

@@ -12,7 +12,7 @@ from random import Random
 
 from tickwork.clock import Clock
 from tickwork.core.ids import WorkerId
-from tickwork.core.job import RUN, TaskDefinition
+from tickwork.core.job import RUN, Claimed, TaskDefinition
 from tickwork.core.outcome import Failed
 from tickwork.errors import StoreError
 from tickwork.store.base import AHEAD_LIMIT, Claims, Store
@@ -30,6 +30,7 @@ _log = logging.getLogger("tickwork.worker")
 BATCH_CLAIM = 1000  # one claim for batches brings at most so many
 LEAST_GROWS = 1.02  # with each claim, what one takes at least may have become so much more
 UNSURE_LOOK_S = 1.0  # how often to look for what a claim took that was not answered
+OWN_LOOK_LEASES = 10  # the time, in leases, between two looks for attempts whose stored end the store has lost
 UNKNOWN_LOOK_S = 5.0  # how often to look for jobs that nobody here can run
 UNKNOWN_SHARE = 50  # or less often, where that takes more than this part of the time
 
@@ -76,6 +77,7 @@ class Claiming:
         self._look_again: float | None = None
         self._unsure_until: float | None = None  # a claim was not answered: we may hold more than we know
         self._unsure_at = 0.0
+        self._own_at: float | None = None  # when to look for such attempts though every claim was answered
 
     @property
     def free(self) -> int:
@@ -153,6 +155,7 @@ class Claiming:
         if claims is None:
             return 1, None
         replied = self._clock.monotonic()  # the store took its time
+        self._stop_superseded(claims.jobs)
         self._held.take(claims.jobs, replied)
         for job in [one for one in claims.jobs if one.flaw is not None]:
             for held in self._held.company(job.job_id):
@@ -168,6 +171,22 @@ class Claiming:
             self._look_again = min(again_at, self._look_again or inf)
         full = len(claims.jobs) == room
         return len(claims.jobs) if full else 0, None if claims.next_due_s is None else now + claims.next_due_s
+
+    def _stop_superseded(self, jobs: Sequence[Claimed]) -> None:
+        """Stop the earlier attempts of jobs that this worker still holds and was given again.
+
+        That happens when the store has lost the earlier claim: a backup was restored, or a failover lost commits.
+        """
+        for job in [one for one in jobs if one.job_id in self._held]:
+            _log.warning("Job %s was claimed again while it runs here; its earlier attempt is stopped.", job.job_id)
+            company = self._held.company(job.job_id)
+            leader = company[0].job
+            self._pools.interrupt(leader.job_id, leader.claim, "stop")
+            beside = self._pools.kill_holder(leader.job_id)
+            self._held.forget(job.job_id)
+            self._endings.notes.progress.pop(job.job_id, None)
+            self._endings.release([held.job.job_id for held in company if held.job.job_id in self._held])
+            self._endings.release(beside)
 
     def _exchange(self, worker: WorkerId, tasks: Sequence[str], room: int, slots: int) -> Claims | None:
         """Store endings and claim; None: the lease is over, and it is known by now whether it is lost."""
@@ -234,17 +253,25 @@ class Claiming:
     # -- what went wrong
 
     def give_back_unknown(self, now: float) -> None:
-        """Give back what a claim took that was not answered: as long as this worker lives, nobody else would."""
-        if self._unsure_until is None or now < self._unsure_at or self._lease.worker is None:
+        """Give back attempts that the store counts as this worker's and that it does not hold: no reaper would.
+
+        A claim whose answer was lost took them. Or their end was stored, and the store has lost it (a restored backup,
+        a failover); for those it looks every few minutes.
+        """
+        look_at = now + OWN_LOOK_LEASES * self._lease.duration.total_seconds()
+        self._own_at = look_at if self._own_at is None else self._own_at
+        unsure = self._unsure_until is not None and now >= self._unsure_at
+        if self._lease.worker is None or not (unsure or now >= self._own_at):
             return
-        known = {(held.job.job_id, held.job.attempt) for held in self._held}
-        known |= {(finish.job_id, finish.attempt) for finish in self._endings}
+        self._own_at = look_at
+        known = {(held.job.job_id, held.job.claim) for held in self._held}
+        known |= {(finish.job_id, finish.claim) for finish in self._endings}
         found = self._store.open_attempts(self._lease.worker)
-        unknown = [one for one in found if (one.job_id, one.attempt) not in known]
+        unknown = [one for one in found if (one.job_id, one.claim) not in known]
         if unknown:
             self._endings.give_back(unknown)
         self._unsure_at = now + UNSURE_LOOK_S
-        if now > self._unsure_until:
+        if self._unsure_until is not None and now > self._unsure_until:
             self._unsure_until = None
 
     def _look_for_unknown(self, now: float) -> None:

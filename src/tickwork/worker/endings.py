@@ -89,7 +89,7 @@ class Endings:
             self._count(self._tally, job, transition.attempt, waited, took)
         about = (round(waited * 1e6), job.run, job.step, job.policy.produce)
         progress = self.notes.progress.pop(job.job_id, None)
-        self._unstored.append(Finish(job.job_id, job.attempt, transition, *about, progress))
+        self._unstored.append(Finish(job.job_id, job.attempt, job.claim, transition, *about, progress))
 
     def ended_elsewhere(self, held: Held, waited: float, took: float) -> None:
         """An attempt has succeeded, and its handler's own transaction has stored that."""
@@ -119,7 +119,7 @@ class Endings:
 
     def _released(self, one: OpenAttempt) -> Finish:
         transition = decide(one.policy, one.failures, one.crashes, one.alone, Released(), self._rng)
-        return Finish(one.job_id, one.attempt, transition, 0, one.run, one.step)
+        return Finish(one.job_id, one.attempt, one.claim, transition, 0, one.run, one.step)
 
     def clear(self) -> None:
         """Forget everything: none of it is ours any more."""

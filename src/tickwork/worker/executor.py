@@ -123,9 +123,9 @@ class Executor:
             ended, attempt.sealed = attempt.sealed, True
         return not ended
 
-    def interrupt(self, job_id: str, number: int, reason: str) -> None:
+    def interrupt(self, job_id: str, claim: int, reason: str) -> None:
         """End an attempt: a cancelled plain handler is asked first, and interrupted when it does not listen."""
-        attempt = self._attempts.get((job_id, number))
+        attempt = self._attempts.get((job_id, claim))
         if attempt is None:
             return
         attempt.cancelled = True
@@ -247,7 +247,7 @@ class Executor:
             outcome = decide(Policy(), 0, 0, False, Succeeded(result), _NO_CHANCE)
             given, waited_us = attempt.given, round(attempt.waited_s() * 1e6)
             about = (waited_us, given.run, given.step, given.produce, attempt.reported)
-            finish = Finish(JobId(attempt.job_id), attempt.number, outcome, *about)
+            finish = Finish(JobId(attempt.job_id), attempt.number, attempt.claim, outcome, *about)
             attempt.sink.flush(final=True)
             if not store.finish_attempts([finish], attempt.written, transaction.begun()):
                 raise errors.LeaseLost("this attempt was superseded; what its transaction wrote was rolled back.")
@@ -332,7 +332,7 @@ class Executor:
             attempt.span = Processing(given.task, given.queue, given.job_id, given.attempt, given.trace, now)
         timeout_s = attempt.given.timeout_s
         if timeout_s is not None:
-            self.emit(Started(attempt.job_id, attempt.number, attempt.began))
+            self.emit(Started(attempt.job_id, attempt.claim, attempt.began))
             error = f"it ran for more than its timeout of {timeout_s:g} s"
             self._remind(attempt, timeout_s, lambda: self._insist(attempt, "timed_out", error))
 
@@ -384,7 +384,7 @@ class Executor:
         if attempt.future is not None:
             self._end_turn(attempt.future.get_loop())  # which it may never come to by itself
         if not self._replaces_threads:
-            self.emit(Stuck(attempt.job_id, attempt.number, kind, error, attempt.began))
+            self.emit(Stuck(attempt.job_id, attempt.claim, kind, error, attempt.began))
             return
         self._attempts.pop(attempt.key, None)
         with self._lock:
@@ -403,7 +403,7 @@ class Executor:
         request, event, slot = next(self._requests), threading.Event(), list[Answer]()
         self._asked[request] = (event, slot)
         try:
-            self.emit(Ask(request, attempt.job_id, attempt.number, state))
+            self.emit(Ask(request, attempt.job_id, attempt.claim, state))
             while not event.wait(ASK_LOOK_S):  # in steps, so that an interruption can reach us
                 pass
             return slot[0]

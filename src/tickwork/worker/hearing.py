@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import assert_never
 
-from tickwork.core.ids import JobId
+from tickwork.core.ids import ClaimId, JobId
 from tickwork.core.outcome import Crashed
 from tickwork.store.base import NewLog, Progress, Store
 from tickwork.worker import messages
@@ -76,31 +76,31 @@ class Hearing:
                 assert_never(message)
 
     def _note(self, message: messages.Wrote | messages.Progressed) -> None:
-        job_id, attempt = JobId(message.job_id), message.attempt
-        if self._held.attempt(job_id, attempt) is None:
+        job_id, claim = JobId(message.job_id), ClaimId(message.claim)
+        if self._held.attempt(job_id, claim) is None:
             return
         notes = self._endings.notes
         if isinstance(message, messages.Wrote):
-            notes.logs.append(NewLog(job_id, attempt, message.seq, message.text))
+            notes.logs.append(NewLog(job_id, claim, message.seq, message.text))
         else:
-            notes.progress[job_id] = Progress(job_id, attempt, message.fraction, message.note)
+            notes.progress[job_id] = Progress(job_id, claim, message.fraction, message.note)
 
     def _hear_start(self, start: messages.Started) -> None:
-        held = self._held.attempt(start.job_id, start.attempt)
+        held = self._held.attempt(start.job_id, start.claim)
         timeout = None if held is None else self._held.timeout(held)
         if timeout is not None:
             kill_at = start.began + timeout.total_seconds() + KILL_GRACE_S
-            self._held.kill_at(kill_at, start.job_id, start.attempt)
+            self._held.kill_at(kill_at, start.job_id, start.claim)
 
     def _hear_stuck(self, stuck: messages.Stuck) -> None:
         """An attempt does not let itself be ended: kill its process. What ran beside it is not to blame."""
-        if self._held.attempt(stuck.job_id, stuck.attempt) is not None:
+        if self._held.attempt(stuck.job_id, stuck.claim) is not None:
             for job in [held.job for held in self._held.company(stuck.job_id)]:
-                self._hear_end(End(job.job_id, job.attempt, stuck.kind, stuck.began, error=stuck.error))
+                self._hear_end(End(job.job_id, job.claim, stuck.kind, stuck.began, error=stuck.error))
         self._endings.release(self._pools.kill_holder(stuck.job_id))
 
     def _hear_end(self, end: End) -> None:
-        held = self._held.attempt(end.job_id, end.attempt)
+        held = self._held.attempt(end.job_id, end.claim)
         if held is None:
             return
         self._pace.took(end.took)
@@ -125,8 +125,8 @@ class Hearing:
             source.send(answer)
 
     def _answer(self, ask: messages.Ask, job_id: JobId) -> Answer:
-        if self._held.attempt(job_id, ask.attempt) is None:
+        if self._held.attempt(job_id, ask.claim) is None:
             return Answer(ask.request, False, None)
         if ask.state is None:
             return Answer(ask.request, True, self._store.saved_state(job_id))
-        return Answer(ask.request, self._store.save_state(job_id, ask.attempt, ask.state), None)
+        return Answer(ask.request, self._store.save_state(job_id, ClaimId(ask.claim), ask.state), None)

@@ -28,7 +28,17 @@ class Held(msgspec.Struct):
         """What a child is told to run it."""
         job, policy = self.job, self.job.policy
         timeout_s = None if policy.timeout is None else policy.timeout.total_seconds()
-        what = (job.job_id, job.attempt, job.task, job.queue, job.args, timeout_s, policy.retry_on, policy.give_up_on)
+        what = (
+            job.job_id,
+            job.attempt,
+            job.claim,
+            job.task,
+            job.queue,
+            job.args,
+            timeout_s,
+            policy.retry_on,
+            policy.give_up_on,
+        )
         broadcast, spot = (None, None) if job.flow is None else (job.flow.broadcast, job.flow.spot)
         times = (job.run_at_us, job.claimed_at_us, self.claimed_mono)
         return Assignment(*what, *times, job.tick, (), broadcast, job.run, job.step, policy.produce, job.trace, spot)
@@ -51,6 +61,9 @@ class Holdings:
     def __iter__(self) -> Iterator[Held]:
         return iter(list(self._held.values()))
 
+    def __contains__(self, job_id: str) -> bool:
+        return job_id in self._held
+
     @property
     def load(self) -> int:
         """How many slots they take or will take."""
@@ -69,10 +82,10 @@ class Holdings:
         """How long the call that runs it may take."""
         return smallest_timeout(self.batches.company(held))
 
-    def attempt(self, job_id: str, attempt: int) -> Held | None:
-        """The job, if this is the attempt of it that is held."""
+    def attempt(self, job_id: str, claim: int) -> Held | None:
+        """Return the job if it is held by this claim."""
         held = self._held.get(job_id)
-        return held if held is not None and held.job.attempt == attempt else None
+        return held if held is not None and held.job.claim == claim else None
 
     def take(self, jobs: Sequence[Claimed], now: float) -> None:
         """Hold claimed jobs.
@@ -129,12 +142,12 @@ class Holdings:
 
     # -- those that may not run for ever
 
-    def kill_at(self, time: float, job_id: str, attempt: int) -> None:
+    def kill_at(self, time: float, job_id: str, claim: int) -> None:
         """Have an attempt in `overdue` once its time is up, unless it has ended."""
         if len(self._kills) > 2 * len(self._held) + 100:  # short jobs with long limits would pile up
             self._kills = [one for one in self._kills if self.attempt(*one[1:]) is not None]
             heapify(self._kills)
-        heappush(self._kills, (time, job_id, attempt))
+        heappush(self._kills, (time, job_id, claim))
 
     def next_kill(self) -> float | None:
         """When to look for overdue ones; perhaps too early, never too late."""
@@ -144,8 +157,8 @@ class Holdings:
         """Those that should have ended by now."""
         found: list[Held] = []
         while self._kills and (self._kills[0][0] < now or self.attempt(*self._kills[0][1:]) is None):
-            _, job_id, attempt = heappop(self._kills)
-            held = self.attempt(job_id, attempt)
+            _, job_id, claim = heappop(self._kills)
+            held = self.attempt(job_id, claim)
             if held is not None:
                 found.append(held)
         return found

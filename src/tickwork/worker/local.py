@@ -64,8 +64,8 @@ class LocalPool:
         """Answer what a handler asked."""
         self._executor.answer(message)
 
-    def interrupt(self, job_id: str, attempt: int, reason: str) -> None:
-        self._executor.interrupt(job_id, attempt, reason)
+    def interrupt(self, job_id: str, claim: int, reason: str) -> None:
+        self._executor.interrupt(job_id, claim, reason)
 
     def fileno(self) -> int:
         return self._readable

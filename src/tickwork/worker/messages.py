@@ -1,7 +1,7 @@
 """What a worker and the executors that run its handlers say to each other.
 
 Between processes these travel as msgpack frames over a socket pair; within one process as they are. Payloads stay
-bytes: only the executor decodes them.
+bytes: only the executor decodes them. A message names an attempt by its job and the claim that began it.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ class Assignment(msgspec.Struct, frozen=True, array_like=True):
 
     job_id: str
     attempt: int
+    claim: int
     task: str
     queue: str
     args: bytes
@@ -76,7 +77,7 @@ class Interrupt(msgspec.Struct, frozen=True, array_like=True, tag="interrupt"):
     """End an attempt: `cancel` asks first and insists later, `stop` insists."""
 
     job_id: str
-    attempt: int
+    claim: int
     reason: Literal["cancel", "stop"]
 
 
@@ -101,7 +102,7 @@ class End(msgspec.Struct, frozen=True, array_like=True):
     """How an attempt ended. `settled`: its handler's own transaction has stored that already."""
 
     job_id: str
-    attempt: int
+    claim: int
     kind: Literal["succeeded", "failed", "timed_out", "snoozed", "cancelled", "released"]
     began: float
     result: bytes | None = None
@@ -159,7 +160,7 @@ class Started(msgspec.Struct, frozen=True, array_like=True, tag="started"):
     """Said of attempts that have a time limit, so that the supervisor can enforce it when the child cannot."""
 
     job_id: str
-    attempt: int
+    claim: int
     began: float
 
 
@@ -167,7 +168,7 @@ class Stuck(msgspec.Struct, frozen=True, array_like=True, tag="stuck"):
     """An attempt does not end although it was told to; only killing the process helps."""
 
     job_id: str
-    attempt: int
+    claim: int
     kind: Literal["timed_out", "cancelled", "released"]
     error: str
     began: float
@@ -181,14 +182,14 @@ class Returned(msgspec.Struct, frozen=True, array_like=True, tag="returned"):
 
 class Wrote(msgspec.Struct, frozen=True, array_like=True, tag="wrote"):
     job_id: str
-    attempt: int
+    claim: int
     seq: int
     text: str
 
 
 class Progressed(msgspec.Struct, frozen=True, array_like=True, tag="progressed"):
     job_id: str
-    attempt: int
+    claim: int
     fraction: float
     note: str | None
 
@@ -198,7 +199,7 @@ class Ask(msgspec.Struct, frozen=True, array_like=True, tag="ask"):
 
     request: int
     job_id: str
-    attempt: int
+    claim: int
     state: bytes | None
 
 

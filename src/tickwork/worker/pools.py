@@ -49,7 +49,7 @@ class LocalPools:
         here = [one for one in assignments if one.task not in self._solo_tasks]
         if here and not self._here:
             self._moved_at = self._clock.monotonic()
-        self._here |= {(one.job_id, one.attempt) for one in here}
+        self._here |= {(one.job_id, one.claim) for one in here}
         self._local.submit(here)
         if apart:
             self._children.submit(apart, alone)
@@ -58,16 +58,16 @@ class LocalPools:
         news: list[tuple[Source, FromExecutor | Died]] = []
         for message in self._local.poll():
             if isinstance(message, Ended):
-                self._here.difference_update((end.job_id, end.attempt) for end in message.ends)
+                self._here.difference_update((end.job_id, end.claim) for end in message.ends)
                 self._moved_at, self._recalled = self._clock.monotonic(), False
             elif isinstance(message, Returned):
                 self._here = {one for one in self._here if one[0] not in message.job_ids}
             news.append((self._local, message))
         return news + list(self._children.poll())
 
-    def interrupt(self, job_id: str, attempt: int, reason: str) -> None:
-        self._local.interrupt(job_id, attempt, reason)
-        self._children.interrupt(job_id, attempt, reason)
+    def interrupt(self, job_id: str, claim: int, reason: str) -> None:
+        self._local.interrupt(job_id, claim, reason)
+        self._children.interrupt(job_id, claim, reason)
 
     def kill_holder(self, job_id: str) -> list[str]:
         """Only a child can be killed; a thread is given up by its executor, which says so itself."""
@@ -82,8 +82,8 @@ class LocalPools:
         self._children.abandon()
 
     def _stop_threads(self) -> None:
-        for job_id, attempt in self._here:
-            self._local.interrupt(job_id, attempt, "stop")
+        for job_id, claim in self._here:
+            self._local.interrupt(job_id, claim, "stop")
 
     def solo_room(self) -> int:
         return self._children.solo_room()

@@ -30,7 +30,7 @@ from tickwork.worker.elasticity import Elasticity
 from tickwork.worker.endings import NOTES_S, Endings
 from tickwork.worker.hearing import Hearing
 from tickwork.worker.heartbeat import Lease
-from tickwork.worker.holdings import Held, Holdings
+from tickwork.worker.holdings import Holdings
 from tickwork.worker.pace import Pace
 from tickwork.worker.retries import Retries
 
@@ -133,10 +133,8 @@ class Worker:
         kill_at = self._held.next_kill()
         times = [] if kill_at is None else [kill_at - now]
         left = self._lease.left(now)
-        if left > 0 and self._held:
+        if self._held and left > 0:
             times.append(left)
-        elif left <= 0 and any(self._goes_on(held) for held in self._held):
-            times.append(0.0)  # the lease ended during the tick
         return max(0.0, min(times, default=inf))
 
     def drain(self) -> None:
@@ -221,14 +219,10 @@ class Worker:
     def _let_go(self, cause: str) -> None:
         """Stop every handler before the store may give its job to somebody else."""
         for held in self._held:
-            if self._goes_on(held):
+            if not held.cancelled and not self._held.starts(held):
                 held.cancelled = True
                 _log.warning("Job %s is stopped: %s.", held.job.job_id, cause)
-                self._pools.interrupt(held.job.job_id, held.job.attempt, "stop")
-
-    def _goes_on(self, held: Held) -> bool:
-        """Return whether its handler was started and was not told to stop."""
-        return not held.cancelled and not self._held.starts(held)
+                self._pools.interrupt(held.job.job_id, held.job.claim, "stop")
 
     def _drop_all(self) -> None:
         self._pools.abandon()
@@ -244,14 +238,14 @@ class Worker:
         if not self._held or self._lease.worker is None or not (called or due):
             return
         self._cancels_at = now
-        for job_id, attempt in self._store.cancel_requests(self._lease.worker):
-            held = self._held.attempt(job_id, attempt)
+        for job_id, claim in self._store.cancel_requests(self._lease.worker):
+            held = self._held.attempt(job_id, claim)
             if held is None or held.cancelled:
                 continue
             if self._held.starts(held):
                 self._endings.end(held, Released(), 0.0)  # the store turns it into cancelled
             elif (leader := self._held.batches.cancel(held)) is not None:
-                self._pools.interrupt(leader.job.job_id, leader.job.attempt, "cancel")
+                self._pools.interrupt(leader.job.job_id, leader.job.claim, "cancel")
 
     def _kill_overdue(self, now: float) -> None:
         """Kill children whose attempt is past its time limit and which did not end it themselves."""

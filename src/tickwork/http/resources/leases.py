@@ -1,7 +1,8 @@
 """Work in any language: claim jobs over REST, keep their leases, and say how they end.
 
-Everything about an attempt names it, by the job's id and the attempt's number. Where it is not the job's current one
-any more, the answer is 409 `lease-lost`, and nothing has changed: the job is somebody else's by now.
+Every call about an attempt names it, by the job's id, the attempt's number and the `claim` of the lease answer. Where
+that claim does not hold the job any more, the answer is 409 `lease-lost`, and nothing has changed. A call may leave
+the claim out if its caller, an API key or a user, leased the job.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from tickwork.errors import InvalidOption, LeaseLost
 from tickwork.http.call import Call
 from tickwork.http.claimer import Asker, Wanted
 from tickwork.http.durations import read_seconds
-from tickwork.http.leased import LeasedJobBody, shown
+from tickwork.http.leased import LeasedJobBody, read_claim, shown
 from tickwork.http.resources.jobs import found
 from tickwork.http.route import BODY_LIMIT, Routes, Scope, Struct
 from tickwork.store.base import Progress
 from tickwork.store.codec import clean
-from tickwork.store.remote import RemoteAttempt
+from tickwork.store.remote import RemoteAttempt, RemoteName
 from tickwork.worker.capture import LOG_LIMIT
 
 routes = Routes("work")
@@ -42,6 +43,7 @@ _RESULT_BODY = RESULT_LIMIT + 64 * 1024
 Duration = str | float
 Number = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+ClaimText = Annotated[str, msgspec.Meta(max_length=64)]
 
 
 class LeaseBody(Struct):
@@ -68,10 +70,16 @@ class LeasesBody(Struct):
     jobs: list[LeasedJobBody]
 
 
-class HeartbeatBody(Struct):
-    """Which attempt goes on, for how long from now on, and how far it is, from 0 to 1."""
+class AttemptBody(Struct):
+    """Which attempt is meant. `claim` is that of the lease answer; the caller that leased the job may leave it out."""
 
     attempt: Number
+    claim: ClaimText | None = None
+
+
+class HeartbeatBody(AttemptBody):
+    """Which attempt goes on, for how long from now on, and how far it is, from 0 to 1."""
+
     lease: Duration = LEASE_S
     progress: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
     note: str | None = None
@@ -84,29 +92,25 @@ class RenewedBody(Struct):
     cancel: bool
 
 
-class CompleteBody(Struct):
+class CompleteBody(AttemptBody):
     """An attempt that succeeded, and its result."""
 
-    attempt: Number
     result: Any = None
 
 
-class FailBody(Struct):
+class FailBody(AttemptBody, kw_only=True):
     """An attempt that failed. The job's own policy says whether and when it is tried again.
 
     Without `retry` it is not; `after` is the wait that the policy would otherwise choose.
     """
 
-    attempt: Number
     error: Annotated[str, msgspec.Meta(min_length=1)]
     retry: bool = True
     after: Duration | None = None
 
 
-class ReleaseBody(Struct):
+class ReleaseBody(AttemptBody):
     """An attempt that gives its job back, as a worker does that is told to stop."""
-
-    attempt: Number
 
 
 class EndBody(Struct):
@@ -116,10 +120,9 @@ class EndBody(Struct):
     state: str
 
 
-class LogBody(Struct):
+class LogBody(AttemptBody, kw_only=True):
     """Lines that an attempt wrote. With `seq`, which counts from 0, sending them twice stores them once."""
 
-    attempt: Number
     text: Annotated[str, msgspec.Meta(max_length=256 * 1024)]
     seq: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)] | None = None
 
@@ -130,10 +133,9 @@ class LoggedBody(Struct):
     seq: int
 
 
-class CheckpointBody(Struct):
+class CheckpointBody(AttemptBody, kw_only=True):
     """What a later attempt resumes from: it finds it in `state` of its job."""
 
-    attempt: Number
     state: Any
 
 
@@ -146,7 +148,7 @@ async def lease_jobs(call: Call, body: LeaseBody) -> LeasesBody:
         read_offer(body.labels, body.resources),
     )
     lease_s = read_seconds(body.lease, "lease", SHORTEST_LEASE_S, LONGEST_LEASE_S)
-    asker = Asker(worker_name(body.worker), timedelta(seconds=lease_s), body.max)
+    asker = Asker(worker_name(body.worker), call.who.name, timedelta(seconds=lease_s), body.max)
     wait_s = read_seconds(body.wait, "wait", 0, WAIT_LIMIT_S)
     if call.parts.stopping.is_set():
         return LeasesBody(jobs=[])
@@ -173,16 +175,16 @@ def renew_lease(call: Call, id: str, body: HeartbeatBody) -> RenewedBody:
     An attempt whose timeout has passed ends here.
     """
     lease = timedelta(seconds=read_seconds(body.lease, "lease", SHORTEST_LEASE_S, LONGEST_LEASE_S))
-    one = call.app.store.renew_attempt(JobId(id), body.attempt, lease)
+    one = call.app.store.renew_attempt(_name(call, id, body), lease)
     if one is None:
-        raise _lost(call, id, body.attempt)
+        raise _lost(call, id, body)
     if one.policy.timeout is not None and one.lease_until - lease - one.claimed_at > one.policy.timeout:
         error = f"it ran for more than its timeout of {one.policy.timeout.total_seconds():g} s"
         call.parts.hub.ends.end(one, TimedOut(error), one.worker)
         raise LeaseLost(f"attempt {body.attempt} of job {id} has ended: {error}.")
     if body.progress is not None:
         note = None if body.note is None else storable(body.note)[:NOTE_LIMIT]
-        call.app.store.set_progress([Progress(one.job_id, one.attempt, body.progress, note)])
+        call.app.store.set_progress([Progress(one.job_id, one.claim, body.progress, note)])
     return RenewedBody(lease_until=one.lease_until, cancel=one.cancel_requested)
 
 
@@ -190,12 +192,12 @@ def renew_lease(call: Call, id: str, body: HeartbeatBody) -> RenewedBody:
 def complete_job(call: Call, id: str, body: CompleteBody) -> EndBody:
     """End a job as succeeded. Once more with an equal result: the same answer."""
     result = encode(body.result, what=f"the result of job {id}", limit_bytes=RESULT_LIMIT)
-    one = call.app.store.remote_attempt(JobId(id), body.attempt)
+    one = call.app.store.remote_attempt(_name(call, id, body))
     if one is None or not call.parts.hub.ends.end(one, Succeeded(result), one.worker):
         job = found(call, id).view
         is_same = (job.state, job.attempt, job.result) == (JobState.SUCCEEDED, body.attempt, result)
         if not is_same and not _was_cancelled(call, id, body.attempt):
-            raise _lost(call, id, body.attempt)
+            raise _lost(call, id, body)
     return _ended(call, id)
 
 
@@ -203,30 +205,30 @@ def complete_job(call: Call, id: str, body: CompleteBody) -> EndBody:
 def fail_job(call: Call, id: str, body: FailBody) -> EndBody:
     """End an attempt as failed; the job is tried again, or has failed for good. Once more: the same answer."""
     after = None if body.after is None else timedelta(seconds=read_seconds(body.after, "after", 0, AFTER_LIMIT_S))
-    one = call.app.store.remote_attempt(JobId(id), body.attempt)
+    one = call.app.store.remote_attempt(_name(call, id, body))
     if one is None or not call.parts.hub.ends.end(one, Failed(body.error, not body.retry, after), one.worker):
         tried = (body.attempt, AttemptState.FAILED, clean(clip(body.error)))
         is_same = tried in [(one.number, one.state, one.error) for one in found(call, id).attempts()]
         if not is_same and not _was_cancelled(call, id, body.attempt):
-            raise _lost(call, id, body.attempt)
+            raise _lost(call, id, body)
     return _ended(call, id)
 
 
 @routes.post("/jobs/{id}/release", Scope.WORK)
 def release_job(call: Call, id: str, body: ReleaseBody) -> EndBody:
     """Give a job back: it is due again at once, and nothing is charged."""
-    one = _current(call, id, body.attempt)
+    one = _current(call, id, body)
     if not call.parts.hub.ends.end(one, Released(), one.worker):
-        raise _lost(call, id, body.attempt)
+        raise _lost(call, id, body)
     return _ended(call, id)
 
 
 @routes.post("/jobs/{id}/log", Scope.WORK, body_limit=BODY_LIMIT * 2)
 def append_log(call: Call, id: str, body: LogBody) -> LoggedBody:
     """Store lines of an attempt. They are there before the end of the job is seen."""
-    seq = call.app.store.append_log(JobId(id), body.attempt, body.text, body.seq, LOG_LIMIT)
+    seq = call.app.store.append_log(_name(call, id, body), body.text, body.seq, LOG_LIMIT)
     if seq is None:
-        raise _lost(call, id, body.attempt)
+        raise _lost(call, id, body)
     return LoggedBody(seq=seq)
 
 
@@ -234,9 +236,9 @@ def append_log(call: Call, id: str, body: LogBody) -> LoggedBody:
 def save_checkpoint(call: Call, id: str, body: CheckpointBody) -> None:
     """Store what a later attempt of the job resumes from."""
     state = encode(body.state, what=f"the state of job {id}", limit_bytes=RESULT_LIMIT)
-    one = _current(call, id, body.attempt)
-    if not call.app.store.save_state(one.job_id, one.attempt, state):
-        raise _lost(call, id, body.attempt)
+    one = _current(call, id, body)
+    if not call.app.store.save_state(one.job_id, one.claim, state):
+        raise _lost(call, id, body)
 
 
 def _was_cancelled(call: Call, id: str, attempt: int) -> bool:
@@ -245,20 +247,31 @@ def _was_cancelled(call: Call, id: str, attempt: int) -> bool:
     return (attempt, AttemptState.CANCELLED) in tried
 
 
-def _current(call: Call, id: str, attempt: int) -> RemoteAttempt:
-    one = call.app.store.remote_attempt(JobId(id), attempt)
+def _name(call: Call, id: str, body: AttemptBody) -> RemoteName:
+    return RemoteName(JobId(id), body.attempt, read_claim(body.claim), call.who.name)
+
+
+def _current(call: Call, id: str, body: AttemptBody) -> RemoteAttempt:
+    one = call.app.store.remote_attempt(_name(call, id, body))
     if one is None:
-        raise _lost(call, id, attempt)
+        raise _lost(call, id, body)
     return one
 
 
-def _lost(call: Call, id: str, attempt: int) -> LeaseLost:
-    """What to say to somebody whose attempt is not the current one. Raises JobNotFound."""
-    job = found(call, id).view
-    return LeaseLost(
-        f"attempt {attempt} of job {id} holds no lease over REST: the job is {job.state.value}, at attempt "
-        f"{job.attempt}. Nothing was changed."
-    )
+def _lost(call: Call, id: str, body: AttemptBody) -> LeaseLost:
+    """Return what to answer to a caller whose claim does not hold the job. Raises JobNotFound."""
+    job, attempt = found(call, id).view, body.attempt
+    if job.state is not JobState.RUNNING or job.attempt != attempt:
+        return LeaseLost(
+            f"attempt {attempt} of job {id} holds no lease over REST: the job is {job.state.value}, at attempt "
+            f"{job.attempt}. Nothing was changed."
+        )
+    if body.claim is None:
+        return LeaseLost(
+            f"attempt {attempt} of job {id} was not leased by {call.who.name}. Send the `claim` of the lease answer: "
+            f"`attempt` alone is valid only for the caller that leased the job. Nothing was changed."
+        )
+    return LeaseLost(f"another claim holds attempt {attempt} of job {id} by now. Drop the work; nothing was changed.")
 
 
 def _ended(call: Call, id: str) -> EndBody:

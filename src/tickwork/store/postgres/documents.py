@@ -132,7 +132,7 @@ def endings(finishes: Sequence[Finish]) -> dict[str, str]:
     outcomes = [finish.transition for finish in finishes]
     return {
         "job_ids": array([finish.job_id for finish in finishes]),
-        "attempts": array([finish.attempt for finish in finishes]),
+        "claims": array([finish.claim for finish in finishes]),
         "waits_us": array([finish.waited_us for finish in finishes]),
         "job_states": array([outcome.job for outcome in outcomes]),
         "attempt_states": array([outcome.attempt for outcome in outcomes]),
@@ -167,14 +167,14 @@ def _delay_us(finish: Finish) -> int | None:
 
 
 def new_logs(logs: Sequence[NewLog]) -> str:
-    return document({"job_id": x.job_id, "attempt": x.attempt, "seq": x.seq, "text": clean(x.text)} for x in logs)
+    return document({"job_id": x.job_id, "claim": x.claim, "seq": x.seq, "text": clean(x.text)} for x in logs)
 
 
 def progress(reports: Sequence[Progress]) -> str:
     """The latest report of each attempt: one statement changes a row only once."""
-    latest = {(x.job_id, x.attempt): x for x in reports}
+    latest = {(x.job_id, x.claim): x for x in reports}
     return document(
-        {"job_id": x.job_id, "attempt": x.attempt, "fraction": x.fraction, "note": clean(x.note)}
+        {"job_id": x.job_id, "claim": x.claim, "fraction": x.fraction, "note": clean(x.note)}
         for _, x in sorted(latest.items())
     )
 

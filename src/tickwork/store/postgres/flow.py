@@ -16,7 +16,7 @@ from tickwork.core.flow.breaker import Breaker, end
 from tickwork.core.flow.flow import held_prefix, lane_range, read_lane, turnstile_name
 from tickwork.core.flow.gates import GATES, Gate
 from tickwork.core.flow.limits import Passage
-from tickwork.core.ids import JobId, WorkerId, is_id
+from tickwork.core.ids import ClaimId, JobId, WorkerId, is_id
 from tickwork.core.job import Claimed
 from tickwork.errors import LeaseLost
 from tickwork.store import codec, guarded
@@ -51,6 +51,7 @@ class PostgresFlow(PostgresDags):
     _notifier: Notifier
     _turns: dict[WorkerId, TurnKeeper]
     _overs: Overs
+    _new_claim: Callable[[], ClaimId]
 
     def _bounds_of(self, worker: WorkerId, tasks: tuple[str, ...]) -> Bounds:
         raise NotImplementedError
@@ -68,7 +69,7 @@ class PostgresFlow(PostgresDags):
 
     def _claim_guarded(self, worker: WorkerId, asked: Asked, finishing: Finishing | None = None) -> GuardedClaim:
         """Claim in rounds, each a transaction; the first one stores endings before it looks. Raises LeaseLost."""
-        claim = GuardedClaim(self, worker, finishing)
+        claim = GuardedClaim(self, worker, self._new_claim(), finishing)
         played = guarded.play_rounds(claim.play, asked, self._monotonic)
         claim.is_near = played.is_near
         claim.again_s = sooner(played.again_s, self._bounds_of(worker, asked.tasks).again_s())
@@ -79,7 +80,7 @@ class PostgresFlow(PostgresDags):
         finishing = claim.finishing(session.now) if claim.finishing else []
         reached = self._bounds_of(claim.worker, asked.tasks).begin()
         about = (claim.worker, asked.queues, asked.tasks, self._now, self._overs, reached, finishing)
-        ground = PostgresGround(session, self._sql, *about)
+        ground = PostgresGround(session, self._sql, *about, claim=claim.claim)
         return ground, guarded.play(ground, asked, turns, hurry=hurry)
 
     def _turns_of(self, worker: WorkerId) -> TurnKeeper:
@@ -284,10 +285,11 @@ class PostgresFlow(PostgresDags):
 class GuardedClaim:
     """A claim in rounds: what it has claimed so far, and whose endings were stored."""
 
-    def __init__(self, flow: PostgresFlow, worker: WorkerId, finishing: Finishing | None) -> None:
+    def __init__(self, flow: PostgresFlow, worker: WorkerId, claim: ClaimId, finishing: Finishing | None) -> None:
         self._flow = flow
         self._is_stored = False
         self.worker = worker
+        self.claim = claim
         self.finishing = finishing
         self.finished: Rows = []
         self.claimed: list[Claimed] = []

@@ -16,15 +16,16 @@ from tickwork.core.flow.flow import Flow, home_lane, passage_of, read_lane, turn
 from tickwork.core.flow.gates import GATES, Gate
 from tickwork.core.flow.limits import Concurrency, Passage, Slot
 from tickwork.core.flow.sticky import Neighbour
-from tickwork.core.ids import JobId, WorkerId
+from tickwork.core.ids import ClaimId, JobId, WorkerId
 from tickwork.core.job import Claimed
 from tickwork.errors import LeaseLost
 from tickwork.store import codec
+from tickwork.store.base import NO_CLAIM
 from tickwork.store.codec import kind_text
 from tickwork.store.postgres.adapters import Rows, Statement
 from tickwork.store.postgres.bounds import FRONT, Bound, Overs
 from tickwork.store.postgres.documents import array, text_array
-from tickwork.store.postgres.reading import after_wishes, asked_for, read_up_to
+from tickwork.store.postgres.reading import after, asked_for, read_up_to
 from tickwork.store.postgres.session import Session
 from tickwork.store.rounds import (
     MASS,
@@ -61,6 +62,7 @@ class PostgresGround:
         overs: Overs,
         reached: Mapping[Place, Bound] = MappingProxyType({}),
         finishing: Sequence[Statement] = (),
+        claim: ClaimId = NO_CLAIM,
     ) -> None:
         self._session = session
         self._sql = sql
@@ -70,6 +72,7 @@ class PostgresGround:
         self._tasks = text_array(tasks)
         self._finishing = finishing
         self._reached = reached
+        self._claim = claim
         self._overs = overs
         self.read: dict[Place, Bound] = {}  # up to where nothing stands any more
         self.over: dict[str, int] = {}  # up to which number all holds of a turnstile are over
@@ -133,7 +136,7 @@ class PostgresGround:
             "mosts": array([wish.most for wish in wishes]),
             "in_order": array([lane.in_order and lane.held_by is None for lane in lanes]),
             "graces_us": array([wish.grace_us for wish in wishes]),
-            **after_wishes(self._reached, wishes),
+            **after(self._reached, [(wish.lane, wish.priority) for wish in wishes]),
             "tasks": self._tasks,
         }
         held, rows = self._together(("hold_worker", {"worker": self.worker}), ("pick_places", asked))
@@ -237,7 +240,12 @@ class PostgresGround:
         wanted: list[Wanted] = [("park_alike", _alike(one, lane)) for one, lane in verdict.masses]
         if verdict.starts:
             places = _places(one for one, _ in verdict.starts)
-            wanted.append(("start_picked", {**places, "worker": self.worker, "now_us": str(self.now_us)}))
+            wanted.append(
+                (
+                    "start_picked",
+                    {**places, "worker": self.worker, "claim": str(self._claim), "now_us": str(self.now_us)},
+                )
+            )
         holds, taking = [(one, slot) for one, slots in verdict.starts for slot in slots], len(wanted)
         if holds:
             wanted.append(("take_holds", _holds(holds)))
@@ -256,7 +264,9 @@ class PostgresGround:
             self.over |= dict.fromkeys(self._idle, number - 1)
         judged = {turnstile_name(passage) for passage in (*verdict.opens, *verdict.emptied)}
         self.freed = [name for name in self.freed if name not in judged]
-        self.claimed += [_claimed(one, self.now_us, one.job_id in verdict.probes) for one, _ in verdict.starts]
+        self.claimed += [
+            _claimed(one, self._claim, self.now_us, one.job_id in verdict.probes) for one, _ in verdict.starts
+        ]
         return sum(count for ((count,),) in found[: len(verdict.masses)])
 
 
@@ -278,9 +288,9 @@ def _scouted(rows: Rows) -> Scouted:
     return found, None if run_us is None else (run_us, job_id)
 
 
-def _claimed(one: Applicant, now_us: int, is_probe: bool) -> Claimed:
+def _claimed(one: Applicant, claim: ClaimId, now_us: int, is_probe: bool) -> Claimed:
     job_id, attempt, task, _, priority, args, policy, run_us, failures, crashes, alone, tick, *_ = one.row
-    what = (JobId(job_id), attempt, task, one.queue, priority, args.encode(), codec.decode_policy(policy))
+    what = (JobId(job_id), attempt, claim, task, one.queue, priority, args.encode(), codec.decode_policy(policy))
     return Claimed(*what, run_us, now_us, failures, crashes, alone, tick, one.flow, is_probe, *one.row[-5:-1])
 
 

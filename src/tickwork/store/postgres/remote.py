@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
+import msgspec
+
 from tickwork.core.flow.flow import read_lane
-from tickwork.core.ids import JobId, WorkerId, is_id
+from tickwork.core.ids import ClaimId, JobId, WorkerId, is_id
 from tickwork.store import codec
 from tickwork.store.base import NewLog
 from tickwork.store.codec import duration_us, to_us
@@ -18,7 +20,7 @@ from tickwork.store.postgres.pool import Pool
 from tickwork.store.postgres.reading import asked_for
 from tickwork.store.postgres.session import Session
 from tickwork.store.postgres.values import utc
-from tickwork.store.remote import FIRST, DueWork, Grant, RemoteAttempt
+from tickwork.store.remote import FIRST, DueWork, Grant, RemoteAttempt, RemoteName
 from tickwork.store.remoting import DueHeads, due_heads, within
 
 T = TypeVar("T")
@@ -60,29 +62,29 @@ class PostgresRemote:
         jobs = {one.worker: one.job_id for one in grants}
         return {jobs[WorkerId(worker)]: utc(until) for worker, until in rows}
 
-    def remote_attempt(self, job_id: JobId, attempt: int) -> RemoteAttempt | None:
-        return self._perform(lambda session: _standing(session, job_id, attempt)) if is_id(job_id) else None
+    def remote_attempt(self, name: RemoteName) -> RemoteAttempt | None:
+        return self._perform(lambda session: _standing(session, name)) if is_id(name.job_id) else None
 
-    def renew_attempt(self, job_id: JobId, attempt: int, lease: timedelta) -> RemoteAttempt | None:
+    def renew_attempt(self, name: RemoteName, lease: timedelta) -> RemoteAttempt | None:
         def renew(session: Session) -> RemoteAttempt | None:
-            session.run("renew_attempt", job_id=job_id, attempt=attempt, lease_us=duration_us(lease))
-            return _standing(session, job_id, attempt)
+            session.run("renew_attempt", **msgspec.structs.asdict(name), lease_us=duration_us(lease))
+            return _standing(session, name)
 
-        return self._perform(renew, pool=self._reserved, single=False) if is_id(job_id) else None
+        return self._perform(renew, pool=self._reserved, single=False) if is_id(name.job_id) else None
 
-    def append_log(self, job_id: JobId, attempt: int, text: str, seq: int | None, limit: int) -> int | None:
-        about = {"job_id": job_id, "attempt": attempt}
-
+    def append_log(self, name: RemoteName, text: str, seq: int | None, limit: int) -> int | None:
         def append(session: Session) -> int | None:
-            if not session.run("hold_attempt", **about):
+            held = session.run("hold_attempt", **msgspec.structs.asdict(name))
+            if not held:
                 return None
-            ((last, held),) = session.run("logged", **about)
+            ((last, size),) = session.run("logged", job_id=name.job_id, attempt=name.attempt)
             chunk = last + 1 if seq is None else seq
-            if kept := within(text, held, limit):
-                session.run("append_logs", logs=documents.new_logs([NewLog(job_id, attempt, chunk, kept)]))
+            if kept := within(text, size, limit):
+                log = NewLog(name.job_id, ClaimId(held[0][0]), chunk, kept)
+                session.run("append_logs", logs=documents.new_logs([log]))
             return int(chunk)
 
-        return self._perform(append, single=False) if is_id(job_id) else None
+        return self._perform(append, single=False) if is_id(name.job_id) else None
 
     def end_leases(self, workers: Sequence[WorkerId]) -> None:
         self._perform(lambda session: session.run("end_leases", ids=text_array(workers)))
@@ -91,9 +93,10 @@ class PostgresRemote:
 def _grant(one: Grant) -> dict[str, Any]:
     return {
         "job_id": one.job_id,
-        "attempt": one.attempt,
+        "claim": one.claim,
         "worker": one.worker,
         "name": one.name,
+        "lessee": one.lessee,
         "queues": documents.document(one.queues),
         "tasks": documents.document(one.tasks),
         "offer": codec.encode_offer(one.offer),
@@ -101,13 +104,12 @@ def _grant(one: Grant) -> dict[str, Any]:
     }
 
 
-def _standing(session: Session, job_id: JobId, attempt: int) -> RemoteAttempt | None:
-    rows = session.run("remote_attempt", job_id=job_id, attempt=attempt)
+def _standing(session: Session, name: RemoteName) -> RemoteAttempt | None:
+    rows = session.run("remote_attempt", **msgspec.structs.asdict(name))
     if not rows:
         return None
-    id, number, worker, task, queue, policy, failures, crashes, alone, flow, run, step, claimed_at, cancel, until = (
-        rows[0]
-    )
+    id, number, claim, worker, task, queue, policy, failures, crashes, alone, flow, run, step, *rest = rows[0]
+    claimed_at, cancel, until = rest
     counts = (codec.decode_policy(policy), failures, crashes, alone, codec.decode_flow(flow))
     times = (utc(claimed_at), cancel, utc(until))
-    return RemoteAttempt(JobId(id), number, WorkerId(worker), task, queue, *counts, run, step, *times)
+    return RemoteAttempt(JobId(id), number, ClaimId(claim), WorkerId(worker), task, queue, *counts, run, step, *times)

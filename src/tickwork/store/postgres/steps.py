@@ -11,7 +11,7 @@ from datetime import datetime
 import msgspec
 
 from tickwork.core.ids import JobId
-from tickwork.core.job import NewJob
+from tickwork.core.job import Asking, NewJob
 from tickwork.core.key_holder import KeyHolder, check_holder
 from tickwork.errors import KeyTaken, LeaseLost
 from tickwork.store.base import Finish, NewLog
@@ -19,7 +19,7 @@ from tickwork.store.codec import one_for_each_key
 from tickwork.store.postgres import documents
 from tickwork.store.postgres.adapters import Rows, Statement, Steps, Values
 
-By = tuple[JobId, int] | None
+By = Asking | None
 
 
 class StepMaker:
@@ -96,10 +96,9 @@ class StepMaker:
             new.update(JobId(job_id) for (job_id,) in rows)
         return new
 
-    def _fenced(self, by: tuple[JobId, int], fence: str) -> Steps[None]:
-        job_id, attempt = by
-        if not (yield self._sql[fence], {"job_id": job_id, "attempt": attempt}):
-            raise LeaseLost(f"attempt {attempt} of job {job_id} was superseded; nothing it enqueues is stored.")
+    def _fenced(self, by: Asking, fence: str) -> Steps[None]:
+        if not (yield self._sql[fence], {"job_id": by.job_id, "claim": by.claim}):
+            raise LeaseLost(f"attempt {by.attempt} of job {by.job_id} was superseded; nothing it enqueues is stored.")
 
     def _insert_keyed(self, kept: Sequence[NewJob], now: datetime | None, again: bool) -> Steps[list[JobId]]:
         """As `insert`, where some have a key. One that is missing from `holders` was stored by an earlier try."""

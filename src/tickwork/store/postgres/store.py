@@ -25,7 +25,7 @@ from psycopg.pq import TransactionStatus
 from tickwork.blobs import Blobs, LargeResults
 from tickwork.clock import Clock, SystemClock
 from tickwork.core.flow.ageing import AGE, Ageing
-from tickwork.core.ids import JobId, WorkerId, is_id
+from tickwork.core.ids import ClaimId, JobId, WorkerId, is_id
 from tickwork.core.job import (
     AttemptState,
     AttemptView,
@@ -54,6 +54,7 @@ from tickwork.store.base import (
     SchemaStatus,
     Waiter,
     Worker,
+    new_claim,
 )
 from tickwork.store.codec import duration_us, from_us
 from tickwork.store.flow import Reach
@@ -133,6 +134,7 @@ class PostgresStore(
         upgrade: bool = False,
         listen_url: str | None = None,
         blobs: Blobs | None = None,
+        new_claim: Callable[[], ClaimId] = new_claim,
     ) -> None:
         self.url = url
         self.blobs = blobs
@@ -151,6 +153,7 @@ class PostgresStore(
         self._checked = False
         self._bounds: dict[tuple[WorkerId, tuple[str, ...]], Bounds] = {}
         self._overs = Overs(self._monotonic)
+        self._new_claim = new_claim
         self._turns: dict[WorkerId, TurnKeeper] = {}
         self._ageing: dict[WorkerId, Ageing] = {}
         self._graphs = Graphs(LargeResults(blobs))
@@ -404,6 +407,7 @@ class PostgresStore(
         reach = reach or Reach(limit)
         if reach.search or self._turns_of(worker).is_guarded:
             return self._exchange_in_rounds(worker, endings, logs, Asked(queues, tuple(tasks), limit, reach))
+        claim = self._new_claim()
         bounds = self._bounds_of(worker, tuple(tasks))
         reached = bounds.begin()
         ageing = self._ageing.setdefault(worker, Ageing())
@@ -413,15 +417,20 @@ class PostgresStore(
         before: list[Claimed] = []
         if aged is not None:
             places = [(queue, priority) for priority in aged for queue in queues]
-            asked = {**_asked(worker, queues, tasks, limit), **placed(places, {}), **guards(queues, reached), **_AGED}
+            asked = {
+                **_asked(worker, claim, queues, tasks, limit),
+                **placed(places, {}),
+                **guards(queues, reached),
+                **_AGED,
+            }
             finished, rows = self._finish_and_claim(endings, logs, asked)
             done, opened = self._finished(endings, finished)
-            before = [as_claimed(row) for row in rows if row[0] is not None]
+            before = [as_claimed(row, claim) for row in rows if row[0] is not None]
             ageing.took(before[0].priority if before else None, self._monotonic())
             endings, logs = (), ()
             if not rows or len(before) == limit:
                 return Exchange(done, Claims(before) if rows else None)
-        asked = _asked(worker, queues, tasks, limit - len(before), ahead)
+        asked = _asked(worker, claim, queues, tasks, limit - len(before), ahead)
         asked |= {**placed(places_of(queues), reached), **guards(queues, reached)}
         finished, rows = self._finish_and_claim(endings, logs, asked)
         due = {(row[3], row[4]): Bound(row[7], row[0]) for row in rows if row[13] == DUE}
@@ -429,7 +438,7 @@ class PostgresStore(
         bounds.took(read.items(), claimed=bool(due))
         if endings:
             done, opened = self._finished(endings, finished)
-        jobs = before + [as_claimed(row) for row in rows if row[0] is not None]
+        jobs = before + [as_claimed(row, claim) for row in rows if row[0] is not None]
         claims = Claims(jobs) if jobs else None
         if rows:
             next_due_s, opens_s, _ = rows[0][-3:]
@@ -533,9 +542,9 @@ class PostgresStore(
         rows = self._perform(lambda session: session.run("open_attempts", worker=worker))
         return [open_attempt(row) for row in rows]
 
-    def cancel_requests(self, worker: WorkerId) -> list[tuple[JobId, int]]:
+    def cancel_requests(self, worker: WorkerId) -> list[tuple[JobId, ClaimId]]:
         rows = self._perform(lambda session: session.run("cancel_requests", worker=worker))
-        return [(JobId(job_id), attempt) for job_id, attempt in rows]
+        return [(JobId(job_id), ClaimId(claim)) for job_id, claim in rows]
 
     def append_logs(self, logs: Sequence[NewLog]) -> None:
         if logs:
@@ -545,8 +554,8 @@ class PostgresStore(
         if progress:
             self._perform(lambda session: session.run("set_progress", progress=documents.progress(progress)))
 
-    def save_state(self, job_id: JobId, attempt: int, state: bytes) -> bool:
-        values = {"job_id": job_id, "attempt": attempt, "state": state.decode()}
+    def save_state(self, job_id: JobId, claim: ClaimId, state: bytes) -> bool:
+        values = {"job_id": job_id, "claim": claim, "state": state.decode()}
         return bool(self._perform(lambda session: session.run("save_state", **values)))
 
     def saved_state(self, job_id: JobId) -> bytes | None:
@@ -640,10 +649,16 @@ _AGED = {"age_us": str(duration_us(AGE))}
 
 
 def _asked(
-    worker: WorkerId, queues: Sequence[str], tasks: Sequence[str], limit: int, ahead: timedelta = timedelta(0)
+    worker: WorkerId,
+    claim: ClaimId,
+    queues: Sequence[str],
+    tasks: Sequence[str],
+    limit: int,
+    ahead: timedelta = timedelta(0),
 ) -> dict[str, Any]:
     return {
         "worker": worker,
+        "claim": str(claim),
         "queues": documents.text_array(queues),
         "tasks": documents.text_array(tasks),
         "limit": str(limit),

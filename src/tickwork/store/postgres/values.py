@@ -6,24 +6,24 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from tickwork.core.ids import JobId, WorkerId, is_id
+from tickwork.core.ids import ClaimId, JobId, WorkerId, is_id
 from tickwork.core.job import Claimed, WorkerView
 from tickwork.store import codec
 from tickwork.store.base import OpenAttempt
 from tickwork.store.postgres import documents
 
 
-def as_claimed(row: Any) -> Claimed:
+def as_claimed(row: Any, claim: ClaimId) -> Claimed:
     job_id, attempt, task, queue, priority, args, policy, run_at, now, failures, crashes, alone, tick, *_ = row
     rules = codec.decode_policy(policy)
-    what = (job_id, attempt, task, queue, priority, args.encode(), rules)
+    what = (job_id, attempt, claim, task, queue, priority, args.encode(), rules)
     return Claimed(*what, run_at, now, failures, crashes, alone, tick, None, False, *row[14:18])
 
 
 def open_attempt(row: Any) -> OpenAttempt:
-    job_id, attempt, worker, policy, failures, crashes, alone, run, step = row
+    job_id, attempt, claim, worker, policy, failures, crashes, alone, run, step = row
     rules = codec.decode_policy(policy)
-    return OpenAttempt(JobId(job_id), attempt, WorkerId(worker), rules, failures, crashes, alone, run, step)
+    return OpenAttempt(JobId(job_id), attempt, claim, WorkerId(worker), rules, failures, crashes, alone, run, step)
 
 
 def worker_view(row: Any) -> WorkerView:

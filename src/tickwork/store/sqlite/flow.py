@@ -17,9 +17,10 @@ from tickwork.core.flow.flow import Flow, held_prefix, home_lane, lane_range, pa
 from tickwork.core.flow.gates import GATES, Gate
 from tickwork.core.flow.limits import Concurrency, Passage
 from tickwork.core.flow.sticky import Neighbour
-from tickwork.core.ids import JobId, WorkerId
+from tickwork.core.ids import ClaimId, JobId, WorkerId
 from tickwork.core.job import Claimed
 from tickwork.store import codec, guarded
+from tickwork.store.base import NO_CLAIM
 from tickwork.store.codec import from_us, kind_text
 from tickwork.store.flow import HELD_COUNTED, GateView, Hold, KeyView, LimitView, Rule
 from tickwork.store.graphs import Graphs
@@ -54,8 +55,16 @@ def is_guarded(transaction: Transaction, queues: Sequence[str]) -> bool:
 class SqliteGround:
     """A round of a guarded claim, inside a transaction."""
 
-    def __init__(self, transaction: Transaction, worker: WorkerId, queues: Sequence[str], tasks: Sequence[str]) -> None:
+    def __init__(
+        self,
+        transaction: Transaction,
+        worker: WorkerId,
+        queues: Sequence[str],
+        tasks: Sequence[str],
+        claim: ClaimId = NO_CLAIM,
+    ) -> None:
         self._transaction = transaction
+        self._claim = claim
         self.worker = worker
         self._queues = list(queues)
         self._tasks = as_json(list(tasks))
@@ -100,9 +109,8 @@ class SqliteGround:
             if most <= 0:
                 continue
             now = self._transaction.now
-            values = {"lane": wish.lane, "priority": wish.priority, "limit": most}
-            times = {"after": wish.after_us, "until": now - wish.grace_us, "now": now}
-            rows = self._transaction.run("pick_place", {**values, **times, "tasks": self._tasks})
+            values = {"lane": wish.lane, "priority": wish.priority, "limit": most, "until": now - wish.grace_us}
+            rows = self._transaction.run("pick_place", {**values, "tasks": self._tasks, "now": now})
             left[wish.group] -= len(rows)
             picked.extend(map(_applicant, rows))
         return picked
@@ -167,7 +175,8 @@ class SqliteGround:
         moved = [one for one, _ in [*verdict.starts, *verdict.parks, *verdict.diverts]]
         transaction.run_many("leave_queue", [(row[3], row[4], row[7], row[0]) for row in (one.row for one in moved)])
         transaction.insert_many(
-            "enter_running", [running_row(one.row, one.home, self.worker, now) for one, _ in verdict.starts]
+            "enter_running",
+            [running_row(one.row, one.home, self.worker, self._claim, now) for one, _ in verdict.starts],
         )
         holds = [(one, slot) for one, slots in verdict.starts for slot in slots]
         transaction.insert_many(
@@ -188,7 +197,8 @@ class SqliteGround:
         for name, count in verdict.passed_on.items():
             transaction.run("pass_on", {"name": name, "count": count})
         self.claimed += [
-            claimed_row(one.row, one.queue, now, one.flow, one.job_id in verdict.probes) for one, _ in verdict.starts
+            claimed_row(one.row, one.queue, self._claim, now, one.flow, one.job_id in verdict.probes)
+            for one, _ in verdict.starts
         ]
         return sum(self._park_alike(one, lane) for one, lane in verdict.masses)
 

@@ -16,7 +16,7 @@ import msgspec
 
 from tickwork.core.flow.ageing import Ageing, aged_before_us
 from tickwork.core.flow.flow import Flow, home_lane, row_priority
-from tickwork.core.ids import JobId, WorkerId
+from tickwork.core.ids import ClaimId, JobId, WorkerId
 from tickwork.core.job import RUN, AttemptState, Claimed, JobState, NewJob, Part, TaskDefinition
 from tickwork.core.key_holder import KeyHolder, check_holder
 from tickwork.core.outcome import Transition
@@ -196,6 +196,7 @@ def _replace(transaction: Transaction, holder: JobId, job: NewJob) -> None:
 def claim(
     transaction: Transaction,
     worker: WorkerId,
+    claim: ClaimId,
     queues: Sequence[str],
     tasks: Sequence[str],
     limit: int,
@@ -214,8 +215,8 @@ def claim(
     for after, until in ((0, now), (now, now + ahead_us)):
         if until > after and len(picked) < limit:
             picked += _take(transaction, asked, limit - len(picked), after, until)
-    transaction.insert_many("enter_running", [running_row(row, row[3], worker, now) for row in picked])
-    jobs = [claimed_row(row, row[3], now) for row in picked]
+    transaction.insert_many("enter_running", [running_row(row, row[3], worker, claim, now) for row in picked])
+    jobs = [claimed_row(row, row[3], claim, now) for row in picked]
     return Claims(jobs, *_next_s(transaction, asked, ahead_us)) if len(picked) < limit else Claims(jobs)
 
 
@@ -235,15 +236,18 @@ def has_lease(transaction: Transaction, worker: WorkerId) -> bool:
     return bool(lease) and lease[0][0] > transaction.now
 
 
-def running_row(row: Any, lane: str, worker: WorkerId, now: int) -> tuple[Any, ...]:
+def running_row(row: Any, lane: str, worker: WorkerId, claim: ClaimId, now: int) -> tuple[Any, ...]:
     """A picked job as it runs; `lane` is where it goes should it be queued again."""
     job_id, attempt, task, _, priority, _, _, run_at, failures, crashes, alone, _, keyed, expires_at, *_ = row
-    return (job_id, attempt, worker, lane, priority, task, run_at, now, failures, crashes, alone, keyed, expires_at)
+    counts = (failures, crashes, alone)
+    return (job_id, attempt, worker, lane, priority, task, run_at, now, *counts, keyed, expires_at, claim)
 
 
-def claimed_row(row: Any, queue: str, now: int, flow: Flow | None = None, is_probe: bool = False) -> Claimed:
+def claimed_row(
+    row: Any, queue: str, claim: ClaimId, now: int, flow: Flow | None = None, is_probe: bool = False
+) -> Claimed:
     job_id, attempt, task, _, priority, args, policy, run_at, failures, crashes, alone, tick, *_ = row
-    what = (job_id, attempt, task, queue, priority, args.encode(), codec.decode_policy(policy))
+    what = (job_id, attempt, claim, task, queue, priority, args.encode(), codec.decode_policy(policy))
     return Claimed(*what, run_at, now, failures, crashes, alone == 1, tick, flow, is_probe, *row[-4:])
 
 
@@ -260,18 +264,21 @@ def _next_s(transaction: Transaction, asked: dict[str, Any], ahead_us: int) -> t
 
 def finish(transaction: Transaction, endings: Sequence[Finish], guard: str) -> dict[JobId, str]:
     """Close attempts behind a guard and move their jobs on; return their workers. The others are not current."""
-    attempts = {finish.job_id: finish.attempt for finish in endings}
-    if len(attempts) < len(endings):  # of two attempts of one job, the earlier one was superseded
-        attempts = {finish.job_id: finish.attempt for finish in sorted(endings, key=lambda one: one.attempt)}
-    rows = transaction.run(guard, {"attempts": as_json(attempts), "now": transaction.now}) if endings else []
+    rows: list[Any] = []
+    left = endings
+    while left:
+        claims = {finish.job_id: finish.claim for finish in left}
+        rows += transaction.run(guard, {"claims": as_json(claims), "now": transaction.now})
+        # Two attempts of one job are rare, and only one of them can be current: look for the others in another pass.
+        left = [] if len(claims) == len(left) else [one for one in left if claims[one.job_id] != one.claim]
     transaction.run_many("leave_running", [(row[0],) for row in rows])
     closed = {row[0]: row for row in rows}
     ended, tried, queued = [], [], []
     for one in endings:
         row = closed.get(one.job_id)
-        if row is None or row[1] != one.attempt:
+        if row is None or row[-1] != one.claim:
             continue
-        job_id, attempt, _, _, _, run_at, claimed_at, worker, keyed, _, cancel_at, *progress = row
+        job_id, attempt, _, _, _, run_at, claimed_at, worker, keyed, _, cancel_at, *progress, _ = row
         outcome = one.transition if cancel_at is None else cancelled(one.transition)
         began, error = claimed_at + one.waited_us, codec.clean(outcome.error)
         if one.progress is not None:
@@ -329,13 +336,14 @@ def _let_go_of_key(transaction: Transaction, job_id: JobId) -> None:
 def append(transaction: Transaction, logs: Iterable[NewLog]) -> None:
     """Store lines of attempts that are current; lines of others are dropped."""
     for log in logs:
-        values = {"job_id": log.job_id, "attempt": log.attempt, "seq": log.seq, "at": transaction.now}
+        values = {"job_id": log.job_id, "claim": log.claim, "seq": log.seq, "at": transaction.now}
         transaction.run("append_log", {**values, "text": codec.clean(log.text)})
 
 
 def open_attempt(row: Any) -> OpenAttempt:
-    job_id, attempt, worker, policy, failures, crashes, alone, run, step = row
-    return OpenAttempt(job_id, attempt, worker, codec.decode_policy(policy), failures, crashes, alone == 1, run, step)
+    job_id, attempt, claim, worker, policy, failures, crashes, alone, run, step = row
+    rules = codec.decode_policy(policy)
+    return OpenAttempt(job_id, attempt, claim, worker, rules, failures, crashes, alone == 1, run, step)
 
 
 # -- what callers do to jobs

@@ -7,11 +7,13 @@ from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from typing import Any
 
+import msgspec
+
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.store import codec
 from tickwork.store.base import NewLog
 from tickwork.store.codec import duration_us, from_us
-from tickwork.store.remote import FIRST, DueWork, Grant, RemoteAttempt
+from tickwork.store.remote import FIRST, DueWork, Grant, RemoteAttempt, RemoteName
 from tickwork.store.remoting import due_heads, within
 from tickwork.store.sqlite import moves
 from tickwork.store.sqlite.flow import SqliteGround
@@ -41,35 +43,44 @@ class SqliteRemote:
         granted: dict[JobId, datetime] = {}
         with self._write() as transaction:
             for one in grants:
-                fence = {"job_id": one.job_id, "attempt": one.attempt, "claimer": claimer, "worker": one.worker}
+                fence = {"job_id": one.job_id, "claim": one.claim, "claimer": claimer, "worker": one.worker}
                 if not transaction.run("hand_over", fence):
                     continue
                 until = transaction.now + duration_us(one.lease)
                 serves = {"queues": as_json(one.queues), "tasks": as_json(one.tasks)}
                 times = {"now": transaction.now, "until": until}
-                row = {"worker": one.worker, "name": one.name, "offer": codec.encode_offer(one.offer)}
+                row = {
+                    "worker": one.worker,
+                    "name": one.name,
+                    "lessee": one.lessee,
+                    "offer": codec.encode_offer(one.offer),
+                }
                 transaction.run("grant_lease", {**row, **serves, **times})
                 granted[one.job_id] = from_us(until)
         return granted
 
-    def remote_attempt(self, job_id: JobId, attempt: int) -> RemoteAttempt | None:
+    def remote_attempt(self, name: RemoteName) -> RemoteAttempt | None:
         with self._read() as transaction:
-            return _standing(transaction, job_id, attempt)
+            return _standing(transaction, name)
 
-    def renew_attempt(self, job_id: JobId, attempt: int, lease: timedelta) -> RemoteAttempt | None:
+    def renew_attempt(self, name: RemoteName, lease: timedelta) -> RemoteAttempt | None:
         with self._write() as transaction:
             until = transaction.now + duration_us(lease)
-            transaction.run("renew_attempt", {"job_id": job_id, "attempt": attempt, "until": until})
-            return _standing(transaction, job_id, attempt)
-
-    def append_log(self, job_id: JobId, attempt: int, text: str, seq: int | None, limit: int) -> int | None:
-        with self._write() as transaction:
-            if _standing(transaction, job_id, attempt) is None:
+            one = _standing(transaction, name)
+            if one is None:
                 return None
-            ((last, held),) = transaction.run("logged", {"job_id": job_id, "attempt": attempt})
+            transaction.run("renew_attempt", {"worker": one.worker, "until": until})
+            return msgspec.structs.replace(one, lease_until=from_us(until))
+
+    def append_log(self, name: RemoteName, text: str, seq: int | None, limit: int) -> int | None:
+        with self._write() as transaction:
+            one = _standing(transaction, name)
+            if one is None:
+                return None
+            ((last, held),) = transaction.run("logged", {"job_id": one.job_id, "attempt": one.attempt})
             chunk = last + 1 if seq is None else seq
             if kept := within(text, held, limit):
-                moves.append(transaction, [NewLog(job_id, attempt, chunk, kept)])
+                moves.append(transaction, [NewLog(one.job_id, one.claim, chunk, kept)])
             return int(chunk)
 
     def end_leases(self, workers: Sequence[WorkerId]) -> None:
@@ -77,13 +88,12 @@ class SqliteRemote:
             transaction.run("end_leases", (as_json(list(workers)),))
 
 
-def _standing(transaction: Transaction, job_id: JobId, attempt: int) -> RemoteAttempt | None:
-    rows = transaction.run("remote_attempt", {"job_id": job_id, "attempt": attempt})
+def _standing(transaction: Transaction, name: RemoteName) -> RemoteAttempt | None:
+    rows = transaction.run("remote_attempt", msgspec.structs.asdict(name))
     if not rows:
         return None
-    id, number, worker, task, queue, policy, failures, crashes, alone, flow, run, step, claimed_at, cancel, until = (
-        rows[0]
-    )
+    id, number, claim, worker, task, queue, policy, failures, crashes, alone, flow, run, step, *rest = rows[0]
+    claimed_at, cancel, until = rest
     counts = (codec.decode_policy(policy), failures, crashes, alone == 1, codec.decode_flow(flow))
     times = (from_us(claimed_at), cancel == 1, from_us(until))
-    return RemoteAttempt(id, number, worker, task, queue, *counts, run, step, *times)
+    return RemoteAttempt(id, number, claim, worker, task, queue, *counts, run, step, *times)

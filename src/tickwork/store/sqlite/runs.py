@@ -123,7 +123,7 @@ def begin(transaction: Transaction, graphs: Graphs, claimed: Sequence[Claimed]) 
     """Begin runs that were claimed."""
     ground = SqliteRuns(transaction, graphs)
     for one in claimed:
-        transaction.run("hold_run", (one.job_id, one.attempt))
+        transaction.run("hold_run", (one.job_id, one.claim))
         begun = transaction.run("begun_run", (one.job_id,))
         if not begun:
             transaction.run("insert_run", (one.job_id,))

@@ -7,7 +7,7 @@ connections of their own. What they do to the rows is in moves.py.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -16,8 +16,9 @@ import msgspec
 from tickwork.blobs import Blobs, LargeResults
 from tickwork.clock import Clock, SystemClock
 from tickwork.core.flow.ageing import Ageing
-from tickwork.core.ids import JobId, WorkerId
+from tickwork.core.ids import ClaimId, JobId, WorkerId
 from tickwork.core.job import (
+    Asking,
     AttemptState,
     AttemptView,
     JobState,
@@ -44,6 +45,7 @@ from tickwork.store.base import (
     SchemaStatus,
     Waiter,
     Worker,
+    new_claim,
 )
 from tickwork.store.codec import duration_us, from_us, to_us
 from tickwork.store.flow import Reach
@@ -99,11 +101,13 @@ class SqliteStore(
         clock: Clock | None = None,
         adopt: bool = False,
         blobs: Blobs | None = None,
+        new_claim: Callable[[], ClaimId] = new_claim,
     ) -> None:
         self.url = f"sqlite:///{path}"
         self.blobs = blobs
         self._clock = StoreClock(clock or SystemClock())
         self._file = SqliteFile(path, driver, adopt=adopt)
+        self._new_claim = new_claim
         self._turns: dict[WorkerId, TurnKeeper] = {}
         self._ageing: dict[WorkerId, Ageing] = {}
         self._graphs = Graphs(LargeResults(blobs))
@@ -126,7 +130,7 @@ class SqliteStore(
 
     # -- callers
 
-    def insert_jobs(self, jobs: Sequence[NewJob], tx: Any = None, by: tuple[JobId, int] | None = None) -> list[JobId]:
+    def insert_jobs(self, jobs: Sequence[NewJob], tx: Any = None, by: Asking | None = None) -> list[JobId]:
         try:
             ids = self._insert(jobs, tx, by, known=False)
         except StoreError as error:
@@ -136,12 +140,14 @@ class SqliteStore(
         self._wake()  # those who only look
         return ids
 
-    def _insert(self, jobs: Sequence[NewJob], tx: Any, by: tuple[JobId, int] | None, *, known: bool) -> list[JobId]:
+    def _insert(self, jobs: Sequence[NewJob], tx: Any, by: Asking | None, *, known: bool) -> list[JobId]:
         with self._write(tx) as transaction:
             if tx is None:
                 self._wake()  # a claim that begins from here on waits for our commit: meanwhile workers get up
-            if by is not None and not transaction.run("is_current", by):
-                raise LeaseLost(f"attempt {by[1]} of job {by[0]} was superseded; nothing it enqueues is stored.")
+            if by is not None and not transaction.run("is_current", (by.job_id, by.claim)):
+                raise LeaseLost(
+                    f"attempt {by.attempt} of job {by.job_id} was superseded; nothing it enqueues is stored."
+                )
             return moves.insert(transaction, jobs, known=known)
 
     def get_jobs(self, ids: Sequence[JobId]) -> dict[JobId, JobView]:
@@ -307,9 +313,11 @@ class SqliteStore(
         reach = reach or Reach(limit)
         if not reach.search and not is_guarded(transaction, queues):
             ageing = self._ageing.setdefault(worker, Ageing())
-            claims = moves.claim(transaction, worker, queues, tasks, limit, duration_us(ahead), ageing)
+            claims = moves.claim(
+                transaction, worker, self._new_claim(), queues, tasks, limit, duration_us(ahead), ageing
+            )
             return self._arranged(transaction, claims)
-        ground = SqliteGround(transaction, worker, queues, tasks)
+        ground = SqliteGround(transaction, worker, queues, tasks, self._new_claim())
         turns = self._turns.setdefault(worker, TurnKeeper())
 
         def play(asked: Asked, hurry: bool) -> Round:
@@ -383,9 +391,9 @@ class SqliteStore(
             rows = transaction.run("open_attempts", (worker,))
         return [moves.open_attempt(row) for row in rows]
 
-    def cancel_requests(self, worker: WorkerId) -> list[tuple[JobId, int]]:
+    def cancel_requests(self, worker: WorkerId) -> list[tuple[JobId, ClaimId]]:
         with self._read() as transaction:
-            return [(JobId(id), attempt) for id, attempt in transaction.run("cancel_requests", (worker,))]
+            return [(JobId(id), ClaimId(claim)) for id, claim in transaction.run("cancel_requests", (worker,))]
 
     def append_logs(self, logs: Sequence[NewLog]) -> None:
         with self._write() as transaction:
@@ -394,11 +402,11 @@ class SqliteStore(
     def set_progress(self, progress: Sequence[Progress]) -> None:
         with self._write() as transaction:
             for one in progress:
-                values = {"job_id": one.job_id, "attempt": one.attempt, "fraction": one.fraction}
+                values = {"job_id": one.job_id, "claim": one.claim, "fraction": one.fraction}
                 transaction.run("set_progress", {**values, "note": codec.clean(one.note)})
 
-    def save_state(self, job_id: JobId, attempt: int, state: bytes) -> bool:
-        values = {"job_id": job_id, "attempt": attempt, "state": state.decode()}
+    def save_state(self, job_id: JobId, claim: ClaimId, state: bytes) -> bool:
+        values = {"job_id": job_id, "claim": claim, "state": state.decode()}
         with self._write() as transaction:
             return bool(transaction.run("save_state", values))
 

@@ -71,7 +71,8 @@ CREATE TABLE tickwork.running (
     expires_at    timestamptz,
     cancel_at     timestamptz,
     progress      double precision,
-    progress_note text
+    progress_note text,
+    claim         bigint NOT NULL
 ) WITH (
     fillfactor = 80,
     autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0
@@ -153,7 +154,8 @@ CREATE TABLE tickwork.workers (
     offer        text NOT NULL,
     state        text COLLATE "C" NOT NULL,
     started_at   timestamptz NOT NULL,
-    lease_until  timestamptz NOT NULL
+    lease_until  timestamptz NOT NULL,
+    lessee       text
 ) WITH (fillfactor = 30, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
 
 CREATE TABLE tickwork.tasks (

@@ -65,9 +65,10 @@ gone AS (
 ),
 started AS (
     INSERT INTO tickwork.running
-           (job_id, attempt, worker, queue, priority, task, run_at, claimed_at, failures, crashes, alone, keyed, expires_at)
+           (job_id, attempt, worker, queue, priority, task, run_at, claimed_at, failures, crashes, alone, keyed, expires_at,
+            claim)
     SELECT t.job_id, t.attempt, %(worker)s, t.queue, t.priority, t.task, t.run_at, clock.now, t.failures, t.crashes, t.alone,
-           t.keyed, t.expires_at
+           t.keyed, t.expires_at, %(claim)s::bigint
     FROM   taken t CROSS JOIN clock
 ),
 later AS MATERIALIZED (

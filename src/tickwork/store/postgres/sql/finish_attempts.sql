@@ -1,4 +1,4 @@
--- finish_attempts: close attempts that are still their job's current ones. One missing from the answer was reclaimed.
+-- finish_attempts: close attempts whose claim still holds the job. One missing from the answer was reclaimed.
 -- Rows without a job name turnstiles of which something became free.
 
 -- :finish_attempts
@@ -11,7 +11,7 @@ closed AS MATERIALIZED (
     -- include closed_columns
     FROM   ending e
     CROSS  JOIN LATERAL (
-        SELECT * FROM tickwork.running r WHERE r.job_id = e.job_id AND r.attempt = e.attempt FOR UPDATE
+        SELECT * FROM tickwork.running r WHERE r.job_id = e.job_id AND r.claim = e.claim FOR UPDATE
     ) r
 ),
 -- include left_running
@@ -48,7 +48,7 @@ closed AS MATERIALIZED (
     FROM   ending e
     CROSS  JOIN LATERAL (
         SELECT * FROM tickwork.running r
-        WHERE  r.job_id = e.job_id AND r.attempt = e.attempt AND r.worker IN (SELECT w.id FROM expired w)
+        WHERE  r.job_id = e.job_id AND r.claim = e.claim AND r.worker IN (SELECT w.id FROM expired w)
         FOR UPDATE SKIP LOCKED
     ) r
 ),
@@ -66,11 +66,11 @@ UNION ALL
 SELECT NULL, f.turnstile FROM freed_holds f
 
 -- :ending
-    SELECT e.* FROM unnest(%(job_ids)s::text::uuid[], %(attempts)s::text::integer[], %(waits_us)s::text::bigint[], %(job_states)s::text::text[],
+    SELECT e.* FROM unnest(%(job_ids)s::text::uuid[], %(claims)s::text::bigint[], %(waits_us)s::text::bigint[], %(job_states)s::text::text[],
                            %(attempt_states)s::text::text[], %(failures)s::text::integer[], %(crashes)s::text::integer[],
                            %(delays_us)s::text::bigint[], %(alone)s::text::boolean[], %(results)s::text::text[], %(errors)s::text::text[],
                            %(progress)s::text::float8[], %(progress_notes)s::text::text[])
-           AS e (job_id, attempt, waited_us, job_state, attempt_state, failures, crashes, delay_us, alone, result, error,
+           AS e (job_id, claim, waited_us, job_state, attempt_state, failures, crashes, delay_us, alone, result, error,
                  progress, progress_note)
 
 -- :closed_columns
@@ -129,13 +129,13 @@ freed AS (
 -- :append_logs
 -- The lock on the attempt makes the fence exact: it cannot be reclaimed between the look and the write.
 INSERT INTO tickwork.logs (job_id, attempt, seq, at, text)
-SELECT w.job_id, w.attempt, w.seq, coalesce(%(now)s::timestamptz, clock_timestamp()), w.text
+SELECT w.job_id, current.attempt, w.seq, coalesce(%(now)s::timestamptz, clock_timestamp()), w.text
 FROM (
-    SELECT l.* FROM json_to_recordset(%(logs)s::json) AS l (job_id uuid, attempt integer, seq integer, text text)
+    SELECT l.* FROM json_to_recordset(%(logs)s::json) AS l (job_id uuid, claim bigint, seq integer, text text)
     ORDER  BY l.job_id
 ) w
 CROSS JOIN LATERAL (
-    SELECT FROM tickwork.running r WHERE r.job_id = w.job_id AND r.attempt = w.attempt FOR KEY SHARE
+    SELECT r.attempt FROM tickwork.running r WHERE r.job_id = w.job_id AND r.claim = w.claim FOR KEY SHARE
 ) current
 ON CONFLICT DO NOTHING
 
@@ -143,9 +143,9 @@ ON CONFLICT DO NOTHING
 -- A row that is changed by somebody else at this moment keeps what it has: there will be another report.
 WITH current AS MATERIALIZED (
     SELECT r.place, p.fraction, p.note
-    FROM   json_to_recordset(%(progress)s::json) AS p (job_id uuid, attempt integer, fraction float8, note text)
+    FROM   json_to_recordset(%(progress)s::json) AS p (job_id uuid, claim bigint, fraction float8, note text)
     CROSS  JOIN LATERAL (
-        SELECT r.ctid AS place FROM tickwork.running r WHERE r.job_id = p.job_id AND r.attempt = p.attempt
+        SELECT r.ctid AS place FROM tickwork.running r WHERE r.job_id = p.job_id AND r.claim = p.claim
         FOR NO KEY UPDATE SKIP LOCKED
     ) r
 )
@@ -153,7 +153,7 @@ UPDATE tickwork.running r SET progress = c.fraction, progress_note = c.note FROM
 
 -- :save_state
 WITH current AS MATERIALIZED (
-    SELECT r.job_id FROM tickwork.running r WHERE r.job_id = %(job_id)s::uuid AND r.attempt = %(attempt)s::integer
+    SELECT r.job_id FROM tickwork.running r WHERE r.job_id = %(job_id)s::uuid AND r.claim = %(claim)s::bigint
     FOR KEY SHARE
 )
 INSERT INTO tickwork.saved (job_id, state) SELECT c.job_id, %(state)s FROM current c

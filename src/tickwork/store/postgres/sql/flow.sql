@@ -287,10 +287,11 @@ WHERE  EXISTS (SELECT FROM tickwork.queue q WHERE q.job_id = n.id
 -- Its lane is the one to which it goes back should it be queued again: its home, which ends that of a held job.
 WITH gone AS (DELETE FROM tickwork.queue q WHERE q.ctid = ANY (%(places)s::text::tid[]) RETURNING q.*)
 INSERT INTO tickwork.running
-       (job_id, attempt, worker, queue, priority, task, run_at, claimed_at, failures, crashes, alone, keyed, expires_at)
+       (job_id, attempt, worker, queue, priority, task, run_at, claimed_at, failures, crashes, alone, keyed, expires_at,
+        claim)
 SELECT g.job_id, g.attempt + 1, %(worker)s, split_part(g.queue, chr(31), -1), g.priority, g.task, g.run_at,
        'epoch'::timestamptz + %(now_us)s::text::bigint * interval '1 microsecond', g.failures, g.crashes, g.alone, g.keyed,
-       g.expires_at
+       g.expires_at, %(claim)s::text::bigint
 FROM   gone g
 
 -- :park_picked

@@ -1,11 +1,11 @@
 -- insert_jobs: a job row and its place in the queue; an id that is there already changes nothing.
 
 -- :is_current
-SELECT 1 FROM tickwork.running WHERE job_id = %(job_id)s::uuid AND attempt = %(attempt)s::integer
+SELECT 1 FROM tickwork.running WHERE job_id = %(job_id)s::uuid AND claim = %(claim)s::bigint
 
 -- :hold_current
 -- The lock makes the fence exact: the attempt cannot be reclaimed before what it enqueues is stored.
-SELECT 1 FROM tickwork.running WHERE job_id = %(job_id)s::uuid AND attempt = %(attempt)s::integer FOR KEY SHARE
+SELECT 1 FROM tickwork.running WHERE job_id = %(job_id)s::uuid AND claim = %(claim)s::bigint FOR KEY SHARE
 
 -- :insert_job
 -- One job without a key or a tick: what insert_jobs does, in the words that take the server least time.

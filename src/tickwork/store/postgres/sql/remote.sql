@@ -13,36 +13,42 @@ CROSS  JOIN LATERAL (
 -- An attempt is locked as it is handed over, and its lease counted from then.
 WITH given AS MATERIALIZED (
     SELECT * FROM json_to_recordset(%(grants)s::json)
-           AS g (job_id uuid, attempt integer, worker text, name text, queues text, tasks text, offer text, lease_us bigint)
+           AS g (job_id uuid, claim bigint, worker text, name text, lessee text, queues text, tasks text, offer text, lease_us bigint)
 ),
 handed_over AS (
     UPDATE tickwork.running r
     SET    worker = (SELECT g.worker FROM given g WHERE g.job_id = r.job_id)
     WHERE  r.job_id = ANY (ARRAY(SELECT g.job_id FROM given g)) AND r.worker = %(claimer)s
-    AND    r.attempt = (SELECT g.attempt FROM given g WHERE g.job_id = r.job_id)
+    AND    r.claim = (SELECT g.claim FROM given g WHERE g.job_id = r.job_id)
     RETURNING r.job_id
 )
-INSERT INTO tickwork.workers AS w (id, host, pid, version, queues, tasks, slots, schedules, offer, state, started_at, lease_until)
+INSERT INTO tickwork.workers AS w (id, host, pid, version, queues, tasks, slots, schedules, offer, state, started_at, lease_until, lessee)
 SELECT g.worker, g.name, 0, '', g.queues, g.tasks, 1, '[]', g.offer, 'remote', clock.now,
-       clock.now + g.lease_us * interval '1 microsecond'
+       clock.now + g.lease_us * interval '1 microsecond', g.lessee
 FROM   handed_over h JOIN given g ON g.job_id = h.job_id
 CROSS  JOIN LATERAL (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now) clock
 RETURNING w.id, w.lease_until
 
+-- :named_by_caller
+-- A caller that does not name the claim must be the one to which the lease was granted.
+AND    (r.claim = %(claim)s::bigint OR (%(claim)s::bigint IS NULL AND w.lessee = %(lessee)s))
+
 -- :remote_attempt
-SELECT r.job_id::text, r.attempt, r.worker, r.task, j.queue, j.policy, r.failures, r.crashes, r.alone, j.flow, j.run::text, j.step,
+SELECT r.job_id::text, r.attempt, r.claim, r.worker, r.task, j.queue, j.policy, r.failures, r.crashes, r.alone, j.flow, j.run::text, j.step,
        r.claimed_at, r.cancel_at IS NOT NULL, w.lease_until
 FROM   (SELECT * FROM tickwork.running r WHERE r.job_id = %(job_id)s::uuid AND r.attempt = %(attempt)s::integer OFFSET 0) r
 JOIN   tickwork.workers w ON w.id = r.worker AND w.state = 'remote'
+-- include named_by_caller
 JOIN   tickwork.jobs j ON j.id = r.job_id
 
 -- :renew_attempt
 -- The row is locked first and the lease counted from then: a wait for the lock must not shorten it.
 WITH held AS MATERIALIZED (
-    SELECT w.id FROM tickwork.workers w
-    WHERE  w.id = (SELECT r.worker FROM tickwork.running r WHERE r.job_id = %(job_id)s::uuid AND r.attempt = %(attempt)s::integer)
-    AND    w.state = 'remote'
-    FOR NO KEY UPDATE
+    SELECT w.id
+    FROM   (SELECT * FROM tickwork.running r WHERE r.job_id = %(job_id)s::uuid AND r.attempt = %(attempt)s::integer OFFSET 0) r
+    JOIN   tickwork.workers w ON w.id = r.worker AND w.state = 'remote'
+    -- include named_by_caller
+    FOR NO KEY UPDATE OF w
 )
 UPDATE tickwork.workers w
 SET    lease_until = coalesce(%(now)s::timestamptz, clock_timestamp()) + %(lease_us)s::bigint * interval '1 microsecond'
@@ -50,8 +56,9 @@ FROM   held h WHERE w.id = h.id
 
 -- :hold_attempt
 -- Whoever writes the next chunk of an attempt is alone with it; it cannot be reclaimed meanwhile.
-SELECT r.job_id FROM tickwork.running r
+SELECT r.claim FROM tickwork.running r
 JOIN   tickwork.workers w ON w.id = r.worker AND w.state = 'remote'
+-- include named_by_caller
 WHERE  r.job_id = %(job_id)s::uuid AND r.attempt = %(attempt)s::integer
 FOR NO KEY UPDATE OF r
 

@@ -46,10 +46,10 @@ SET    state = 'ended',
 WHERE  id = %(id)s
 
 -- :cancel_requests
-SELECT job_id::text, attempt FROM tickwork.running WHERE worker = %(worker)s AND cancel_at IS NOT NULL ORDER BY job_id
+SELECT job_id::text, claim FROM tickwork.running WHERE worker = %(worker)s AND cancel_at IS NOT NULL ORDER BY job_id
 
 -- :open_attempts
-SELECT r.job_id::text, r.attempt, r.worker, j.policy, r.failures, r.crashes, r.alone, j.run::text, j.step
+SELECT r.job_id::text, r.attempt, r.claim, r.worker, j.policy, r.failures, r.crashes, r.alone, j.run::text, j.step
 FROM   tickwork.running r JOIN tickwork.jobs j ON j.id = r.job_id WHERE r.worker = %(worker)s ORDER BY r.job_id
 
 -- :expired_attempts
@@ -57,7 +57,7 @@ FROM   tickwork.running r JOIN tickwork.jobs j ON j.id = r.job_id WHERE r.worker
 WITH lost AS MATERIALIZED (
     SELECT w.id FROM tickwork.workers w WHERE w.lease_until < coalesce(%(now)s::timestamptz, clock_timestamp())
 )
-SELECT r.job_id::text, r.attempt, r.worker, j.policy, r.failures, r.crashes, r.alone, j.run::text, j.step
+SELECT r.job_id::text, r.attempt, r.claim, r.worker, j.policy, r.failures, r.crashes, r.alone, j.run::text, j.step
 FROM   lost CROSS JOIN LATERAL (SELECT * FROM tickwork.running r WHERE r.worker = lost.id OFFSET 0) r
 JOIN   tickwork.jobs j ON j.id = r.job_id
 LIMIT  %(limit)s::bigint

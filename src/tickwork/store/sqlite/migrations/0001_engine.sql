@@ -70,7 +70,8 @@ CREATE TABLE tickwork_running (
     expires_at    INTEGER,
     cancel_at     INTEGER,
     progress      REAL,
-    progress_note TEXT
+    progress_note TEXT,
+    claim         INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 -- What a worker holds is not indexed: it is asked for only when the worker was lost, and every job would pay for it.
@@ -148,7 +149,8 @@ CREATE TABLE tickwork_workers (
     offer        TEXT NOT NULL,
     state        TEXT NOT NULL,
     started_at   INTEGER NOT NULL,
-    lease_until  INTEGER NOT NULL
+    lease_until  INTEGER NOT NULL,
+    lessee       TEXT
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX tickwork_workers_lease ON tickwork_workers (lease_until);

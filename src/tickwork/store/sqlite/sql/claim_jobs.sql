@@ -20,8 +20,8 @@ LIMIT  :limit
 DELETE FROM tickwork_queue WHERE queue = ? AND priority = ? AND run_at = ? AND job_id = ?
 
 -- :enter_running
-INSERT INTO tickwork_running (job_id, attempt, worker, queue, priority, task, run_at, claimed_at, failures, crashes, alone, keyed, expires_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO tickwork_running (job_id, attempt, worker, queue, priority, task, run_at, claimed_at, failures, crashes, alone, keyed, expires_at, claim)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- :next_due
 -- When the next job is due, and when something that holds jobs opens.

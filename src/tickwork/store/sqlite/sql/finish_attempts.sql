@@ -1,17 +1,17 @@
--- finish_attempts: close attempts that are still their jobs' current ones. One that is missing in the answer was reclaimed.
--- `attempts` says which attempt of which job: {"job id": number}.
+-- finish_attempts: close attempts whose claim still holds the job. One that is missing in the answer was reclaimed.
+-- `claims` says by which claim an attempt held which job: {"job id": claim}.
 
 -- :current_attempts
 -- Read, and then deleted: a DELETE that gives rows back for a batch takes 20 times as long over a few of them.
 SELECT r.job_id, r.attempt, r.queue, r.priority, r.task, r.run_at, r.claimed_at, r.worker, r.keyed, r.expires_at, r.cancel_at,
-       r.progress, r.progress_note
-FROM   json_each(:attempts) AS a CROSS JOIN tickwork_running AS r ON r.job_id = a.key AND r.attempt = a.value
+       r.progress, r.progress_note, r.claim
+FROM   json_each(:claims) AS a CROSS JOIN tickwork_running AS r ON r.job_id = a.key AND r.claim = a.value
 
 -- :expired_current_attempts
 -- The reaper's way: only while the worker's lease is past.
 SELECT r.job_id, r.attempt, r.queue, r.priority, r.task, r.run_at, r.claimed_at, r.worker, r.keyed, r.expires_at, r.cancel_at,
-       r.progress, r.progress_note
-FROM   json_each(:attempts) AS a CROSS JOIN tickwork_running AS r ON r.job_id = a.key AND r.attempt = a.value
+       r.progress, r.progress_note, r.claim
+FROM   json_each(:claims) AS a CROSS JOIN tickwork_running AS r ON r.job_id = a.key AND r.claim = a.value
 WHERE  EXISTS (SELECT 1 FROM tickwork_workers w WHERE w.id = r.worker AND w.lease_until < :now)
 
 -- :leave_running
@@ -42,17 +42,16 @@ DELETE FROM tickwork_keys WHERE job_id = ?
 
 -- :append_log
 INSERT INTO tickwork_logs (job_id, attempt, seq, at, text)
-SELECT :job_id, :attempt, :seq, :at, :text
-WHERE EXISTS (SELECT 1 FROM tickwork_running WHERE job_id = :job_id AND attempt = :attempt)
+SELECT job_id, attempt, :seq, :at, :text FROM tickwork_running WHERE job_id = :job_id AND claim = :claim
 ON CONFLICT DO NOTHING
 
 -- :set_progress
-UPDATE tickwork_running SET progress = :fraction, progress_note = :note WHERE job_id = :job_id AND attempt = :attempt
+UPDATE tickwork_running SET progress = :fraction, progress_note = :note WHERE job_id = :job_id AND claim = :claim
 
 -- :save_state
 INSERT INTO tickwork_saved (job_id, state)
 SELECT :job_id, :state
-WHERE EXISTS (SELECT 1 FROM tickwork_running WHERE job_id = :job_id AND attempt = :attempt)
+WHERE EXISTS (SELECT 1 FROM tickwork_running WHERE job_id = :job_id AND claim = :claim)
 ON CONFLICT (job_id) DO UPDATE SET state = excluded.state
 RETURNING job_id
 

@@ -1,7 +1,7 @@
 -- insert_jobs: a job row and its place in the queue; an id that is there already changes nothing.
 
 -- :is_current
-SELECT 1 FROM tickwork_running WHERE job_id = ? AND attempt = ?
+SELECT 1 FROM tickwork_running WHERE job_id = ? AND claim = ?
 
 -- :insert_job
 INSERT INTO tickwork_jobs (id, task, queue, priority, args, policy, key, collection, labels, parent, trace, tick, created_at, due_at, expires_at)

@@ -7,22 +7,24 @@ SELECT DISTINCT task FROM (
 )
 
 -- :hand_over
-UPDATE tickwork_running SET worker = :worker WHERE job_id = :job_id AND attempt = :attempt AND worker = :claimer
+UPDATE tickwork_running SET worker = :worker WHERE job_id = :job_id AND claim = :claim AND worker = :claimer
 RETURNING job_id
 
 -- :grant_lease
-INSERT INTO tickwork_workers (id, host, pid, version, queues, tasks, slots, schedules, offer, state, started_at, lease_until)
-VALUES (:worker, :name, 0, '', :queues, :tasks, 1, '[]', :offer, 'remote', :now, :until)
+INSERT INTO tickwork_workers (id, host, pid, version, queues, tasks, slots, schedules, offer, state, started_at, lease_until, lessee)
+VALUES (:worker, :name, 0, '', :queues, :tasks, 1, '[]', :offer, 'remote', :now, :until, :lessee)
 
 -- :remote_attempt
-SELECT r.job_id, r.attempt, r.worker, r.task, j.queue, j.policy, r.failures, r.crashes, r.alone, j.flow, j.run, j.step, r.claimed_at,
+-- A caller that does not name the claim must be the one to which the lease was granted.
+SELECT r.job_id, r.attempt, r.claim, r.worker, r.task, j.queue, j.policy, r.failures, r.crashes, r.alone, j.flow, j.run, j.step, r.claimed_at,
        r.cancel_at IS NOT NULL, w.lease_until
 FROM   tickwork_running r CROSS JOIN tickwork_workers w ON w.id = r.worker CROSS JOIN tickwork_jobs j ON j.id = r.job_id
 WHERE  r.job_id = :job_id AND r.attempt = :attempt AND w.state = 'remote'
+AND    (r.claim = :claim OR (:claim IS NULL AND w.lessee = :lessee))
 
 -- :renew_attempt
 UPDATE tickwork_workers SET lease_until = :until
-WHERE  state = 'remote' AND id = (SELECT worker FROM tickwork_running WHERE job_id = :job_id AND attempt = :attempt)
+WHERE  state = 'remote' AND id = :worker
 
 -- :logged
 -- The last chunk of an attempt, and how much all of them hold.

@@ -27,7 +27,7 @@ SELECT name, version, graph, created_at FROM tickwork_dags WHERE name = ? ORDER 
 
 -- :hold_run
 -- The attempt of a run is the store's own from here on.
-UPDATE tickwork_running SET worker = '' WHERE job_id = ? AND attempt = ? RETURNING job_id
+UPDATE tickwork_running SET worker = '' WHERE job_id = ? AND claim = ? RETURNING job_id
 
 -- :begun_run
 SELECT again FROM tickwork_runs WHERE id = ?
@@ -46,7 +46,7 @@ UPDATE tickwork_jobs SET args = ? WHERE id = ?
 
 -- :going
 SELECT u.id, j.task, j.version, j.args, u.open, u.failed, r.cancel_at IS NOT NULL, r.attempt, j.priority, j.collection,
-       j.labels, j.flow, j.policy, r.failures, j.trace
+       j.labels, j.flow, j.policy, r.failures, j.trace, r.claim
 FROM   json_each(?) AS n CROSS JOIN tickwork_runs u ON u.id = n.value
 CROSS  JOIN tickwork_running r ON r.job_id = u.id
 CROSS  JOIN tickwork_jobs j ON j.id = u.id

@@ -32,15 +32,15 @@ UPDATE tickwork_workers SET state = 'lost' WHERE id = ? AND state <> 'ended'
 SELECT count(*) FROM tickwork_workers w JOIN tickwork_running r ON r.worker = w.id WHERE w.lease_until < ?
 
 -- :cancel_requests
-SELECT job_id, attempt FROM tickwork_running WHERE worker = ? AND cancel_at IS NOT NULL ORDER BY job_id
+SELECT job_id, claim FROM tickwork_running WHERE worker = ? AND cancel_at IS NOT NULL ORDER BY job_id
 
 -- :open_attempts
-SELECT r.job_id, r.attempt, r.worker, j.policy, r.failures, r.crashes, r.alone, j.run, j.step
+SELECT r.job_id, r.attempt, r.claim, r.worker, j.policy, r.failures, r.crashes, r.alone, j.run, j.step
 FROM   tickwork_running r JOIN tickwork_jobs j ON j.id = r.job_id WHERE r.worker = ? ORDER BY r.job_id
 
 -- :expired_attempts
 -- CROSS JOIN keeps this order: the few workers that are lost first, not everything that runs.
-SELECT r.job_id, r.attempt, r.worker, j.policy, r.failures, r.crashes, r.alone, j.run, j.step
+SELECT r.job_id, r.attempt, r.claim, r.worker, j.policy, r.failures, r.crashes, r.alone, j.run, j.step
 FROM   tickwork_workers w CROSS JOIN tickwork_running r ON r.worker = w.id CROSS JOIN tickwork_jobs j ON j.id = r.job_id
 WHERE  w.lease_until < :now
 LIMIT  :limit
