@@ -102,7 +102,7 @@ def schema(shared_schema: str, postgres_database: str) -> str:
     tables += ["channels", "notifications"]
     tables += ["api_keys", "users", "sessions", "logins", "audit", "answers", "secrets"]
     tables += ["operations"]
-    tables += ["figures", "figure_marks"]
+    tables += ["figures", "figure_marks", "clock"]
     with psycopg.connect(postgres_database) as connection:
         connection.execute("; ".join(f"DELETE FROM {shared_schema}.{table}" for table in tables).encode())
     return shared_schema

@@ -24,7 +24,7 @@ from tickwork.core.notify.cases import Case, cases_of, concerns
 from tickwork.core.notify.channels import Channel
 from tickwork.core.notify.delivery import delivery
 from tickwork.core.notify.rules import Notification
-from tickwork.core.notify.watch import Digest, Mark, Watch, judged, lasting, under_way
+from tickwork.core.notify.watch import Digest, Mark, Watch, judged, lasting, not_ahead, under_way
 from tickwork.core.notify.words import message_of
 from tickwork.core.why import explain
 from tickwork.store.base import Store
@@ -67,7 +67,7 @@ class Notifier:
         """Look for one of them; True when there is more to see. One that cannot be judged does not hold up others."""
         try:
             now = self._store.now()
-            seen = LOOKS[view.notification.on](self._store, view.notification, view.watch, now)
+            seen = LOOKS[view.notification.on](self._store, view.notification, not_ahead(view.watch, now), now)
             watch, digest = judged(view.notification, seen.watch, seen.fresh, now)
             jobs = () if digest is None else self._jobs(digest, channels)
         except Exception as error:

@@ -22,6 +22,7 @@ from tickwork.core.schedule.spec import Spec, decode_spec, template
 from tickwork.core.schedule.stored import decode_calendar
 from tickwork.core.schedule.tick import Tick, encode_tick
 from tickwork.errors import InvariantBroken
+from tickwork.services.clock_watch import ClockWatch
 from tickwork.store.base import Store
 from tickwork.store.schedules import Fired, Look, Move, Seen
 
@@ -41,14 +42,18 @@ class Scheduler:
         self._ids = ids
         self._clock = clock
         self._may_fire = may_fire
+        self._watch = ClockWatch(store, clock)
         self._troubled: dict[str, str] = {}
         self.moved = 0
 
     def tick(self, now: float) -> float:
         if not self._may_fire():
             return POLL_S
+        asked_us = self._watch.asking()
         look = self._store.look_at_schedules(BATCH)
         looked = self._clock.monotonic()
+        if self._watch.saw(look.now, asked_us):
+            return 0.0
         if any(seen.paused_until is not None and seen.paused_until <= look.now for seen in look.schedules):
             self._store.end_pauses()
             return 0.0

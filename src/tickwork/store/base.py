@@ -34,6 +34,7 @@ from tickwork.core.job import (
 from tickwork.core.outcome import Transition
 from tickwork.store.access import AccessVerbs
 from tickwork.store.changes import ChangeVerbs
+from tickwork.store.clock import ClockVerbs
 from tickwork.store.counts import CountVerbs
 from tickwork.store.dags import DagVerbs
 from tickwork.store.figures import FigureVerbs
@@ -211,6 +212,7 @@ class Store(
     FigureVerbs,
     CountVerbs,
     ChangeVerbs,
+    ClockVerbs,
     HookVerbs,
     DeclaredVerbs,
     NotifyVerbs,

@@ -55,6 +55,14 @@ def new_watch(now: datetime) -> Watch:
     return Watch(Mark(now), alive_at=now)
 
 
+def not_ahead(watch: Watch, now: datetime) -> Watch:
+    """Return a watch that looks from now on if it has looked further: the store's clock was ahead then."""
+    if watch.mark.at <= now:
+        return watch
+    told_at, alive_at = (None if at is None else min(at, now) for at in (watch.told_at, watch.alive_at))
+    return msgspec.structs.replace(watch, mark=Mark(now), told_at=told_at, alive_at=alive_at)
+
+
 def lasting(watch: Watch, cases: Sequence[Case]) -> tuple[list[Case], Watch]:
     """Of cases that last, those that were not told before. One that is over is forgotten: it may come again."""
     known = set(watch.known)

@@ -76,6 +76,8 @@ def decide(
     if standing.paused:
         return Decision((), standing, None)
     rule = rule_of(name, rule, policies.start, policies.calendars)
+    if standing.last_ended_at is not None and standing.last_ended_at > now:  # the store's clock was ahead then
+        standing = msgspec.structs.replace(standing, last_ended_at=now)
     judge = _Judge(name, policies, standing, now)
     judge.start_waiting()
     if isinstance(rule, After):
@@ -175,7 +177,7 @@ class _Judge:
                 self._add(one.due_at, Action.START, one.is_catchup)
 
     def judge(self, due: datetime, *, is_catchup: bool) -> None:
-        if _has_all_runs(self._policies, self._run_count + len(self._waiting)):
+        if due in self._standing.started or _has_all_runs(self._policies, self._run_count + len(self._waiting)):
             return
         in_turn = is_catchup and self._policies.catchup == "all"
         action, reason = self._overlap(in_turn)

@@ -46,7 +46,9 @@ def due_now(rule: RuleValue, policies: Policies, standing: Standing, now: dateti
         return Dues((), on_time, None, on_time[-1] if on_time else standing.handled_at, upcoming)
     missed = _to_catch_up(rule, policies, low, newest, bool(on_time), now, calendars)
     last = rule.last_before(missed[0], calendars) if missed else newest
-    passed_over = (first, last) if last is not None and last >= first else None
+    while first is not None and first in standing.started:  # a record of it is there
+        first = rule.first_after(first, calendars)
+    passed_over = (first, last) if first is not None and last is not None and last >= first else None
     return Dues(missed, on_time, passed_over, on_time[-1] if on_time else newest, upcoming)
 
 

@@ -21,8 +21,9 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     """What was done for a schedule so far.
 
     `handled_at` is the last due instant that was judged: nothing up to it is ever judged again, whatever becomes of the
-    rule or of the clock. What was due before `active_since`, when the schedule was made or resumed, counts as missed.
-    `run_count` are the runs that were started, `live_count` those of them that have not ended.
+    rule. What was due before `active_since`, when the schedule was made or resumed, counts as missed.
+    `run_count` are the runs that were started, `live_count` those of them that have not ended. `started` are instants
+    after `handled_at` that started work: the store's clock was ahead then, and they do not start it again.
     """
 
     handled_at: datetime
@@ -32,6 +33,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     last_ended_at: datetime | None = None
     waiting: tuple[Waiting, ...] = ()
     paused: bool = False
+    started: tuple[datetime, ...] = ()
 
     def edited(self, now: datetime) -> Standing:
         """After a change of the rule: it holds from now on, and fires nothing of the time before."""

@@ -6,7 +6,7 @@ named, with what to do about it.
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from psycopg.rows import dict_row
@@ -77,7 +77,23 @@ def _server_warnings(facts: dict[str, Any], ahead: timedelta) -> list[str]:
             f"The clocks of the server and of this host differ by {format_duration(abs(ahead))}. Jobs go by the "
             f"server's; set both by NTP."
         )
+    if facts["step"] is not None:
+        warnings.append(_step(facts["stepped_at"], facts["step"]))
     return warnings
+
+
+def _step(found_at: datetime, step: timedelta) -> str:
+    """Name a step of the server's clock of the last day."""
+    way = "forward" if step > timedelta(0) else "back"
+    effect = (
+        "Schedules, retries and leases went on by the new time."
+        if way == "back"
+        else "Leases that it ended were lost, and what it made due was started or caught up with."
+    )
+    return (
+        f"The server's clock went {way} by {format_duration(abs(step))}; this was found at "
+        f"{found_at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC. {effect} Keep it in step by NTP, without jumps."
+    )
 
 
 def _row_warnings(facts: dict[str, Any], holders: list[dict[str, Any]], tables: list[dict[str, Any]]) -> list[str]:

@@ -67,6 +67,7 @@ from tickwork.store.postgres.access import PostgresAccess
 from tickwork.store.postgres.adapters import Rows, drive, inside, run_inside, run_inside_async
 from tickwork.store.postgres.bounds import Bound, Bounds, Overs
 from tickwork.store.postgres.changes import PostgresChanges
+from tickwork.store.postgres.clock import PostgresClock
 from tickwork.store.postgres.failures import runs_again, translate
 from tickwork.store.postgres.figures import PostgresFigures
 from tickwork.store.postgres.finding import AMONG, PostgresFinding
@@ -112,6 +113,7 @@ class PostgresStore(
     PostgresFigures,
     PostgresFlow,
     PostgresSchedules,
+    PostgresClock,
     PostgresGlances,
     PostgresOperations,
     PostgresHooks,

@@ -483,6 +483,12 @@ class SqliteStore(
         if transaction.opened or any(finish.transition.job is JobState.QUEUED for finish in endings):
             self._wake()
 
+    def check_clock(self) -> timedelta | None:
+        return None  # it never goes back: see clock.py
+
+    def record_clock_step(self, by: timedelta) -> None:
+        """Nothing to record: `health` compares with the host's clock."""
+
     def health(self) -> Health:
         with self._file.reading() as connection:
             ahead = self._clock.ahead_us(connection)

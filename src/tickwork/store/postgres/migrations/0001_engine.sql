@@ -334,3 +334,12 @@ CREATE TABLE tickwork.triggers (
 );
 
 CREATE INDEX triggers_dag ON tickwork.triggers (dag, grp);
+
+-- The last reading of the server's clock that was recorded: one that is later than now means that the clock went back.
+-- `step` is by how much it last stepped, found at `stepped_at`.
+CREATE TABLE tickwork.clock (
+    one         integer PRIMARY KEY CHECK (one = 1),
+    reading     timestamptz NOT NULL,
+    stepped_at  timestamptz,
+    step        interval
+) WITH (fillfactor = 30, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);

@@ -6,7 +6,10 @@ SELECT current_setting('server_version') AS version, current_setting('fsync') AS
        current_setting('synchronous_standby_names') <> '' AS standbys, current_setting('server_encoding') AS encoding,
        (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS wall_us,
        (SELECT count(*) FROM tickwork.workers w JOIN tickwork.running r ON r.worker = w.id
-        WHERE  w.lease_until < coalesce(%(now)s::timestamptz, clock_timestamp()) - interval '1 minute') AS stuck
+        WHERE  w.lease_until < coalesce(%(now)s::timestamptz, clock_timestamp()) - interval '1 minute') AS stuck,
+       c.stepped_at, c.step
+FROM   (VALUES (1)) AS always LEFT JOIN tickwork.clock c
+       ON c.stepped_at > coalesce(%(now)s::timestamptz, clock_timestamp()) - interval '1 day'
 
 -- :oldest_transactions
 -- What keeps dead rows alive: transactions that are open, and prepared ones that nobody ended.

@@ -143,7 +143,9 @@ due AS MATERIALIZED (
 )
 SELECT clock.now, extract(epoch FROM later.wake_at - clock.now)::float8, s.name, s.version, s.spec, s.target, s.calendars,
        s.handled_at, s.active_since, s.run_count, s.last_ended_at, s.waiting, s.paused_at IS NOT NULL, s.paused_until,
-       runs.job_ids, runs.ended, runs.ends
+       runs.job_ids, runs.ended, runs.ends,
+       (SELECT array_agg(f.due_at) FROM tickwork.fires f
+        WHERE  f.schedule = s.name AND f.due_at > s.handled_at AND f.job_id IS NOT NULL) AS started
 FROM   clock
 CROSS  JOIN LATERAL (SELECT min(n.wake_at) AS wake_at FROM tickwork.schedules n WHERE n.wake_at > clock.now) later
 LEFT   JOIN (due JOIN tickwork.schedules s ON s.name = due.name) ON true
