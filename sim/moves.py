@@ -72,12 +72,13 @@ class Moves:
             self._count("replaced")
 
     def _ended_unstarted(self, call: Call, move: Move, story: Story, old: QueueRow, row: FinishedRow) -> None:
-        self._by(call, move, "S6", "cancel_jobs", "expire_jobs")
+        self._by(call, move, "S6", "cancel_jobs", "expire_jobs", "move_schedules")
         if call.verb == "expire_jobs":
             due = old.expires_at is not None and old.expires_at <= call.now
             hold(due and row.state == "expired", "S14", f"a job expired before its deadline: {old} {row}")
             self._count("expired")
         else:
+            hold(_asks_to_cancel(call, row.job_id), "S16", f"{call.verb} ended {row.job_id}, which no schedule cancels")
             hold(row.state == "cancelled", "S19", f"a cancelled job is {row.state}")
             story.cancelled = True
         same = (old.attempt, old.failures, old.crashes) == (row.attempt, row.failures, row.crashes)
@@ -120,7 +121,7 @@ class Moves:
             told = [one.claim for one in call.arg("progress") if one.job_id == row.job_id]
             hold(row.claim in told, "S6", f"progress of claims {told} was taken for {_attempt(row)}")
         if row.cancel_at != old.cancel_at:
-            asked = call.verb == "cancel_jobs" and row.cancel_at == call.now
+            asked = _asks_to_cancel(call, row.job_id) and row.cancel_at == call.now
             hold(asked, "S19", f"{call.verb} changed {old} to {row}")
             story.cancelled = True
             self._count("cancelled while running")
@@ -219,3 +220,10 @@ def _attempt(row: RunningRow) -> str:
 
 def _told(call: Call, move: Move) -> str:
     return f"{call.verb} moved job {move.job_id} from {move.before} to {move.after}"
+
+
+def _asks_to_cancel(call: Call, job_id: str) -> bool:
+    """Whether a verb was asked to cancel a job: by a client, or by a schedule whose next run replaces it."""
+    if call.verb == "move_schedules":
+        return any(job_id in move.cancels for move in call.arg("moves"))
+    return call.verb == "cancel_jobs"

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sim.world import World
 
 SHARE = 0.3  # of all worlds have schedules
-_STARTS = frozenset(["start", "cancel_older"])
+_WAITS = frozenset(["queue", "cancel_older"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,9 @@ class Ticks:
         start_us = now_us + rng.randrange(int(horizon_s / 2 * 1e6))
         period_us = rng.choice((None, 1_000_000, 5_000_000, 7_300_000, rng.randrange(2_000_000, 20_000_000)))
         end_us = start_us + min(int(horizon_s * 1e6), 40 * (period_us or 1_000_000))
-        self._rhythms[name] = Rhythm(name, period_us, start_us, end_us, rng.choice(("allow", "skip", "queue")))
+        self._rhythms[name] = Rhythm(
+            name, period_us, start_us, end_us, rng.choice(("allow", "skip", "queue", "cancel"))
+        )
 
     def specs(self) -> list[Spec]:
         """What is stored: each schedule has calm handlers, and whoever serves everything serves them."""
@@ -101,7 +103,7 @@ class Ticks:
         fires = [change for change in call.changes if isinstance(change.new, FireRow)]
         made = [change.new.id for change in call.changes if isinstance(change.new, JobRow) and change.old is None]
         if call.verb == "move_schedules":
-            started = [change.new.job_id for change in fires if change.new.action in _STARTS]  # type: ignore[union-attr]
+            started = [change.new.job_id for change in fires if change.new.action == "start"]  # type: ignore[union-attr]
             hold(sorted(map(str, started)) == sorted(made), "TICK", f"{started} were fired, and {made} were made")
         for change in fires:
             self._judge_fire(call, change)
@@ -111,13 +113,13 @@ class Ticks:
         what = f"{row.schedule} at {row.due_at}"
         hold(call.verb == "move_schedules", "TICK", f"{call.verb} fired {what}")
         before = self._judged.get((row.schedule, row.due_at), "queue")
-        hold(before == "queue", "TICK", f"{what} was judged twice: {before}, {row.action}")
+        hold(before in _WAITS, "TICK", f"{what} was judged twice: {before}, {row.action}")
         hold(row.due_at <= call.now, "TICK", f"{what} was fired {(row.due_at - call.now) / 1e6:g} s early")
         hold(row.fired_at == call.now, "S26", f"{what} was not fired at the store's time")
         if rhythm.period_us is not None:
             on_beat = (row.due_at - rhythm.start_us) % rhythm.period_us == 0
             hold(on_beat and rhythm.start_us <= row.due_at <= rhythm.end_us, "TICK", f"{what} is not due then")
-        if row.action in _STARTS:
+        if row.action == "start":
             self._judge_start(rhythm, str(row.job_id), what)
         self._judged[row.schedule, row.due_at] = row.action
         self._world.trace.count(f"tick: {row.action}")

@@ -60,7 +60,7 @@ class Scheduler:
         moves = [self._move(look, seen) for seen in look.schedules]
         if moves:
             self._carry_out(look, moves)
-        if len(moves) >= BATCH:
+        if len(moves) >= BATCH or any(move.cancels for move in moves):  # what had not begun has ended: start the next
             return 0.0
         wakes = [(move.wake_at - look.now).total_seconds() for move in moves if move.wake_at is not None]
         soonest = min([POLL_S, *wakes, *([] if look.next_wake_s is None else [look.next_wake_s])])
@@ -103,14 +103,13 @@ class Scheduler:
             fires.append(Fired(first, PASSED, True, reason=reason))
         for fire in decision.fires:
             job_id = None
-            if fire.action in {Action.START, Action.CANCEL_OLDER}:
+            if fire.action is Action.START:
                 job = _run(made, JobId(self._ids.new_id()), seen.name, fire, look.now)
                 job_id = job.id
                 jobs.append(job)
-                if fire.action is Action.CANCEL_OLDER:
-                    cancels += live
-                    live.clear()
                 live.append(job_id)
+            elif fire.action is Action.CANCEL_OLDER:
+                cancels += live
             fires.append(Fired(fire.scheduled_for, fire.action, fire.is_catchup, job_id, fire.reason))
         return Move(
             name=seen.name,
@@ -121,7 +120,7 @@ class Scheduler:
             fires=tuple(fires),
             jobs=tuple(jobs),
             ended=seen.ended,
-            cancels=tuple(cancels),
+            cancels=tuple(dict.fromkeys(cancels)),
         )
 
     def _complain(self, seen: Seen, error: Exception) -> None:

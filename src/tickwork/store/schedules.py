@@ -19,8 +19,6 @@ from tickwork.core.schedule.calendar import Calendar
 from tickwork.core.schedule.spec import Spec
 from tickwork.core.schedule.standing import Standing
 
-QUEUED = "queue"  # the one action of a fire that another one may follow
-
 
 class Seen(msgspec.Struct, frozen=True):
     """A schedule at a look. `standing` knows which of its runs live; those that `ended` are forgotten by a move.

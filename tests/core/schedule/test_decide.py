@@ -134,7 +134,8 @@ def test_an_occurrence_while_a_run_lives(overlap: str, second: str, third: str) 
     schedule = Schedule(overlap=overlap)
     assert told(schedule.look(T0 + MINUTE)) == [(1, "start", False)]
     assert told(schedule.look(T0 + 2 * MINUTE)) == [(2, second, False)]
-    assert told(schedule.look(T0 + 3 * MINUTE)) == [(3, third, False)]
+    replaced = [(2, "skip", False)] if overlap == "cancel" else []
+    assert told(schedule.look(T0 + 3 * MINUTE)) == [*replaced, (3, third, False)]
 
 
 def test_a_queued_one_starts_when_the_run_ends_and_reasons_are_given() -> None:
@@ -289,9 +290,9 @@ class Model:
         missed = [due for due in open_ones if due <= self.active_since or due <= now - GRACE]
         on_time = [due for due in open_ones if due not in missed]
         for due in self.caught_up(missed, on_time, now):
-            found += self.judge(due, True, now)
+            self.judge(found, due, True, now)
         for due in on_time:
-            found += self.judge(due, False, now)
+            self.judge(found, due, False, now)
         return found
 
     def caught_up(self, missed: list[datetime], on_time: list[datetime], now: datetime) -> list[datetime]:
@@ -299,22 +300,38 @@ class Model:
             return [due for due in missed if due >= now - self.policies.catchup_age][-self.policies.catchup_limit :]
         return missed[-1:] if self.policies.catchup == "latest" and not on_time else []
 
-    def judge(self, due: datetime, caught_up: bool, now: datetime) -> list[tuple[datetime, str, bool]]:
-        if self.policies.max_runs is not None and self.runs + len(self.waiting) >= self.policies.max_runs:
-            return []
+    def judge(self, found: list[tuple[datetime, str, bool]], due: datetime, caught_up: bool, now: datetime) -> None:
         overlap = self.policies.overlap
-        if overlap == "allow" or (self.live == 0 and not self.waiting):
-            return [(due, self.start(due, now), caught_up)]
         in_turn = caught_up and self.policies.catchup == "all"
-        if in_turn or (overlap == "queue" and not self.waiting):
-            if self.too_late(due, now):
-                return [(due, "skip", caught_up)]
+        staying = self.in_turn()
+        waiting = staying if overlap == "cancel" and not in_turn else self.waiting
+        if self.policies.max_runs is not None and self.runs + len(waiting) >= self.policies.max_runs:
+            return
+        action = "skip"
+        if overlap == "allow" or (self.live == 0 and not self.waiting):
+            action = self.start(due, now)
+        elif (in_turn or (overlap == "queue" and not self.waiting)) and not self.too_late(due, now):
             self.waiting.append((due, caught_up))
-            return [(due, "queue", caught_up)]
-        if overlap == "cancel" and not self.too_late(due, now):
-            self.live, self.runs = 1, self.runs + 1
-            return [(due, "cancel_older", caught_up)]
-        return [(due, "skip", caught_up)]
+            action = "queue"
+        elif not in_turn and overlap == "cancel" and not self.too_late(due, now):
+            for one in [fire for fire in found if fire[1] == "start"]:
+                self.live, self.runs = self.live - 1, self.runs - 1
+                self.waiting.insert(0, (one[0], one[2]))
+                found.remove(one)
+                found += [(one[0], "queue", one[2])] if self.waiting[0] in self.in_turn() else []
+            for waits in [one for one in self.waiting if one not in self.in_turn()]:
+                found[:] = [fire for fire in found if fire[0] != waits[0]]
+                found.append((waits[0], "skip", waits[1]))
+            self.waiting = self.in_turn()
+            if self.live:
+                self.waiting.insert(0, (due, caught_up))
+                action = "cancel_older"
+            else:
+                action = self.start(due, now)
+        found.append((due, action, caught_up))
+
+    def in_turn(self) -> list[tuple[datetime, bool]]:
+        return [one for one in self.waiting if one[1] and self.policies.catchup == "all"]
 
     def start(self, due: datetime, now: datetime) -> str:
         if self.too_late(due, now):

@@ -7,7 +7,7 @@ on the row's lock, not on who calls or when.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import lru_cache
@@ -29,12 +29,12 @@ class Action(StrEnum):
     START = "start"
     SKIP = "skip"
     QUEUE = "queue"  # it starts when what lives has ended
-    CANCEL_OLDER = "cancel_older"  # and start
+    CANCEL_OLDER = "cancel_older"  # it starts when what lives has been cancelled and has ended
 
 
 @dataclass(frozen=True, slots=True)
 class Fire:
-    """What becomes of one occurrence. One that was queued comes again, to start or to be skipped after all.
+    """What becomes of one occurrence. One that waits comes again, to start or to be skipped after all.
 
     The run starts at `run_at`, which lies after `scheduled_for` by the jitter or its place in the window, and not after
     `expires_at`. `interval` is the window that it stands for. `reason` says why it is skipped.
@@ -177,11 +177,25 @@ class _Judge:
                 self._add(one.due_at, Action.START, one.is_catchup)
 
     def judge(self, due: datetime, *, is_catchup: bool) -> None:
-        if due in self._standing.started or _has_all_runs(self._policies, self._run_count + len(self._waiting)):
+        in_turn = self._is_in_turn(is_catchup)
+        waiting = len(self._waiting) if in_turn else len(self._waiting) - len(self._replaceable())
+        if due in self._standing.started or _has_all_runs(self._policies, self._run_count + waiting):
             return
-        in_turn = is_catchup and self._policies.catchup == "all"
         action, reason = self._overlap(in_turn)
+        if action is Action.CANCEL_OLDER and not self._is_too_late(due):
+            self._give_way()
+            action = action if self._live_count else Action.START
         self._add(due, action, is_catchup, reason)
+
+    def _is_in_turn(self, is_catchup: bool) -> bool:
+        """Whether it is one of the missed occurrences that all run, one after another."""
+        return is_catchup and self._policies.catchup == "all"
+
+    def _replaceable(self) -> list[Waiting]:
+        """Return the occurrences that wait and give way to a later one."""
+        if self._policies.overlap != "cancel":
+            return []
+        return [one for one in self._waiting if not self._is_in_turn(one.is_catchup)]
 
     def _overlap(self, in_turn: bool) -> tuple[Action, str | None]:
         """Return what the overlap policy says; `in_turn`: missed ones, which run one after another."""
@@ -199,16 +213,39 @@ class _Judge:
     def _add(self, due: datetime, action: Action, is_catchup: bool, reason: str | None = None) -> None:
         run_at = due + self._delay(due)
         expires_at = None if self._policies.deadline is None else run_at + self._policies.deadline
-        if action is not Action.SKIP and expires_at is not None and expires_at < self._now:
+        if action is not Action.SKIP and self._is_too_late(due):
             action, reason = Action.SKIP, "its deadline has passed"
         if action is Action.QUEUE:
             self._waiting.append(Waiting(due, is_catchup))
-        elif action is not Action.SKIP:
+        elif action is Action.CANCEL_OLDER:
+            self._waiting.insert(0, Waiting(due, is_catchup))
+        elif action is Action.START:
             self._run_count += 1
-            self._live_count = 1 if action is Action.CANCEL_OLDER else self._live_count + 1
+            self._live_count += 1
         window = self._policies.window
         interval = (due, due + window) if window else None
         self.fires.append(Fire(due, action, is_catchup, run_at, expires_at, interval, reason))
+
+    def _give_way(self) -> None:
+        """Take back what this decision was to start, and skip what waits, for a later occurrence that cancels it.
+
+        An occurrence has one fire in a decision, the last. Missed ones that all run wait for their turn instead.
+        """
+        for fire in [fire for fire in self.fires if fire.action is Action.START]:
+            self._run_count -= 1
+            self._live_count -= 1
+            self._waiting.insert(0, Waiting(fire.scheduled_for, fire.is_catchup))
+            self.fires.remove(fire)
+            if self._is_in_turn(fire.is_catchup):
+                self.fires.append(replace(fire, action=Action.QUEUE))
+        for one in self._replaceable():
+            self._waiting.remove(one)
+            self.fires = [fire for fire in self.fires if fire.scheduled_for != one.due_at]
+            self._add(one.due_at, Action.SKIP, one.is_catchup, "a later one came before it could start")
+
+    def _is_too_late(self, due: datetime) -> bool:
+        deadline = self._policies.deadline
+        return deadline is not None and due + self._delay(due) + deadline < self._now
 
     def _delay(self, due: datetime) -> timedelta:
         """Return how long after its occurrence a run starts: another for each, or one place in the window for all."""

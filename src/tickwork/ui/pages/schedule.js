@@ -27,7 +27,7 @@ import { ScheduleForm, forEdit } from "./schedule-form.js";
 import { Last, PauseDialog, ruleOf, runNow, startsOf } from "./schedules.js";
 
 const OWNERS = { code: "code declares it", file: "a file declares it", api: "made here or by a program" };
-const BECAME = { start: "started", skip: "not started", queue: "waits for the one that lives", cancel_older: "started, and the older one cancelled" };
+const BECAME = { start: "started", skip: "not started", queue: "waits for the one that lives", cancel_older: "waits for the older run, which is being cancelled" };
 const columns = (isRun) => [
   { id: "due", title: "Due", cell: (one) => html`<${Moment} at=${one.due_at} />` },
   { id: "action", title: "What became of it", cell: (one) => html`<span>${BECAME[one.action] || one.action}${one.is_catchup ? " later, to catch up" : ""}</span>${one.reason && html`<div class="dim small">${one.reason}</div>`}` },

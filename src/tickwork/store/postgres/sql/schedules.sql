@@ -202,7 +202,7 @@ fired AS (
     WHERE  (f.schedule IN (SELECT m.name FROM moved m)) = true
     ON CONFLICT (schedule, due_at) DO UPDATE SET
         action = excluded.action, job_id = excluded.job_id, fired_at = excluded.fired_at, reason = excluded.reason
-    WHERE  t.action = 'queue'
+    WHERE  t.action IN ('queue', 'cancel_older')
     RETURNING t.due_at
 ),
 -- include started_jobs

@@ -127,11 +127,11 @@ WHERE  name = :name AND version = :version
 RETURNING name
 
 -- :record_fire
--- One that was queued is judged once more. No row back: it was judged before.
+-- One that waits is judged once more. No row back: it was judged before.
 INSERT INTO tickwork_fires (schedule, due_at, action, job_id, fired_at, is_catchup, reason) VALUES (?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (schedule, due_at) DO UPDATE SET
     action = excluded.action, job_id = excluded.job_id, fired_at = excluded.fired_at, reason = excluded.reason
-WHERE action = 'queue'
+WHERE action IN ('queue', 'cancel_older')
 RETURNING due_at
 
 -- :forget_job
