@@ -7,6 +7,7 @@ hold is a Rule, which is a value of the core and a clock for previews. Schedules
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -76,7 +77,10 @@ def _held(make: Callable[P, RuleValue]) -> Callable[P, Rule]:
 
     @wraps(make)
     def made(*args: P.args, **kwargs: P.kwargs) -> Rule:
-        return Rule(make(*args, **kwargs))
+        value = make(*args, **kwargs)
+        if value.idle_dst is not None:
+            warnings.warn(f"{value.idle_dst}.", UserWarning, stacklevel=2)
+        return Rule(value)
 
     return made
 

@@ -41,3 +41,8 @@ def test_what_is_no_rule_is_refused_with_a_hint() -> None:
 def test_every_public_name_can_be_had() -> None:
     assert all(getattr(tickwork, name) is not None for name in tickwork.__all__)
     assert isinstance(tickwork.cron("@daily"), Rule)
+
+
+def test_a_policy_for_clocks_that_has_no_effect_is_warned_of() -> None:
+    with pytest.warns(UserWarning, match="dst='skip' has no effect: the clocks of UTC do not change"):
+        cron("30 2 * * *", dst="skip")

@@ -87,3 +87,14 @@ def test_the_schema_for_editors(cli: Cli) -> None:
 
 def test_something_is_to_be_checked(cli: Cli) -> None:
     assert "say which files to check" in cli("check").stderr
+
+
+def test_a_policy_for_clocks_that_has_no_effect_is_a_warning(cli: Cli) -> None:
+    Path("work.yaml").write_text(
+        "schedules: {s: {task: t, cron: '*/5 * * * *', tz: Europe/Berlin, dst: skip}, u: {task: t, cron: '0 2 * * *'}}"
+    )
+    for command in (["check", "work.yaml"], ["apply", "work.yaml", "--dry-run"]):
+        result = cli(*command)
+        assert result.exit_code == 0
+        (warning,) = result.stderr.splitlines()
+        assert warning.startswith("warning: schedule s: dst='skip' has no effect: a rule with a wildcard for the hour")

@@ -83,3 +83,10 @@ def test_refusals_say_what_to_do(cli: Cli, arguments: list[str], error: str) -> 
     result = cli("cron", "explain", *arguments)
     assert result.exit_code == 2
     assert error in result.stderr
+
+
+def test_expressions_of_aws_and_a_policy_that_has_no_effect(cli: Cli) -> None:
+    result = cli("cron", "explain", "cron(0 2 * * ? *)", "--dialect", "aws", "--dst", "both", "--next", "1")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("At 02:00 every day, UTC.")
+    assert result.stderr == "warning: dst='both' has no effect: the clocks of UTC do not change.\n"

@@ -229,6 +229,8 @@ def test_every_bad_line_is_told_and_the_others_are_kept() -> None:
                 b"0 1 * * * caf\xe9",
                 b"0 1 * * * root cmd",
                 b"0 1 * * * nul\0",
+                b"1 * * * * * cmd",
+                b"0 0 12 * * 1-5 cmd",
                 b"RANDOM_DELAY=soon",
                 b"0 2 * * * good too\r",
             ]
@@ -239,7 +241,7 @@ def test_every_bad_line_is_told_and_the_others_are_kept() -> None:
     )
     assert [arguments(spec)["command"] for spec in imported.specs] == ["good", "good too"]
     _, errors = told(imported)
-    assert [int(error.split(":")[1]) for error in errors] == list(range(2, 14))
+    assert [int(error.split(":")[1]) for error in errors] == list(range(2, 16))
     says = [
         "the minute '61' is not one",
         "is never due",
@@ -252,6 +254,8 @@ def test_every_bad_line_is_told_and_the_others_are_kept() -> None:
         "it is not UTF-8 at byte 14",
         "say --system",
         "NUL",
+        "it has six fields before the command",
+        "it has six fields before the command",
         "a number of minutes",
     ]
     for error, text in zip(errors, says, strict=True):

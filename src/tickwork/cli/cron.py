@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tickwork.cli.base import Group, json_option
+from tickwork.cli.declared import print_remarks
 from tickwork.cli.escape import clean
 from tickwork.cli.output import ago, console, print_json, print_table
 from tickwork.errors import InvalidOption
@@ -37,7 +38,11 @@ def cron() -> None:
 @click.argument("expression")
 @click.option("--tz", metavar="ZONE", default="UTC", show_default=True, help="Whose clock: Europe/Berlin.")
 @click.option(
-    "--dialect", type=click.Choice(["standard", "quartz"]), default="standard", show_default=True, help="Whose fields."
+    "--dialect",
+    type=click.Choice(["standard", "quartz", "aws"]),
+    default="standard",
+    show_default=True,
+    help="Whose fields.",
 )
 @click.option(
     "--dst",
@@ -66,6 +71,8 @@ def explain(expression: str, tz: str, dialect: Any, dst: Any, count: int, name: 
     if as_json:
         print_json(_plain(rule, shown))
         return
+    if rule.idle_dst is not None:
+        print_remarks([f"{rule.idle_dst}."])
     out = console()
     out.print(clean(f"{rule.explain()}."), soft_wrap=not out.is_terminal)
     if shown:
@@ -82,6 +89,7 @@ def _plain(rule: Cron, shown: Sequence[Occurrence]) -> dict[str, Any]:
         "dialect": rule.dialect,
         "dst": rule.dst,
         "explanation": rule.explain(),
+        "warning": rule.idle_dst,
         "next": [
             {"due_at": one.due_at, "local": one.local.isoformat(), "clock_change": one.clock_change} for one in shown
         ],

@@ -10,6 +10,7 @@ from tickwork.errors import InvalidInput
 _SETTING = re.compile(r"""("[^"]*"|'[^']*'|[^\s='"#@*]+)\s*=\s*(.*)""")
 _USER = re.compile(r"[A-Za-z_][\w.-]*\$?(?:[:/][\w.:/-]+)?")
 _RANDOM = re.compile(r"(?:(\d{1,2})~(\d{1,2})|~)(?=[,/]|$)")
+_SIXTH = re.compile(r"([*?]|\d+)[-,/*\dL#]*(\s|$)|(MON|TUE|WED|THU|FRI|SAT|SUN)([-,][A-Z]{3})*\s", re.IGNORECASE)
 # "m h dom mon dow command", drawings of the fields, and lines that were switched off, say nothing about a command.
 _NO_PROSE = re.compile(r"m(in(ute)?s?)?\s+h|[\d*@|.+<-]|\W*$", re.IGNORECASE)
 
@@ -63,6 +64,11 @@ def _split_time(line: str) -> tuple[str, str]:
     if len(parts) < count:
         raise InvalidInput(
             "it is neither NAME=VALUE nor a time (minute hour day month weekday, or @daily and the like) and a command."
+        )
+    if count == 5 and len(parts) > count and _SIXTH.match(parts[count]):
+        raise InvalidInput(
+            "it has six fields before the command, and a crontab has five: minute hour day month weekday. If the first "
+            "are seconds, or the last are years, write it as a schedule in YAML."
         )
     fields = [_RANDOM.sub(_spread, field) for field in parts[:count]]
     return " ".join(fields), parts[count] if len(parts) > count else ""

@@ -159,7 +159,7 @@ class ScheduleFields(_Fields):
     all_of: list[dict[str, Any]] | UnsetType = UNSET
     tz: str | UnsetType = UNSET
     dst: Literal["once", "skip", "both", "shift"] | UnsetType = UNSET
-    dialect: Literal["standard", "quartz"] | UnsetType = UNSET
+    dialect: Literal["standard", "quartz", "aws"] | UnsetType = UNSET
     spread_by: Annotated[str, Meta(description="What H is spread by. Default: the name.")] | UnsetType = UNSET
     catchup: Literal["all", "latest", "none"] | UnsetType = UNSET
     catchup_limit: int | UnsetType = UNSET

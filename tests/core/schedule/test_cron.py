@@ -114,6 +114,21 @@ REFUSALS: list[tuple[str, Dialect, str]] = [
     ("0 0 ? 1 * ?", "quartz", "Quartz knows \\? only for the day"),
     ("0 0 0 1 1 ? 1969", "quartz", "the year '1969' is not one"),
     ("0 0 0 1 1 ? 2030-2029", "quartz", "ends before it begins"),
+    ("0 0 ? * MON", "standard", r"the day of the month '\?' is Quartz or AWS .*say dialect='quartz' or dialect='aws'"),
+    ("0 0 1 * ?", "standard", r"the day of the week '\?' is Quartz or AWS"),
+    ("0 0 ?/5 * MON", "standard", r"the day of the month '\?/5'"),
+    ("0 15 10 ? * MON-FRI", "standard", "say dialect='quartz'"),
+    ("0 0/5 14 * * ?", "standard", "say dialect='quartz'"),
+    ("0 2 * * ? *", "standard", "say dialect='quartz' or dialect='aws'"),
+    ("0 10 ? * 2-6 *", "standard", "say dialect='quartz' or dialect='aws'"),
+    ("cron(0 2 * * ? *)", "standard", "the notation of AWS EventBridge; say dialect='aws'"),
+    ("cron(0 2 * * ? *)", "quartz", "say dialect='aws'"),
+    ("rate(5 minutes)", "aws", r"a rate is not cron; say every\('5m'\)"),
+    ("rate(1 day)", "standard", r"a rate is not cron; say every\('1d'\)"),
+    ("at(2026-12-24T18:00:00)", "aws", "one instant is not cron"),
+    ("0 2 * * ?", "aws", "it has 5 fields; AWS has 6: minute hour day month weekday year"),
+    ("0 2 1 * MON *", "aws", r"AWS EventBridge takes a day of the month or .*put a \? in place of the other"),
+    ("0 2 ? * 0 *", "aws", r"it takes 1-7 \(1 is Sunday\)"),
     ("0 0 * * MON#6", "standard", "there are 1 to 5"),
     ("0 0 1-L * *", "standard", "the day of the month '1-L' cannot be read"),
     ("0 0 * * L", "standard", "the day of the week 'L' cannot be read"),
@@ -142,8 +157,8 @@ def test_zones_policies_and_dialects_that_there_are_not_are_refused() -> None:
         cron("* * * * *", tz="../../etc/passwd")
     with pytest.raises(InvalidOption, match="dst must be one of 'once', 'skip', 'both', 'shift', not 'twice'"):
         cron("* * * * *", dst="twice")  # type: ignore[arg-type]
-    with pytest.raises(InvalidOption, match="dialect must be one of 'standard', 'quartz', not 'aws'"):
-        cron("* * * * *", dialect="aws")  # type: ignore[arg-type]
+    with pytest.raises(InvalidOption, match="dialect must be one of 'standard', 'quartz', 'aws', not 'azure'"):
+        cron("* * * * *", dialect="azure")  # type: ignore[arg-type]
     with pytest.raises(InvalidOption, match=r"after is .* without a zone"):
         cron("* * * * *").next(1, after=datetime.fromisoformat("2026-01-01"))
 
@@ -198,3 +213,33 @@ def test_h_waits_for_the_name_of_its_schedule() -> None:
 )
 def test_an_expression_is_told_in_words(rule: Cron, words: str) -> None:
     assert rule.explain().startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("cron(0 2 * * ? *)", ["Tue 2026-11-17 02:00:00", "Wed 2026-11-18 02:00:00"]),
+        ("0 11 ? * 2-6 *", ["Mon 2026-11-16 11:00:00", "Tue 2026-11-17 11:00:00"]),
+        ("cron(0 18 ? * MON-FRI *)", ["Mon 2026-11-16 18:00:00", "Tue 2026-11-17 18:00:00"]),
+        ("cron(0/30 20-23 ? * 2#1 *)", ["Mon 2026-12-07 20:00:00", "Mon 2026-12-07 20:30:00"]),
+        ("cron(0 9 L * ? *)", ["Mon 2026-11-30 09:00:00", "Thu 2026-12-31 09:00:00"]),
+        ("cron(0 9 15W * ? 2027)", ["Fri 2027-01-15 09:00:00", "Mon 2027-02-15 09:00:00"]),
+        ("cron(0 9 ? * 6L 2199)", ["Fri 2199-01-25 09:00:00", "Fri 2199-02-22 09:00:00"]),
+    ],
+)
+def test_expressions_of_aws(text: str, expected: list[str]) -> None:
+    assert dues(cron(text, dialect="aws"), 2) == expected
+
+
+@pytest.mark.parametrize(
+    ("rule", "reason"),
+    [
+        (cron("30 2 * * *", dst="both"), "the clocks of UTC do not change"),
+        (cron("30 2 * * *", tz="Asia/Tokyo", dst="skip"), "the clocks of Asia/Tokyo do not change"),
+        (cron("*/5 * * * *", tz="Europe/Berlin", dst="skip"), "follows real time"),
+        (cron("30 2 * * *", tz="Europe/Berlin", dst="skip"), None),
+        (cron("*/5 * * * *", tz="Europe/Berlin"), None),
+    ],
+)
+def test_a_policy_for_clocks_that_has_no_effect_is_known(rule: Cron, reason: str | None) -> None:
+    assert (rule.idle_dst is None) if reason is None else (reason in (rule.idle_dst or ""))

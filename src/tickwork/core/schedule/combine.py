@@ -72,6 +72,10 @@ class AnyOf(RuleValue, frozen=True, tag="any_of", kw_only=True):
     def calendar_names(self) -> frozenset[str]:
         return frozenset[str]().union(*(rule.calendar_names for rule in self.rules))
 
+    @property
+    def idle_dst(self) -> str | None:
+        return next((said for rule in self.rules if (said := rule.idle_dst) is not None), None)
+
     def of_schedule(self, name: str, start: datetime | None) -> AnyOf:
         return any_of(*(rule.of_schedule(name, start) for rule in self.rules))
 
@@ -113,6 +117,10 @@ class AllOf(RuleValue, frozen=True, tag="all_of", kw_only=True):
     @property
     def calendar_names(self) -> frozenset[str]:
         return named(self.calendars).union(*(rule.calendar_names for rule in self.rules))
+
+    @property
+    def idle_dst(self) -> str | None:
+        return next((said for rule in self.rules if (said := rule.idle_dst) is not None), None)
 
     def of_schedule(self, name: str, start: datetime | None) -> AllOf:
         rules = (rule.of_schedule(name, start) for rule in self.rules)

@@ -27,8 +27,9 @@ def cron(
 ) -> Cron:
     """Due when the clock of a zone matches: `cron("30 2 * * MON-FRI", tz="Europe/Berlin")`.
 
-    5 fields, or 6 with seconds before them; "quartz" has 6 or 7. `H` and `?` are spread by the name of the schedule, so
-    a preview of them needs `name`. Raises InvalidOption for what cannot be read, and for what is never due.
+    5 fields, or 6 with seconds before them; "quartz" has 6 or 7, "aws" 6 with a year, in `cron(...)` or without. `H` is
+    spread by the name of the schedule, so a preview of it needs `name`. Raises InvalidOption for what cannot be read,
+    and for what is never due.
     """
     return Cron(expression=expression, tz=zone_name(tz), dst=dst, dialect=dialect, name=name)
 
@@ -71,6 +72,10 @@ class Cron(RuleValue, frozen=True, tag="cron", kw_only=True):
         if self.needs_name:
             return f"{self.expression!r}, where H is spread by the name of the schedule, {self.tz}"
         return f"{cron_in_words(text)}, {self.tz}{wall.dst_in_words(self.tz, self.dst, text.follows_real_time)}"
+
+    @property
+    def idle_dst(self) -> str | None:
+        return wall.idle_dst(self.tz, self.dst, self._text().follows_real_time)
 
     def _text(self) -> CronText:
         return read_cron(self.expression, self.dialect, self.name or "")

@@ -1,8 +1,9 @@
 """Reading cron expressions: everything that people write, turned into the plainer syntax that cronsim knows.
 
 cronsim reads Debian's syntax with seconds, `L`, `LW` and `#`. What it lacks is translated here: aliases, ranges that
-wrap around, `H` and `?` spread by a hash of the schedule's name, and Quartz with its own numbers for weekdays. Days
-such as `15W` and `L-3`, and years, have no counterpart in it; they are kept apart. Refusals name the field.
+wrap around, `H` and `?` spread by a hash of the schedule's name, and Quartz and AWS EventBridge with their own numbers
+for weekdays. `?` is refused in standard expressions wherever Quartz or AWS would mean another thing by it. Days such as
+`15W` and `L-3`, and years, have no counterpart in it; they are kept apart. Refusals name the field.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Literal, NamedTuple, NoReturn, get_args
 from tickwork.core.schedule.spread import spread
 from tickwork.errors import InvalidOption
 
-Dialect = Literal["standard", "quartz"]
+Dialect = Literal["standard", "quartz", "aws"]
 
 _TEXT_LIMIT = 500
 _ALIASES = {
@@ -37,6 +38,8 @@ _BEFORE_LAST = re.compile(r"L-([0-9]{1,2})")
 _LAST_OF_KIND = re.compile(rf"({_VALUE})L")
 _WILD = re.compile(r"\*|[H?]/")
 _NTH_OF_KIND = re.compile(rf"({_VALUE})#([0-9])")
+_AWS = re.compile(r"\s*(cron|rate|at)\s*\((.*)\)\s*", re.IGNORECASE | re.DOTALL)
+_LABELS = {"quartz": "Quartz", "aws": "AWS EventBridge"}
 
 
 class _Field(NamedTuple):
@@ -52,7 +55,7 @@ _WEEKDAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
 _SECOND, _MINUTE, _HOUR = _Field("second", 0, 59), _Field("minute", 0, 59), _Field("hour", 0, 23)
 _DAY, _MONTH = _Field("day of the month", 1, 31, (), 28), _Field("month", 1, 12, _MONTHS)
 _WEEKDAY = _Field("day of the week", 0, 6, _WEEKDAYS)
-_YEAR = _Field("year", 1970, 2099)
+_YEAR, _AWS_YEAR = _Field("year", 1970, 2099), _Field("year", 1970, 2199)
 _FIELDS = (_SECOND, _MINUTE, _HOUR, _DAY, _MONTH, _WEEKDAY)
 
 
@@ -85,7 +88,8 @@ class _Reader:
 
     def __init__(self, text: str, dialect: Dialect, name: str) -> None:
         self._text = text
-        self._quartz = dialect == "quartz"
+        self._dialect = dialect
+        self._is_foreign = dialect != "standard"  # weekdays are 1-7 from Sunday, and one of the two days is ?
         self._name = name
         self._nearest: set[int] = set()
         self._before_last: set[int] = set()
@@ -94,9 +98,13 @@ class _Reader:
     def read(self) -> CronText:
         parts = self._parts()
         years = self._years(parts.pop()) if len(parts) == 7 else None
+        if self._dialect == "standard":
+            self._check_no_foreign_day(parts)
         fields = [self._field(field, part) for field, part in zip(_FIELDS, parts, strict=True)]
-        if self._quartz and not any(fields[day].startswith("*") for day in (3, 5)):
-            self._refuse("Quartz takes a day of the month or a day of the week; put a ? in place of the other")
+        if self._is_foreign and not any(fields[day].startswith("*") for day in (3, 5)):
+            self._refuse(
+                f"{_LABELS[self._dialect]} takes a day of the month or a day of the week; put a ? in place of the other"
+            )
         return CronText(
             fields=tuple(fields),
             nearest=tuple(sorted(self._nearest)),
@@ -114,11 +122,15 @@ class _Reader:
         """Return the fields, the second among them, in capitals."""
         if len(self._text) > _TEXT_LIMIT:
             self._refuse(f"it is longer than {_TEXT_LIMIT} characters; use any_of(...) of shorter ones")
-        text = self._alias() if self._text.strip().startswith("@") else self._text
+        text = self._alias() if self._text.strip().startswith("@") else self._unwrapped()
         parts = text.upper().split()
         if parts and "TZ=" in parts[0]:
             self._refuse("the zone does not belong into the expression; say tz='Europe/Berlin' beside it")
-        if self._quartz:
+        if self._dialect == "aws":
+            if len(parts) != 6:
+                self._refuse(f"it has {len(parts)} fields; AWS has 6: minute hour day month weekday year")
+            return ["0", *parts]
+        if self._dialect == "quartz":
             if len(parts) not in {6, 7}:
                 self._refuse(f"it has {len(parts)} fields; Quartz has 6, the first are seconds, or 7 with a year")
             return parts
@@ -129,6 +141,32 @@ class _Reader:
                 f"it has {len(parts)} fields; write 5 (minute hour day month weekday), or 6 with seconds before them"
             )
         return parts if len(parts) == 6 else ["0", *parts]
+
+    def _unwrapped(self) -> str:
+        """Return the expression of AWS's `cron(...)`, or the text as it is."""
+        found = _AWS.fullmatch(self._text)
+        if found is None:
+            return self._text
+        if found[1].lower() == "rate":
+            self._refuse(f"a rate is not cron; say every({_duration(found[2])!r})")
+        if found[1].lower() == "at":
+            self._refuse("one instant is not cron; say at(datetime(...))")
+        if self._dialect != "aws":
+            self._refuse("this is the notation of AWS EventBridge; say dialect='aws'")
+        return found[2]
+
+    def _check_no_foreign_day(self, parts: list[str]) -> None:
+        """Refuse `?` where Quartz or AWS has a day: there it is no hash but a day that does not matter."""
+        days = {_DAY, _WEEKDAY}
+        if len(self._text.split()) == 6:  # the days of AWS stand where the hour and the month are here
+            days |= {_HOUR, _MONTH}
+        for field, part in zip(_FIELDS, parts, strict=True):
+            if field in days and "?" in part:
+                self._refuse(
+                    f"the {field.label} {part!r} is Quartz or AWS for a day that does not matter; say "
+                    f"dialect='quartz' or dialect='aws' if it comes from there. Here write * for every value, or H "
+                    f"for one that is chosen by the schedule's name"
+                )
 
     def _alias(self) -> str:
         word, *rest = self._text.lower().split()
@@ -143,10 +181,11 @@ class _Reader:
 
     def _field(self, field: _Field, part: str) -> str:
         """Return a field in cronsim's syntax."""
-        if self._quartz and part == "?":
+        if self._is_foreign and part == "?":
             if field not in {_DAY, _WEEKDAY}:
                 self._refuse(
-                    f"Quartz knows ? only for the day of the month and the day of the week, not the {field.label}"
+                    f"{_LABELS[self._dialect]} knows ? only for the day of the month and the day of the week, not the "
+                    f"{field.label}"
                 )
             return "*"
         return ",".join(filter(None, (self._term(field, term) for term in part.split(","))))
@@ -195,7 +234,7 @@ class _Reader:
     def _value(self, field: _Field, text: str) -> int:
         if text in field.names:
             return field.low + field.names.index(text)
-        shift = 1 if self._quartz and field is _WEEKDAY else 0
+        shift = 1 if self._is_foreign and field is _WEEKDAY else 0
         # Sunday is 0 and, as for Debian, also 7.
         high = 7 if field is _WEEKDAY else field.high
         value = int(text) - shift if text.isdigit() else -1
@@ -207,7 +246,7 @@ class _Reader:
 
     def _limits(self, field: _Field) -> str:
         if field is _WEEKDAY:
-            return "1-7 (1 is Sunday)" if self._quartz else "0-7 (0 and 7 are Sunday)"
+            return "1-7 (1 is Sunday)" if self._is_foreign else "0-7 (0 and 7 are Sunday)"
         return f"{field.low}-{field.high}"
 
     def _spread(self, field: _Field, a: str | None, b: str | None, n: str | None) -> str:
@@ -240,18 +279,27 @@ class _Reader:
             if not 1 <= int(found[2]) <= 5:
                 self._refuse(f"the day of the week {term!r} asks for number {found[2]} in a month; there are 1 to 5")
             return f"{self._value(_WEEKDAY, found[1])}#{found[2]}"
-        if term == "L" and self._quartz:
+        if term == "L" and self._is_foreign:
             return "6"
         return self._unknown(_WEEKDAY, term)
 
-    def _years(self, part: str) -> tuple[int, ...]:
+    def _years(self, part: str) -> tuple[int, ...] | None:
+        if part == "*":
+            return None
         years: set[int] = set()
+        field = _AWS_YEAR if self._dialect == "aws" else _YEAR
         for term in part.split(","):
-            low, high, step = self._bounds(_YEAR, _RANGE.fullmatch(term) or self._unknown(_YEAR, term))
+            low, high, step = self._bounds(field, _RANGE.fullmatch(term) or self._unknown(field, term))
             if low > high:
                 self._refuse(f"the year {term!r} ends before it begins")
             years.update(range(low, high + 1, step))
         return tuple(sorted(years))
+
+
+def _duration(rate: str) -> str:
+    """Return AWS's "5 minutes" as a duration of ours, "5m"; "90s" stands for what is none."""
+    found = re.fullmatch(r"\s*([0-9]+)\s*(minute|hour|day)s?\s*", rate, re.IGNORECASE)
+    return f"{found[1]}{found[2][0].lower()}" if found else "90s"
 
 
 def _plain(low: int, high: int, step: int) -> str:

@@ -71,6 +71,10 @@ class Rrule(RuleValue, frozen=True, tag="rrule", kw_only=True):
     def last_before(self, instant: datetime, calendars: Calendars = NO_CALENDARS) -> datetime | None:
         return wall.last_before(_walls(self.rule, self.start, self.tz), self.tz, self.dst, instant)
 
+    @property
+    def idle_dst(self) -> str | None:
+        return wall.idle_dst(self.tz, self.dst, _walls(self.rule, self.start, self.tz).follows_real_time)
+
     def explain(self) -> str:
         words = rrule_in_words(read_rrule(self.rule, self.tz), self.start or _EPOCH_WALL)
         since = "" if self.start is None else f", from {self.start.isoformat(' ', 'minutes')}"

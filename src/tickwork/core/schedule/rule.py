@@ -53,6 +53,11 @@ class RuleValue(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fi
         """The calendars in the store that it heeds."""
         return frozenset()
 
+    @property
+    def idle_dst(self) -> str | None:
+        """Why a `dst` other than the usual one changes nothing; None: it does, or there is none."""
+        return None
+
     def of_schedule(self, name: str, start: datetime | None) -> RuleValue:
         """Return this rule with what it leaves to its schedule: the name that H is spread by, and where it begins."""
         return self

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Literal, Protocol, get_args
 
-from tickwork.core.schedule.zone import EPOCH, HORIZON, TICK, Stretch, instant_of, stretch_at, wall_of
+from tickwork.core.schedule.zone import EPOCH, HORIZON, TICK, Stretch, has_changes, instant_of, stretch_at, wall_of
 from tickwork.errors import InvalidOption
 
 Dst = Literal["once", "skip", "both", "shift"]
@@ -127,6 +127,17 @@ def _last_of_gap(walls: WallTimes, dst: Dst, stretch: Stretch, instant: datetime
     wall = walls.prev(min(wall_of(instant, stretch.before), gap_end) if dst == "shift" else gap_end)
     if wall is not None and wall >= wall_of(stretch.start, stretch.before):
         yield instant_of(wall, stretch.before) if dst == "shift" else stretch.start
+
+
+def idle_dst(zone: str, dst: Dst, follows_real_time: bool) -> str | None:
+    """Return why a `dst` that somebody chose has no effect; None: it has one, or it is the usual one."""
+    if dst == "once":
+        return None
+    if not has_changes(zone):
+        return f"dst={dst!r} has no effect: the clocks of {zone} do not change"
+    if follows_real_time:
+        return f"dst={dst!r} has no effect: a rule with a wildcard for the hour or less follows real time"
+    return None
 
 
 def dst_in_words(zone: str, dst: Dst, follows_real_time: bool) -> str:

@@ -97,6 +97,12 @@ def _stretches(name: str, year: int) -> tuple[Stretch, ...]:
     return tuple(found)
 
 
+@lru_cache(maxsize=1024)
+def has_changes(name: str) -> bool:
+    """Return whether a zone's clocks change, by its rules for the years around now."""
+    return any(len(_stretches(name, year)) > 1 for year in range(2015, 2038))
+
+
 def _changes(zone: ZoneInfo, start: datetime, end: datetime) -> Iterator[tuple[datetime, timedelta]]:
     """Yield each instant in (start, end) at which the offset changes, with the new one."""
     known, offset = start, _offset(zone, start)

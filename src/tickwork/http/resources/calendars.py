@@ -51,7 +51,7 @@ class CronBody(Struct):
     expression: str
     tz: str = "UTC"
     n: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 20
-    dialect: Literal["standard", "quartz"] = "standard"
+    dialect: Literal["standard", "quartz", "aws"] = "standard"
     dst: Literal["once", "skip", "both", "shift"] = "once"
     name: str | None = None
 
@@ -74,6 +74,7 @@ class CronExplained(Struct):
     dst: str
     explanation: str
     next: list[OccurrenceBody]
+    warning: str | None = None
 
 
 @routes.get("/calendars", Scope.READ)
@@ -124,7 +125,7 @@ def explain_cron(call: Call, body: CronBody) -> CronExplained:
     found = preview(rule, body.n, after=call.app.store.now())
     dues = [OccurrenceBody(one.due_at, one.local.isoformat(), one.clock_change) for one in found]
     kind = kind_of(body.expression)
-    return CronExplained(body.expression, kind, rule.zone, body.dialect, body.dst, rule.explain(), dues)
+    return CronExplained(body.expression, kind, rule.zone, body.dialect, body.dst, rule.explain(), dues, rule.idle_dst)
 
 
 def _read(body: CronBody) -> RuleValue:
