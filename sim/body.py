@@ -127,6 +127,9 @@ class Body(Actor):
     def crash(self) -> None:
         self.die(KILLED)
 
+    def kill_now(self) -> None:
+        self.die(KILLED)
+
     def disturb(self, at_us: int) -> None:
         """What goes wrong for a handler that talks to the store goes wrong for its process."""
         super().disturb(at_us)

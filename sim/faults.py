@@ -17,6 +17,7 @@ from sim.restore import Snapshot
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.errors import LeaseLost, StoreUnreachable, TickworkError
 from tickwork.store.base import Exchange, Finish, NewLog
+from tickwork.store.postgres.pool import ANSWER_S, LEAST_ANSWER_S
 
 if TYPE_CHECKING:
     from sim.actor import Actor
@@ -53,6 +54,7 @@ class FaultPlan:
     late: float = 0.004
     pause: float = 0.002
     stall: float = 0.006
+    silent: float = 0.004  # a call that answers only at its deadline
     slow_reaper: float = 0.3  # between finding an orphan and taking it back
     hiccup: float = 0.01
     random_pauses: float = 2.0
@@ -118,6 +120,7 @@ class Faults:
             (plan.crash, self._crash),
             (plan.pause, self._pause),
             (plan.stall, self._stall),
+            (plan.silent, self._stay_silent),
         ):
             if roll < chance:
                 strike(actor, verb, edge)
@@ -160,6 +163,16 @@ class Faults:
         if self._world.depth < _DEEPEST:
             self._note(actor, verb, f"stall {edge}")
             self._world.pass_time(actor, self._some_leases())
+
+    def _stay_silent(self, actor: Actor, verb: str, edge: str) -> None:
+        """The connection says nothing more: the caller gives up at its deadline, and does not know what happened."""
+        if self._world.depth < _DEEPEST:
+            self._note(actor, verb, f"silent {edge}")
+            us = int(max(LEAST_ANSWER_S, min(ANSWER_S, self._world.config.lease_s / 3)) * SECOND)
+            self._world.pass_time(actor, max(0, min(us, self._world.horizon_us - self._world.now_us)))
+            if actor.dead:
+                raise Crashed(actor)
+        raise Unreachable(f"simulated: {verb}, no answer at its deadline, {edge} its commit")
 
     def _note(self, actor: Actor, verb: str, what: str) -> None:
         self._world.trace.add(self._world.now_us, actor.name, what, verb)

@@ -32,6 +32,7 @@ from tickwork.store.sqlite import SqliteStore, moves
 from tickwork.worker.claiming import Claiming
 from tickwork.worker.endings import Endings
 from tickwork.worker.heartbeat import Heartbeat, Lease
+from tickwork.worker.lease_watch import LeaseWatch
 from tickwork.worker.worker import Worker
 
 
@@ -267,6 +268,7 @@ def _bug(
 
 
 _RESTORED = replace(NO_FAULTS, restores=8.0)
+_SILENCES = replace(NO_FAULTS, silent=0.05, stall=0.02)
 _SLOW_REAPERS = replace(NO_FAULTS, hiccup=0.05, slow_reaper=1.0)
 
 
@@ -287,6 +289,11 @@ def _due_from_now() -> AbstractContextManager[object]:
     return mock.patch.object(scheduler, "decide", decide)
 
 
+def _no_lease_watch() -> AbstractContextManager[object]:
+    """Handlers are stopped by the worker's own thread alone, which may wait for the store."""
+    return mock.patch.object(LeaseWatch, "tick", return_value=0.1)
+
+
 PLANTS = (
     _bug("1 finish without the attempt", _finish_without_attempt, "S1", "S5", "S6"),
     _bug("fence without holder", _fence_without_holder, "OWN", "S6", plan=_RESTORED),
@@ -305,6 +312,7 @@ PLANTS = (
     _bug("a claim that was not answered is forgotten", _unanswered_claim_forgotten, "L2"),
     _bug("started although the lease is over", _start_after_lease, "R10"),
     _bug("handlers go on although the lease is over", _handlers_not_stopped, "R10"),
+    _bug("handlers wait for the store to be stopped", _no_lease_watch, "R10", plan=_SILENCES),
     _bug("a worker without a lease spins", _spin_without_lease, "L1", "R10"),
     _bug("logs are dropped when the store fails", _notes_dropped_on_error, "LOG"),
 )

@@ -23,6 +23,7 @@ from tickwork.services.turnstiles import TurnstileKeeper
 from tickwork.worker import loop as shipped
 from tickwork.worker.base import WorkerOptions
 from tickwork.worker.heartbeat import Heartbeat, Lease
+from tickwork.worker.lease_watch import LeaseWatch
 from tickwork.worker.worker import Worker
 
 if TYPE_CHECKING:
@@ -147,10 +148,11 @@ class WorkerProcess(Actor):
         self.lease = Lease(world.config.lease)
         scheduler = self._service(Scheduler(store, world.new_ids(world.stream(f"{self.name} ids")), self.clock))
         self.children = SimChildren(self, config)
+        pools = SimPools(self, self.children)
         known = [task for task in world.config.tasks if task.name in config.tasks]
         self.worker = Worker(
             store,
-            SimPools(self, self.children),
+            pools,
             known,
             world.config.solo_tasks,
             WorkerOptions(config.queues, config.slots, "host", index, "sim"),
@@ -171,7 +173,8 @@ class WorkerProcess(Actor):
             TurnstileKeeper(store, self.clock),
             Pruner(store, world.config.retention, self.clock),
         )
-        for thread in (self._main, *(self._service(one) for one in services)):
+        self._watch = self._service(LeaseWatch(self.lease, pools), self._judge_watch)
+        for thread in (self._main, *(self._service(one) for one in services), self._watch):
             thread.call(self.rng.randrange(1000))
         if world.ticks:
             scheduler.call(self.rng.randrange(1000))
@@ -181,12 +184,17 @@ class WorkerProcess(Actor):
         self.world.judge.account.identities[identity] = self
         return identity
 
-    def _service(self, service: Service) -> Thread:
-        """What `Runner` does with a service, without its thread."""
+    def _judge_watch(self) -> None:
+        if self._watch.punctual:
+            self.world.judge.truth.is_fenced(self)
+
+    def _service(self, service: Service, before: Callable[[], None] = lambda: None) -> Thread:
+        """What `Runner` does with a service, without its thread; `before` is called before each tick."""
         name = type(service).__name__.lower()
         backoff = WatchfulBackoff(name, self.rng)
 
         def step() -> float:
+            before()
             try:
                 wait = service.tick(self.clock.monotonic())
                 backoff.worked()

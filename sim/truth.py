@@ -45,6 +45,14 @@ class Truth:
         late = heedless and over_s > _LATE_S and not lease.lost
         hold(not late, "R10", f"{process.name} goes on with {heedless} {over_s:g} s after its lease")
 
+    def is_fenced(self, process: WorkerProcess) -> None:
+        """R10: no handler outlives the lease, also while the worker's own thread waits for the store."""
+        lease, now = process.lease, process.clock.monotonic()
+        if lease.worker is None or now - lease.until <= _LATE_S:
+            return
+        running = [key for key, one in self._handlers.items() if one.process is process and one.runs]
+        hold(not running, "R10", f"{process.name} runs {running} {now - lease.until:g} s after its lease")
+
     def began(self, process: WorkerProcess, given: Assignment, began: float) -> None:
         """S14: not early. S4: alone, unless the process of an older one was not well."""
         key, held = (given.job_id, given.attempt), (given.job_id, given.claim)

@@ -124,6 +124,10 @@ class PostgresServer(Postgres):
         """The postmaster's process id; None while it is stopped."""
         return self._postmaster.pid if self._postmaster else None
 
+    def pids(self) -> list[int]:
+        """All processes of the cluster."""
+        return _pids_standing_in(self._data)
+
     def url(self, dbname: str = "postgres") -> str:
         return f"postgresql://postgres@127.0.0.1:{self.port}/{dbname}"
 

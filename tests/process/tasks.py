@@ -84,6 +84,22 @@ def saves(steps: int) -> int:
 
 
 @app.task(retries=0)
+def beats(seconds: float, stubborn: bool = False) -> int:
+    """Tell again and again that it runs; a stubborn one does not let itself be interrupted."""
+    until = time.monotonic() + seconds
+    tell("start")
+    while time.monotonic() < until:
+        try:
+            nap(0.05)
+        except BaseException:
+            if not stubborn:
+                raise
+        tell("beat")
+    tell("end")
+    return current_job().attempt
+
+
+@app.task(retries=0)
 def with_grandchild(seconds: float = 1000.0) -> None:
     """Start a program, tell its pid, and wait for it."""
     program = subprocess.Popen(["sleep", str(seconds)])

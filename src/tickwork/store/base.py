@@ -418,5 +418,11 @@ class Store(
     def upgrade(self) -> list[Migration]:
         """Apply the migrations that are missing, all or none; return them. Safe to run twice, and by two at once."""
 
+    def answer_within(self, limit: timedelta) -> None:
+        """Give up waiting for the database after this time, if that is sooner than usual; a worker needs to know.
+
+        A store whose database is a local file has nothing else to wait for, and may ignore it.
+        """
+
     def close(self) -> None:
         """Let go of every connection."""

@@ -34,6 +34,12 @@ class Pools(Protocol):
     def abandon(self) -> None:
         """End every handler at once; nothing more is heard of them, and new ones can be run."""
 
+    def stop_running(self) -> None:
+        """Tell every handler to stop; what that ends is given back. May be called from any thread."""
+
+    def kill_running(self) -> None:
+        """Kill every process that still runs a handler; its jobs are given back. May be called from any thread."""
+
     def solo_room(self) -> int: ...
 
     def tend(self, now: float) -> None: ...

@@ -12,6 +12,7 @@ import os
 import select
 import signal
 import socket
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -82,14 +83,17 @@ class Child:
     moved_at: float = 0.0
     recalled: bool = False
     silent: bool = False  # its end of the socket is closed
+    fenced: bool = False  # it was killed because the lease ended: what it ran is not to blame
+    lock: threading.RLock = field(default_factory=threading.RLock)  # sending and killing, also by the lease's watch
 
     def send(self, message: ToExecutor) -> None:
         """Queue a message and send what the socket takes; a child that does not read must not stop its supervisor."""
-        self.unsent += encode(message)
-        self.flush()
+        with self.lock:
+            self.unsent += encode(message)
+            self.flush()
 
     def flush(self) -> None:
-        with suppress(BlockingIOError, BrokenPipeError, ConnectionResetError):
+        with self.lock, suppress(OSError):  # the socket is full, or the child is gone
             while self.unsent:
                 sent = self.connection.send(self.unsent)
                 del self.unsent[:sent]
@@ -97,6 +101,18 @@ class Child:
     def kill(self) -> None:
         """Kill it with everything that its handlers started."""
         self.process.kill()
+
+    def fence(self) -> None:
+        """Kill it at once, from any thread, because the lease of its worker ends."""
+        with self.lock:
+            self.fenced = True
+            self.process.kill_now()
+
+    def release(self) -> None:
+        """Have nothing more to do with it, which has ended."""
+        with self.lock:
+            self.connection.close()
+            self.process.release()
 
 
 Share = tuple[int, Child, list[Assignment]]
@@ -114,7 +130,10 @@ _NOBODY = _Nobody()
 
 
 class Children:
-    """A pool of child processes. All calls come from the one thread that ticks the worker."""
+    """A pool of child processes.
+
+    All calls come from the one thread that ticks the worker, except `stop_running` and `kill_running`.
+    """
 
     def __init__(
         self,
@@ -232,9 +251,20 @@ class Children:
         self._forget(child)
 
     def _forget(self, child: Child) -> None:
-        child.connection.close()
         self._children.remove(child)
-        child.process.release()
+        child.release()
+
+    def stop_running(self) -> None:
+        """Have all children stop what they run, and give it back."""
+        for child in tuple(self._children):
+            for one in () if child.fenced else tuple(child.held.values()):
+                child.send(Interrupt(one.job_id, one.claim, "stop"))
+
+    def kill_running(self) -> None:
+        """Kill the children that run something, as far as is known here. The next `poll` tells what that ended."""
+        for child in tuple(self._children):
+            if child.held:
+                child.fence()
 
     # -- work
 
@@ -387,13 +417,15 @@ class Children:
             case _:
                 pass
 
-    def _died(self, child: Child, code: int) -> Died:
+    def _died(self, child: Child, code: int) -> Died | Returned:
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
         child.kill()  # what its handlers started must not outlive it
         self._forget(child)
         if child.hello is None and self._general:
             self._keep_unstarted(child)
         self._replace(child)
+        if child.fenced:
+            return Returned(list(child.held))
         error = f"the process that ran it {how}" if child.trouble is None else f"no process for it: {child.trouble}"
         return Died(list(child.held), error, len(child.held) == 1)
 

@@ -31,6 +31,7 @@ BATCH_CLAIM = 1000  # one claim for batches brings at most so many
 LEAST_GROWS = 1.02  # with each claim, what one takes at least may have become so much more
 UNSURE_LOOK_S = 1.0  # how often to look for what a claim took that was not answered
 OWN_LOOK_LEASES = 10  # the time, in leases, between two looks for attempts whose stored end the store has lost
+UNSURE_S = 20.0  # for at least so long after the store answers again: a late claim takes no longer
 UNKNOWN_LOOK_S = 5.0  # how often to look for jobs that nobody here can run
 UNKNOWN_SHARE = 50  # or less often, where that takes more than this part of the time
 
@@ -75,7 +76,8 @@ class Claiming:
         self._unknown: set[str] = set()
         self._next_due: float | None = None
         self._look_again: float | None = None
-        self._unsure_until: float | None = None  # a claim was not answered: we may hold more than we know
+        self._is_unsure = False  # a claim was not answered: we may hold more than we know
+        self._unsure_until: float | None = None  # set when the store answers again
         self._unsure_at = 0.0
         self._own_at: float | None = None  # when to look for such attempts though every claim was answered
 
@@ -86,7 +88,7 @@ class Claiming:
 
     def clear(self) -> None:
         """What an earlier lease of ours may hold is not ours to give back any more."""
-        self._unsure_until = None
+        self._is_unsure = False
 
     def times(self) -> list[float]:
         """When to claim again, as far as the last claims could tell."""
@@ -200,7 +202,7 @@ class Claiming:
             done = self._store.exchange(worker, batch, words, self._queues(), tasks, room, window, reach)
         except StoreError:  # it may have been carried out all the same, or may still be
             self._unsure_at = self._clock.monotonic()
-            self._unsure_until = self._unsure_at + self._lease.duration.total_seconds()
+            self._is_unsure, self._unsure_until = True, None
             raise
         replied = self._clock.monotonic()
         self._endings.settled(batch, done.finished)
@@ -255,12 +257,13 @@ class Claiming:
     def give_back_unknown(self, now: float) -> None:
         """Give back attempts that the store counts as this worker's and that it does not hold: no reaper would.
 
-        A claim whose answer was lost took them. Or their end was stored, and the store has lost it (a restored backup,
-        a failover); for those it looks every few minutes.
+        A claim whose answer was lost took them. A server that was stopped may carry out such a claim when it goes on,
+        so the time to look for them is counted from its next answer. Or their end was stored, and the store has lost
+        it (a restored backup, a failover); for those it looks every few minutes.
         """
         look_at = now + OWN_LOOK_LEASES * self._lease.duration.total_seconds()
         self._own_at = look_at if self._own_at is None else self._own_at
-        unsure = self._unsure_until is not None and now >= self._unsure_at
+        unsure = self._is_unsure and now >= self._unsure_at
         if self._lease.worker is None or not (unsure or now >= self._own_at):
             return
         self._own_at = look_at
@@ -271,8 +274,9 @@ class Claiming:
         if unknown:
             self._endings.give_back(unknown)
         self._unsure_at = now + UNSURE_LOOK_S
-        if self._unsure_until is not None and now > self._unsure_until:
-            self._unsure_until = None
+        if self._is_unsure:
+            self._unsure_until = self._unsure_until or now + max(self._lease.duration.total_seconds(), UNSURE_S)
+            self._is_unsure = now <= self._unsure_until
 
     def _look_for_unknown(self, now: float) -> None:
         """Say once of each task that stands in our queues and that we cannot run, so that nobody has to wonder."""

@@ -124,7 +124,7 @@ def _pair() -> tuple[socket.socket, socket.socket]:
 
 
 class Nursery:
-    """A nursery that was asked for. All calls come from one thread at a time."""
+    """A nursery that was asked for. All calls come from one thread at a time, except `hear`."""
 
     def __init__(self, connection: socket.socket, pid: int, end: Callable[[], None]) -> None:
         self.pid = pid
@@ -134,6 +134,7 @@ class Nursery:
         self._frames = Frames()
         self._children: dict[int, Offspring] = {}
         self._count = 0
+        self._hearing = threading.Lock()
 
     def spawn(self, connection: socket.socket, target: str, slots: int, memory_mb: int, shell: bool) -> Offspring:
         """Have a child made that holds this end of a socket pair. It is there soon, and sees the world as we do now."""
@@ -169,6 +170,12 @@ class Nursery:
         """Take in what the nursery has said, or says within so long; False when that is nothing."""
         if self.lost or (within_s > 0 and not self._says_within(within_s)):
             return self.lost
+        with self._hearing:
+            return self._take_in()
+
+    def _take_in(self) -> bool:
+        if self.lost:
+            return True
         try:
             data = self._connection.recv(4096, socket.MSG_DONTWAIT)
         except BlockingIOError:
@@ -268,6 +275,13 @@ class Offspring:
             kill_family(pid)
         elif pid is not None:
             kill_group(pid)
+
+    def kill_now(self) -> None:
+        """Kill it without waiting for anything, from any thread."""
+        if self._pid is None:
+            self._nursery.hear()
+        if self._pid is not None and not self._released:
+            kill_family(self._pid)
 
     def release(self) -> None:
         """Have nothing more to do with it."""

@@ -22,6 +22,8 @@ class ChildPools:
         self.kill_holder = children.kill_holder
         self.kill_all = children.kill_all
         self.abandon = children.abandon
+        self.stop_running = children.stop_running
+        self.kill_running = children.kill_running
         self.solo_room = children.solo_room
         self.tend = children.tend
         self.stalled = children.stalled
@@ -82,8 +84,16 @@ class LocalPools:
         self._children.abandon()
 
     def _stop_threads(self) -> None:
-        for job_id, claim in self._here:
+        for job_id, claim in tuple(self._here):
             self._local.interrupt(job_id, claim, "stop")
+
+    def stop_running(self) -> None:
+        self._stop_threads()
+        self._children.stop_running()
+
+    def kill_running(self) -> None:
+        """Only children can be killed: a thread that does not stop is given up by its executor, and goes on."""
+        self._children.kill_running()
 
     def solo_room(self) -> int:
         return self._children.solo_room()

@@ -29,6 +29,7 @@ from tickwork.worker.base import Pools, WorkerOptions
 from tickwork.worker.children import ChildLimits, Children
 from tickwork.worker.elasticity import Elasticity, slots_of_each
 from tickwork.worker.heartbeat import Heartbeat, Lease
+from tickwork.worker.lease_watch import LeaseWatch
 from tickwork.worker.loop import WorkerLoop
 from tickwork.worker.messages import Hello
 from tickwork.worker.nursery import Nursery
@@ -159,6 +160,7 @@ class WorkerParts:
 
         The last of the answer has the scheduler look at once.
         """
+        self.store.answer_within(self.lease.duration / 3)
         waiter = self.store.waiter()
         new_id = lambda: secrets.token_hex(16)  # noqa: E731
         runner = Runner(self.clock, self.rng)
@@ -193,6 +195,7 @@ class WorkerParts:
         for flaw in hello.flaws:
             _log.error("%s", flaw)
         loop = WorkerLoop(worker, waiter, pools.filenos, self.clock, self.rng, grace.total_seconds(), pools.unsent)
+        runner.start(LeaseWatch(self.lease, pools))
         runner.start(Heartbeat(self.store, self.lease, loop.obey))
         return loop, runner, nudge
 

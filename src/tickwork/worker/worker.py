@@ -97,13 +97,13 @@ class Worker:
             self._register(now)
         called, self.called = self.called, False
         # First what needs no store: it must be done in time, also while the store does not answer.
+        owning = self._lease.left(now) > 0
+        if not owning:  # before children are heard: one that became free must not begin what waits for it
+            self._let_go("the worker could not renew its lease in time")
         self._hearing.listen()
         self._kill_overdue(now)
         self._pools.tend(now)
-        owning = self._lease.left(now) > 0
         self._claiming.start_due(now, hurry=self.draining)
-        if not owning:
-            self._let_go("the worker could not renew its lease in time")
         self._hearing.answer_asks()
         self._look_for_cancels(now, False)  # now and then, whatever becomes of the claim
         self._claiming.give_back_unknown(now)

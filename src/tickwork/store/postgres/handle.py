@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
 
-import psycopg
 from psycopg import pq
 
 from tickwork.store.postgres.pool import Server
 from tickwork.store.postgres.wire import Connection
 
 
-class Handle(psycopg.Connection[tuple[Any, ...]]):
+class Handle(Connection):
     """A pooled connection for one block. After the block it is a closed connection, and the pooled one goes on.
 
     An object of its own for each block: a caller who keeps it cannot write into the transaction of the next block.

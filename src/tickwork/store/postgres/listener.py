@@ -1,6 +1,9 @@
 """Wakes a worker when PostgreSQL says that there is work.
 
 One direct connection listens. It is made again when it is lost. It is only a hint: polling alone finds everything.
+
+A connection on which nothing arrives may be dead without either side knowing it. So the listener asks the server for an
+answer now and then, and makes another connection when none comes.
 """
 
 from __future__ import annotations
@@ -14,13 +17,17 @@ from random import Random
 
 import psycopg
 
+from tickwork.clock import SystemClock
 from tickwork.errors import StoreError
-from tickwork.store.postgres.pool import behind_pooler
+from tickwork.store.postgres.pool import CONNECT_S, behind_pooler
 from tickwork.store.postgres.wire import Connection
 
 _log = logging.getLogger("tickwork.store")
+_clock = SystemClock()
 _FIRST_WAIT_S = 0.2
 _LONGEST_WAIT_S = 10.0
+PROBE_S = 30.0  # so often a quiet connection is asked for an answer
+ANSWER_S = 10.0  # within which that must come
 
 
 class PollOnlyWaiter:
@@ -51,9 +58,13 @@ class Listener:
             end.setblocking(False)
         self._closing = threading.Event()
         self._in_vain = False  # the connection leads through a pooler
+        self._heard_at = 0.0
+        self._asked_at: float | None = None
         self._begin()
 
     def fileno(self) -> int:
+        """What to wait on. It is asked for before each wait, so that a silent connection is noticed here."""
+        self._probe(_clock.monotonic())
         connection = self._connection
         if self._in_vain:
             return -1
@@ -73,11 +84,33 @@ class Listener:
             connection.pgconn.consume_input()
             while connection.pgconn.notifies() is not None:
                 pass
+            while self._asked_at is not None and not connection.pgconn.is_busy():
+                if connection.pgconn.get_result() is None:
+                    self._asked_at = None
+            self._heard_at = _clock.monotonic()
         except psycopg.Error as error:
-            _log.debug("The listening connection is gone (%s); it is made again.", error)
-            self._connection = None
-            connection.close()
-            self._begin()
+            self._lose(connection, str(error))
+
+    def _probe(self, now: float) -> None:
+        """Ask a connection for an answer that was quiet for long, and give it up when the answer does not come."""
+        connection = self._connection
+        if connection is None or now - self._heard_at < PROBE_S:
+            return
+        try:
+            if self._asked_at is None:
+                self._asked_at = now
+                connection.pgconn.send_query(b"SELECT 1")
+                connection.pgconn.flush()
+            elif now - self._asked_at > ANSWER_S:
+                self._lose(connection, f"no answer within {ANSWER_S:g} s")
+        except psycopg.Error as error:
+            self._lose(connection, str(error))
+
+    def _lose(self, connection: Connection, reason: str) -> None:
+        _log.debug("The listening connection is gone (%s); it is made again.", reason)
+        self._connection = None
+        connection.close()
+        self._begin()
 
     def close(self) -> None:
         self._closing.set()
@@ -99,17 +132,19 @@ class Listener:
         while not self._closing.is_set():
             try:
                 connection = self._connect()
-                if behind_pooler(connection):
-                    _log.warning("Nobody can listen through a pooler: new work is found by polling.")
-                    connection.close()
-                    self._in_vain = True
-                    return
-                connection.execute(f'LISTEN "{self._channel}"'.encode())
+                with connection.within(CONNECT_S):
+                    if behind_pooler(connection):
+                        _log.warning("Nobody can listen through a pooler: new work is found by polling.")
+                        connection.close()
+                        self._in_vain = True
+                        return
+                    connection.execute(f'LISTEN "{self._channel}"'.encode())
             except (StoreError, psycopg.Error) as error:
                 _log.debug("Nobody can listen yet (%s).", error)
                 wait_s = min(wait_s * 2, _LONGEST_WAIT_S)
                 self._closing.wait(wait_s * (0.5 + self._random.random() / 2))
                 continue
+            self._heard_at, self._asked_at = _clock.monotonic(), None
             self._connection = connection
             with contextlib.suppress(OSError):
                 self._teller.send(b"!")

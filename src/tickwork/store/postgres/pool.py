@@ -4,6 +4,8 @@ Nothing depends on the state of a session, so a pooler in transaction mode may s
 connection gets its limits and planner settings once, and prepares its statements; behind a pooler every transaction
 brings its own limits. Connections are made by the thread that needs one, so that its error reaches the caller, and a
 process that was forked makes its own.
+
+Every wait has a deadline (docs/adr/0017-deadlines.md). A connection that misses one is closed and never lent again.
 """
 
 from __future__ import annotations
@@ -23,9 +25,16 @@ from tickwork.store.postgres.wire import Connection
 _log = logging.getLogger("tickwork.store")
 
 OLDEST_VERSION = 140000
-WAIT_S = 10.0
+WAIT_S = 10.0  # for a free connection
+CONNECT_S = 5.0  # for the first answers of a new connection; `connect_timeout` is the time before
+ANSWER_S = 10.0  # for a transaction of ours, from when it has its connection: a third of the default lease
+LEAST_ANSWER_S = 2.0  # however short a lease is
+STATEMENT_SHARE = 0.8  # the server gives up on one statement before we give up on the transaction
+USER_END_S = 30.0  # for the begin and the end of a transaction whose statements are the caller's
+PRUNE_S = 60.0
+UPGRADE_S = 3600.0
 
-# All well below a lease. What the user's URL says goes before.
+# What the user's URL says goes before.
 _REACHING = {
     "connect_timeout": "5",
     "keepalives": "1",
@@ -37,7 +46,7 @@ _REACHING = {
     "client_encoding": "UTF8",
 }
 _LIMITS = {
-    "statement_timeout": "8s",
+    "statement_timeout": f"{ANSWER_S * STATEMENT_SHARE:g}s",
     "lock_timeout": "5s",
     "idle_in_transaction_session_timeout": "10s",
     "jit": "off",
@@ -61,7 +70,6 @@ _PLANS = {
 }
 
 BEGIN = ("BEGIN ISOLATION LEVEL READ COMMITTED",)
-BEGIN_WITH_LIMITS = (*BEGIN, *(f"SET LOCAL {name} = '{value}'" for name, value in _LIMITS.items()))
 
 
 class Server:
@@ -72,6 +80,23 @@ class Server:
         self._conninfo = conninfo.make_conninfo("", **{**_REACHING, **given})
         self.where = _shown(given)
         self.pooled: bool | None = None  # known once there was a connection
+        self.answer_s = ANSWER_S
+
+    def shorten(self, limit_s: float) -> None:
+        """Wait for answers no longer than this, as far as that is shorter than usual."""
+        self.answer_s = max(LEAST_ANSWER_S, min(limit_s, ANSWER_S))
+
+    def begin(self, limit_s: float | None = None) -> tuple[str, ...]:
+        """Return the statements that begin a transaction, with the limits that its session does not have."""
+        limits = self._limits() if self.pooled else {}
+        if limit_s is not None:
+            limits = limits | {"statement_timeout": _milliseconds(limit_s * STATEMENT_SHARE)}
+        return (*BEGIN, *(f"SET LOCAL {name} = '{value}'" for name, value in limits.items()))
+
+    def _limits(self) -> dict[str, str]:
+        if self.answer_s == ANSWER_S:
+            return _LIMITS
+        return _LIMITS | {"statement_timeout": _milliseconds(self.answer_s * STATEMENT_SHARE)}
 
     def connect(self, *, ours: bool = True) -> Connection:
         """Open a connection: for our own statements, or (`ours` off) for the user's, which we do not limit."""
@@ -80,7 +105,8 @@ class Server:
         except psycopg.Error as error:
             raise cannot_connect(self.where, error) from error
         try:
-            self._prepare(connection, ours=ours)
+            with connection.within(CONNECT_S):
+                self._prepare(connection, ours=ours)
         except psycopg.Error as error:
             connection.close()
             raise cannot_connect(self.where, error) from error
@@ -103,7 +129,7 @@ class Server:
             self._note_pooler()
             return
         self.pooled = False
-        settings = _WATCHING | _LIMITS | _PLANS if ours else _WATCHING
+        settings = _WATCHING | self._limits() | _PLANS if ours else _WATCHING
         calls = ", ".join(f"set_config('{name}', '{value}', false)" for name, value in settings.items())
         connection.execute(f"SELECT {calls}".encode())
 
@@ -117,6 +143,10 @@ def behind_pooler(connection: Connection) -> bool:
     """True when the process that answers is not the one that we connected to: something stands in between."""
     row = connection.execute("SELECT pg_backend_pid()").fetchone()
     return row is None or row[0] != connection.info.backend_pid
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{round(seconds * 1000)}ms"
 
 
 class Pool:
@@ -143,13 +173,20 @@ class Pool:
         return Loan(self, self._tickets, self._idle)
 
     def take(self, idle: list[Connection]) -> Connection:
-        """An idle connection that is still good, else a new one."""
+        """An idle connection that is still good, else a new one. Our own transactions have a deadline from here on."""
+        connection = self._kept(idle) or self._server.connect(ours=self._ours)
+        if self._ours:
+            connection.answer_within(self._server.answer_s)
+        return connection
+
+    @staticmethod
+    def _kept(idle: list[Connection]) -> Connection | None:
         while idle:
             connection = idle.pop()
             if connection.is_quiet():
                 return connection
             connection.close()
-        return self._server.connect(ours=self._ours)
+        return None
 
     def exhausted(self) -> StoreUnreachable:
         return StoreUnreachable(

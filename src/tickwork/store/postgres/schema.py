@@ -11,6 +11,7 @@ from tickwork.errors import StoreNotOurs
 from tickwork.store.base import SchemaStatus
 from tickwork.store.migrate import Migration, migrations, pending, script
 from tickwork.store.postgres.failures import not_migrated
+from tickwork.store.postgres.pool import UPGRADE_S
 from tickwork.store.postgres.statements import checked_schema, in_schema
 from tickwork.store.postgres.wire import Connection
 
@@ -43,7 +44,7 @@ class Schema:
         """Apply what is missing; return it. Others who upgrade at the same time wait, and then find nothing to do."""
         if not pending(self._known, self._applied(connection), self._where):
             return []
-        with connection.transaction():
+        with connection.within(UPGRADE_S), connection.transaction():
             connection.execute("SET LOCAL lock_timeout = '5s'; SET LOCAL statement_timeout = 0")
             connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"tickwork {self.name}",))
             self._prepare(connection)

@@ -80,7 +80,7 @@ from tickwork.store.postgres.listener import Listener, PollOnlyWaiter
 from tickwork.store.postgres.notifier import Notifier
 from tickwork.store.postgres.notify import PostgresNotify
 from tickwork.store.postgres.operations import PostgresOperations
-from tickwork.store.postgres.pool import BEGIN, BEGIN_WITH_LIMITS, Pool, Server
+from tickwork.store.postgres.pool import PRUNE_S, USER_END_S, Pool, Server
 from tickwork.store.postgres.reading import guards, placed, read_without_flow
 from tickwork.store.postgres.remote import PostgresRemote
 from tickwork.store.postgres.runs import PostgresRuns
@@ -166,26 +166,37 @@ class PostgresStore(
 
     # -- transactions
 
-    def _perform(self, work: Callable[[Session], T], *, pool: Pool | None = None, single: bool = True) -> T:
+    def _perform(
+        self,
+        work: Callable[[Session], T],
+        *,
+        pool: Pool | None = None,
+        single: bool = True,
+        limit_s: float | None = None,
+    ) -> T:
         """Run `work` as one transaction, and again when the server asks for it.
 
-        A `single` statement is a transaction by itself. Behind a pooler it gets one all the same, for its limits.
+        A `single` statement is a transaction by itself. Behind a pooler, or with a time limit of its own, it gets one
+        all the same, for its limits. A transaction that the server does not answer in time is not run again here: it
+        may have been carried out.
         """
         tries = 0
         while True:
             tries += 1
             with (pool or self._pool).lend() as connection:
                 self._check_schema(connection)
+                if limit_s is not None:
+                    connection.answer_within(limit_s)
+                begin = () if single and not self.server.pooled and limit_s is None else self.server.begin(limit_s)
                 try:
-                    return self._once(connection, work, tries > 1, single=single and not self.server.pooled)
+                    return self._once(connection, work, tries > 1, begin)
                 except psycopg.Error as error:
                     if not runs_again(error) or tries == TRIES:
                         raise translate(self.server.where, error, lost=connection.closed) from error
             threading.Event().wait(self._random.random() * _NAP_S * tries)
 
-    def _once(self, connection: Connection, work: Callable[[Session], T], again: bool, *, single: bool) -> T:
-        begin = BEGIN_WITH_LIMITS if self.server.pooled else BEGIN
-        session = Session(connection, self._sql, self._now(), again, () if single else begin)
+    def _once(self, connection: Connection, work: Callable[[Session], T], again: bool, begin: tuple[str, ...]) -> T:
+        session = Session(connection, self._sql, self._now(), again, begin)
         try:
             result = work(session)
             session.commit()
@@ -306,7 +317,7 @@ class PostgresStore(
             raised: BaseException | None = None
             handle = Handle(pooled, self.server)
             try:
-                with handle.transaction():
+                with handle.callers_transaction(USER_END_S):
                     try:
                         yield handle
                     except BaseException as error:
@@ -596,8 +607,9 @@ class PostgresStore(
             "limit": limit,
             "mark": codec.BLOB_MARK,
         }
-        rows = self._perform(lambda session: session.run("prune", **values))
-        self._perform(lambda session: session.run("prune_operations", kept_us=duration_us(KEPT)))
+        rows = self._perform(lambda session: session.run("prune", **values), limit_s=PRUNE_S)
+        kept = {"kept_us": duration_us(KEPT)}
+        self._perform(lambda session: session.run("prune_operations", **kept), limit_s=PRUNE_S)
         self._prune_figures(limit)
         return Pruned(int(rows[0][0]), codec.own_blobs((job_id, blob) for _, job_id, blob in rows))
 
@@ -640,6 +652,9 @@ class PostgresStore(
         """Look at the schema, if nothing has done so yet."""
         if not self._checked:
             self._perform(lambda session: None)
+
+    def answer_within(self, limit: timedelta) -> None:
+        self.server.shorten(limit.total_seconds())
 
     def close(self) -> None:
         self._notifier.flush()

@@ -2,14 +2,20 @@
 
 psycopg's cursors do the same for any statement with any values, and take twice as long over a short one. Users'
 transactions, and what is asked for seldom, go through them.
+
+Every wait for the server ends at the connection's deadline. A server or a proxy can accept each byte and answer
+nothing, which neither a timeout of the server nor TCP notices. A connection whose deadline has passed is closed:
+whether the server carries out the last request is unknown.
 """
 
 from __future__ import annotations
 
+import contextlib
 import select
-from collections.abc import Sequence
+from collections.abc import Generator, Iterator, Sequence
 from functools import cached_property, lru_cache
-from typing import Any
+from math import inf
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg.adapt import Transformer
@@ -17,7 +23,18 @@ from psycopg.errors import error_from_result
 from psycopg.pq import ConnStatus, ExecStatus, TransactionStatus
 from psycopg.pq.abc import PGresult
 
+from tickwork.clock import SystemClock
 from tickwork.store.postgres.adapters import PLACE, Rows, Statement, Values
+
+T = TypeVar("T")
+
+_clock = SystemClock()
+
+_LOOK_MS = 100  # a wait looks this often whether its deadline has passed; an exception can reach its thread then
+
+
+class NoAnswer(psycopg.OperationalError):
+    """The server did not answer before the deadline; the connection was closed."""
 
 
 class Connection(psycopg.Connection[tuple[Any, ...]]):
@@ -27,6 +44,62 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     """
 
     prepares = False
+    deadline = inf  # by the monotonic clock; psycopg's calls keep it, too
+    _limit_s = inf
+
+    def answer_within(self, seconds: float) -> None:
+        """Set the deadline for everything that is asked from now on."""
+        self._limit_s = seconds
+        self.deadline = _clock.monotonic() + seconds
+
+    @contextlib.contextmanager
+    def within(self, seconds: float) -> Iterator[None]:
+        """Have another limit for the block. After it the limit before counts, from then on."""
+        before = self._limit_s
+        self.answer_within(seconds)
+        try:
+            yield
+        finally:
+            self.answer_within(before)
+
+    @contextlib.contextmanager
+    def callers_transaction(self, limit_s: float) -> Iterator[None]:
+        """Run the block in a transaction. Its begin and its end have a limit; the statements in it are the caller's."""
+        transaction = self.transaction()
+        with self.within(limit_s):
+            transaction.__enter__()
+        try:
+            yield
+        except BaseException as error:
+            with self.within(limit_s):
+                is_handled = transaction.__exit__(type(error), error, error.__traceback__)
+            if not is_handled:
+                raise
+        else:
+            with self.within(limit_s):
+                transaction.__exit__(None, None, None)
+
+    def wait(self, gen: Generator[Any, Any, T], *args: Any, **options: Any) -> T:
+        """Wait for what psycopg asked, until the deadline."""
+        return super().wait(self._until_deadline(gen), *args, **options)
+
+    def _until_deadline(self, gen: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
+        try:
+            wanted = next(gen)
+            while True:
+                ready = yield wanted
+                if not ready:
+                    self._check_deadline()
+                wanted = gen.send(ready)
+        except StopIteration as done:
+            value: T = done.value
+            return value
+
+    def _check_deadline(self) -> None:
+        """Close the connection and raise NoAnswer once the deadline has passed."""
+        if _clock.monotonic() >= self.deadline:
+            self.close()
+            raise NoAnswer(f"no answer within {self._limit_s:g} s")
 
     def run(self, statements: Sequence[Statement]) -> list[Rows]:
         """Run statements in one round trip, and outside of any other transaction in one of their own.
@@ -80,17 +153,21 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         """Everything that the server says to what was sent: up to the end, or to what ends a pipeline."""
         pgconn, results = self.pgconn, list[PGresult]()
         while pgconn.flush():
-            self._both_ways.poll()
+            self._await(self._both_ways)
             pgconn.consume_input()
         while True:
             while pgconn.is_busy():
-                self._input.poll()
+                self._await(self._input)
                 pgconn.consume_input()
             result = pgconn.get_result()
             if (result is None and last is None) or (result is not None and result.status == last):
                 return results
             if result is not None:
                 results.append(result)
+
+    def _await(self, poll: select.poll) -> None:
+        while not poll.poll(_LOOK_MS):
+            self._check_deadline()
 
     @cached_property
     def _input(self) -> select.poll:

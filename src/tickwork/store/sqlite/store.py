@@ -502,6 +502,9 @@ class SqliteStore(
     def upgrade(self) -> list[Migration]:
         return self._file.upgrade()
 
+    def answer_within(self, limit: timedelta) -> None:
+        """Keep the usual limits: a caller that stops waiting for the file's lock earlier only has to wait again."""
+
     def close(self) -> None:
         self._file.close()
 
