@@ -311,7 +311,7 @@ PLANTS = (
     _bug("19 cancel loses to retry", _cancel_loses_to_retry, "S19"),
     _bug("a claim that was not answered is forgotten", _unanswered_claim_forgotten, "L2"),
     _bug("started although the lease is over", _start_after_lease, "R10"),
-    _bug("handlers go on although the lease is over", _handlers_not_stopped, "R10"),
+    _bug("handlers go on although the lease is over", _handlers_not_stopped, "R10", "L1"),
     _bug("handlers wait for the store to be stopped", _no_lease_watch, "R10", plan=_SILENCES),
     _bug("a worker without a lease spins", _spin_without_lease, "L1", "R10"),
     _bug("logs are dropped when the store fails", _notes_dropped_on_error, "LOG"),

@@ -30,7 +30,7 @@ from tickwork.worker.elasticity import Elasticity
 from tickwork.worker.endings import NOTES_S, Endings
 from tickwork.worker.hearing import Hearing
 from tickwork.worker.heartbeat import Lease
-from tickwork.worker.holdings import Holdings
+from tickwork.worker.holdings import Held, Holdings
 from tickwork.worker.pace import Pace
 from tickwork.worker.retries import Retries
 
@@ -133,8 +133,10 @@ class Worker:
         kill_at = self._held.next_kill()
         times = [] if kill_at is None else [kill_at - now]
         left = self._lease.left(now)
-        if self._held and left > 0:
+        if left > 0 and self._held:
             times.append(left)
+        elif left <= 0 and any(self._goes_on(held) for held in self._held):
+            times.append(0.0)  # the lease ended during the tick
         return max(0.0, min(times, default=inf))
 
     def drain(self) -> None:
@@ -219,10 +221,14 @@ class Worker:
     def _let_go(self, cause: str) -> None:
         """Stop every handler before the store may give its job to somebody else."""
         for held in self._held:
-            if not held.cancelled and not self._held.starts(held):
+            if self._goes_on(held):
                 held.cancelled = True
                 _log.warning("Job %s is stopped: %s.", held.job.job_id, cause)
                 self._pools.interrupt(held.job.job_id, held.job.claim, "stop")
+
+    def _goes_on(self, held: Held) -> bool:
+        """Return whether its handler was started and was not told to stop."""
+        return not held.cancelled and not self._held.starts(held)
 
     def _drop_all(self) -> None:
         self._pools.abandon()
