@@ -449,6 +449,20 @@ def test_what_has_waited_for_five_minutes_starts_although_urgent_work_never_ends
     assert len(set(taken) - set(low)) >= 8, "urgent work keeps half"
 
 
+@pytest.mark.parametrize("how", ["tenant", "search"])
+def test_a_job_that_waited_long_brings_no_younger_ones_of_its_place_forward(
+    store: Store, clock: VirtualClock, how: str
+) -> None:
+    flow, reach = (Flow(tenant="acme"), None) if how == "tenant" else (None, Reach(3, search="all"))
+    aged = insert_one(store, priority=9, flow=flow)
+    clock.advance(6 * MINUTE)
+    low, urgent = store.insert_jobs([a_job(priority=priority, flow=flow) for priority in (9, 2)])
+    clock.advance(SECOND)
+    worker = register(store, lease=24 * HOUR)
+    assert set(ids(take(store, worker, 2, reach=reach))) == {aged, urgent}
+    assert state_of(store, low) is JobState.QUEUED
+
+
 # -- needs
 
 

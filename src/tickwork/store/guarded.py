@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from tickwork.core.flow.ageing import aged_before_us
+from tickwork.core.flow.ageing import AGE, aged_before_us
 from tickwork.core.flow.breaker import Breaker
 from tickwork.core.flow.flow import Flow, Lane, read_lane
 from tickwork.core.flow.gates import Gate, JobFacts, gate_for
@@ -298,6 +298,18 @@ def _is_anothers(lane: Lane, worker: str, homes: Neighbourhood) -> bool:
     return homes.is_anothers(worker, lane.group, lane.queue, lane.needs)
 
 
+class _Part(NamedTuple):
+    """The jobs of a place that are picked together; `order` compares it with the others of its tenant.
+
+    In a round by age a place has two: its aged jobs, and behind all of these the rest, which goes by urgency.
+    """
+
+    order: tuple[Any, ...]
+    head: Head
+    grace_us: int
+    after_us: int
+
+
 class _Wishes(NamedTuple):
     """Of the tenants whose turn it is, and of others should these have nothing that the worker can run."""
 
@@ -324,24 +336,27 @@ def _wishes(due: Sequence[Head], look: Look, asked: Asked, turns: TurnKeeper, sc
     ranks = {queue: rank for rank, queue in enumerate(asked.queues)}
     needs = {read_lane(head.lane).needs for head in due}
     fits = {text: fit for fit, text in enumerate(servable(asked.reach.offer, needs))} if needs != {""} else {"": 0}
-    places: dict[str, list[tuple[Any, Head]]] = {}
+    places: dict[str, list[_Part]] = {}
     turns.by_age = not turns.by_age
+    aged_us = aged_before_us(look.now_us)
     for head in due:
         lane = read_lane(head.lane)
-        is_aged = turns.by_age and head.run_at_us < aged_before_us(look.now_us)
+        parts = places.setdefault(lane.tenant, [])
         is_anothers = head.grace_us > 0 and look.now_us - head.run_at_us < PATIENCE_US
         urgency = (ranks[lane.queue], head.priority, fits[lane.needs], is_anothers, head.run_at_us)
-        order = (False, head.run_at_us) if is_aged else (True, *urgency)
-        places.setdefault(lane.tenant, []).append((order, head))
+        is_aged = turns.by_age and head.run_at_us <= aged_us
+        if is_aged:
+            parts.append(_Part((False, head.run_at_us), head, max(head.grace_us, codec.duration_us(AGE)), 0))
+        parts.append(_Part((True, *urgency), head, head.grace_us, aged_us if is_aged else 0))
     line = [Tenant(name, scope.room, look.weights.get(name, 1), turns.positions.get(name, 0)) for name in places]
     counts = take_turns(line, scope.room, turns.clock).counts
 
     def wishes(counts: Mapping[str, int], first: int) -> list[Wish]:
         shares = {name: -(-count // len(places[name])) if scope.evenly else count for name, count in counts.items()}
         return [
-            Wish(group, count, head.lane, head.priority, min(shares[name], _most(head, scope.flows)), head.grace_us)
+            Wish(group, count, *head.place, min(shares[name], _most(head, scope.flows)), grace_us, after_us)
             for group, (name, count) in enumerate(counts.items(), first)
-            for _, head in sorted(places[name], key=lambda place: place[0])
+            for _, head, grace_us, after_us in sorted(places[name], key=lambda part: part.order)
         ]
 
     def others() -> list[Wish]:

@@ -69,7 +69,7 @@ class Look:
 class Wish(NamedTuple):
     """Up to `most` jobs of a place are wanted, and up to `of_group` of all places of its group.
 
-    They are due since `grace_us`.
+    They became due after the instant `after_us`, and at least `grace_us` ago.
     """
 
     group: int
@@ -78,6 +78,15 @@ class Wish(NamedTuple):
     priority: int
     most: int
     grace_us: int = 0
+    after_us: int = 0
+
+    @property
+    def place(self) -> Place:
+        return (self.lane, self.priority)
+
+    def covers(self, run_at_us: int, now_us: int) -> bool:
+        """Return whether a job of its place that is due at `run_at_us` is wanted."""
+        return self.after_us < run_at_us <= now_us - self.grace_us
 
 
 class Applicant(NamedTuple):

@@ -11,7 +11,7 @@ from collections.abc import Sequence, Set
 
 from tickwork.core.flow.flow import read_lane
 from tickwork.core.ids import JobId
-from tickwork.store.rounds import Applicant, Ground, Position, Wish
+from tickwork.store.rounds import Applicant, Ground, Place, Position, Wish
 from tickwork.store.scouts import Errand, Scouts
 
 PLACES = 32  # where there are more, each of them takes its time, and a search would take more
@@ -46,10 +46,11 @@ class Search:
         near = [wish for wish in wishes if read_lane(wish.lane).is_strict]
         picked = ground.pick(near) if near else []
         walk = max(LEAST, WALK // max(1, len(far)))
-        errands = {(one.lane, one.priority): Errand(_FRONT, (), one.grace_us, min(one.most, room), walk) for one in far}
+        # Of two wishes for a place the second one is for all that is younger: its grace is the one that counts.
+        errands = {one.place: Errand(_FRONT, (), one.grace_us, min(one.most, room), walk) for one in far}
         self._scouts.send(errands, now_us)
         self._found = self._scouts.walk(ground, now_us, ends_only=ends_only)
-        return _wanted([*picked, *self._found], wishes)[:room]
+        return _wanted([*picked, *self._found], wishes, now_us)[:room]
 
     def next_us(self, now_us: int) -> int:
         """When another step may find something."""
@@ -61,13 +62,21 @@ class Search:
         self._found = []
 
 
-def _wanted(found: Sequence[Applicant], wishes: Sequence[Wish]) -> list[Applicant]:
+def _wanted(found: Sequence[Applicant], wishes: Sequence[Wish], now_us: int) -> list[Applicant]:
     """Those that wishes have room for, in their order."""
-    ranks = {(wish.lane, wish.priority): rank for rank, wish in enumerate(wishes)}
+    by_place: dict[Place, list[int]] = {}
+    for rank, wish in enumerate(wishes):
+        by_place.setdefault(wish.place, []).append(rank)
+
+    def rank_of(one: Applicant) -> int:
+        ranks = by_place[one.place]
+        return next((rank for rank in ranks if wishes[rank].covers(one.run_at_us, now_us)), ranks[-1])
+
     left = {wish.group: wish.of_group for wish in wishes}
     wanted = []
-    for one in sorted(found, key=lambda one: (ranks[one.place], one.run_at_us, one.job_id)):
-        group = wishes[ranks[one.place]].group
+    ranked = sorted((rank_of(one), one.run_at_us, one.job_id, one) for one in found)
+    for rank, _, _, one in ranked:
+        group = wishes[rank].group
         if left[group] > 0:
             left[group] -= 1
             wanted.append(one)

@@ -25,7 +25,7 @@ from tickwork.store.codec import kind_text
 from tickwork.store.postgres.adapters import Rows, Statement
 from tickwork.store.postgres.bounds import FRONT, Bound, Overs
 from tickwork.store.postgres.documents import array, text_array
-from tickwork.store.postgres.reading import after, asked_for, read_up_to
+from tickwork.store.postgres.reading import after_wishes, asked_for, read_up_to
 from tickwork.store.postgres.session import Session
 from tickwork.store.rounds import (
     MASS,
@@ -136,7 +136,7 @@ class PostgresGround:
             "mosts": array([wish.most for wish in wishes]),
             "in_order": array([lane.in_order and lane.held_by is None for lane in lanes]),
             "graces_us": array([wish.grace_us for wish in wishes]),
-            **after(self._reached, [(wish.lane, wish.priority) for wish in wishes]),
+            **after_wishes(self._reached, wishes),
             "tasks": self._tasks,
         }
         held, rows = self._together(("hold_worker", {"worker": self.worker}), ("pick_places", asked))

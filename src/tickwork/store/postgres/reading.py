@@ -14,7 +14,7 @@ from tickwork.store.backlog import places_of, ranges_of
 from tickwork.store.guarded import OPEN_LIMIT
 from tickwork.store.postgres.bounds import FRONT, Bound
 from tickwork.store.postgres.documents import array, text_array
-from tickwork.store.rounds import Head, Place
+from tickwork.store.rounds import Head, Place, Wish
 
 LATE_US = 250_000  # a job may be stored so much later than its time says and is not passed by
 _LANES = 8  # so many are looked at one by one: each costs ten looks
@@ -35,13 +35,17 @@ def placed(places: Sequence[Place], reached: Mapping[Place, Bound]) -> dict[str,
     return {
         "places": text_array([lane for lane, _ in places]),
         "priorities": array([priority for _, priority in places]),
-        **after(reached, places),
+        **_after([reached.get(place, FRONT) for place in places]),
     }
 
 
-def after(reached: Mapping[Place, Bound], places: Sequence[Place]) -> dict[str, str]:
-    """Behind which jobs to begin in each place."""
-    bounds = [reached.get(place, FRONT) for place in places]
+def after_wishes(reached: Mapping[Place, Bound], wishes: Sequence[Wish]) -> dict[str, str]:
+    """Behind which jobs to begin for each wish."""
+    asked = [Bound(one.after_us, _LAST_ID) if one.after_us else FRONT for one in wishes]
+    return _after([max(reached.get(wish.place, FRONT), bound) for wish, bound in zip(wishes, asked, strict=True)])
+
+
+def _after(bounds: Sequence[Bound]) -> dict[str, str]:
     return {"after_us": array([one.run_at_us for one in bounds]), "after_ids": array([one.job_id for one in bounds])}
 
 

@@ -109,8 +109,9 @@ class SqliteGround:
             if most <= 0:
                 continue
             now = self._transaction.now
-            values = {"lane": wish.lane, "priority": wish.priority, "limit": most, "until": now - wish.grace_us}
-            rows = self._transaction.run("pick_place", {**values, "tasks": self._tasks, "now": now})
+            values = {"lane": wish.lane, "priority": wish.priority, "limit": most}
+            times = {"after": wish.after_us, "until": now - wish.grace_us, "now": now}
+            rows = self._transaction.run("pick_place", {**values, **times, "tasks": self._tasks})
             left[wish.group] -= len(rows)
             picked.extend(map(_applicant, rows))
         return picked

@@ -45,7 +45,7 @@ LIMIT  1
 SELECT q.job_id, q.attempt + 1, q.task, q.queue, q.priority, j.args, j.policy, q.run_at, q.failures, q.crashes, q.alone, j.tick,
        q.keyed, q.expires_at, j.queue, j.collection, j.labels, j.flow, j.task, j.run, j.step, j.inputs, j.trace
 FROM   tickwork_queue q CROSS JOIN tickwork_jobs j ON j.id = q.job_id
-WHERE  q.queue = :lane AND q.priority = :priority AND q.run_at <= :until
+WHERE  q.queue = :lane AND q.priority = :priority AND q.run_at > :after AND q.run_at <= :until
 AND    q.task IN (SELECT value FROM json_each(:tasks)) AND (q.expires_at IS NULL OR q.expires_at > :now)
 ORDER  BY q.run_at, q.job_id LIMIT :limit
 
