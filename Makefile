@@ -53,8 +53,8 @@ again: dev ## those tests that failed in the last run, one at a time
 soak: dev ## try the API for long, by its own document: make soak EXAMPLES=500
 	SCHEMA_EXAMPLES=$(EXAMPLES) $(BIN)/pytest tests/http/test_fuzz.py -n 2 --timeout 3600
 
-sim: dev ## simulate from seeds: make sim SEEDS=300 FROM=0
-	$(BIN)/python -m sim --seeds $(SEEDS) --from $(FROM)
+sim: dev ## simulate from seeds, on all cores: make sim SEEDS=300 FROM=0 (JOBS=1 for one of them)
+	$(BIN)/python -m sim --seeds $(SEEDS) --from $(FROM) $(if $(JOBS),--jobs $(JOBS))
 
 bench: dev ## measure, and print a table and JSON
 	$(BIN)/python -m bench

@@ -1,16 +1,16 @@
-"""`python -m sim --seeds N --from K`: runs the seeds K to K+N-1 and says how many ran, and what was seen."""
+"""`python -m sim --seeds N --from K --jobs J`: runs the seeds K to K+N-1 in J processes and says what was seen."""
 
 from __future__ import annotations
 
 import argparse
-import logging
+import os
 import sys
 import time
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from sim.run import Outcome, Report, run_seeds
+from sim.run import Outcome, Report, quiet, run_seeds
 
 _LINE_EVERY_S = 5.0
 
@@ -21,24 +21,26 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=300, metavar="N", help="how many seeds to run (300)")
     parser.add_argument("--from", type=int, default=0, metavar="K", dest="first", help="the first of them (0)")
     parser.add_argument("--failures", type=int, default=1, metavar="F", help="stop after so many that failed (1)")
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    parser.add_argument("--jobs", type=int, default=cores, metavar="J", help=f"processes (one for each core: {cores})")
     given = parser.parse_args()
-    logging.getLogger("tickwork").setLevel(logging.CRITICAL)  # simulated workers have much to complain about
+    quiet()
     console = Console(highlight=False, soft_wrap=True)
     began = time.monotonic()
-    report = _run(console, given.first, given.seeds, given.failures)
+    report = _run(console, given.first, given.seeds, given.failures, min(given.jobs, given.seeds))
     _tell(console, report, given.first, given.seeds, time.monotonic() - began)
     return 0 if _good(report, given.seeds) else 1
 
 
-def _run(console: Console, first: int, count: int, most_failures: int) -> Report:
+def _run(console: Console, first: int, count: int, most_failures: int, jobs: int) -> Report:
     seeds = range(first, first + count)
     if not console.is_terminal:
-        return run_seeds(seeds, _Lines(console, count), most_failures=most_failures)
+        return run_seeds(seeds, _Lines(console, count), most_failures=most_failures, jobs=jobs)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console) as progress:
         task = progress.add_task("seeds", total=count)
         return run_seeds(
-            seeds, lambda report: progress.update(task, completed=report.seeds), most_failures=most_failures
+            seeds, lambda report: progress.update(task, completed=report.seeds), most_failures=most_failures, jobs=jobs
         )
 
 

@@ -1,9 +1,12 @@
-"""Runs seeds: one of them, or many in a row, and says what came of them."""
+"""Runs seeds: one of them, or many, in this process or in several, and says what came of them."""
 
 from __future__ import annotations
 
+import logging
+import multiprocessing
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from sim.config import Config
@@ -71,19 +74,38 @@ def run_seed(seed: int, config: Config | None = None, plan: FaultPlan | None = N
 
 
 def run_seeds(
-    seeds: Iterable[int], saw: Callable[[Report], None] = lambda report: None, *, most_failures: int = 1
+    seeds: Iterable[int], saw: Callable[[Report], None] = lambda report: None, *, most_failures: int = 1, jobs: int = 1
 ) -> Report:
-    """Run seeds until enough of them failed; every so often one is run twice, to see that it replays."""
+    """Run seeds until enough of them failed, in `jobs` processes; every so often one is run twice, to see that it
+    replays. What came of them is reported in their order, however many processes there are."""
     report = Report()
-    for seed in seeds:
-        outcome = run_seed(seed)
-        if outcome.broken is None and seed % REPEAT_EVERY == 0:
-            outcome = _replayed(outcome)
-        report.add(outcome)
-        saw(report)
-        if len(report.failures) >= most_failures:
-            break
+    with _outcomes(seeds, jobs) as outcomes:
+        for outcome in outcomes:
+            report.add(outcome)
+            saw(report)
+            if len(report.failures) >= most_failures:
+                break
     return report
+
+
+@contextmanager
+def _outcomes(seeds: Iterable[int], jobs: int) -> Iterator[Iterator[Outcome]]:
+    if jobs <= 1:
+        yield map(_run_and_replay, seeds)
+        return
+    # Spawned: a process that shows a progress bar has threads, and should not be forked.
+    with multiprocessing.get_context("spawn").Pool(jobs, quiet) as pool:
+        yield pool.imap(_run_and_replay, seeds)
+
+
+def quiet() -> None:
+    """Hide what simulated workers log: they have much to complain about."""
+    logging.getLogger("tickwork").setLevel(logging.CRITICAL)
+
+
+def _run_and_replay(seed: int) -> Outcome:
+    outcome = run_seed(seed)
+    return _replayed(outcome) if outcome.broken is None and seed % REPEAT_EVERY == 0 else outcome
 
 
 def _replayed(first: Outcome) -> Outcome:

@@ -7,11 +7,17 @@ from collections.abc import Generator, Iterator
 import pytest
 from hypothesis import settings
 
+from sim.start import seeds_of_commit
 from tests.postgres_server import GivenPostgres, Postgres, PostgresServer
 
 # On a loaded machine one slow example says nothing about the code; pytest-timeout bounds the whole test.
 settings.register_profile("tickwork", deadline=None, print_blob=True)
 settings.load_profile("tickwork")
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    first = seeds_of_commit(config.rootpath)
+    return f"simulator: besides the fixed seeds, those of this commit: make sim SEEDS=100 FROM={first}"
 
 
 @pytest.fixture(scope="session")

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 from random import Random
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
 
-from tickwork.core.ids import JobId
+from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import NewJob, Policy, TaskDefinition
+from tickwork.store import base
+from tickwork.store.flow import Reach
 from tickwork.store.sqlite import SqliteStore
 from tickwork.testing import VirtualClock
 from tickwork.worker.base import WorkerOptions
@@ -42,7 +45,7 @@ class Pools(Mock):
         return Mock(**given)
 
 
-def insert(store: SqliteStore, number: int, **how: timedelta) -> None:
+def insert(store: Any, number: int, **how: Any) -> None:
     store.insert_jobs([NewJob(JobId(f"019a8f3e-1c2d-7abc-8def-{number:012x}"), "t", b"{}", **how)])
 
 
@@ -68,6 +71,39 @@ def test_a_worker_without_a_free_slot_does_not_ask_without_end_for_what_is_due_s
     assert worker.tick(clock.monotonic()) == pytest.approx(0.1)
 
 
+class SlowStore:
+    """A store whose claims take a while."""
+
+    def __init__(self, store: SqliteStore, clock: VirtualClock) -> None:
+        self._store = store
+        self._clock = clock
+        self.takes = timedelta(0)
+
+    def __getattr__(self, verb: str) -> Any:
+        return getattr(self._store, verb)
+
+    def exchange(self, *given: Any) -> Any:
+        self._clock.advance(self.takes)
+        return self._store.exchange(*given)
+
+
+def test_a_lease_that_ends_during_a_tick_stops_handlers_at_the_next_one() -> None:
+    """Seed 661983187: the lease ended while the worker claimed, and it then waited for a second with a handler that was
+    not told to stop."""
+    clock, pools = VirtualClock(), Pools()
+    slow = SlowStore(SqliteStore(":memory:", clock=clock), clock)
+    lease = Lease(timedelta(seconds=10))
+    worker = Worker(slow, pools, [TASK], frozenset(), WorkerOptions(slots=2), lease, lambda: "w", clock, Random(0))
+    insert(slow, 1)
+    worker.tick(clock.monotonic())
+    clock.advance(timedelta(seconds=8.9))  # a tenth of a lease before its end it counts as over
+    slow.takes = timedelta(seconds=0.2)
+    assert worker.tick(clock.monotonic()) == 0.0
+    worker.tick(clock.monotonic())
+    pools.interrupt.assert_called_once()
+    assert worker.tick(clock.monotonic()) > 0
+
+
 class CountedChildren(Children):
     """Children that are not there, and say nothing."""
 
@@ -91,3 +127,19 @@ def test_a_job_that_waited_for_a_child_is_not_begun_by_a_worker_that_leaves() ->
     children.kill_all()
     children.poll()
     assert children.spawned == 1
+
+
+def test_a_search_takes_nothing_less_urgent_because_a_job_of_its_priority_waited_long() -> None:
+    """Seeds 771113, 771295, 2600104 and 3700011: the store's clock was set an hour forward, and what was then stored in
+    the places of jobs that had become aged was claimed with them, before more urgent jobs that were due."""
+    clock = VirtualClock()
+    store = SqliteStore(":memory:", clock=clock)
+    worker = base.Worker(WorkerId("w"), "host", 1, "0", ("default",), ("t",), 2)
+    insert(store, 1, priority=9)
+    clock.advance(timedelta(hours=1))
+    store.register_worker(worker, [TASK], timedelta(minutes=1))
+    insert(store, 2, priority=9)
+    insert(store, 3, priority=2)
+    clock.advance(timedelta(seconds=1))
+    claims = store.claim_jobs(worker.id, ["default"], ["t"], 2, reach=Reach(2, search="all"))
+    assert [job.priority for job in claims.jobs] == [9, 2]

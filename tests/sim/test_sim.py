@@ -16,6 +16,7 @@ from sim.__main__ import main
 from sim.config import ClockConfig, Config, draw_config
 from sim.planted import PLANTS, Plant, find
 from sim.run import run_seed, run_seeds
+from sim.start import FIRST, seeds_of_commit
 
 SEEDS = 300
 QUICK = 100  # of them in the quick suite
@@ -35,6 +36,17 @@ def test_every_invariant_holds_whatever_goes_wrong(first: int) -> None:
     assert not report.failures, _told(report.failures[0].seed)
     assert report.seeds == CHUNK
     assert not report.unseen, f"these seeds never saw: {report.unseen}"
+
+
+OF_COMMIT = seeds_of_commit(REPOSITORY)
+
+
+@pytest.mark.parametrize("first", [OF_COMMIT + done for done in range(0, QUICK, CHUNK)])
+def test_every_invariant_holds_for_seeds_that_nobody_ran(first: int) -> None:
+    """As many seeds again, from a start that every commit has for itself; the header of the test run names it."""
+    report = run_seeds(range(first, first + CHUNK))
+    assert not report.failures, _told(report.failures[0].seed)
+    assert report.seeds == CHUNK
 
 
 def _told(seed: int) -> str:
@@ -84,16 +96,26 @@ def _with_clocks(config: Config, offset_s: float) -> Config:
 
 
 def test_the_command_says_what_it_ran(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(sys, "argv", ["sim", "--seeds", "3", "--from", "7"])
+    monkeypatch.setattr(sys, "argv", ["sim", "--seeds", "3", "--from", "7", "--jobs", "1"])
     assert main() == 0
     assert "3 of 3 seeds (7 to 9)" in capsys.readouterr().out
+
+
+def test_several_processes_report_what_one_does() -> None:
+    alone, together = (run_seeds(range(7, 11), jobs=jobs) for jobs in (1, 2))
+    assert alone == together
+
+
+def test_the_seeds_of_a_commit_are_the_same_each_time_and_a_tree_without_git_has_some(tmp_path: Path) -> None:
+    assert seeds_of_commit(REPOSITORY) == seeds_of_commit(REPOSITORY) >= FIRST
+    assert seeds_of_commit(tmp_path) >= FIRST
 
 
 def test_the_command_says_how_to_replay_what_failed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plant = next(plant for plant in PLANTS if plant.name.startswith("18 "))
-    monkeypatch.setattr(sys, "argv", ["sim", "--seeds", "50", "--from", "4"])
+    monkeypatch.setattr(sys, "argv", ["sim", "--seeds", "50", "--from", "4", "--jobs", "1"])
     with plant.plant():
         assert main() == 1
     out = capsys.readouterr().out
