@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from random import Random
@@ -87,6 +88,38 @@ def test_a_tenant_with_jobs_for_other_workers_takes_no_turns_from_others(store: 
     worker = register(store)
     taken = [one for _ in range(6) for one in ids(take(store, worker, limit))]
     assert sorted(taken) == sorted(waiting)
+
+
+# -- shares of tenants, at a worker whose jobs are so short that it asks for many more than it has free slots
+
+
+def shares(store: Store, starts: int, slots: Callable[[], int]) -> list[str | None]:
+    """The tenants of jobs in the order of their starts, while one worker claims, and ends what it claimed."""
+    worker, seen = register(store, lease=24 * HOUR), []
+    while len(seen) < starts:
+        taken = take(store, worker, 256, reach=Reach(slots()))
+        assert taken
+        store.finish_attempts([succeeded(one) for one in taken])
+        seen += [one.flow.tenant if one.flow else None for one in taken]
+    return seen
+
+
+@pytest.mark.parametrize("slots", [(1, 1), (1, 4), (10, 10), (1, 16)])
+def test_tenants_start_as_their_weights_are_whatever_a_claim_has_room_for(store: Store, slots: tuple[int, int]) -> None:
+    store.set_weight("a", 3)
+    store.insert_jobs([of_tenant(tenant) for tenant in "ab" for _ in range(500)])
+    rng = Random(1)
+    seen = shares(store, 200, lambda: rng.randint(*slots))
+    for first in range(0, len(seen) - 100, 20):
+        assert seen[first : first + 100].count("b") == pytest.approx(25, abs=3)
+
+
+def test_jobs_that_are_taken_ahead_take_no_turns_from_tenants(store: Store) -> None:
+    store.set_weight("a", 3)
+    store.insert_jobs([of_tenant(tenant) for tenant in "ab" for _ in range(60)])
+    store.insert_jobs([a_job() for _ in range(1500)])
+    seen = [tenant for tenant in shares(store, 800, lambda: 4) if tenant is not None]
+    assert seen.count("b") == pytest.approx(len(seen) / 4, abs=2)
 
 
 # -- concurrency

@@ -12,7 +12,7 @@ Each looks after its commit, so one of them sees the other; who ends a job in a 
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -42,6 +42,7 @@ _FORESEEN = 2000
 _EARLY = 8  # so many more than there are slots for are picked of jobs with a flow, until it is known to be of use
 _MOST = 1000  # a round that finds little to start picks up to so many, so that what is held soon leaves the way
 _KNOWN_US = 1_000_000  # for so long it is remembered who claims jobs
+_NO_TENANT = ""
 _LONG_S = 0.02  # a claim that took longer hands over what it has, whatever is left to be put aside
 
 
@@ -143,6 +144,7 @@ def play(ground: Ground, asked: Asked, turns: TurnKeeper, *, hurry: bool) -> Rou
     if masses:
         scouted = masses.look_behind(ground, look.now_us)
         applicants = list({one.job_id: one for one in (*applicants, *scouted)}.values())
+    applicants = _in_turn(applicants, wishes.order)
     if not applicants:
         turns.masses.pop(asked.tasks)
     is_near = asked.reach.search is not None and (search is None or search.is_near)
@@ -157,7 +159,7 @@ def play(ground: Ground, asked: Asked, turns: TurnKeeper, *, hurry: bool) -> Rou
     started = [applicant for applicant, _ in verdict.starts]
     if search is not None:
         search.took({*(one.job_id for one in (*started, *verdict.put_aside)), *dropped})
-    _took_turns(turns, started, look.weights)
+    _took_turns(turns, started, look.weights, asked.reach.slots)
     aside = len(verdict.put_aside) + len(dropped)
     did = bool(started or aside or verdict.opens or verdict.emptied)
     is_full = len(applicants) > len(started) + aside and asked.after(started).reach.slots <= 0
@@ -241,7 +243,7 @@ def foresee(ground: Ground, queues: Sequence[str], job_id: JobId, held_by: Passa
     due = [head for head in look.heads if head.run_at_us <= look.now_us and (slows or ":" in head.lane)]
     asked = Asked(queues, (), _FORESEEN, Reach(_FORESEEN, _all_that_is_needed(due)))
     wishes = _wishes(due, look, asked, TurnKeeper(), _Scope(_FORESEEN, _FORESEEN))
-    picked = ground.pick([wish._replace(most=wish.of_group) for wish in wishes.in_turn])
+    picked = _in_turn(ground.pick([wish._replace(most=wish.of_group) for wish in wishes.in_turn]), wishes.order)
     sent = [_diverted(applicant, look) for applicant in picked]
     pairs = list(zip(picked, sent, strict=True))  # who is diverted applies again in the next round, after these
     applicants = [one for one, after in pairs if one is after] + [after for one, after in pairs if one is not after]
@@ -311,10 +313,14 @@ class _Part(NamedTuple):
 
 
 class _Wishes(NamedTuple):
-    """Of the tenants whose turn it is, and of others should these have nothing that the worker can run."""
+    """Of the tenants whose turn it is, and of others should these have nothing that the worker can run.
+
+    `order` names the tenant of each turn.
+    """
 
     in_turn: list[Wish]
     others: Callable[[], list[Wish]] = list
+    order: Sequence[str] = ()
 
 
 def _pick(ground: Ground, wishes: _Wishes, room: int) -> list[Applicant]:
@@ -349,7 +355,8 @@ def _wishes(due: Sequence[Head], look: Look, asked: Asked, turns: TurnKeeper, sc
             parts.append(_Part((False, head.run_at_us), head, max(head.grace_us, codec.duration_us(AGE)), 0))
         parts.append(_Part((True, *urgency), head, head.grace_us, aged_us if is_aged else 0))
     line = [Tenant(name, scope.room, look.weights.get(name, 1), turns.positions.get(name, 0)) for name in places]
-    counts = take_turns(line, scope.room, turns.clock).counts
+    taken = take_turns(line, scope.room, turns.clock)
+    counts = taken.counts
 
     def wishes(counts: Mapping[str, int], first: int) -> list[Wish]:
         shares = {name: -(-count // len(places[name])) if scope.evenly else count for name, count in counts.items()}
@@ -363,7 +370,23 @@ def _wishes(due: Sequence[Head], look: Look, asked: Asked, turns: TurnKeeper, sc
         behind = sorted((tenant.position, tenant.name) for tenant in line if tenant.name not in counts)
         return wishes({name: 1 for _, name in behind}, len(counts))
 
-    return _Wishes(wishes(counts, 0), others)
+    return _Wishes(wishes(counts, 0), others, taken.order)
+
+
+def _in_turn(applicants: list[Applicant], order: Sequence[str]) -> list[Applicant]:
+    """Put applicants into the order of turns: a worker may have room for the first of them only.
+
+    Those of a tenant stay in their order. More than there are turns come last.
+    """
+    tenants = [read_lane(one.lane).tenant for one in applicants]
+    if len(set(tenants)) < 2:
+        return applicants
+    waiting: dict[str, deque[Applicant]] = {}
+    for tenant, applicant in zip(tenants, applicants, strict=True):
+        waiting.setdefault(tenant, deque()).append(applicant)
+    in_turn = [waiting[tenant].popleft() for tenant in order if waiting.get(tenant)]
+    taken = {one.job_id for one in in_turn}
+    return [*in_turn, *(one for one in applicants if one.job_id not in taken)]
 
 
 def _most(head: Head, flows: int) -> int:
@@ -374,10 +397,16 @@ def _most(head: Head, flows: int) -> int:
     return min(most, flows) if ":" in head.lane else most
 
 
-def _took_turns(turns: TurnKeeper, started: Sequence[Applicant], weights: Mapping[str, int]) -> None:
+def _took_turns(turns: TurnKeeper, started: Sequence[Applicant], weights: Mapping[str, int], slots: int) -> None:
+    """Note who took a turn.
+
+    What starts ahead of free slots takes none. These are never a tenant's: to count them would move the clock on, and
+    tenants would lose the turns that they are owed.
+    """
     counts: Counter[str] = Counter()
     for lane, count in Counter(applicant.lane for applicant in started).items():
         counts[read_lane(lane).tenant] += count
+    counts[_NO_TENANT] -= max(0, len(started) - max(0, slots))
     tenants = [
         Tenant(name, count, weights.get(name, 1), turns.positions.get(name, 0)) for name, count in counts.items()
     ]

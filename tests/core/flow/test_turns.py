@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -146,3 +147,18 @@ def test_a_tenant_that_joins_does_not_get_more_than_its_share_for_having_been_aw
 def test_other_weights_are_refused(weight: object) -> None:
     with pytest.raises(InvalidOption, match="the weight of a tenant must be a whole number from 1 to 100"):
         read_weight(weight)
+
+
+@given(weights, st.integers(1, 100), st.data())
+def test_whoever_has_room_for_the_first_turns_only_has_taken_just_these(
+    weights: dict[str, int], count: int, data: st.DataObject
+) -> None:
+    """A claim asks for more turns than it has room for, and starts the first of them; the rest was never taken."""
+    positions = {name: data.draw(st.integers(0, 10**6)) for name in weights}
+    line = [Tenant(name, 10**6, weight, positions[name]) for name, weight in weights.items()]
+    order = take_turns(line, count).order
+    assert len(order) == count
+    room = data.draw(st.integers(1, count))
+    started = Counter(order[:room])
+    taken = take_turns([replace(tenant, waiting=started[tenant.name]) for tenant in line], room)
+    assert taken == take_turns(line, room)

@@ -34,12 +34,14 @@ class Tenant:
 class Turns:
     """How many jobs of each tenant are next, the new positions of those who took a turn, and the new clock.
 
-    A position that is not beyond the clock says nothing any more, and its row can be forgotten.
+    A position that is not beyond the clock says nothing any more, and its row can be forgotten. `order` names the
+    tenant of each turn.
     """
 
     counts: dict[str, int]
     positions: dict[str, int]
     clock: int
+    order: tuple[str, ...] = ()
 
 
 def read_weight(value: object) -> int:
@@ -55,17 +57,19 @@ def take_turns(tenants: Iterable[Tenant], count: int, clock: int = 0) -> Turns:
     heapify(line)
     counts: dict[str, int] = {}
     positions: dict[str, int] = {}
+    order: list[str] = []
     for _ in range(count):
         if not line:
             break
         clock, name, tenant = line[0]
+        order.append(name)
         counts[name] = counts.get(name, 0) + 1
         positions[name] = clock + _STRIDE // tenant.weight
         if counts[name] < tenant.waiting:
             heapreplace(line, (positions[name], name, tenant))
         else:
             heappop(line)
-    return Turns(counts, positions, clock)
+    return Turns(counts, positions, clock, tuple(order))
 
 
 def _alone(position: int, name: str, tenant: Tenant, count: int) -> Turns:
@@ -73,4 +77,4 @@ def _alone(position: int, name: str, tenant: Tenant, count: int) -> Turns:
     taken, stride = min(count, tenant.waiting), _STRIDE // tenant.weight
     if not taken:
         return Turns({}, {}, position)
-    return Turns({name: taken}, {name: position + taken * stride}, position + (taken - 1) * stride)
+    return Turns({name: taken}, {name: position + taken * stride}, position + (taken - 1) * stride, (name,) * taken)
