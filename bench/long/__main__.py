@@ -17,6 +17,7 @@ from bench.long.burst import burst
 from bench.long.held import held, held_limited
 from bench.long.lists import lists
 from bench.long.pages import pages
+from bench.long.reads import reads
 from bench.long.scale import scale
 from bench.long.sleepers import sleepers
 from bench.long.sustained import sustained
@@ -33,6 +34,7 @@ PARTS: dict[str, Part] = {
     "scale": scale,
     "lists": lists,
     "pages": pages,
+    "reads": reads,
 }
 
 

@@ -14,13 +14,18 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
-    """What stands in a store. The delayed jobs are due one after the other over 400 days; `keys` of them have a key."""
+    """What stands in a store. The delayed jobs are due one after the other over 400 days; `keys` of them have a key.
+
+    `leases` are jobs that run over REST, each with a lease of its own. Each of the `dags` has run once.
+    """
 
     finished: int
     queued: int
     delayed: int
     workers: int
     keys: int
+    leases: int = 0
+    dags: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +49,9 @@ class Sizes:
     sleep_s: float = 30.0
     small: Crowd = Crowd(finished=10_000, queued=1_000, delayed=1_000, workers=1, keys=100)
     large: Crowd = Crowd(finished=10_000_000, queued=1_000_000, delayed=1_000_000, workers=1_000, keys=100_000)
+    crowd: Crowd = Crowd(
+        finished=200_000, queued=50_000, delayed=10_000, workers=1_000, keys=1_000, leases=25_000, dags=10_000
+    )
     repeats: int = 50  # of each timed call on a store
     rest_s: float = 10.0
     idle_s: float = 20.0
@@ -68,6 +76,7 @@ QUICK = Sizes(
     sleepers=1_000,
     sleep_s=5.0,
     large=Crowd(finished=100_000, queued=10_000, delayed=10_000, workers=100, keys=1_000),
+    crowd=Crowd(finished=10_000, queued=1_000, delayed=1_000, workers=100, keys=100, leases=2_000, dags=500),
     repeats=10,
     rest_s=2.0,
     idle_s=5.0,

@@ -19,11 +19,14 @@ from bench.rows.base import opened
 from bench.worker import BenchFailed
 from tickwork import Tickwork
 from tickwork.core.ids import WorkerId
+from tickwork.core.job import RUN
 from tickwork.core.outcome import Ending, Failed, Succeeded, decide
 from tickwork.store.base import Finish, Worker
+from tickwork.store.remote import Grant
 
 QUIET = "quiet"  # half of the delayed jobs stand in this queue; the others, and all that is due, in `default`
 WORKER = WorkerId("bench")
+DAG = "dag-0"  # what the other dags are copies of
 
 _CHUNK = 200_000  # rows in one transaction
 _FAILED_SHARE = 0.01
@@ -33,6 +36,7 @@ _HISTORY_US = 13 * _DAY_US // 2  # within the time that ended jobs are kept
 _LATELY_US = 7200 * _SECOND_US
 _DELAYED_US = 400 * _DAY_US
 _TEMPLATE_LEASE = timedelta(hours=12)
+_LEASE = "'lease-' || g"
 
 
 class Dialect(ABC):
@@ -123,7 +127,8 @@ class Span(NamedTuple):
 class Kind:
     """Jobs of one kind: copies of a template, made over one span of time and due at once or over another.
 
-    `split`: every other one stands in the quiet queue. `keyed`: each has a key of its own.
+    `split`: every other one stands in the quiet queue. `keyed`: each has a key of its own. `lease`: it runs, under a
+    lease of its own that is a copy of this one; a remote worker of some name holds ten of them.
     """
 
     template: str
@@ -133,6 +138,7 @@ class Kind:
     ended: bool = False
     split: bool = False
     keyed: bool = False
+    lease: str | None = None
 
     def rows(self, dialect: Dialect, first: int) -> dict[str, dict[str, str]]:
         """Which rows each job has, and what in them differs from the template's, in terms of its number `g`."""
@@ -145,11 +151,18 @@ class Kind:
         if self.ended:
             ended = {"started_at": due, "ended_at": dialect.at(f"({due_us} + 2000)")}
             rows["finished"] = {"job_id": job_id, "run_at": due, **ended}
+        elif self.lease is not None:
+            rows["running"] = {"job_id": job_id, "run_at": due, "claimed_at": due, "worker": _LEASE}
+            rows["workers"] = {"id": _LEASE, "host": "'remote-' || g / 10", "started_at": due}
         else:
             rows["queue"] = {"job_id": job_id, "run_at": due, **queue}
         if self.keyed:
             rows["keys"] = {"job_id": job_id, **key}
         return rows
+
+    def template_of(self, table: str) -> str:
+        """The id of the row that is copied in a table."""
+        return self.lease if table == "workers" and self.lease is not None else self.template
 
 
 def crowd(database: Database, size: Crowd, tell: Tell) -> None:
@@ -161,12 +174,16 @@ def crowd(database: Database, size: Crowd, tell: Tell) -> None:
     with opened(database) as app:
         now_us, first = microseconds(app.store.now()), 1
         kinds = _kinds(app, size, now_us)
+        run = _a_run(app) if size.dags else None
     dialect.hurry()
     for kind in kinds:
         _copy_jobs(dialect, kind, first, tell)
         first += kind.count
     lease = {"id": "'idle-' || g", "lease_until": dialect.at(str(now_us + _DAY_US))}
     _copy(dialect, "workers", WORKER, 1, size.workers, lease)
+    if run is not None:
+        tell("filling: dags")
+        _copy_dags(dialect, run, size.dags, Span(now_us - _HISTORY_US, _HISTORY_US - _LATELY_US))
     tell("settling")
     dialect.settle()
 
@@ -180,6 +197,7 @@ def _kinds(app: Tickwork, size: Crowd, now_us: int) -> list[Kind]:
     history = Span(now_us - _HISTORY_US, _HISTORY_US - _LATELY_US)
     lately = Span(now_us - _LATELY_US, _LATELY_US)
     delayed = Span(now_us + _LATELY_US, _DELAYED_US)
+    leased = [_leased(app, size.leases, lately)] if size.leases else []
     waiting = noop.options(delay=day).enqueue(0)
     keyed = noop.options(delay=day, key="the key").enqueue(0)
     return [
@@ -188,6 +206,7 @@ def _kinds(app: Tickwork, size: Crowd, now_us: int) -> list[Kind]:
         Kind(noop.enqueue(0).id, size.queued, lately),
         Kind(waiting.id, size.delayed - size.keys, lately, delayed, split=True),
         Kind(keyed.id, size.keys, lately, delayed, split=True, keyed=True),
+        *leased,
     ]
 
 
@@ -200,20 +219,72 @@ def _ended(app: Tickwork, how: Ending) -> str:
     return job.id
 
 
+def _leased(app: Tickwork, count: int, made: Span) -> Kind:
+    """Jobs that run under leases of their own, as workers over REST have them."""
+    job, lease = app.tasks["noop"].enqueue(0), WorkerId("lease")
+    (claimed,) = app.store.claim_jobs(WORKER, ["default"], ["noop"], 1).jobs
+    grant = Grant(claimed.job_id, claimed.claim, lease, "remote", "bench", ("default",), ("noop",), _TEMPLATE_LEASE)
+    app.store.grant_leases(WORKER, [grant])
+    return Kind(job.id, count, made, lease=lease)
+
+
+def _a_run(app: Tickwork) -> str:
+    """The id of a run that succeeded, of a dag of two steps."""
+
+    def steps() -> None:
+        app.tasks["forward"](app.tasks["forward"](0))
+
+    dag = app.dag(name=DAG)(steps)
+    app.store.put_dag(dag.graph)
+    run = dag.enqueue()
+    for _ in range(3):  # it begins, and each of its steps runs
+        claims = app.store.claim_jobs(WORKER, ["default"], ["forward", RUN], 100).jobs
+        for one in claims:
+            done = decide(one.policy, one.failures, one.crashes, one.alone, Succeeded(b"0"), Random(0))
+            app.store.finish_attempts([Finish(one.job_id, one.attempt, one.claim, done, run=one.run, step=one.step)])
+    if run.state != "succeeded":
+        raise BenchFailed(f"the run that the others are copies of is {run.state}.")
+    return run.id
+
+
+def _copy_dags(dialect: Dialect, run: str, count: int, made: Span) -> None:
+    """Copy a dag with its run. Ids of runs and steps follow from when they were made, and differ in their last part."""
+    database, name = dialect.database, "'dag-' || g"
+    at = made.at(1, count)
+    table = database.table
+    run_id, when = dialect.id(at, "g * 4"), {"created_at": dialect.at(at)}
+    _copy(dialect, "dags", DAG, 1, count, {"name": name, **when}, "name")
+    _copy(dialect, "tasks", DAG, 1, count, {"name": name}, "name")
+    _copy(dialect, "jobs", run, 1, count, {"id": run_id, "task": name, "due_at": dialect.at(at), **when})
+    ended = {"ended_at": dialect.at(f"({at} + 5000)")}
+    _copy(dialect, "finished", run, 1, count, {"job_id": run_id, **ended})
+    _copy(dialect, "runs", run, 1, count, {"id": run_id})
+    for number, (step, job) in enumerate(database.rows(f"SELECT step, id FROM {table('jobs')} WHERE run = '{run}'"), 1):
+        job_id = dialect.id(at, f"g * 4 + {number}")
+        _copy(dialect, "steps", step, 1, count, {"run": run_id}, "step")
+        _copy(dialect, "jobs", job, 1, count, {"id": job_id, "run": run_id, **when})
+        _copy(dialect, "finished", job, 1, count, {"job_id": job_id, **ended})
+
+
 def _copy_jobs(dialect: Dialect, kind: Kind, first: int, tell: Tell) -> None:
     rows = kind.rows(dialect, first) if kind.count else {}
     for start in range(first, first + kind.count, _CHUNK):
         count = min(_CHUNK, first + kind.count - start)
         for table, changes in rows.items():
-            _copy(dialect, table, kind.template, start, count, changes)
+            _copy(dialect, table, kind.template_of(table), start, count, changes)
         tell(f"filling: {start + count - 1:,} jobs")
 
 
-def _copy(dialect: Dialect, name: str, template: str, first: int, count: int, changes: Mapping[str, str]) -> None:
-    """Copy a row `count` times; `changes` are expressions on `g`, which counts from `first` on."""
+def _copy(
+    dialect: Dialect, name: str, template: str, first: int, count: int, changes: Mapping[str, str], by: str = ""
+) -> None:
+    """Copy a row `count` times; `changes` are expressions on `g`, which counts from `first` on.
+
+    The row is found by the column `by`, or else by the id of its job.
+    """
     table = dialect.database.table(name)
     columns = dialect.columns(table)
-    id_column = "job_id" if "job_id" in columns else "id"
+    id_column = by or ("job_id" if "job_id" in columns else "id")
     found = dialect.database.rows(f"SELECT {', '.join(columns)} FROM {table} WHERE {id_column} = '{template}'")
     unknown = changes.keys() - set(columns)
     if len(found) != 1 or unknown:

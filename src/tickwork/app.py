@@ -26,7 +26,7 @@ from tickwork.core.flow.elastic import QueueLoad, queue_load
 from tickwork.core.flow.placement import read_offer
 from tickwork.core.flow.stamp import decode_task_flow
 from tickwork.core.ids import JobId
-from tickwork.core.job import JobFilter, JobState, TaskDefinition
+from tickwork.core.job import JobFilter, JobState, TaskDefinition, WorkerView
 from tickwork.core.operation import Change, Operation
 from tickwork.core.options import Options, calendar_name, read_option, task_name
 from tickwork.core.schedule.spec import Spec, new_spec
@@ -318,9 +318,13 @@ class Tickwork(FlowCalls, DagRegistry):
 
     # -- workers
 
-    def queue_loads(self) -> list[QueueLoad]:
-        """What stands in each queue, how many workers serve it, and how many it wants."""
-        found, workers, durations = self.store.queues(), self.store.workers(), self.store.durations()
+    def queue_loads(self, workers: Sequence[WorkerView] | None = None) -> list[QueueLoad]:
+        """What stands in each queue, how many workers serve it, and how many it wants.
+
+        `workers` are those of the store, for a caller that has read them already.
+        """
+        workers = self.store.workers() if workers is None else workers
+        found, durations = self.store.queues(), self.store.durations()
         return [queue_load(queue, workers, durations.get(queue.name), SLOTS) for queue in found]
 
     @contextmanager

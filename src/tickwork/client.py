@@ -13,7 +13,7 @@ from tickwork.context import LazyTransaction, current_or_none
 from tickwork.core import why
 from tickwork.core.causes import By, Cause, Causes
 from tickwork.core.duration import parse_duration, parse_rate
-from tickwork.core.ids import JobId
+from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import Asking, AttemptView, JobFilter, JobState, JobView, LogChunk, NewJob, QueueView, WorkerView
 from tickwork.core.options import read_option
 from tickwork.store.base import Store
@@ -120,7 +120,7 @@ class Client:
         """One sentence: what a job that was just read waits for, where it runs, or how it ended."""
         store = self.store
         if view.state is not JobState.QUEUED:
-            return why.explain(view, store.workers(), store.now())
+            return why.explain(view, workers_of(store, view), store.now())
         gates = [one.gate for one in store.gates()]
         return why.explain(view, store.workers(), store.now(), store.hold(view.id), gates)
 
@@ -342,3 +342,11 @@ def _raise_ended(view: JobView) -> NoReturn:
     }
     kind = kinds.get(view.state, errors.JobFailed)
     raise kind(view.id, f"job {view.id} ({view.task}): {why.explain(view, (), view.created_at)}", view.error)
+
+
+def workers_of(store: Store, view: JobView) -> list[WorkerView]:
+    """Return the workers that `why.explain` asks about: the one that runs a job, or all for a job that is queued."""
+    if view.state is JobState.QUEUED:
+        return store.workers()
+    one = store.worker(WorkerId(view.worker)) if view.state is JobState.RUNNING and view.worker else None
+    return [] if one is None else [one]

@@ -15,6 +15,7 @@ from bench.long.crowd import QUIET, WORKER, crowd
 from bench.long.held import held, held_limited
 from bench.long.pages import pages
 from bench.long.plot import Curve, Panel, plot, ticks
+from bench.long.reads import reads
 from bench.long.scale import scale, timed_ms
 from bench.long.sleepers import most_at_once, sleepers
 from bench.long.sustained import p99_by_window, sustained
@@ -43,6 +44,7 @@ TINY = replace(
     sleep_s=1.0,
     small=Crowd(finished=100, queued=40, delayed=20, workers=2, keys=5),
     large=Crowd(finished=400, queued=80, delayed=40, workers=4, keys=10),
+    crowd=Crowd(finished=100, queued=40, delayed=20, workers=4, keys=5, leases=30, dags=5),
     repeats=2,
     rest_s=0.1,
     idle_s=0.2,
@@ -61,6 +63,7 @@ def quiet(what: str) -> None: ...
         (burst, {"first_drained_s", "last_rss_mb"}),
         (sustained, {"last_to_second_ratio", "worst_window_p99_ms", "commits_per_job"}),
         (sleepers, {"held_at_once_count", "all_running_s"}),
+        (reads, {"/api/v1/workers p95_ms", "/api/v1/dags p95_ms", "/metrics p50_ms"}),
         pytest.param(pages, {"overview_ready_ms", "jobs_ready_ms", "run_ready_ms"}, marks=pytest.mark.timeout(400)),
     ],
 )
@@ -117,6 +120,18 @@ def test_what_was_filled_in_by_sql_is_read_and_run_by_tickwork(crowded: tuple[Ti
     assert database.workers() == size.workers + 1
     assert len(store.list_jobs(JobFilter(state=JobState.SUCCEEDED), 1000)) == size.finished * 99 // 100 + 1
     assert len(store.claim_jobs(WORKER, ["default"], ["noop"], 1000).jobs) == size.queued + 1
+
+
+def test_a_crowd_has_leases_over_rest_and_dags_that_ran(place: Place) -> None:
+    with place.fresh() as database:
+        crowd(database, TINY.crowd, quiet)
+        with opened(database) as app:
+            remote = [one for one in app.store.workers() if one.state == "remote"]
+            assert sum(one.running for one in remote) == TINY.crowd.leases + 1  # with what they are copies of
+            assert len(app.store.newest_dags(100, "")) == TINY.crowd.dags + 1
+            runs = app.store.list_jobs(JobFilter(runs=True), 100)
+            assert len(runs) == TINY.crowd.dags + 1
+            assert {step.standing.state for run in runs for step in app.store.run_steps(run.id)} == {"succeeded"}
 
 
 def test_a_crowd_spreads_its_delayed_jobs_over_400_days_and_gives_some_a_key(

@@ -7,6 +7,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.http.work import WORKER, claimed, fail, register, succeed
+from tests.worker.fixtures import eventually
 from tickwork import Tickwork, breaker, concurrency, every
 from tickwork.core.flow.limits import Passage
 from tickwork.core.flow.placement import Offer
@@ -168,7 +169,7 @@ def test_a_worker_tells_what_it_has_and_what_it_runs(admin: TestClient, app: Tic
 def test_workers_are_listed_and_asked(admin: TestClient, app: Tickwork) -> None:
     assert get(admin, "workers")["items"] == []
     register(app, "mail")
-    (worker,) = get(admin, "workers")["items"]
+    (worker,) = eventually(lambda: get(admin, "workers")["items"])  # a server remembers them for a second
     assert (worker["id"], worker["tasks"], worker["asked"], worker["state"]) == (WORKER, ["mail"], None, "working")
     asked = admin.post(f"{API}/workers/{WORKER}/quiet").json()
     assert (asked["asked"], asked["state"]) == ("quiet", "quiet")

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import psycopg
@@ -10,8 +10,9 @@ import pytest
 from psycopg import sql
 
 from tests.store.builders import HOUR, a_job, claim, insert_one, jobs, register, running, succeeded
+from tests.store.effort import PostgresEffort
 from tickwork.core.ids import WorkerId
-from tickwork.store.postgres import PostgresStore, documents
+from tickwork.store.postgres import PostgresStore, documents, pool
 from tickwork.store.postgres.bounds import FRONT
 from tickwork.store.postgres.reading import guards
 from tickwork.store.postgres.statements import statements
@@ -206,3 +207,28 @@ def test_a_claim_reads_about_as_many_rows_as_it_claims(postgres: PostgresStore, 
 def test_statements_are_short_enough_for_the_drivers_cache(postgres: PostgresStore) -> None:
     ours_alone = {"claim_jobs", "reclaim_attempts"}  # never run on a connection of the user's
     assert {name for name, sql in postgres._sql.items() if len(sql) > 4096} <= ours_alone
+
+
+# What reads everything without a switch of our sessions: see pool.py.
+NEEDS: dict[str, Callable[[PostgresStore], object]] = {
+    "enable_hashjoin": lambda store: store.insert_jobs([a_job(key=a_job().id, delay=HOUR)]),
+    "enable_mergejoin": lambda store: store.insert_jobs([a_job(key=a_job().id, delay=HOUR)]),
+    "enable_seqscan": lambda store: store.expire_jobs(10),
+}
+
+
+@pytest.mark.parametrize("is_set", [True, False])
+@pytest.mark.parametrize("switch", NEEDS)
+def test_each_switch_of_the_planner_is_needed(
+    open_postgres: Callable[..., PostgresStore], monkeypatch: pytest.MonkeyPatch, switch: str, is_set: bool
+) -> None:
+    if not is_set:
+        monkeypatch.delitem(pool._PLANS, switch)
+    store = open_postgres()
+    store.insert_jobs(jobs(4000, delay=HOUR))
+    with psycopg.connect(store.url, autocommit=True) as connection:
+        for table in ("jobs", "queue", "keys"):
+            connection.execute(f'ANALYZE "{store.schema.name}".{table}'.encode())
+    read = PostgresEffort().of(lambda: NEEDS[switch](store))
+    store.close()
+    assert (read < 100) is is_set, read

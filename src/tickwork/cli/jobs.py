@@ -34,6 +34,7 @@ from tickwork.cli.output import (
     step_name,
     stored_json,
 )
+from tickwork.client import workers_of
 from tickwork.core.ids import JobId
 from tickwork.core.job import JobState
 from tickwork.errors import InvalidInput, JobNotFound
@@ -149,7 +150,8 @@ def show(session: Session, /, id: str, as_json: bool) -> None:
         return
     from tickwork.cli.job_page import print_job
 
-    print_job(view, attempts, why, app.store.workers(), app.store.now())
+    workers = [*app.store.workers(), *workers_of(app.store, view)]
+    print_job(view, attempts, why, workers, app.store.now())
 
 
 @jobs.command("why", example="tickwork jobs why 019a8f3e-1c2d-7abc-8def-0123456789ab")

@@ -7,12 +7,15 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, cast
 
+from tickwork.client import workers_of
 from tickwork.clock import Clock
 from tickwork.core import why
 from tickwork.core.dag.graph import Graph
 from tickwork.core.flow.gates import Gate
-from tickwork.core.job import JobView, TaskDefinition, WorkerView
+from tickwork.core.ids import WorkerId
+from tickwork.core.job import JobState, JobView, TaskDefinition, WorkerView
 from tickwork.store.base import Store
+from tickwork.store.operations import Ask
 
 FRESH_S = 1.0
 TASKS_KEPT = 1000
@@ -29,7 +32,9 @@ class Surroundings:
         self._seen: tuple[datetime, Sequence[WorkerView], list[Gate]] | None = None
 
     def why(self, view: JobView) -> str:
-        """One sentence, from a look that is at most a second old."""
+        """One sentence. For a job that is queued, it is from a look that is at most a second old."""
+        if view.state is not JobState.QUEUED:
+            return why.explain(view, workers_of(self._store, view), self._store.now())
         now, workers, gates = self._look()
         return why.explain(view, workers, now, None if view.flow is None else self._store.hold(view.id), gates)
 
@@ -44,12 +49,14 @@ class Surroundings:
 
 
 class _Remembering:
-    """A store that asks for the same task once in a second."""
+    """A store that asks for the same task, and for all workers, once in a second."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
         self._tasks: dict[str, tuple[float, TaskDefinition | None]] = {}
+        self._workers: tuple[float, list[WorkerView]] | None = None
+        self._reading = threading.Lock()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
@@ -66,6 +73,21 @@ class _Remembering:
         self._tasks.pop(name, None)
         return deleted
 
+    def workers(self) -> list[WorkerView]:
+        """All workers, a second old at most: most pages ask for them, and there may be very many leases."""
+        with self._reading:
+            now = self._clock.monotonic()
+            if self._workers is None or now - self._workers[0] >= FRESH_S:
+                self._workers = now, self._store.workers()
+            return self._workers[1]
+
+    def ask_worker(self, worker: WorkerId, what: Ask | None) -> bool:
+        """What was asked of a worker here is seen at once."""
+        asked = self._store.ask_worker(worker, what)
+        with self._reading:
+            self._workers = None
+        return asked
+
     def task_definition(self, name: str) -> TaskDefinition | None:
         now = self._clock.monotonic()
         read, known = self._tasks.get(name, (None, None))
@@ -78,5 +100,5 @@ class _Remembering:
 
 
 def remembering(store: Store, clock: Clock) -> Store:
-    """The same store; what workers told of tasks is a second old at most."""
+    """The same store; who works, and what workers told of tasks, is a second old at most."""
     return cast("Store", _Remembering(store, clock))

@@ -17,9 +17,10 @@ from datetime import datetime, timedelta
 
 import msgspec
 
+from tickwork.client import workers_of
 from tickwork.clock import Clock
 from tickwork.core.ids import IdMaker, JobId
-from tickwork.core.job import NewJob
+from tickwork.core.job import JobState, NewJob
 from tickwork.core.notify.cases import Case, cases_of, concerns
 from tickwork.core.notify.channels import Channel
 from tickwork.core.notify.delivery import delivery
@@ -87,9 +88,14 @@ class Notifier:
         views = self._store.get_jobs([JobId(case.job) for case in digest.examples if case.job is not None])
         if not views:
             return {}
-        workers, gates = self._store.workers(), [one.gate for one in self._store.gates()]
-        whys = {id: explain(view, workers, digest.told_at, self._store.hold(id), gates) for id, view in views.items()}
-        return {id: f"{views[id].task} {id}: {why}" for id, why in whys.items()}
+        gates = [one.gate for one in self._store.gates()]
+        states = {view.state for view in views.values()}
+        live = self._store.workers() if JobState.QUEUED in states else []
+        whys: dict[str, str] = {}
+        for id, view in views.items():
+            workers = live if view.state is JobState.QUEUED else workers_of(self._store, view)
+            whys[id] = explain(view, workers, digest.told_at, self._store.hold(id), gates)
+        return {id: f"{views[JobId(id)].task} {id}: {why}" for id, why in whys.items()}
 
     def _complain(self, name: str, error: Exception) -> None:
         """Say what is wrong with a notification once, not at every look."""

@@ -286,9 +286,14 @@ class Store(
     def workers(self) -> list[WorkerView]:
         """Return the workers that live, and those that were lost lately.
 
-        An attempt over REST is one of them while it runs, `remote`, by the name that its worker gave. A server, which
-        claims for others and has no slots, is none.
+        Attempts over REST are seen while they run: those of one name with the same queues, tasks and offer are one
+        worker in the state `remote`, with the id of one of their leases and as many slots as attempts. Of more than
+        REMOTE_SHOWN such workers, the others are put together as REMOTE_OTHERS. A server, which claims for others and
+        has no slots, is none.
         """
+
+    def worker(self, id: WorkerId) -> WorkerView | None:
+        """Return one worker, or one attempt over REST by the id of its lease; None when there is none."""
 
     def task_definition(self, name: str) -> TaskDefinition | None:
         """Return what workers last said of a task."""

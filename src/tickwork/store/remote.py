@@ -18,9 +18,20 @@ from tickwork.core.flow.placement import NOTHING, Offer
 from tickwork.core.ids import ClaimId, JobId, WorkerId
 from tickwork.core.job import Policy
 
-__all__ = ["FIRST", "DueWork", "Grant", "RemoteAttempt", "RemoteName", "RemoteVerbs"]
+__all__ = [
+    "FIRST",
+    "REMOTE_OTHERS",
+    "REMOTE_SHOWN",
+    "DueWork",
+    "Grant",
+    "RemoteAttempt",
+    "RemoteName",
+    "RemoteVerbs",
+]
 
 FIRST = 100  # so many due jobs of a place are looked at for their tasks: no claim takes more
+REMOTE_SHOWN = 500  # workers over REST that are told one by one
+REMOTE_OTHERS = "(others)"  # the name under which the rest of them is counted
 
 
 class DueWork(msgspec.Struct, frozen=True):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from tickwork.core.flow.flow import read_lane
+from tickwork.core.job import WorkerView
 from tickwork.store.rounds import Head
 
 
@@ -26,6 +28,11 @@ def due_heads(heads: Iterable[Head], now_us: int, opens_at_us: int | None) -> Du
         else:
             later.append(head.run_at_us)
     return DueHeads(due, (min(later) - now_us) / 1e6 if later else None)
+
+
+def with_held(workers: Iterable[WorkerView], counts: Mapping[str, int]) -> list[WorkerView]:
+    """Return workers with the number of jobs that each of them runs."""
+    return [replace(one, running=counts.get(one.id, 0)) for one in workers]
 
 
 def within(text: str, held: int, limit: int) -> str:

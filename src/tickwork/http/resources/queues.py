@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Literal
 
 from tickwork.core.flow.elastic import QueueLoad
-from tickwork.core.job import QueueView
+from tickwork.core.job import QueueView, WorkerView
 from tickwork.http.call import Call
 from tickwork.http.problems import Problem
 from tickwork.http.reading import Text
@@ -96,11 +97,11 @@ def _found(call: Call, name: str) -> QueueBody:
     return one
 
 
-def all_queues(call: Call) -> list[QueueBody]:
-    """Every queue that has jobs, with what serves it."""
+def all_queues(call: Call, workers: Sequence[WorkerView] | None = None) -> list[QueueBody]:
+    """Every queue that has jobs, with what serves it. `workers`: those of the store, where they were read already."""
     pauses = (one.gate for one in call.app.gates() if one.gate.kind == "pause")
     paused = {gate.queue for gate in pauses if set(gate.selects) == {"queue"}}
-    return [_shown(one, one.queue.name in paused) for one in call.app.queue_loads()]
+    return [_shown(one, one.queue.name in paused) for one in call.app.queue_loads(workers)]
 
 
 def _shown(load: QueueLoad, is_paused: bool) -> QueueBody:

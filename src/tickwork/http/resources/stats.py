@@ -39,8 +39,9 @@ class StatsBody(Struct):
 def stats(call: Call) -> StatsBody:
     """Return the store at a glance: what waits, runs and failed. `/stats/series` has it over time."""
     store = call.app.store
-    queues, now = all_queues(call), store.now()
-    working = [one for one in store.workers() if one.serves]
+    workers = store.workers()
+    queues, now = all_queues(call, workers), store.now()
+    working = [one for one in workers if one.serves]
     causes, is_all = call.app.client.causes(JobFilter(dead=True), READ_LIMIT)
     return StatsBody(
         at=now,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Literal
 
@@ -19,8 +20,10 @@ HELD = 100  # jobs of a worker that are told
 class WorkerBody(Struct):
     """A worker process. `offer` is what it has for jobs with needs, `asked` what somebody wants of it.
 
-    `state`: it is working, claims nothing (quiet), is stopping, or was lost: its lease is past. A `remote` one works
-    over REST. `lease_left_s` goes down from heartbeat to heartbeat, and below zero when it falls silent.
+    `state`: it is working, claims nothing (quiet), is stopping, or was lost: its lease is past. `lease_left_s` goes
+    down from heartbeat to heartbeat, and below zero when it falls silent. A `remote` one works over REST: leases of one
+    name with the same queues, tasks and offer are one worker, with the id of one of them and a slot for each. Of more
+    than 500 such workers, the others are counted together as "(others)".
     """
 
     id: str
@@ -111,10 +114,19 @@ def _ask(call: Call, id: str, what: Ask | None) -> WorkerBody:
 
 
 def _found(call: Call, id: str) -> WorkerView:
-    worker = next((one for one in call.app.store.workers() if one.id == id), None)
+    """A worker by its id; one over REST by the id of any of its leases."""
+    worker = call.app.store.worker(WorkerId(id))
     if worker is None:
         raise Problem(404, "not-found", f"there is no worker {id!r}.")
-    return worker
+    if worker.pid:
+        return worker
+    alike = (one for one in call.app.store.workers() if _told_alike(one) == _told_alike(worker))
+    return replace(next(alike, worker), id=id)
+
+
+def _told_alike(one: WorkerView) -> tuple[object, ...]:
+    """What leases that are one worker have in common."""
+    return one.host, one.pid, one.queues, one.tasks, one.offer, one.state
 
 
 def _shown(one: WorkerView, now: datetime) -> dict[str, Any]:

@@ -59,7 +59,9 @@ _WATCHING = {
     "tcp_user_timeout": "10s",
 }
 # A prepared statement may be planned while its tables are empty and then run on a million rows, until the next ANALYZE.
-# Without these plans it can only go from index to index, which is right at every size.
+# Without these plans it can only go from index to index, which is right at every size. test_postgres_plans.py shows the
+# need of each. A read of whole tables must not join: it groups, or asks `(x IN (SELECT ...)) IS TRUE`, which is a
+# hashed subplan (tests/store/test_crowd.py).
 _PLANS = {
     "default_transaction_isolation": "read committed",
     "plan_cache_mode": "force_generic_plan",

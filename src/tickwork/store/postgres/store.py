@@ -92,6 +92,8 @@ from tickwork.store.postgres.statements import checked_schema, statements
 from tickwork.store.postgres.steps import By, StepMaker
 from tickwork.store.postgres.values import as_claimed, id_document, instant, open_attempt, sooner, utc, worker_view
 from tickwork.store.postgres.wire import Connection
+from tickwork.store.remote import REMOTE_OTHERS, REMOTE_SHOWN
+from tickwork.store.remoting import with_held
 from tickwork.store.rounds import Asked
 
 T = TypeVar("T")
@@ -299,8 +301,17 @@ class PostgresStore(
         return dict(self._perform(lambda session: session.run("durations")))
 
     def workers(self) -> list[WorkerView]:
-        rows = self._perform(lambda session: session.run("workers"))
-        return [worker_view(row) for row in rows]
+        def look(session: Session) -> list[WorkerView]:
+            values = {"now": session.now, "most": REMOTE_SHOWN, "others": REMOTE_OTHERS}
+            names = ("workers", "held_counts", "remote_workers")
+            rows, counts, remote = session.run_together([(self._sql[name], values) for name in names])
+            return with_held([worker_view(row) for row in rows], dict(counts)) + [worker_view(row) for row in remote]
+
+        return self._perform(look)
+
+    def worker(self, id: WorkerId) -> WorkerView | None:
+        rows = self._perform(lambda session: session.run("worker", id=id))
+        return worker_view(rows[0]) if rows else None
 
     def task_definition(self, name: str) -> TaskDefinition | None:
         rows = self._perform(lambda session: session.run("task_definition", name=name))

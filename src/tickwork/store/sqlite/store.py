@@ -53,6 +53,8 @@ from tickwork.store.graphs import Graphs
 from tickwork.store.guarded import Round, TurnKeeper
 from tickwork.store.migrate import Migration
 from tickwork.store.operations import KEPT
+from tickwork.store.remote import REMOTE_OTHERS, REMOTE_SHOWN
+from tickwork.store.remoting import with_held
 from tickwork.store.rounds import Asked
 from tickwork.store.sqlite import moves
 from tickwork.store.sqlite.access import SqliteAccess
@@ -220,26 +222,17 @@ class SqliteStore(
 
     def workers(self) -> list[WorkerView]:
         with self._read() as transaction:
-            rows = transaction.run("workers", {"now": transaction.now})
-        return [
-            WorkerView(
-                id,
-                host,
-                pid,
-                version,
-                codec.decode_names(queues),
-                codec.decode_names(tasks),
-                slots,
-                state,
-                from_us(began),
-                from_us(until),
-                held,
-                codec.decode_names(schedules),
-                codec.decode_offer(offer),
-                asked,
-            )
-            for id, host, pid, version, queues, tasks, slots, schedules, offer, state, began, until, held, asked in rows
-        ]
+            now = transaction.now
+            processes = [_worker_view(row) for row in transaction.run("workers", {"now": now})]
+            counts = dict(transaction.run("held_counts"))
+            values = {"now": now, "most": REMOTE_SHOWN, "others": REMOTE_OTHERS}
+            remote = [_worker_view(row) for row in transaction.run("remote_workers", values)]
+        return with_held(processes, counts) + remote
+
+    def worker(self, id: WorkerId) -> WorkerView | None:
+        with self._read() as transaction:
+            rows = transaction.run("worker", {"id": id, "now": transaction.now})
+        return _worker_view(rows[0]) if rows else None
 
     def task_definition(self, name: str) -> TaskDefinition | None:
         with self._read() as transaction:
@@ -511,3 +504,23 @@ class SqliteStore(
 
 def _instant(us: int | None) -> datetime | None:
     return None if us is None else from_us(us)
+
+
+def _worker_view(row: Any) -> WorkerView:
+    id, host, pid, version, queues, tasks, slots, schedules, offer, state, began, until, held, asked = row
+    return WorkerView(
+        id,
+        host,
+        pid,
+        version,
+        codec.decode_names(queues),
+        codec.decode_names(tasks),
+        slots,
+        state,
+        from_us(began),
+        from_us(until),
+        held,
+        codec.decode_names(schedules),
+        codec.decode_offer(offer),
+        asked,
+    )

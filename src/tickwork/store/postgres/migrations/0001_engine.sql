@@ -140,23 +140,26 @@ CREATE TABLE tickwork.saved (
     state   text NOT NULL
 );
 
--- One lease for each worker instance; its open attempts live as long as it does. There are few rows and each heartbeat
--- changes one, so nothing but the id is indexed and most of each page is left free: a heartbeat stays in its page.
+-- One lease for each worker process, and one for each attempt over REST (state 'remote'), of which there may be tens of
+-- thousands. Each heartbeat changes a row: no index has the lease, and most of each page is left free, so that a
+-- heartbeat stays in its page.
 CREATE TABLE tickwork.workers (
     id           text COLLATE "C" PRIMARY KEY,
-    host         text NOT NULL,
+    host         text COLLATE "C" NOT NULL,
     pid          integer NOT NULL,
     version      text NOT NULL,
-    queues       text NOT NULL,
-    tasks        text NOT NULL,
+    queues       text COLLATE "C" NOT NULL,
+    tasks        text COLLATE "C" NOT NULL,
     slots        integer NOT NULL,
     schedules    text NOT NULL,
-    offer        text NOT NULL,
+    offer        text COLLATE "C" NOT NULL,
     state        text COLLATE "C" NOT NULL,
     started_at   timestamptz NOT NULL,
     lease_until  timestamptz NOT NULL,
     lessee       text
 ) WITH (fillfactor = 30, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
+
+CREATE INDEX workers_processes ON tickwork.workers (id) WHERE state <> 'remote';
 
 CREATE TABLE tickwork.tasks (
     name      text COLLATE "C" PRIMARY KEY,

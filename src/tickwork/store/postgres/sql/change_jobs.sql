@@ -217,10 +217,12 @@ k AS (
     )
 ),
 w AS (
-    DELETE FROM tickwork.workers t
-    WHERE  t.lease_until < (SELECT now FROM clock)
-    AND    (t.state = 'remote' OR t.lease_until < (SELECT now FROM clock) - %(lost_us)s::bigint * interval '1 microsecond')
-    AND    t.id <> ALL (ARRAY(SELECT DISTINCT r.worker FROM tickwork.running r))
+    DELETE FROM tickwork.workers t WHERE t.id = ANY (ARRAY(
+        SELECT w.id FROM tickwork.workers w
+        WHERE  w.lease_until < (SELECT now FROM clock)
+        AND    (w.state = 'remote' OR w.lease_until < (SELECT now FROM clock) - %(lost_us)s::bigint * interval '1 microsecond')
+        EXCEPT SELECT r.worker FROM tickwork.running r
+    ))
 ),
 old AS MATERIALIZED (
     SELECT t.ctid AS place FROM tickwork.fires t

@@ -52,4 +52,4 @@ UNION ALL (SELECT 'schedules', 'calendar ' || name, edited_at::text FROM tickwor
 UNION ALL (SELECT 'schedules', 'fired', fired_at::text FROM tickwork.fires ORDER BY fired_at DESC LIMIT 1)
 UNION ALL (SELECT 'tenants', name, weight::text FROM tickwork.tenants ORDER BY name LIMIT %(most)s::bigint)
 UNION ALL (SELECT 'workers', id, concat(state, ' ', lease_until < coalesce(%(now)s::timestamptz, clock_timestamp()), ' ', slots, ' ', asked)
-           FROM tickwork.workers WHERE state NOT IN ('ended', 'remote') AND slots > 0 ORDER BY id LIMIT %(most)s::bigint)
+           FROM tickwork.workers WHERE state <> 'ended' AND state <> 'remote' AND slots > 0 ORDER BY id LIMIT %(most)s::bigint)

@@ -43,12 +43,16 @@ UNION ALL
 SELECT 'started', queue, task, start, length(wait), left(wait, 2), count(*) FROM ended WHERE start IS NOT NULL GROUP BY 2, 3, 4, 5, 6
 
 -- :starting_figures
+-- A lane names the queue of its jobs, but for runs and for lanes of held jobs: only for those is the job itself read.
 SELECT 'started', s.queue, s.task, s.minute, length(s.wait), left(s.wait, 2), count(*)
 FROM   (SELECT j.queue, j.task, floor(date_part('epoch', r.claimed_at) / 60)::bigint AS minute,
                greatest(0, date_part('epoch', r.claimed_at - r.run_at) * 1000000)::bigint::text AS wait
         FROM   (SELECT * FROM tickwork.running ORDER BY job_id LIMIT %(limit)s::bigint) r
         CROSS  JOIN LATERAL (
-            SELECT CASE WHEN j.version IS NULL THEN j.queue ELSE '@dag' END AS queue, j.task FROM tickwork.jobs j WHERE j.id = r.job_id OFFSET 0
+            SELECT split_part(r.queue, ':', 1) AS queue, r.task WHERE r.task <> '@dag' AND left(r.queue, 1) <> ':'
+            UNION ALL
+            SELECT CASE WHEN j.version IS NULL THEN j.queue ELSE '@dag' END, j.task FROM tickwork.jobs j
+            WHERE  j.id = r.job_id AND (r.task = '@dag' OR left(r.queue, 1) = ':') OFFSET 0
         ) j) s
 GROUP  BY 2, 3, 4, 5, 6
 

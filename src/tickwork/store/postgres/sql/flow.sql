@@ -65,7 +65,7 @@ FROM   (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now) clock
 
 -- :neighbours
 SELECT id, queues, offer FROM tickwork.workers
-WHERE  state = 'running' AND slots > 0 AND asked IS NULL AND lease_until > coalesce(%(now)s::timestamptz, clock_timestamp())
+WHERE  state = 'running' AND state <> 'remote' AND slots > 0 AND asked IS NULL AND lease_until > coalesce(%(now)s::timestamptz, clock_timestamp())
 
 -- :weights
 SELECT name, weight FROM tickwork.tenants

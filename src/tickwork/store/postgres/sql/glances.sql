@@ -120,7 +120,15 @@ GROUP  BY quarter, outcome ORDER BY quarter, outcome
 WHERE s.target = ANY (ARRAY(SELECT json_array_elements_text(%(targets)s::json))) ORDER BY s.name LIMIT %(limit)s::text::bigint
 
 -- :held_by
-r.worker = %(worker)s ORDER BY r.claimed_at, r.job_id LIMIT %(limit)s::bigint
+-- Those of a worker over REST are under all its leases: see remote_workers.
+(r.worker IN (
+    SELECT %(worker)s UNION ALL
+    SELECT w.id FROM (SELECT * FROM tickwork.workers WHERE id = %(worker)s AND state = 'remote' OFFSET 0) me
+    CROSS  JOIN LATERAL (
+        SELECT w.id FROM tickwork.workers w
+        WHERE  w.state = 'remote' AND w.host = me.host AND w.queues = me.queues AND w.tasks = me.tasks AND w.offer = me.offer OFFSET 0
+    ) w
+)) IS TRUE ORDER BY r.claimed_at, r.job_id LIMIT %(limit)s::bigint
 
 -- :sources_of
 SELECT name, source FROM tickwork.declared

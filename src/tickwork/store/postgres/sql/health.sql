@@ -5,8 +5,9 @@ SELECT current_setting('server_version') AS version, current_setting('fsync') AS
        current_setting('synchronous_commit') AS synchronous_commit,
        current_setting('synchronous_standby_names') <> '' AS standbys, current_setting('server_encoding') AS encoding,
        (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS wall_us,
-       (SELECT count(*) FROM tickwork.workers w JOIN tickwork.running r ON r.worker = w.id
-        WHERE  w.lease_until < coalesce(%(now)s::timestamptz, clock_timestamp()) - interval '1 minute') AS stuck,
+       (SELECT count(*) FROM tickwork.running r
+        WHERE  (r.worker IN (SELECT w.id FROM tickwork.workers w
+                             WHERE  w.lease_until < coalesce(%(now)s::timestamptz, clock_timestamp()) - interval '1 minute')) IS TRUE) AS stuck,
        c.stepped_at, c.step
 FROM   (VALUES (1)) AS always LEFT JOIN tickwork.clock c
        ON c.stepped_at > coalesce(%(now)s::timestamptz, clock_timestamp()) - interval '1 day'

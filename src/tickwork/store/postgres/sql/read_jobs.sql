@@ -96,9 +96,39 @@ WHERE  run_at <= (SELECT now FROM clock) AND task = ANY (ARRAY(SELECT json_array
 -- :workers
 SELECT w.id, w.host, w.pid, w.version, w.queues, w.tasks, w.slots, w.schedules, w.offer,
        CASE WHEN w.lease_until < coalesce(%(now)s::timestamptz, clock_timestamp()) THEN 'lost' ELSE w.state END,
-       w.started_at, w.lease_until, coalesce(held.count, 0), w.asked
-FROM   tickwork.workers w LEFT JOIN (SELECT worker, count(*) FROM tickwork.running GROUP BY worker) held ON held.worker = w.id
-WHERE  w.state <> 'ended' AND w.slots > 0 AND (w.state <> 'remote' OR held.count > 0) ORDER BY w.started_at, w.id
+       w.started_at, w.lease_until, 0, w.asked
+FROM   tickwork.workers w
+WHERE  w.state <> 'ended' AND w.state <> 'remote' AND w.slots > 0 ORDER BY w.started_at, w.id
+
+-- :held_counts
+-- IS TRUE keeps IN a hashed subplan. As a join it would be a nested loop, quadratic in the number of leases.
+SELECT r.worker, count(*) FROM tickwork.running r
+WHERE  (r.worker IN (SELECT w.id FROM tickwork.workers w WHERE w.state <> 'remote')) IS TRUE GROUP BY r.worker
+
+-- :remote_workers
+-- Leases of one name with the same queues, tasks and offer are one worker. Beyond so many of them, the others are put
+-- together under one name for all.
+WITH alike AS MATERIALIZED (
+    SELECT min(w.id) AS id, w.host, w.queues, w.tasks, w.offer,
+           CASE WHEN w.lease_until < coalesce(%(now)s::timestamptz, clock_timestamp()) THEN 'lost' ELSE w.state END AS state,
+           min(w.started_at) AS started_at, max(w.lease_until) AS lease_until, count(*) AS held
+    FROM   tickwork.workers w
+    WHERE  w.state = 'remote' AND (w.id IN (SELECT r.worker FROM tickwork.running r)) IS TRUE
+    GROUP  BY w.host, w.queues, w.tasks, w.offer, 6
+),
+ranked AS (
+    SELECT a.*, row_number() OVER (ORDER BY a.held DESC, a.id) <= %(most)s::bigint AS is_shown FROM alike a
+)
+SELECT min(id), CASE WHEN is_shown THEN host ELSE %(others)s END, 0, '', queues, tasks, sum(held)::bigint, '[]', offer, state,
+       min(started_at), max(lease_until), sum(held)::bigint, NULL
+FROM   ranked GROUP BY is_shown, 2, queues, tasks, offer, state ORDER BY 11, 1
+
+-- :worker
+SELECT w.id, w.host, w.pid, w.version, w.queues, w.tasks, w.slots, w.schedules, w.offer,
+       CASE WHEN w.lease_until < coalesce(%(now)s::timestamptz, clock_timestamp()) THEN 'lost' ELSE w.state END,
+       w.started_at, w.lease_until, (SELECT count(*) FROM tickwork.running r WHERE r.worker = w.id), w.asked
+FROM   tickwork.workers w WHERE w.id = %(id)s AND w.state <> 'ended' AND w.slots > 0
+AND    (w.state <> 'remote' OR EXISTS (SELECT 1 FROM tickwork.running r WHERE r.worker = w.id))
 
 -- :task_definition
 SELECT name, queue, priority, policy, schema, flow, version FROM tickwork.tasks WHERE name = %(name)s

@@ -105,7 +105,13 @@ GROUP  BY quarter, outcome ORDER BY quarter, outcome
 WHERE s.target IN (SELECT value FROM json_each(:targets)) ORDER BY s.name LIMIT :limit
 
 -- :held_by
-WHERE r.worker = :worker ORDER BY r.claimed_at, r.job_id LIMIT :limit
+-- Those of a worker over REST are under all its leases: see remote_workers.
+WHERE r.worker IN (
+    SELECT :worker UNION ALL
+    SELECT w.id FROM tickwork_workers me CROSS JOIN tickwork_workers w
+    ON     w.state = 'remote' AND w.host = me.host AND w.queues = me.queues AND w.tasks = me.tasks AND w.offer = me.offer
+    WHERE  me.id = :worker AND me.state = 'remote'
+) ORDER BY r.claimed_at, r.job_id LIMIT :limit
 
 -- :sources_of
 SELECT name, source FROM tickwork_declared WHERE kind = :kind AND name IN (SELECT value FROM json_each(:names))

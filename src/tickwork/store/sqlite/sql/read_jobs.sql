@@ -89,11 +89,34 @@ SELECT lane, count(*), min(run_at) FROM (
 
 -- :workers
 SELECT w.id, w.host, w.pid, w.version, w.queues, w.tasks, w.slots, w.schedules, w.offer,
+       CASE WHEN w.lease_until < :now THEN 'lost' ELSE w.state END AS state, w.started_at, w.lease_until, 0, w.asked
+FROM   tickwork_workers w WHERE w.state NOT IN ('ended', 'remote') AND w.slots > 0 ORDER BY w.started_at, w.id
+
+-- :held_counts
+SELECT worker, count(*) FROM tickwork_running
+WHERE  worker IN (SELECT id FROM tickwork_workers WHERE state <> 'remote') GROUP BY worker
+
+-- :remote_workers
+-- Leases of one name with the same queues, tasks and offer are one worker. Beyond so many of them, the others are put
+-- together under one name for all.
+WITH alike AS MATERIALIZED (
+    SELECT min(w.id) AS id, w.host, w.queues, w.tasks, w.offer, CASE WHEN w.lease_until < :now THEN 'lost' ELSE w.state END AS stands,
+           min(w.started_at) AS started_at, max(w.lease_until) AS lease_until, count(*) AS held
+    FROM   tickwork_workers w
+    WHERE  w.state = 'remote' AND w.id IN (SELECT worker FROM tickwork_running)
+    GROUP  BY w.host, w.queues, w.tasks, w.offer, stands
+),
+ranked AS (SELECT alike.*, row_number() OVER (ORDER BY held DESC, id) <= :most AS is_shown FROM alike)
+SELECT min(id), CASE WHEN is_shown THEN host ELSE :others END AS name, 0, '', queues, tasks, sum(held), '[]', offer, stands,
+       min(started_at) AS first, max(lease_until), sum(held), NULL
+FROM   ranked GROUP BY is_shown, name, queues, tasks, offer, stands ORDER BY first, min(id)
+
+-- :worker
+SELECT w.id, w.host, w.pid, w.version, w.queues, w.tasks, w.slots, w.schedules, w.offer,
        CASE WHEN w.lease_until < :now THEN 'lost' ELSE w.state END AS state, w.started_at, w.lease_until,
-       coalesce(held.count, 0) AS running, w.asked
-FROM   tickwork_workers w
-LEFT   JOIN (SELECT worker, count(*) AS count FROM tickwork_running GROUP BY worker) held ON held.worker = w.id
-WHERE  w.state <> 'ended' AND w.slots > 0 AND (w.state <> 'remote' OR held.count > 0) ORDER BY w.started_at, w.id
+       (SELECT count(*) FROM tickwork_running r WHERE r.worker = w.id) AS running, w.asked
+FROM   tickwork_workers w WHERE w.id = :id AND w.state <> 'ended' AND w.slots > 0
+AND    (w.state <> 'remote' OR EXISTS (SELECT 1 FROM tickwork_running r WHERE r.worker = w.id))
 
 -- :task_definition
 SELECT name, queue, priority, policy, schema, flow, version FROM tickwork_tasks WHERE name = ?

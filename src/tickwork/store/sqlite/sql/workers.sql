@@ -29,7 +29,7 @@ UPDATE tickwork_workers SET state = 'ended', lease_until = min(lease_until, :now
 UPDATE tickwork_workers SET state = 'lost' WHERE id = ? AND state <> 'ended'
 
 -- :stuck_leases
-SELECT count(*) FROM tickwork_workers w JOIN tickwork_running r ON r.worker = w.id WHERE w.lease_until < ?
+SELECT count(*) FROM tickwork_running WHERE worker IN (SELECT id FROM tickwork_workers WHERE lease_until < ?)
 
 -- :cancel_requests
 SELECT job_id, claim FROM tickwork_running WHERE worker = ? AND cancel_at IS NOT NULL ORDER BY job_id
@@ -39,8 +39,9 @@ SELECT r.job_id, r.attempt, r.claim, r.worker, j.policy, r.failures, r.crashes, 
 FROM   tickwork_running r JOIN tickwork_jobs j ON j.id = r.job_id WHERE r.worker = ? ORDER BY r.job_id
 
 -- :expired_attempts
--- CROSS JOIN keeps this order: the few workers that are lost first, not everything that runs.
+-- Where no lease is past, running is not read.
 SELECT r.job_id, r.attempt, r.claim, r.worker, j.policy, r.failures, r.crashes, r.alone, j.run, j.step
-FROM   tickwork_workers w CROSS JOIN tickwork_running r ON r.worker = w.id CROSS JOIN tickwork_jobs j ON j.id = r.job_id
-WHERE  w.lease_until < :now
+FROM   tickwork_running r CROSS JOIN tickwork_jobs j ON j.id = r.job_id
+WHERE  EXISTS (SELECT 1 FROM tickwork_workers WHERE lease_until < :now)
+AND    r.worker IN (SELECT id FROM tickwork_workers WHERE lease_until < :now)
 LIMIT  :limit
