@@ -42,7 +42,7 @@ class HeldStore(PostgresStore):
         self.connection.execute("BEGIN")
         self._pool = self._reserved = HeldPool(self.connection)  # type: ignore[assignment]
 
-    def _once(self, connection: Any, work: Callable[[Session], Any], again: bool, *, single: bool) -> Any:
+    def _once(self, connection: Any, work: Callable[[Session], Any], again: bool, begin: tuple[str, ...]) -> Any:
         with connection.transaction():  # a savepoint: what is tried again begins anew
             return work(Session(connection, self._sql, self._now(), again))
 

@@ -38,7 +38,7 @@ class SteppedStore(PostgresStore):
         super().close()
         self.observer.close()
 
-    def _once(self, connection: Any, work: Callable[[Session], Any], again: bool, *, single: bool) -> Any:
+    def _once(self, connection: Any, work: Callable[[Session], Any], again: bool, begin: tuple[str, ...]) -> Any:
         pause, pid = self.pause, connection.info.backend_pid
         self.repeats += again
 
@@ -56,7 +56,7 @@ class SteppedStore(PostgresStore):
                 return super().run_last(statements)
 
         session = Stepped(connection, self._sql, self._now(), again)
-        if single:
+        if not begin:
             return work(session)
         with connection.transaction():
             result = work(session)
