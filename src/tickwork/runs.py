@@ -10,7 +10,7 @@ from typing import Any
 
 from tickwork.client import Job
 from tickwork.core.dag import drawing
-from tickwork.core.dag.advance import OPEN, SKIPPED, WAITING, Standing
+from tickwork.core.dag.advance import OPEN, SKIPPED, WAITING, Standing, failed_steps
 from tickwork.core.dag.graph import Graph
 from tickwork.core.dag.overview import StepLine, StepTimes, overview
 from tickwork.core.dag.params import completed
@@ -111,12 +111,16 @@ class Run(Job):
             raise InvalidInput(f"dag {self.dag!r} has no step {unknown[0]!r}; it has {', '.join(self.graph.by_name)}.")
         args = None if params is None else self._changed(params)
         names = list(steps) or (list(self.graph.by_name) if params and not only_failed else None)
-        if names is None and self.view.state is JobState.SUCCEEDED:
+        if names is None and self.view.state is JobState.SUCCEEDED and not self._failed_steps():
             raise InvalidInput(f"nothing of run {self.id} failed. Name the steps that are to run again.")
         if not self._client.store.rerun(self.id, names, args):
             raise InvalidInput(f"run {self.id} has not ended ({self.state}), so it cannot be run again.")
         self._view = None
         return self
+
+    def _failed_steps(self) -> list[str]:
+        """The steps that failed: in a run that succeeded, those that may fail."""
+        return failed_steps(one.standing for one in self._client.store.run_steps(self.id))
 
     def _changed(self, params: Mapping[str, Any]) -> bytes:
         what = f"what run {self.id} would start with"

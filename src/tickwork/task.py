@@ -74,8 +74,8 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
     def options(self, **options: Any) -> Enqueues[Arguments, Result]:
         """The same task with other options: `send.options(delay="5m", key="x").enqueue(...)`.
 
-        Inside of a dag they are those of a step, which has some of its own: `name`, `run_if`, `max_parallel` and
-        `produce`, as in `tell.options(run_if="any_failed")("it failed")`.
+        Inside of a dag they are those of a step, which has some of its own: `name`, `run_if`, `max_parallel`,
+        `produce` and `may_fail`, as in `tell.options(run_if="any_failed")("it failed")`.
         """
         step, rest = split_step(options)
         return self._with(

@@ -85,6 +85,11 @@ def problems_of(text: str) -> list[str]:
     return [str(problem) for problem in raised.value.problems]
 
 
+def test_a_step_may_fail() -> None:
+    graph = graph_of("a: {task: t, may_fail: true}\nb: {task: t, needs: a}")
+    assert [step.may_fail for step in graph.steps] == [True, False]
+
+
 def test_a_file_becomes_a_graph() -> None:
     found = read(EXAMPLE)
     graph = found.dags["nightly"].graph

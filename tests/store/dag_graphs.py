@@ -92,6 +92,7 @@ def _step(rng: Random, name: str, parents: tuple[str, ...]) -> Step:
     rules = RULES if parents else ("all_succeeded", "all_done", "none_failed", "always")
     when = (_condition(rng, parents),) if rng.random() < 0.12 else ()
     shared: dict[str, Any] = {"name": name, "parents": parents, "run_if": rng.choice(rules), "when": when}
+    shared["may_fail"] = rng.random() < 0.25
     if rng.random() < 0.1:
         return Step(approval=_approval(rng), **shared)
     mapped = _map(rng, parents) if rng.random() < 0.3 else None

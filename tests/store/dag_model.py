@@ -280,13 +280,16 @@ class Model:
     def _end(self) -> None:
         if self.is_cancelled:
             self.state = "cancelled"
-        elif any(fate.state not in ("succeeded", "skipped") for fate in self.fates.values()):
+        elif any(self._fails_run(name, fate) for name, fate in self.fates.items()):
             self.state = "failed"
         else:
             try:
                 self.result, self.state = self._filled(self.graph.result), "succeeded"
             except NoSuchPart:
                 self.state = "failed"
+
+    def _fails_run(self, name: str, fate: Fate) -> bool:
+        return fate.state not in ("succeeded", "skipped") and not self._steps[name].may_fail
 
     # -- values
 

@@ -544,3 +544,81 @@ def test_definitions_are_listed_by_name(store: Store) -> None:
     store.register_worker(a_worker("w"), [a_definition("a"), a_definition("z")], MINUTE)
     assert [one.name for one in store.task_definitions(10)] == sorted(["a", CHAIN.name, "z"])
     assert [one.name for one in store.task_definitions(1, "a")] == [CHAIN.name]
+
+
+# -- steps that may fail
+
+
+def test_a_run_succeeds_although_a_step_failed_that_may_fail(store: Store) -> None:
+    run = begin_run(store, a_graph(a_step("a", may_fail=True), a_step("b")))
+    found = take(store)
+    store.finish_attempts([failed(found["a"]), succeeded(found["b"])])
+    assert steps_of(store, run) == {"a": "failed", "b": "succeeded"}
+    assert state_of(store, run) is JobState.SUCCEEDED
+
+
+@pytest.mark.parametrize(
+    ("rule", "state"),
+    [
+        ("all_succeeded", "skipped"),
+        ("none_failed", "skipped"),
+        ("any_succeeded", "skipped"),
+        ("any_failed", "succeeded"),
+        ("all_done", "succeeded"),
+        ("always", "succeeded"),
+    ],
+)
+def test_what_follows_a_step_that_may_fail_sees_its_failure(store: Store, rule: Any, state: str) -> None:
+    run = begin_run(store, a_graph(a_step("a", may_fail=True), a_step("b", "a", run_if=rule), a_step("c", "b")))
+    store.finish_attempts([failed(take(store)["a"])])
+    drain(store)
+    assert steps_of(store, run) == {"a": "failed", "b": state, "c": state}
+    assert state_of(store, run) is JobState.SUCCEEDED
+
+
+def test_another_failure_fails_the_run_and_is_the_one_that_it_names(store: Store) -> None:
+    may = [a_step(f"a{number}", may_fail=True) for number in range(4)]
+    run = begin_run(store, a_graph(*may, a_step("z")))
+    store.finish_attempts([failed(one, f"error of {name}") for name, one in take(store).items()])
+    view = store.get_jobs([run])[run]
+    assert view.state is JobState.FAILED
+    assert view.error is not None
+    assert "1 step failed" in view.error
+    assert "z: error of z" in view.error
+    assert "a0" not in view.error
+
+
+def test_a_mapped_step_may_fail_as_a_whole(store: Store) -> None:
+    run = begin_run(store, a_graph(a_mapped_step("m", over=[1, 2], may_fail=True), a_step("b", "m", run_if="all_done")))
+    found = take(store)
+    store.finish_attempts([failed(found["m[0]"]), succeeded(found["m[1]"])])
+    drain(store)
+    assert steps_of(store, run) == {"m": "failed", "b": "succeeded"}
+    assert state_of(store, run) is JobState.SUCCEEDED
+
+
+def test_a_rerun_starts_what_failed_although_it_may(store: Store) -> None:
+    run = begin_run(store, a_graph(a_step("a", may_fail=True), a_step("b", "a"), a_step("c")))
+    found = take(store)
+    store.finish_attempts([failed(found["a"]), succeeded(found["c"])])
+    assert state_of(store, run) is JobState.SUCCEEDED
+    assert store.rerun(run)
+    assert drain(store) == ["a", "b"]
+    assert steps_of(store, run) == {"a": "succeeded", "b": "succeeded", "c": "succeeded"}
+    assert state_of(store, run) is JobState.SUCCEEDED
+
+
+def test_a_failure_that_is_allowed_stays_allowed_in_a_rerun_of_others(store: Store) -> None:
+    run = begin_run(store, a_graph(a_step("a", may_fail=True), a_step("c")))
+    store.finish_attempts([failed(one) for one in take(store).values()])
+    assert state_of(store, run) is JobState.FAILED
+    assert store.rerun(run, ["c"])
+    assert drain(store) == ["c"]
+    assert steps_of(store, run) == {"a": "failed", "c": "succeeded"}
+    assert state_of(store, run) is JobState.SUCCEEDED
+
+
+def test_a_cancelled_run_is_cancelled_whatever_may_fail(store: Store) -> None:
+    run = begin_run(store, a_graph(a_step("a", may_fail=True)))
+    store.cancel_jobs([run])
+    assert state_of(store, run) is JobState.CANCELLED

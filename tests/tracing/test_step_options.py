@@ -49,6 +49,7 @@ def test_a_task_without_options_is_a_plain_template(made: Made) -> None:
         ({"run_if": "any_fialed"}, "there is no run_if='any_fialed'; did you mean 'any_failed'?"),
         ({"name": ""}, "the name of a step must be a printable text"),
         ({"max_parallel": 0}, "max_parallel must be a whole number from 1"),
+        ({"may_fail": "yes"}, "may_fail is True or False, not 'yes'"),
         ({"produce": 5}, "produce is the name of an asset, or a list of names, not 5"),
         ({"rertries": 5}, "there is no option 'rertries'; did you mean 'retries'?"),
         ({"limits": [rate("1/s")]}, "limits is said where the task is declared"),

@@ -20,7 +20,7 @@ from tests.tracing.writing import (
     tell,
     transform,
 )
-from tickwork import Tickwork
+from tickwork import Tickwork, approve
 from tickwork.core.dag.graph import Hole, Item, Map, Param, Result, Text
 
 
@@ -42,6 +42,15 @@ def test_a_call_of_a_task_is_a_step_that_waits_for_what_it_is_given(made: Made) 
     assert arguments(found["tell"]) == ({"text": "load failed"}, {})
     assert [step.run_if for step in found.values()] == ["all_succeeded"] * 3 + ["any_failed"]
     assert dag.graph.result.holes == (Hole((), Result("load")),)
+
+
+def test_a_step_may_fail(made: Made) -> None:
+    def etl() -> None:
+        tell.options(may_fail=True)("a")
+        approve("sure?", may_fail=True)
+        tell("b")
+
+    assert [step.may_fail for step in steps(made(etl)).values()] == [True, True, False]
 
 
 def test_a_task_called_outside_of_a_dag_is_just_its_function() -> None:

@@ -84,6 +84,8 @@ def _how(step: Step) -> Iterator[str]:
             yield f"{name} over {', '.join(map(_said, facts[name].values()))}{at_once}"
     if step.run_if != "all_succeeded":
         yield f"if {step.run_if}"
+    if step.may_fail:
+        yield "may fail"
     yield from (f"when {one}" for one in facts.get("when", ()))
     if step.approval is not None:
         asked = facts.get("args", {}).get("text", step.approval.text)

@@ -97,6 +97,7 @@ class StepFields(_Fields):
         | UnsetType
     ) = UNSET
     run_if: Annotated[RunIf, Meta(description="How its parents must have ended.")] = "all_succeeded"
+    may_fail: Annotated[bool, Meta(description="Its failure does not fail the run.")] = False
     when: (
         Annotated[str | list[str], Meta(description="Conditions that must all hold: ${count.result} > 10.")] | UnsetType
     ) = UNSET

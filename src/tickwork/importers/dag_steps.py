@@ -86,6 +86,7 @@ class _StepReader:
             when=when,
             group=said.group or "",
             produce=tuple(listed(said.produce)),
+            may_fail=said.may_fail,
         )
 
     def _parents(self, names: Iterable[str]) -> tuple[str, ...]:

@@ -256,13 +256,20 @@ def _end_of(ground: Ground, going: Going, move: Advance) -> Finish:
     if run.is_cancelled:
         ending = Cancelled("cancelled while it ran")
     elif run.failed:
-        told = [f"{step}: {gist(error)}" for step, error in ground.failures(run.id, _TOLD)]
+        told = [f"{step}: {gist(error)}" for step, error in _failures(ground, going, move.graph)]
         more = f"\n... and {run.failed - len(told)} more" if run.failed > len(told) else ""
         ending = Failed(f"{_count(run.failed, 'step')} failed.\n" + "\n".join(told) + more)
     else:
         ending = _succeeded(ground, going, move)
     transition = decide(going.policy, going.failures, 0, False, ending, Random(run.id))
     return Finish(JobId(run.id), going.attempt, going.claim, transition)
+
+
+def _failures(ground: Ground, going: Going, graph: Graph) -> list[tuple[str, str]]:
+    """Some of the steps for which a run failed, with their errors. Steps that may fail are none of them."""
+    ignored = {step.name for step in graph.steps if step.may_fail}
+    found = ground.failures(going.run.id, _TOLD + len(ignored))
+    return [(step, error) for step, error in found if step not in ignored][:_TOLD]
 
 
 def _succeeded(ground: Ground, going: Going, move: Advance) -> Succeeded | Failed:

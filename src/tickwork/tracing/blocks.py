@@ -136,11 +136,12 @@ def approve(
     default: Literal["approve", "reject"] = "reject",
     name: str | None = None,
     run_if: RunIf | None = None,
+    may_fail: bool = False,
 ) -> Any:
     """A step that a person ends: `approve(f"Delete {count} rows?", who=["ada"], timeout="2h") >> delete(rows)`.
 
     `who`: only they may answer; left out, anybody. After `timeout` the answer is `default`. It holds no slot while it
-    waits. `name` and `run_if` are as in the options of other steps.
+    waits. `name`, `run_if` and `may_fail` are as in the options of other steps.
     """
     trace = needed_trace("approve(...)")
     if default not in {"approve", "reject"}:
@@ -155,7 +156,8 @@ def approve(
     args = Filled(msgspec.Raw(b"{}"))
     if isinstance(said, Text):
         args = Filled(msgspec.Raw(b'{"text":null}'), (Hole(("text",), said),))
-    return trace.add("approve", NO_STEP.updated({"name": name, "run_if": run_if}), args, approval=approval)
+    step = NO_STEP.updated({"name": name, "run_if": run_if, "may_fail": may_fail})
+    return trace.add("approve", step, args, approval=approval)
 
 
 def _approval_text(text: Any) -> str:

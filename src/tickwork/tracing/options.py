@@ -29,6 +29,7 @@ class StepOptions:
     max_parallel: int | None = None
     produce: tuple[str, ...] = ()
     again_every: timedelta | None = None
+    may_fail: bool = False
 
     def updated(self, given: Mapping[str, Any]) -> StepOptions:
         """These options, with what is given checked and put over them. Raises InvalidOption."""
@@ -39,7 +40,7 @@ class StepOptions:
     def said(self) -> str | None:
         """One that makes sense in a dag alone; None: nothing was said, or what a plain job may have."""
         names = ("name", "run_if", "max_parallel")
-        alone = next((name for name in names if getattr(self, name) is not None), None)
+        alone = next((name for name in names if getattr(self, name) is not None), "may_fail" if self.may_fail else None)
         return alone if self.again_every is None else "until"
 
 
@@ -120,4 +121,16 @@ def _produce(value: Any) -> tuple[str, ...]:
     return () if value is None else asset_names("produce", value)
 
 
-_READERS = {"name": _name, "run_if": _run_if, "max_parallel": _max_parallel, "produce": _produce}
+def _may_fail(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidOption(f"may_fail is True or False, not {shown(value)}.")
+    return value
+
+
+_READERS = {
+    "name": _name,
+    "run_if": _run_if,
+    "max_parallel": _max_parallel,
+    "produce": _produce,
+    "may_fail": _may_fail,
+}

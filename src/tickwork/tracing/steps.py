@@ -42,6 +42,7 @@ class Draft:
     parents: dict[str, None] = field(default_factory=dict)
     when: list[Condition] = field(default_factory=list)
     tolerant: bool = False
+    may_fail: bool = False
 
     def wait_for(self, names: Iterable[str], *, tolerant: bool = False) -> None:
         """Have it wait for these steps, too."""
@@ -73,6 +74,7 @@ class Draft:
             when=tuple(self.when),
             group=self.group,
             produce=self.produce,
+            may_fail=self.may_fail,
         )
 
 

@@ -73,7 +73,7 @@ class Trace:
     ) -> StepRef:
         """Write down a step and return the reference to its result. `called`: its name, unless one is said."""
         name = self.name(called, said.name)
-        draft = Draft(name, args, job, approval, map, said.run_if, self.group, said.produce)
+        draft = Draft(name, args, job, approval, map, said.run_if, self.group, said.produce, may_fail=said.may_fail)
         for hole in args.holes:
             draft.wait_for_value(hole.value)
         for over in map.over.values() if map is not None else ():

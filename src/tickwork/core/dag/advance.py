@@ -94,7 +94,7 @@ class Look(Protocol):
 
 
 class Run(msgspec.Struct):
-    """A run as it stands. `open` steps have not ended, `failed` ones have, and not by being skipped."""
+    """A run as it stands. `open` steps have not ended; `failed` ones have, not by being skipped, and none may fail."""
 
     id: str
     dag: str
@@ -145,9 +145,7 @@ class Advance:
         known = {one.step: one for one in standings}
         anew = self.graph.below(names)
         self.run.open = len(anew)
-        self.run.failed = sum(
-            one.ending is Ending.FAILED and one.state != SKIPPED for one in known.values() if one.step not in anew
-        )
+        self.run.failed = sum(self._fails_run(one) for one in known.values() if one.step not in anew)
         for name in anew:
             ends = [known[parent].ending for parent in self.graph.by_name[name].parents if parent not in anew]
             pending = len(self.graph.by_name[name].parents) - len(ends)
@@ -207,12 +205,16 @@ class Advance:
             told: dict[str, list[Ending]] = {}
             for one in over:
                 self.run.open -= 1
-                self.run.failed += one.ending is Ending.FAILED and one.state != SKIPPED
+                self.run.failed += self._fails_run(one)
                 if one.state == JobState.SUCCEEDED:
                     self.produced += self.graph.by_name[one.step].produce
                 for child in self.graph.children[one.step]:
                     told.setdefault(child, []).append(one.ending)
             over = self._judge(self._told(told))
+
+    def _fails_run(self, one: Standing) -> bool:
+        """Whether the end of a step makes its run end as failed. Its children see a failure either way."""
+        return one.ending is Ending.FAILED and one.state != SKIPPED and not self.graph.by_name[one.step].may_fail
 
     def _told(self, told: Mapping[str, Sequence[Ending]]) -> list[Standing]:
         free = []

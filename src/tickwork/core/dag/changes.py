@@ -73,6 +73,7 @@ def step_facts(step: Step) -> Facts:
         **({} if step.approval is None else _plain(step.approval)),
         "group": step.group,
         "produce": list(step.produce),
+        "may_fail": step.may_fail or None,
     }
     return {name: value for name, value in facts.items() if value not in (None, "", [], {})}
 

@@ -56,6 +56,8 @@ def _box(step: Step) -> str:
     said = [step.name]
     if step.run_if != "all_succeeded":
         said.append(f"if {step.run_if}")
+    if step.may_fail:
+        said.append("may fail")
     said += [f"when {condition_text(condition)}" for condition in step.when]
     label = "<br/>".join(map(_label, said))
     if step.approval is not None:
@@ -102,6 +104,7 @@ def _node(step: Step, level: int) -> dict[str, Any]:
         "when": [condition_text(condition) for condition in step.when],
         "group": step.group,
         "level": level,
+        "may_fail": step.may_fail,
     }
 
 

@@ -130,7 +130,8 @@ class Template(msgspec.Struct, frozen=True, omit_defaults=True):
 class Step(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """One step: either jobs (`job`) or an approval. `parents` are those it waits for, data or not, each once.
 
-    `when`: conditions that must all hold once its rule does; where one does not, the step is skipped.
+    `when`: conditions that must all hold once its rule does; where one does not, the step is skipped. `may_fail`: its
+    failure does not fail the run.
     """
 
     name: str
@@ -143,6 +144,7 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     when: tuple[Condition, ...] = ()
     group: str = ""
     produce: tuple[str, ...] = ()
+    may_fail: bool = False
 
 
 class Graph(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, dict=True):

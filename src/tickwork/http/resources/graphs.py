@@ -37,6 +37,7 @@ class NodeBody(Struct, omit_defaults=True):
     when: list[str] = msgspec.field(default_factory=list)
     group: str = ""
     state: str | None = None
+    may_fail: bool = False
 
 
 class EdgeBody(Struct):

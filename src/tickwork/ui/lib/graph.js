@@ -2,7 +2,7 @@
 
 import { layout, smooth } from "./layout.js";
 
-/** @typedef {{name: string, level: number, kind?: string, task?: string | null, mapped?: boolean, run_if?: string, when?: string[], group?: string}} GraphNode */
+/** @typedef {{name: string, level: number, kind?: string, task?: string | null, mapped?: boolean, run_if?: string, may_fail?: boolean, when?: string[], group?: string}} GraphNode */
 /** @typedef {{nodes: GraphNode[], edges: {from: string, to: string, kind: string}[], structure?: string}} GraphData */
 /** @typedef {{id: string, label: string, group: string, node: GraphNode | null, steps: string[]}} Box */
 /** @typedef {{path: string, left: number, right: number, top: number, bottom: number, from: string, to: string, kind: string}} Wire */

@@ -88,6 +88,7 @@ function NodeView({ dag, node }) {
     ["Task", node.task && html`<code>${node.task}</code>`],
     ["Kind", node.mapped ? "mapped: a job for each element" : node.kind === "approval" ? "approval: a person ends it" : "one job"],
     ["Runs if", (node.run_if || "all_succeeded").replaceAll("_", " ")],
+    ["May fail", node.may_fail && "yes: its failure does not fail the run"],
     ["When", node.when?.length > 0 ? html`<code>${node.when.join(" and ")}</code>` : null],
     ["Group", node.group || null],
   ]} />

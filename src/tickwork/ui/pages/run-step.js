@@ -36,6 +36,7 @@ export function StepView({ run, step, node, before, next, after, onAnswer }) {
       ["Took", step.started_at && html`<${Took} from=${step.started_at} to=${step.ended_at} />`],
       ["Tries", step.attempts > 0 && step.attempts],
       ["Runs if", node?.run_if && node.run_if !== "all_succeeded" && wordOf(node.run_if)],
+      ["May fail", node?.may_fail && "yes: its failure does not fail the run"],
       ["When", node?.when?.length > 0 && html`<code>${node.when.join(" and ")}</code>`],
       ["Group", node?.group],
     ].map(([name, value]) => /** @type {[any, any]} */ ([name, value || null]))} />
