@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
+from difflib import get_close_matches
 from typing import Any, NoReturn, TypeVar
 
 from tickwork import errors
@@ -21,6 +22,7 @@ from tickwork.twins import twin
 
 PAGE = 1000  # how many jobs one statement of a bulk change touches
 ENQUEUE_LIMIT = 100_000
+OWN_TASKS = frozenset({"http", "shell", "smtp"})  # those whose names begin with an @ are ours as well
 _FIRST_LOOK_S, _LAST_LOOK_S = 0.002, 0.1  # how often a wait looks: at first often, then ten times a second
 
 DecodeResult = Callable[[str, bytes], Any]
@@ -103,6 +105,18 @@ class Client:
             if before is None:
                 break
         return found.most_frequent_first(), before is None
+
+    def unknown_task(self, name: str) -> str | None:
+        """A warning for a task that no worker has told of, with the nearest known name; None for a known task."""
+        if name in OWN_TASKS or name.startswith("@") or self.store.task_definition(name) is not None:
+            return None
+        known = {one.name for one in self.store.task_definitions(PAGE)}
+        known.update(task for worker in self.store.workers() for task in worker.tasks)
+        if name in known:
+            return None
+        near = get_close_matches(name, known, n=1)
+        mean = f" Did you mean {near[0]!r}?" if near else ""
+        return f"No worker has told of a task {name!r} yet.{mean} Its jobs wait until a worker has it."
 
     def wait_for_any(self, jobs: Sequence[Job]) -> list[Job]:
         """Wait until some of these jobs have ended, however they did; return those. Those that are gone have."""

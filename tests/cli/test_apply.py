@@ -91,19 +91,19 @@ schedules:
         ("schedules:\n  a:\n    task: t\n    cron: 0 0 31 2 *", "bad.yaml:4: schedules.a.cron:"),
         (
             "schedules:\n  a:\n    task: t\n    evry: 1m",
-            "bad.yaml:4: schedules.a.evry: it is not a field of a schedule; did",
+            "bad.yaml:4: schedules.a.evry: there is no such field here (did",
         ),
         ("schedules:\n  a: {task: t}", "bad.yaml:2: schedules.a: say when it is due"),
         ("schedules:\n  a: {every: 1m}", "bad.yaml:2: schedules.a: say what it starts"),
         ("schedules:\n  a: {task: t, every: 1m, cron: 0 8 * * *}", "not several"),
-        ("schedules:\n  a: {task: t, every: 1m, overlap: maybe}", "overlap must be one of"),
+        ("schedules:\n  a: {task: t, every: 1m, overlap: maybe}", "overlap: it must be one of"),
         ("schedules:\n  a: {task: t, every: 1m, env: {A: b}}", "schedules.a.env: it goes with shell"),
         ("schedules:\n  a: {shell: ls, every: 1m, args: {}}", "schedules.a.args: it goes with task"),
         ("schedules:\n  a: {task: t, at: tomorrow}", "must be an instant"),
         ("schedules:\n  a: {task: t, every: 1d, tz: Europe/Berlin}", "schedules.a.tz: it does not go with every"),
-        ("schedules:\n  a: {task: t, every: 1m, args: [ada]}", "schedules.a.args: it must name the arguments"),
-        ("calendars:\n  c: {ics: [x]}", "ics must be the text of an iCalendar file"),
-        ("calendars:\n  c: {days: [mon]}", "calendars.c.days: it is not a field of a calendar"),
+        ("schedules:\n  a: {task: t, every: 1m, args: [ada]}", "schedules.a.args: it must be fields"),
+        ("calendars:\n  c: {ics: [x]}", "calendars.c.ics: it must be a text"),
+        ("calendars:\n  c: {days: [mon]}", "calendars.c.days: there is no such field here"),
         ("calendars:\n  c: {weekdays: [funday]}", "calendars.c: weekdays: 'fun' is not one"),
         ("schedules: [1]", "it must have fields"),
         ("schedules: {a: *x}", "aliases"),
@@ -273,3 +273,11 @@ def test_what_another_source_has_taken_over_is_not_deleted(cli: Cli, folder: Pat
     cli.ok("apply", "-", "--source", "two", input="schedules: {s: {task: t, every: 2h}}")
     cli.ok("apply", "-", "--source", "one", "--prune", input="calendars: {c: {weekdays: [sun]}}")
     assert there(cli) == {"schedules": ["s"]}
+
+
+def test_an_approval_that_says_its_default_is_the_same_version_again(cli: Cli, app: Tickwork) -> None:
+    approve = "approve: {text: go, default: reject}"
+    steps = f"ask: {{{approve}}}, then: {{task: t, needs: ask, run_if: all_succeeded, queue: default}}"
+    Path("work.yaml").write_text(f"dags: {{d: {{steps: {{{steps}}}}}}}")
+    assert "new, version 1" in cli.ok("apply", "work.yaml")
+    assert "Nothing changed." in cli.ok("apply", "work.yaml")

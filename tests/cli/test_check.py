@@ -10,10 +10,11 @@ from tests.importers.test_dags import BAD, EXAMPLE
 
 CODE = """
 from tickwork import InvalidInput, Tickwork
+from tickwork.core.dag.graph import Template
 
 class Dag:
     class graph:
-        steps = ("a", "b")
+        name, steps, params, run = "good", ("a", "b"), {}, Template("good")
 
     def __init__(self, wrong: str = "") -> None:
         self.wrong = wrong
@@ -96,5 +97,59 @@ def test_a_policy_for_clocks_that_has_no_effect_is_a_warning(cli: Cli) -> None:
     for command in (["check", "work.yaml"], ["apply", "work.yaml", "--dry-run"]):
         result = cli(*command)
         assert result.exit_code == 0
-        (warning,) = result.stderr.splitlines()
+        (warning,) = [line for line in result.stderr.splitlines() if "dst=" in line]
         assert warning.startswith("warning: schedule s: dst='skip' has no effect: a rule with a wildcard for the hour")
+
+
+TASKS = """
+from tickwork import Tickwork
+
+app = Tickwork("postgresql://nobody@127.0.0.1:1/nowhere")
+
+@app.task
+def mail(to: str, times: int = 1) -> None: ...
+
+@app.dag
+def ship(order: int):
+    mail(to="ada")
+"""
+AGAINST = """schedules:
+  hourly: {task: mail, args: {too: ada}, every: 1h}
+  daily: {task: mial, every: 1d}
+dags:
+  d:
+    params: {n: integer}
+    steps:
+      a: {task: mail, args: {to: "${params.n}", times: many}}
+hooks:
+  h: {style: github, secret: A, task: mail, args: {to: 7, times: "${body.n}"}}
+"""
+
+
+def test_yaml_is_checked_against_the_code_beside_it(cli: Cli) -> None:
+    Path("work.yaml").write_text(AGAINST)
+    Path("tasks.py").write_text(TASKS)
+    assert cli("check", "work.yaml").exit_code == 0, "alone, nothing is known of the task"
+    result = cli("check", "work.yaml", "tasks.py")
+    assert result.exit_code == 2
+    assert [line.partition(". ")[0] for line in result.stderr.splitlines()] == [
+        "work.yaml:2: schedules.hourly: task 'mail' has no argument 'too' (did you mean 'to'?)",
+        "work.yaml:8: dags.d.steps.a.args: argument 'times' of task 'mail' is of type integer, not 'many'",
+        "work.yaml:10: hooks.h.args: argument 'to' of task 'mail' is of type string, not 7",
+    ]
+    Path("work.yaml").write_text("schedules: {daily: {task: mial, every: 1d}}")
+    result = cli("check", "tasks.py", "work.yaml")
+    assert result.exit_code == 0
+    assert "no task 'mial' (did you mean 'mail'?)" in result.stderr
+    Path("work.yaml").write_text("dags: {ship: {steps: {a: {shell: date}}}}")
+    assert "dag 'ship' is in the Python files, too" in cli("check", "tasks.py", "work.yaml").stderr
+
+
+def test_a_command_that_is_no_text_is_a_problem_with_its_place(cli: Cli) -> None:
+    Path("work.yaml").write_text("schedules: {s: {shell: true, every: 1h}}\ndags: {d: {steps: {a: {shell: true}}}}")
+    result = cli("check", "work.yaml")
+    assert result.exit_code == 2
+    assert result.stderr.splitlines() == [
+        "work.yaml:1: schedules.s.shell: it must be a text or a list, not True.",
+        "work.yaml:2: dags.d.steps.a.shell: it must be a text or a list, not True.",
+    ]

@@ -117,3 +117,11 @@ def test_tasks_are_listed_with_their_schema(admin: TestClient, app: Tickwork) ->
 @pytest.mark.parametrize("path", ["/api/v1/dags/nothing", "/api/v1/dags/%00", "/api/v1/dags/nothing/versions"])
 def test_what_is_not_there_is_not_found(admin: TestClient, path: str) -> None:
     assert admin.get(path).status_code == 404
+
+
+@pytest.mark.parametrize("shell", ["true", "[true]", "{a: b}", "7"])
+def test_a_command_that_is_no_text_is_a_problem_of_the_text(admin: TestClient, shell: str) -> None:
+    answer = admin.post("/api/v1/dags", json={"text": f"dags:\n  d:\n    steps:\n      a: {{shell: {shell}}}"})
+    assert answer.status_code == 422, answer.text
+    (fault,) = answer.json()["errors"]
+    assert (fault["line"], "must be" in fault["detail"]) == (4, True)

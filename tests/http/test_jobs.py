@@ -3,6 +3,7 @@
 import asyncio
 import threading
 import time
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -12,9 +13,12 @@ from starlette.testclient import TestClient
 from tests.http.work import claimed, fail, succeed
 from tickwork import Tickwork
 from tickwork.blobs import LocalBlobs
+from tickwork.core.ids import WorkerId
+from tickwork.core.job import Policy, TaskDefinition
 from tickwork.core.payload import RESULT_LIMIT
 from tickwork.http.parts import Parts
 from tickwork.http.resources import job_shapes
+from tickwork.store.base import Worker
 
 JOBS = "/api/v1/jobs"
 
@@ -442,3 +446,48 @@ class TestRerun:
         old = admin.post("/api/v1/jobs", json={"task": "mail"}).json()["id"]
         assert admin.post(f"/api/v1/jobs/{old}/rerun", json=body).status_code == 422
         assert admin.post("/api/v1/jobs/nothing/rerun", json={}).status_code == 404
+
+
+def define(app: Tickwork) -> None:
+    """A worker tells of a task `mail(to: str, times: int = 1)`."""
+    fields = {"to": {"type": "string"}, "times": {"type": "integer"}}
+    schema = msgspec.json.encode({"type": "object", "properties": fields, "required": ["to"]})
+    definition = TaskDefinition("mail", "default", 5, Policy(), schema)
+    worker = Worker(WorkerId("w"), "host", 1, "1.0", ("default",), ("mail",), 1)
+    app.store.register_worker(worker, [definition], timedelta(minutes=1))
+
+
+def test_arguments_are_checked_by_what_a_worker_told(admin: TestClient, app: Tickwork) -> None:
+    define(app)
+    for args, told in (({"too": "x"}, "did you mean 'to'"), ({}, "needs 'to'"), ({"to": 7}, "is of type string")):
+        answer = admin.post(JOBS, json={"task": "mail", "args": args})
+        assert answer.status_code == 422
+        assert told in answer.json()["detail"]
+        jobs = [{"task": "mail", "args": one} for one in ({"to": "x"}, args)]
+        answer = admin.post(f"{JOBS}/batch", json={"jobs": jobs})
+        assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (422, "/jobs/1")
+    assert listed(admin) == []
+    made = admin.post(JOBS, json={"task": "mail", "args": {"to": "x"}})
+    assert (made.status_code, "tickwork-warning" in made.headers) == (201, False)
+    again = f"{JOBS}/{made.json()['id']}/rerun"
+    assert admin.post(again, json={"args": {"to": 7}}).status_code == 422
+    assert admin.post(again, json={"args": {"to": "y"}}).status_code == 201
+    assert admin.put("/api/v1/schedules/s", json={"task": "mail", "args": {"to": 7}, "every": "1h"}).status_code == 422
+    hook = {"style": "github", "secret": "A", "task": "mail", "args": {"to": 7}}
+    assert admin.put("/api/v1/hooks/h", json=hook).status_code == 422
+
+
+def test_an_unknown_task_is_taken_with_a_warning(admin: TestClient, app: Tickwork) -> None:
+    define(app)
+    said = "No worker has told of a task 'mial' yet. Did you mean 'mail'?"
+    for path, body in (
+        (JOBS, {"task": "mial"}),
+        (f"{JOBS}/batch", {"jobs": [{"task": "mial"}, {"task": "mail", "args": {"to": "x"}}]}),
+    ):
+        answer = admin.post(path, json=body)
+        assert answer.status_code == 201
+        assert answer.headers["tickwork-warning"].startswith(said)
+    answer = admin.put("/api/v1/schedules/s", json={"task": "mial", "every": "1h"})
+    assert (answer.status_code, answer.headers["tickwork-warning"][: len(said)]) == (201, said)
+    own = admin.post(JOBS, json={"task": "http", "args": {"url": "https://x.example"}})
+    assert "tickwork-warning" not in own.headers

@@ -402,7 +402,7 @@ def test_all_problems_of_a_file_are_told_with_line_and_field() -> None:
         "'no ${fetch.result}'.",
         "f.yaml:41: dags.bad.steps.parts.args.y: nothing is mapped as 'z'.",
         "f.yaml:42: dags.bad.steps.plain.max_parallel: it goes with map, which this step does not have.",
-        "f.yaml:44: schedules.a.evry: it is not a field of a schedule; did you mean 'every'?",
+        "f.yaml:44: schedules.a.evry: there is no such field here (did you mean 'every'?).",
         "f.yaml:45: schedules.b: say when it is due: one of cron, every, after, at, rrule, any_of, all_of.",
         "f.yaml:46: sched: it is not read by this version of Tickwork; did you mean 'schedules'?",
     ]

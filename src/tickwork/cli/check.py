@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,6 +14,7 @@ from tickwork.cli.output import count_of, print_json
 from tickwork.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from tickwork.core.job import TaskDefinition
     from tickwork.importers.declared import Declared
 
 
@@ -29,7 +30,9 @@ if TYPE_CHECKING:
 def check(ctx: click.Context, files: tuple[str, ...], schema: bool, as_json: bool) -> None:
     """Check dags, schedules, calendars and hooks in YAML and JSON files, and the dags of Python files and modules.
 
-    Every problem is told with its file, line and field; the exit code is then 2. FILE may be - for standard input.
+    Where Python is given too, the arguments in YAML and JSON are checked against its tasks, and tasks that it does not
+    have are told. Every problem is told with its file, line and field; the exit code is then 2. FILE may be - for
+    standard input.
     """
     if schema:
         from tickwork.importers.dag_fields import file_schema
@@ -38,7 +41,9 @@ def check(ctx: click.Context, files: tuple[str, ...], schema: bool, as_json: boo
         return
     if not files:
         raise click.UsageError("say which files to check, or --schema.")
-    answers = [_checked(file) for file in files]
+    code = {file: _Code(file) for file in files if not _is_declared(file)}
+    known = {name: one for read in code.values() for name, one in read.definitions.items()}
+    answers = [code[file].answer if file in code else _checked(file, known) for file in files]
     if as_json:
         print_json({"files": answers})
     else:
@@ -48,20 +53,35 @@ def check(ctx: click.Context, files: tuple[str, ...], schema: bool, as_json: boo
         ctx.exit(USAGE)
 
 
-def _checked(file: str) -> dict[str, Any]:
-    """What a file declares, what is wrong with it, and what will not work yet."""
+def _is_declared(file: str) -> bool:
+    return file == "-" or file.endswith((".yaml", ".yml", ".json"))
+
+
+def _checked(file: str, known: Mapping[str, TaskDefinition]) -> dict[str, Any]:
+    """What a file declares, what is wrong with it, and what will not work yet. `known`: the tasks and dags of code."""
     declared: list[dict[str, Any]] = []
     problems: list[str] = []
     remarks: list[str] = []
-    if file == "-" or file.endswith((".yaml", ".yml", ".json")):
-        try:
-            found = read_file(file, lambda name: None)
-            declared, remarks = list(_items(found)), remarks_on(found)
-        except InvalidInput as error:
-            problems = str(error).splitlines()
-    else:
-        _check_code(file, declared, problems)
+    try:
+        found = read_file(file, known.get)
+        declared, remarks = list(_items(found)), remarks_on(found)
+        if known:
+            problems = [
+                f"{shown_file(file)}: dag {name!r} is in the Python files, too." for name in found.dags if name in known
+            ]
+            remarks += _unknown_tasks(file, found, known)
+    except InvalidInput as error:
+        problems = str(error).splitlines()
     return {"file": shown_file(file), "items": declared, "problems": problems, "remarks": remarks}
+
+
+def _unknown_tasks(file: str, found: Declared, known: Mapping[str, TaskDefinition]) -> Iterator[str]:
+    from tickwork.client import OWN_TASKS
+    from tickwork.importers.problems import meant
+
+    for task in sorted(found.tasks):
+        if task not in known and task not in OWN_TASKS and not task.startswith("@"):
+            yield f"{shown_file(file)}: the Python files have no task {task!r}{meant(task, known)}; a worker needs it."
 
 
 def _items(found: Declared) -> Iterator[dict[str, Any]]:
@@ -71,16 +91,25 @@ def _items(found: Declared) -> Iterator[dict[str, Any]]:
         yield from ({"kind": kind, "name": name} for name in names)
 
 
-def _check_code(file: str, declared: list[dict[str, Any]], problems: list[str]) -> None:
-    """Load code as a worker does, and validate each dag in it."""
-    from tickwork.worker.load import load_app
+class _Code:
+    """Python, loaded as a worker does: its dags, each validated, and the definitions of its tasks and dags."""
 
-    for name, dag in getattr(load_app(file), "dags", {}).items():
-        try:
-            dag.validate()
-            declared.append({"kind": "dag", "name": name, "steps": len(dag.graph.steps)})
-        except InvalidInput as error:
-            problems.extend(f"{file}: {name}: {line}" for line in str(error).splitlines())
+    def __init__(self, file: str) -> None:
+        from tickwork.core.dag.graph import definition_of
+        from tickwork.worker.load import load_app
+
+        app = load_app(file)
+        self.definitions: dict[str, TaskDefinition] = {name: task.definition() for name, task in app.tasks.items()}
+        items: list[dict[str, Any]] = []
+        problems: list[str] = []
+        for name, dag in getattr(app, "dags", {}).items():
+            try:
+                dag.validate()
+                items.append({"kind": "dag", "name": name, "steps": len(dag.graph.steps)})
+                self.definitions[name] = definition_of(dag.graph, 1)
+            except InvalidInput as error:
+                problems.extend(f"{file}: {name}: {line}" for line in str(error).splitlines())
+        self.answer = {"file": file, "items": items, "problems": problems, "remarks": []}
 
 
 def _tell(answer: dict[str, Any]) -> None:

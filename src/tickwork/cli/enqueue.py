@@ -78,6 +78,8 @@ def enqueue(
     app = session.app(create=True)
     given = {option: value for option, value in options.items() if value is not None}
     job = app.named(name).options(**given).enqueue(*positional, **named)
+    if (warning := app.client.unknown_task(name)) is not None:
+        click.secho(clean(warning), err=True, fg="yellow")
     if not job.is_new:
         what = "was replaced, if it still waits" if if_exists == "replace" else "is there already"
         click.echo(
@@ -164,11 +166,4 @@ def wait_for(app: Tickwork, job: Job, longest: timedelta | None) -> None:
 
 def _hint(app: Tickwork, job: Job) -> None:
     """For people: what becomes of the job."""
-    from difflib import get_close_matches
-
     click.secho(f"{clean(job.why())}. Follow it: tickwork jobs show {job.id}", err=True, dim=True)
-    if app.store.task_definition(job.task) is None:
-        known = sorted({task for worker in app.store.workers() for task in worker.tasks})
-        near = get_close_matches(job.task, known, n=1)
-        mean = f" Did you mean {near[0]!r}?" if near else ""
-        click.secho(f"No worker has told of a task {clean(job.task)!r} yet.{mean}", err=True, fg="yellow")

@@ -124,7 +124,7 @@ def add(session: Session, /, name: str, arguments: tuple[str, ...], as_json: boo
     fields = {field: list(value) if field == "events" else value for field, value in given.items() if value}
     fields["args"] = read_arguments(arguments, None)[1]
     app = session.app(create=True)
-    app.store.put_hooks([hook_of(name, fields)])
+    app.store.put_hooks([hook_of(name, fields, app.store.task_definition)])
     if as_json:
         view = app.store.get_hook(name)
         print_json(None if view is None else _plain(view))

@@ -1,19 +1,21 @@
 """The arguments of a task that this program does not import, as far as a worker has told of them.
 
 They are written as the JSON that the task's hints expect: a datetime as its text, a model as its object. Only where a
-worker said that a parameter has no hint are they tagged. Whether they fit is for the worker to say.
+worker said that a parameter has no hint are they tagged. Names and JSON types are checked against the schema that the
+worker stored; what the schema does not say, such as the format of a text, the worker checks when it runs the job.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from difflib import get_close_matches
 from typing import Any
 
 import msgspec
 
 from tickwork.core import payload
-from tickwork.core.dag.params import completed
-from tickwork.core.flaws import Flaw, find_flaw
+from tickwork.core.dag.params import completed, fits, told
+from tickwork.core.flaws import Flaw, brief, find_flaw
 from tickwork.core.job import TaskDefinition
 from tickwork.core.shapes import ANYTHING, Shape
 from tickwork.errors import InvalidArguments
@@ -23,19 +25,46 @@ class StoredSignature:
     """Encodes arguments by name, and by position where their names are known."""
 
     def __init__(self, definition: TaskDefinition | None) -> None:
-        schema = {} if definition is None else _flat(msgspec.json.decode(definition.schema))
+        self._root = {} if definition is None else msgspec.json.decode(definition.schema)
+        schema = _flat(self._root)
         self._parameters = None if definition is None else dict(schema.get("properties", {}))
         self._is_dag = definition is not None and definition.version is not None
         self._schema = schema
 
-    def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], task: str) -> bytes:
-        """The arguments as JSON. Raises InvalidArguments where they cannot be named, InvalidPayload for bad values.
+    def encode(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], task: str, unchecked: Collection[str] = ()
+    ) -> bytes:
+        """The arguments as JSON. Raises InvalidArguments where they do not fit, InvalidPayload for bad values.
 
-        Those of a dag are checked, and its defaults filled in: a run has no function that would do so later.
+        The defaults of a dag are filled in: a run has no function that would do so later. Values of `unchecked`
+        arguments are not known yet.
         """
         given = self.bind(args, kwargs, task)
         data = self.encode_some(given, task)
-        return self._whole(data, task) if self._is_dag else data
+        if self._is_dag:
+            return self._whole(data, task)
+        if "properties" in self._schema:
+            self._check(msgspec.json.decode(data), task, unchecked)
+        return data
+
+    def _check(self, given: Mapping[str, Any], task: str, unchecked: Collection[str]) -> None:
+        """Refuse arguments that the worker would refuse."""
+        known = self._schema["properties"]
+        for name, value in given.items():
+            if name not in known:
+                near = get_close_matches(name, known, n=1)
+                guess = f" (did you mean {near[0]!r}?)" if near else ""
+                takes = ", ".join(map(repr, known)) or "no arguments"
+                raise InvalidArguments(
+                    f"task {task!r} has no argument {name!r}{guess}. It takes {takes}. Nothing was stored."
+                )
+            if name not in unchecked and not fits(value, known[name], self._root):
+                kind = told(known[name], self._root)
+                raise InvalidArguments(
+                    f"argument {name!r} of task {task!r} is of type {kind}, not {brief(value)}. Nothing was stored."
+                )
+        if missing := [name for name in self._schema.get("required", ()) if name not in given]:
+            raise InvalidArguments(f"task {task!r} needs {', '.join(map(repr, missing))}. Nothing was stored.")
 
     def _whole(self, data: bytes, dag: str) -> bytes:
         """The parameters of a run, with the defaults of those that are not given."""

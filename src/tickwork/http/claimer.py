@@ -12,6 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from tickwork.client import OWN_TASKS
 from tickwork.clock import Clock
 from tickwork.core.flow.placement import NOTHING, Offer
 from tickwork.core.ids import WorkerId
@@ -23,8 +24,6 @@ from tickwork.store.base import LEASE, Store, Worker
 from tickwork.store.flow import Reach
 from tickwork.store.remote import FIRST, DueWork, Grant
 from tickwork.version import VERSION
-
-OWN = frozenset({"http", "shell", "smtp"})  # Tickwork's own tasks, as those are whose names begin with an @
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +47,7 @@ class Wanted:
         runs = [RUN] if RUN in due else []
         if self.tasks:
             return [*self.tasks, *runs]
-        return [*(name for name in sorted(due) if name not in OWN and not name.startswith("@")), *runs]
+        return [*(name for name in sorted(due) if name not in OWN_TASKS and not name.startswith("@")), *runs]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, cast
 
-from tickwork.client import workers_of
+from tickwork.client import Client, workers_of
 from tickwork.clock import Clock
 from tickwork.core import why
 from tickwork.core.dag.graph import Graph
@@ -30,6 +30,7 @@ class Surroundings:
         self._lock = threading.Lock()
         self._looked: float | None = None
         self._seen: tuple[datetime, Sequence[WorkerView], list[Gate]] | None = None
+        self._unknown: dict[str, tuple[float, str | None]] = {}
 
     def why(self, view: JobView) -> str:
         """One sentence. For a job that is queued, it is from a look that is at most a second old."""
@@ -37,6 +38,17 @@ class Surroundings:
             return why.explain(view, workers_of(self._store, view), self._store.now())
         now, workers, gates = self._look()
         return why.explain(view, workers, now, None if view.flow is None else self._store.hold(view.id), gates)
+
+    def unknown_task(self, client: Client, name: str) -> str | None:
+        """The warning for a task that no worker has told of, at most a second old."""
+        now = self._clock.monotonic()
+        read, warning = self._unknown.get(name, (None, None))
+        if read is None or now - read >= FRESH_S:
+            if len(self._unknown) >= TASKS_KEPT:
+                self._unknown.clear()
+            warning = client.unknown_task(name)
+            self._unknown[name] = (now, warning)
+        return warning
 
     def _look(self) -> tuple[datetime, Sequence[WorkerView], list[Gate]]:
         with self._lock:

@@ -15,7 +15,7 @@ from msgspec import UNSET, Raw, UnsetType
 from tickwork.core.dag.graph import Condition, Expression, Filled, Map, Step, Template, Text, steps_in
 from tickwork.importers.conditions import read_condition
 from tickwork.importers.dag_fields import StepFields
-from tickwork.importers.dag_work import check_company, kind_of, read_approval, read_arguments, read_template
+from tickwork.importers.dag_work import ARGUMENTS, check_company, kind_of, read_approval, read_arguments, read_template
 from tickwork.importers.expressions import ONE_ITEM, RESERVED, Inexpressible, Scope, value_of
 from tickwork.importers.field import Field, Misfit
 from tickwork.importers.problems import meant
@@ -69,7 +69,9 @@ class _StepReader:
         with self._problems.gathered():
             kind = kind_of(place)
             check_company(place, kind, self._reading)
-            if kind != "approve":
+            if not all(self._problems.is_sound(place[name]) for name in (kind, *ARGUMENTS)):
+                pass  # its fields are not of the types that they should be, which is noted
+            elif kind != "approve":
                 template, args = self._job(kind)
             elif said.approve is not UNSET:
                 approval, args = read_approval(place["approve"], said.approve, self._scope, self._reading)

@@ -28,6 +28,7 @@ from tickwork.importers.schedules import HTTP, SHELL, SHELL_ARGUMENTS, encode, m
 KINDS = ("task", SHELL, HTTP, "approve")
 OPTIONS = ("queue", "priority", "retries", "backoff", "timeout", "expires", "on_lost", "labels", "tenant", "resources")
 _GOES_WITH = {"args": "task", **dict.fromkeys(SHELL_ARGUMENTS, SHELL)}
+ARGUMENTS = tuple(_GOES_WITH)  # the fields that say what it is called with
 _OF_JOBS = (*OPTIONS, "map", "product", "max_parallel")
 
 
@@ -65,7 +66,9 @@ def read_arguments(place: Field, kind: str, scope: Scope, reading: Reading) -> t
     if flaw is not None:
         raise Misfit(place["args"] if place.has("args") else place, flaw)
     arguments = filler.arguments(filled)
-    json = made(place, lambda: encode(reading.known, task, arguments))
+    unchecked = {str(hole.where[0]) for hole in filler.holes if hole.where}
+    said = place["args"] if place.has("args") else place
+    json = made(said, lambda: encode(reading.known, task, arguments, unchecked))
     return task, Filled(msgspec.Raw(json), tuple(filler.holes))
 
 

@@ -95,7 +95,7 @@ def _on(said: DagFields) -> tuple[tuple[str, ...], ...]:
 
 def _schedule(dag: Field, required: Iterable[str], problems: Problems) -> Spec | None:
     place = dag["schedule"]
-    if not isinstance(place.value, dict):
+    if not isinstance(place.value, dict) or not problems.is_sound(place):
         return None
     given, known = place["args"], dag["params"].names()
     for name in given.names():
@@ -135,7 +135,8 @@ def _check_default(place: Field, param: ParamFields, problems: Problems) -> None
 
 
 def _check_cycles(place: Field, steps: Mapping[str, Step], problems: Problems) -> None:
-    for cycle in find_cycles({name: step.parents for name, step in steps.items()}):
+    known = {name: tuple(one for one in step.parents if one in steps) for name, step in steps.items()}
+    for cycle in find_cycles(known):
         name, waits_for = cycle[0], cycle[-2]
         needs = place[name]["needs"]
         named = [one for one in needs.items() if one.value == waits_for] if isinstance(needs.value, list) else [needs]

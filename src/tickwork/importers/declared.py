@@ -21,10 +21,13 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
+from msgspec import Struct
+
 from tickwork.core.hooks.hook import Hook
 from tickwork.core.schedule.calendar import Calendar
 from tickwork.core.schedule.spec import Spec
 from tickwork.core.yaml_text import read_documents
+from tickwork.importers.dag_fields import CalendarFields, TaskScheduleFields
 from tickwork.importers.dags import DeclaredDag, read_dag
 from tickwork.importers.field import Field, Misfit
 from tickwork.importers.hooks import read_hook
@@ -32,6 +35,7 @@ from tickwork.importers.problems import BadFile, Problems
 from tickwork.importers.reading import Reading
 from tickwork.importers.requests import request_of
 from tickwork.importers.schedules import Known, check_names, read_calendar, read_schedule
+from tickwork.importers.structs import read_struct
 
 _KINDS = ("dags", "schedules", "calendars", "hooks")
 
@@ -50,6 +54,13 @@ class Declared:
     def specs(self) -> list[Spec]:
         """The schedules of tasks, commands and requests."""
         return list(self.schedules.values())
+
+    @property
+    def tasks(self) -> set[str]:
+        """The tasks that are named in it."""
+        steps = {step.job.task for dag in self.dags.values() for step in dag.graph.steps if step.job is not None}
+        specs = {spec.target for spec in self.specs if spec.kind == "task"}
+        return steps | specs | {hook.target for hook in self.hooks.values() if hook.kind == "task"}
 
     @property
     def all_specs(self) -> list[Spec]:
@@ -102,10 +113,13 @@ class _Reader:
         found = self._found
         for place in self._named(root["calendars"], found.calendars):
             with self._problems.gathered():
-                found.calendars[str(place.path[-1])] = read_calendar(place)
+                if self._has_fields_of(place, CalendarFields):
+                    found.calendars[str(place.path[-1])] = read_calendar(place)
         for place in self._named(root["schedules"], found.schedules):
             with self._problems.gathered():
-                found.schedules[str(place.path[-1])] = self._read_schedule(place)
+                spec = self._read_schedule(place)
+                if spec is not None:
+                    found.schedules[spec.name] = spec
         for place in self._named(root["dags"], found.dags):
             with self._problems.gathered():
                 self._read_dag(place)
@@ -115,9 +129,18 @@ class _Reader:
                 if hook is not None:
                     found.hooks[hook.name] = hook
 
-    def _read_schedule(self, place: Field) -> Spec:
+    def _read_schedule(self, place: Field) -> Spec | None:
+        """A schedule; None where its fields are not of the types that they should be, which is noted."""
+        if not self._has_fields_of(place, TaskScheduleFields):
+            return None
         request = partial(request_of, reading=self._reading)
         return read_schedule(str(place.path[-1]), place, self._known, request)
+
+    def _has_fields_of(self, place: Field, kind: type[Struct]) -> bool:
+        """Whether the fields are those of a Struct, and of their types; what is not is noted."""
+        before = len(self._problems)
+        read_struct(place, kind, self._problems)
+        return len(self._problems) == before
 
     def _read_dag(self, place: Field) -> None:
         dag = read_dag(place, self._reading)

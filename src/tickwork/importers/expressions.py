@@ -188,7 +188,8 @@ class Filler:
                 return self._text(place, value, where, as_text, secret)
             return None
         if isinstance(value, dict):
-            filled = {key: self.fill(place[key], *where, key, as_text=as_text, secret=secret) for key in value}
+            given = [key for key in value if not as_text or value[key] is not None]
+            filled = {key: self.fill(place[key], *where, key, as_text=as_text, secret=secret) for key in given}
             return {key: one for key, one in filled.items() if one is not _KEPT}
         if isinstance(value, list):
             return [self.fill(one, *where, at, as_text=as_text) for at, one in enumerate(place.items())]

@@ -29,7 +29,7 @@ from tickwork.importers.field import Field, Misfit
 from tickwork.importers.outside import misplaced
 from tickwork.importers.problems import Problems
 from tickwork.importers.reading import Reading
-from tickwork.importers.schedules import made
+from tickwork.importers.schedules import Known, encode, made
 from tickwork.importers.structs import read_struct
 
 ROOTS = ("body", "event", "headers")
@@ -91,7 +91,12 @@ def _check_expressions(place: Field, reading: Reading) -> None:
     if not place.has("args"):
         return
     before = len(filler.holes)
-    filler.fill(place["args"])
+    arguments = filler.fill(place["args"])
+    if place.has("task") and isinstance(arguments, dict) and reading.problems.is_sound(place):
+        unchecked = {str(hole.where[0]) for hole in filler.holes[before:] if hole.where}
+        with reading.problems.gathered():
+            task = str(place["task"].value)
+            made(place["args"], lambda: encode(reading.known, task, arguments, unchecked))
     flaw = misplaced(place["task"].value, filler.holes[before:], _FILLED_OF_SHELL) if place.has("task") else None
     if flaw is not None:
         reading.problems.add(place["args"], flaw)
@@ -123,13 +128,13 @@ def _template(args: str, as_text: bool = False) -> Filled:
     return Filled(Raw(msgspec.json.encode(json)), tuple(holes))
 
 
-def hook_of(name: str, fields: dict[str, Any]) -> Hook:
+def hook_of(name: str, fields: dict[str, Any], known: Known) -> Hook:
     """The hook that a request or a command declares. Raises BadFile, with all that is wrong."""
     problems = Problems("")
     document = Document(fields, {(): 1}, [])
     hook = None
     with problems.gathered():
-        hook = read_hook(name, Field(document, (), fields), Reading("", lambda name: None, problems, {}))
+        hook = read_hook(name, Field(document, (), fields), Reading("", known, problems, {}))
     problems.raise_if_any()
     check(hook, f"Hook {name!r} was not read, and nothing is wrong with it.")
     return cast("Hook", hook)

@@ -38,6 +38,7 @@ class Problems:
     def __init__(self, file: str) -> None:
         self._file = file
         self._found: list[Problem] = []
+        self._unsound: set[Path] = set()  # the places of misfits, and what they are in
 
     def __len__(self) -> int:
         return len(self._found)
@@ -45,12 +46,18 @@ class Problems:
     def add(self, place: Field, text: str, *, line: int | None = None) -> None:
         self._found.append(Problem(self._file, place.line if line is None else line, place.name, text, place.path))
 
+    def is_sound(self, place: Field) -> bool:
+        """Whether a place and all in it are of the types that they should be. What is not cannot be read further."""
+        return place.path not in self._unsound
+
     def gathered(self) -> _Gathered:
         """Note a misfit in a block, and go on after it."""
         return _Gathered(self)
 
     def note(self, misfit: Misfit) -> None:
         self.add(misfit.field, str(misfit))
+        path = misfit.field.path
+        self._unsound.update(path[:end] for end in range(len(path) + 1))
 
     def raise_if_any(self) -> None:
         if self._found:

@@ -28,7 +28,7 @@ def read_request(place: Field, filler: Filler) -> dict[str, Any]:
     problems, url, auth = filler.reading.problems, place["url"], place["auth"]
     if place.has("json") and place.has("body"):
         problems.add(place["body"], "json is the body already: say one of them.")
-    if auth.is_there and len(auth.names()) != 1:
+    if auth.is_there and sum(auth.has(name) for name in auth.names()) != 1:
         problems.add(auth, "say one of basic, bearer and hmac.")
     if isinstance(url.value, str) and not url.value.startswith(("http://", "https://", "${")):
         problems.note(url.misfit("must begin with http:// or https://"))

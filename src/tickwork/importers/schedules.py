@@ -61,9 +61,9 @@ def _unknown(dag: str) -> None:
     """What is known of a dag that may be declared beside its schedule."""
 
 
-def encode(known: Known, task: str, arguments: dict[str, Any]) -> bytes:
-    """Arguments as jobs of a task carry them."""
-    return StoredSignature(known(task)).encode((), arguments, task)
+def encode(known: Known, task: str, arguments: dict[str, Any], unchecked: Collection[str] = ()) -> bytes:
+    """Arguments as jobs of a task carry them. Values of `unchecked` ones are not known yet. Raises InvalidArguments."""
+    return StoredSignature(known(task)).encode((), arguments, task, unchecked)
 
 
 def _spec(name: str, place: Field, target: str, args: bytes) -> Spec:

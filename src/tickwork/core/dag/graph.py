@@ -214,8 +214,13 @@ def decode_graph(data: bytes | str) -> Graph:
 
 
 def digest(graph: Graph) -> str:
-    """What tells two definitions apart: a new one is a new version."""
-    return hashlib.sha256(msgspec.json.encode(graph, order="deterministic")).hexdigest()[:16]
+    """What tells two definitions apart: a new one is a new version.
+
+    It is that of the graph as it is read back. An Encoder omits a default by its identity, so that a graph which says
+    "reject" or "all_succeeded" with a text of its own would differ from the same graph in the store.
+    """
+    stored = decode_graph(encode_graph(graph))
+    return hashlib.sha256(msgspec.json.encode(stored, order="deterministic")).hexdigest()[:16]
 
 
 def steps_in(value: Expression | list[Any]) -> Iterator[str]:

@@ -54,6 +54,8 @@ def fits(value: Any, schema: Schema, root: Schema) -> bool:
         return any(fits(value, one, root) for one in schema["anyOf"])
     if "enum" in schema and value not in schema["enum"]:
         return False
+    if schema.get("format") == "decimal":  # which is read from numbers, too
+        return isinstance(value, str | int | float) and not isinstance(value, bool)
     if "type" in schema and not any(_TYPES[one](value) for one in _types(schema) if one in _TYPES):
         return False
     if isinstance(value, list) and isinstance(schema.get("items"), Mapping):

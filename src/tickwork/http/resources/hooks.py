@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, cast
 
@@ -12,6 +13,7 @@ from tickwork.errors import HookNotFound
 from tickwork.http.call import Call
 from tickwork.http.declared import refused_text
 from tickwork.http.lists import PageQuery, changed_meanwhile, etag_of, is_conditional, is_sayable, name_after
+from tickwork.http.resources.jobs import warning_of
 from tickwork.http.route import Answer, Routes, Scope, Struct
 from tickwork.importers.as_declared import declared_hook
 from tickwork.importers.dag_fields import HookFields
@@ -80,7 +82,7 @@ def put_hook(call: Call, name: str, body: HookFields) -> HookBody | Answer:
     """
     store = call.app.store
     try:
-        hook = hook_of(name, msgspec.to_builtins(body))
+        hook = hook_of(name, msgspec.to_builtins(body), store.task_definition)
     except BadFile as error:
         raise refused_text(error, lines=False) from None
     old = store.get_hook(name)
@@ -89,7 +91,8 @@ def put_hook(call: Call, name: str, body: HookFields) -> HookBody | Answer:
     elif not store.replace_hook(hook, None if old is None else old.hook):
         raise changed_meanwhile()
     call.changed(f"hook {name}", None if old is None else declared_hook(old.hook), declared_hook(hook))
-    return _answer(_found(call, name), 201 if old is None else 200)
+    warning = warning_of(call, [hook.target] if hook.kind == "task" else [])
+    return _answer(_found(call, name), 201 if old is None else 200, warning)
 
 
 @routes.delete("/hooks/{name}", Scope.ADMIN)
@@ -114,8 +117,8 @@ def _found(call: Call, name: str) -> HookView:
     return view
 
 
-def _answer(view: HookView, status: int | None = None) -> Answer:
-    return Answer(_body(view), status, {"ETag": etag_of(encode_hook(view.hook))})
+def _answer(view: HookView, status: int | None = None, headers: Mapping[str, str] | None = None) -> Answer:
+    return Answer(_body(view), status, {"ETag": etag_of(encode_hook(view.hook)), **(headers or {})})
 
 
 def _body(view: HookView) -> HookBody:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -32,6 +33,7 @@ from tickwork.http.resources.job_shapes import (
     shown,
 )
 from tickwork.http.route import API, Answer, Routes, Scope, Struct
+from tickwork.task import Enqueues
 
 if TYPE_CHECKING:
     from tickwork.app import Tickwork
@@ -57,15 +59,16 @@ def create_job(call: Call, body: NewJobBody) -> JobBody | Answer:
     task, or `if_exists` is "error".
     """
     check_reach(call, [body])
-    new = _new_job(call.app, body)
+    new = _new_job(call.app.named, body)
     with taken_keys(call):
         view = call.parts.gathering.insert(new)
     is_new = view.id == new.id
-    return Answer(answered(call, view, is_new=is_new), 201 if is_new else 200, {"Location": f"{API}/jobs/{view.id}"})
+    headers = {"Location": f"{API}/jobs/{view.id}", **warning_of(call, [new.task])}
+    return Answer(answered(call, view, is_new=is_new), 201 if is_new else 200, headers)
 
 
 @routes.post("/jobs/batch", Scope.ENQUEUE, status=201, body_limit=BATCH_BYTES)
-def create_jobs(call: Call, body: NewJobsBody) -> EnqueuedList:
+def create_jobs(call: Call, body: NewJobsBody) -> EnqueuedList | Answer:
     """Enqueue up to 10,000 jobs, all of them or none. 409 when a key is held by a job of another task."""
     if len(body.jobs) > BATCH_LIMIT:
         raise Problem(422, "invalid", f"{len(body.jobs):,} jobs are too many for a batch; the cap is {BATCH_LIMIT:,}.")
@@ -76,7 +79,21 @@ def create_jobs(call: Call, body: NewJobsBody) -> EnqueuedList:
         raise Problem(422, "invalid", said, faults=faults)
     with taken_keys(call):
         stored = call.app.client.enqueue(new)
-    return EnqueuedList([EnqueuedBody(job.id, job.is_new) for job in stored])
+    answer = EnqueuedList([EnqueuedBody(job.id, job.is_new) for job in stored])
+    return Answer(answer, 201, warning_of(call, sorted({job.task for job in new})))
+
+
+def warning_of(call: Call, tasks: Iterable[str]) -> dict[str, str]:
+    """The header that names tasks which no worker has told of, with the nearest known ones; none where all are known.
+
+    A caller without the `read` scope is not told which tasks there are.
+    """
+    if Scope.READ not in call.who.scopes:
+        return {}
+    told = (call.parts.surroundings.unknown_task(call.app.client, task) for task in tasks)
+    found = [text for text in told if text is not None]
+    said = " ".join(found[:_WARNINGS]).encode("ascii", "backslashreplace").decode()
+    return {"Tickwork-Warning": said} if found else {}
 
 
 @contextmanager
@@ -121,23 +138,25 @@ def _new_jobs(app: Tickwork, bodies: list[NewJobBody]) -> tuple[list[NewJob], li
     """Jobs as they are stored, and what is wrong with those that cannot be; of each it is told where it stands."""
     new: list[NewJob] = []
     faults: list[Fault] = []
+    named = cache(app.named)
     for place, body in enumerate(bodies):
         try:
-            new.append(_new_job(app, body))
+            new.append(_new_job(named, body))
         except (InvalidInput, Problem) as error:
             faults.append(Fault(str(error), pointer=f"/jobs/{place}"))
     return new, faults[:_FAULTS]
 
 
-_FAULTS = 100  # so many are told
+_FAULTS = 100  # of a batch are told
+_WARNINGS = 5
 
 
-def _new_job(app: Tickwork, body: NewJobBody) -> NewJob:
+def _new_job(named: Callable[[str], Enqueues[Any, Any]], body: NewJobBody) -> NewJob:
     given = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not None}
     task, args = given.pop("task"), given.pop("args")
     instant("at", body.at)
     spans = {name: duration(name, given[name]) for name in _SPANS if name in given}
-    return app.named(task).options(**{**given, **spans}).new_job((), args)
+    return named(task).options(**{**given, **spans}).new_job((), args)
 
 
 @routes.get("/jobs", Scope.READ)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from functools import cache
 from typing import Annotated, Any, Literal, cast
@@ -28,6 +29,7 @@ from tickwork.http.lists import (
 )
 from tickwork.http.problems import Problem
 from tickwork.http.resources.calendars import OccurrenceBody
+from tickwork.http.resources.jobs import warning_of
 from tickwork.http.route import API, Answer, Routes, Scope, Struct
 from tickwork.importers.as_declared import declared_schedule
 from tickwork.importers.dag_fields import TaskScheduleFields
@@ -171,7 +173,8 @@ def put_schedule(call: Call, name: str, body: TaskScheduleFields) -> ScheduleBod
         raise changed_meanwhile()
     app.schedules.pause_as_said([spec])
     call.changed(f"schedule {name}", None if old is None else declared_schedule(old.spec), declared_schedule(spec))
-    return _answer(call, app.schedules[name].view, 201 if old is None else 200)
+    warning = warning_of(call, [spec.target] if spec.kind == "task" else [])
+    return _answer(call, app.schedules[name].view, 201 if old is None else 200, warning)
 
 
 @routes.delete("/schedules/{name}", Scope.OPERATE)
@@ -251,8 +254,10 @@ def found_schedule(call: Call, name: str) -> Schedule:
     return call.app.schedules[name]
 
 
-def _answer(call: Call, view: ScheduleView, status: int | None = None) -> Answer:
-    return Answer(_bodies(call, [view])[0], status, {"ETag": _etag(view.spec)})
+def _answer(
+    call: Call, view: ScheduleView, status: int | None = None, headers: Mapping[str, str] | None = None
+) -> Answer:
+    return Answer(_bodies(call, [view])[0], status, {"ETag": _etag(view.spec), **(headers or {})})
 
 
 def _etag(spec: Spec) -> str:
