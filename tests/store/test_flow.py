@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 from random import Random
 from typing import Any
 
 import msgspec
+import psycopg
 import pytest
 
 from tests.store.builders import (
@@ -27,7 +30,7 @@ from tests.store.builders import (
     succeeded,
 )
 from tickwork.core.flow.breaker import breaker
-from tickwork.core.flow.flow import Flow
+from tickwork.core.flow.flow import Flow, home_lane
 from tickwork.core.flow.gates import read_gate
 from tickwork.core.flow.limits import Passage, Slot, concurrency, rate, sequence
 from tickwork.core.flow.placement import Offer, read_needs, read_offer
@@ -38,6 +41,7 @@ from tickwork.core.why import RUNNABLE, explain, runnable
 from tickwork.store.base import Claims, Store, Worker
 from tickwork.store.codec import to_us
 from tickwork.store.flow import Reach
+from tickwork.store.postgres import PostgresStore
 from tickwork.testing import VirtualClock
 
 SECOND = timedelta(seconds=1)
@@ -833,3 +837,24 @@ def test_a_reclaimed_attempt_frees_what_it_held_once(store: Store, clock: Virtua
     (second,) = take(store, register(store))
     assert store.finish_attempts([abandoned(lost)]) == set()
     assert (store.limits()[0].live, second.attempt) == (1, 2)
+
+
+def test_a_claim_from_a_lane_in_order_waits_for_the_claim_of_another_worker(postgres: PostgresStore) -> None:
+    """It used to leave the lane out, find nothing, and wait for its next poll, beside hundreds of jobs."""
+    postgres.declare_limits({"line": sequence("key")})
+    first, second = postgres.insert_jobs([in_order("a"), in_order("b")])
+    one, other = register(postgres), register(postgres)
+    lock = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 7))"
+    waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+    with psycopg.connect(postgres.url) as holder, psycopg.connect(postgres.url, autocommit=True) as watcher:
+        holder.execute(lock.encode(), (home_lane("default", in_order("a").flow),))
+        with ThreadPoolExecutor(1) as threads:
+            claimed = threads.submit(take, postgres, one, 1)
+            until = time.monotonic() + 10
+            while time.monotonic() < until and not claimed.done():
+                if watcher.execute(waiting.encode()).fetchall() == [(1,)]:
+                    break
+            assert not claimed.done(), "it waits for its turn"
+            holder.rollback()
+            assert ids(claimed.result()) == [first]
+    assert ids(take(postgres, other, 1)) == [second]

@@ -237,7 +237,6 @@ def test_a_claim_that_others_are_in_the_middle_of_takes_nothing_from_a_search(
     with psycopg.connect(postgres.url) as other:
         table = f'"{postgres.schema.name}".queue'
         other.execute(f"SELECT FROM {table} WHERE job_id = %s FOR UPDATE".encode(), (first,))
-        assert steps(postgres, worker, 1, limit=1) == []
         assert steps(postgres, worker, 1, limit=1) == [second]
     clock.advance(2 * SECOND)
     assert steps(postgres, worker, 5, limit=1) == [first]
@@ -348,3 +347,17 @@ def test_searches_take_each_job_once_and_leave_all_others(
     clock.advance(SECOND)
     found = steps(store, register(store), len(lines) + 3, limit=limit, queues=(queue,))
     assert sorted(found) == sorted(one.id for one in placed if one.task == "t")
+
+
+def test_a_search_takes_the_next_job_where_another_claim_has_the_first_ones_locked(
+    postgres: PostgresStore, clock: VirtualClock
+) -> None:
+    """With room for one, it used to find nothing, and to rest for up to a second: half of eight busy workers did."""
+    waiting = postgres.insert_jobs(jobs(4))
+    clock.advance(SECOND)
+    worker = register(postgres)
+    locked = f"SELECT FROM {postgres.schema.name}.queue WHERE job_id = ANY (%s::uuid[]) FOR UPDATE"
+    with psycopg.connect(postgres.url) as other:
+        other.execute(locked.encode(), (waiting[:2],))
+        assert steps(postgres, worker, 1, limit=1) == waiting[2:3]
+    assert steps(postgres, worker, 1, limit=1) == waiting[3:4]

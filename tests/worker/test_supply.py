@@ -30,25 +30,36 @@ def searches(supply: Supply) -> bool:
     return supply.search(NOW + 1000) == "all"
 
 
-def test_a_claim_that_takes_long_for_what_it_brings_is_followed_by_a_search() -> None:
-    assert searches(claimed(Supply(), LONG))
-    assert searches(claimed(Supply(), LONG, found=1, moved=1))
+def slow(took_s: float = LONG) -> Supply:
+    """What is known after a claim that took long."""
+    return claimed(Supply(), took_s)
+
+
+def test_two_claims_that_take_long_for_what_they_bring_are_followed_by_a_search() -> None:
+    assert searches(claimed(slow(), LONG))
+    assert searches(claimed(slow(), LONG, found=1, moved=1))
+
+
+def test_a_claim_that_takes_long_between_short_ones_is_not() -> None:
+    supply = Supply()
+    for took_s in (LONG, SHORT, 10.0, SHORT):
+        assert not searches(claimed(supply, took_s, found=1, moved=1))
 
 
 def test_a_claim_that_moves_much_may_take_longer() -> None:
     moved = round(2 * LONG_S / EACH_S)
-    assert not searches(claimed(Supply(), LONG, found=moved, moved=moved))
-    assert not searches(claimed(Supply(), LONG, found=0, moved=moved))
+    assert not searches(claimed(slow(), LONG, found=moved, moved=moved))
+    assert not searches(claimed(slow(), LONG, found=0, moved=moved))
 
 
 def test_a_search_goes_on_until_there_is_no_need_for_it() -> None:
-    supply = claimed(Supply(), LONG, found=1)
+    supply = claimed(slow(), LONG, found=1)
     assert searches(claimed(supply, SHORT, found=5, moved=5))
     assert not searches(claimed(supply, SHORT, found=5, moved=5, is_near=True))
 
 
 def test_what_was_searched_in_vain_is_searched_in_a_part_of_the_time_and_new_jobs_all_the_time() -> None:
-    supply = claimed(claimed(Supply(), LONG), LONG)
+    supply = claimed(claimed(slow(), LONG), LONG)
     assert supply.again_at == pytest.approx(NOW + LONG + LONG * SHARE)
     assert supply.search(supply.again_at - 0.01) == "ends"
     assert supply.search(supply.again_at) == "all"
@@ -56,15 +67,15 @@ def test_what_was_searched_in_vain_is_searched_in_a_part_of_the_time_and_new_job
 
 
 def test_the_first_search_follows_at_once() -> None:
-    assert claimed(Supply(), 10.0).search(NOW + 10.0) == "all"
+    assert claimed(slow(), 10.0).search(NOW + 10.0) == "all"
 
 
 def test_nobody_waits_long_because_the_store_stood_still_during_a_search() -> None:
-    assert claimed(claimed(Supply(), LONG), 10.0).again_at == NOW + 10.0 + REST_S
+    assert claimed(claimed(slow(), LONG), 10.0).again_at == NOW + 10.0 + REST_S
 
 
 def test_what_takes_long_each_time_is_looked_for_seldom_and_not_never() -> None:
-    supply = claimed(claimed(claimed(Supply(), LONG), 0.5), 0.5)
+    supply = claimed(claimed(claimed(slow(), LONG), 0.5), 0.5)
     assert supply.again_at - NOW > 0.5 * SHARE
     began = claimed(supply, 10.0).again_at
     assert claimed(supply, 10.0).again_at == pytest.approx(began + 10.0 + LONG_REST_S)
@@ -78,7 +89,7 @@ def test_nobody_waits_long_because_the_store_is_far_away() -> None:
 
 
 def test_a_look_at_new_jobs_alone_changes_nothing() -> None:
-    supply = claimed(claimed(Supply(), LONG), SHORT)
+    supply = claimed(claimed(slow(), LONG), SHORT)
     until = supply.again_at
     claimed(supply, 1.0, found=3, moved=3, began=NOW, is_near=True)
     assert supply.again_at == until
@@ -94,13 +105,13 @@ def test_where_the_store_is_far_away_not_every_other_claim_is_a_search() -> None
 
 
 def test_what_was_learnt_of_a_store_that_was_busy_once_is_forgotten() -> None:
-    supply = claimed(claimed(Supply(), 1.0), 1.0, is_near=True)
-    assert not searches(claimed(supply, 10 * LONG_S))
+    supply = claimed(claimed(slow(1.0), 1.0), 1.0, is_near=True)
+    assert not searches(claimed(claimed(supply, 10 * LONG_S), 10 * LONG_S))
     assert searches(claimed(supply, 10 * LONG_S, began=NOW + 10 * FORGETS_S))
 
 
 def test_what_was_found_is_looked_for_again_at_once() -> None:
-    assert claimed(Supply(), LONG, found=1, moved=1).search(NOW + LONG) == "all"
+    assert claimed(slow(), LONG, found=1, moved=1).search(NOW + LONG) == "all"
 
 
 def test_short_claims_in_vain_are_repeated_whenever_somebody_calls() -> None:

@@ -1,9 +1,9 @@
 """How jobs of some tasks can be had: by a plain claim or by a search, and how soon again.
 
 A claim walks over whatever stands before the jobs that it may take. Where others' jobs stand there by the ten thousand
-that takes long, and the worker does nothing else meanwhile. So after a claim that took longer than what it brought can
-explain, the worker searches (see store/search.py) until nothing stands in its way: in a part of its time all the way,
-else where new jobs come.
+that takes long, and the worker does nothing else meanwhile. So after two claims in a row that took longer than what
+they brought can explain, the worker searches (see store/search.py) until nothing stands in its way: in a part of its
+time all the way, else where new jobs come. One claim alone may have waited for a lock, the disk or a processor.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class Supply:
         if search == "ends":
             return
         if search is None:
-            self._took_s = took_s - moved * EACH_S
-            self._searches = self._took_s > self._long_s(ended)
+            before_s, self._took_s = self._took_s, took_s - moved * EACH_S
+            self._searches = min(before_s, self._took_s) > self._long_s(ended)
         elif is_near:  # nothing stood in the way of the claim that took long
             self._searches = False
             self._learnt = (max(self._long_s(ended), 2 * self._took_s), ended)

@@ -320,7 +320,7 @@ def _reading(sql: Mapping[str, str]) -> dict[str, str]:
     """The statements of a round that looks, picks and judges, and is in nobody's way: it locks nothing."""
     locking = ("pick_places", "lock_limits", "lock_gates")
     unlocked = {name: _LOCKS.sub(lambda found: "true" if found[1] else "", sql[name]) for name in locking}
-    return {**sql, **unlocked, "leased": sql["now_us"], "hold_worker": sql["now_us"]}
+    return {**sql, **unlocked, **dict.fromkeys(("leased", "hold_worker", "lock_lanes"), sql["now_us"])}
 
 
 def _end_probes(session: Session, told: tuple[Passage, Sequence[tuple[JobId, bool]]]) -> None:

@@ -78,6 +78,7 @@ class PostgresGround:
         self.over: dict[str, int] = {}  # up to which number all holds of a turnstile are over
         self.counted: set[str] = set()  # of which turnstiles all holds were counted
         self._idle: list[str] = []  # those at which nothing is live
+        self._locks_lanes = False  # it has waited for lanes in which order counts
         self.now_us = 0
         self.finished: Rows = []  # what storing the endings gave
         self.freed: list[str] = []  # turnstiles of which they freed something, unless they were judged since
@@ -139,7 +140,11 @@ class PostgresGround:
             **after_wishes(self._reached, wishes),
             "tasks": self._tasks,
         }
-        held, rows = self._together(("hold_worker", {"worker": self.worker}), ("pick_places", asked))
+        in_order = [wish.lane for wish, lane in zip(wishes, lanes, strict=True) if lane.in_order and not lane.held_by]
+        waits: list[Wanted] = []
+        if in_order and not self._locks_lanes:
+            waits, self._locks_lanes = [("lock_lanes", {"lanes": text_array(in_order)})], True
+        held, *_, rows = self._together(("hold_worker", {"worker": self.worker}), *waits, ("pick_places", asked))
         self._check_lease(held)
         return [_applicant(row) for row in rows]
 

@@ -131,7 +131,8 @@ WITH RECURSIVE span AS MATERIALIZED (
 
 -- :pick_places
 -- Each group takes from its places in their order, until it has enough. From a lane in which order counts one claim at a
--- time takes: another would pass by what this one has locked.
+-- time takes: another would pass by what this one has locked. The first pick of a round has waited for its turn there (see
+-- lock_lanes); a second one, which could meet another round that waits for it, leaves such a lane out.
 WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
 wish AS MATERIALIZED (
     SELECT w.* FROM unnest(%(groups)s::integer[], %(of_groups)s::bigint[], %(lanes)s::text[], %(priorities)s::smallint[],
@@ -166,6 +167,11 @@ SELECT
 FROM   picked p CROSS JOIN LATERAL (SELECT * FROM tickwork.jobs j WHERE j.id = p.job_id OFFSET 0) j
 ORDER  BY p.rank, p.run_at, p.job_id
 
+-- :lock_lanes
+-- Wait for other claims of lanes in which order counts. All rounds lock these in one order, before limits.
+SELECT pg_advisory_xact_lock(hashtextextended(n.lane, 7))
+FROM   (SELECT DISTINCT l.lane COLLATE "C" AS lane FROM unnest(%(lanes)s::text[]) AS l (lane) ORDER BY 1) n
+
 -- :picked_columns
        p.job_id::text, p.attempt, p.task, p.lane, p.priority, j.args, j.policy, (extract(epoch FROM p.run_at) * 1000000)::bigint,
        p.failures, p.crashes, p.alone, j.tick, p.keyed, (extract(epoch FROM p.expires_at) * 1000000)::bigint, j.queue,
@@ -181,9 +187,9 @@ CROSS  JOIN LATERAL (
 ) next
 
 -- :scout
--- The next due jobs of a place that are of other kinds than these, and up to where it was looked, unless there were no more:
--- that comes even if there are none. Nothing is sorted: `walked` gives its rows in their order, and no more of them than
--- are asked for.
+-- The next due jobs of a place that are of other kinds than these and that no other claim has locked, and up to where it was
+-- looked, unless there were no more: that comes even if there are none. Nothing is sorted: `walked` gives its rows in their
+-- order, and no more of them than are asked for.
 WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
 walked AS MATERIALIZED (
     SELECT q.ctid AS place, q.job_id, q.task, q.run_at, q.expires_at FROM tickwork.queue q
@@ -198,7 +204,6 @@ other AS MATERIALIZED (
     WHERE  w.task = ANY (%(tasks)s::text[]) AND (w.expires_at IS NULL OR w.expires_at > (SELECT now FROM clock))
     AND    concat_ws(chr(31), j.task, j.queue, coalesce(j.collection, chr(30)), j.labels, coalesce(j.flow, chr(30)))
            <> ALL (%(kinds)s::text[])
-    LIMIT  %(most)s::bigint
 ),
 picked AS MATERIALIZED (
     SELECT q.* FROM other o CROSS JOIN LATERAL (
@@ -207,11 +212,12 @@ picked AS MATERIALIZED (
         FROM   tickwork.queue q WHERE q.ctid = o.place AND q.job_id = o.job_id
         FOR UPDATE SKIP LOCKED
     ) q
+    LIMIT  %(most)s::bigint
 ),
 reached AS MATERIALIZED (
-    (SELECT o.run_at, o.job_id FROM other o LIMIT 1 OFFSET %(most)s::bigint - 1)
+    (SELECT p.run_at, p.job_id FROM picked p LIMIT 1 OFFSET %(most)s::bigint - 1)
     UNION ALL
-    (SELECT w.run_at, w.job_id FROM walked w WHERE (SELECT count(*) FROM other) < %(most)s::bigint
+    (SELECT w.run_at, w.job_id FROM walked w WHERE (SELECT count(*) FROM picked) < %(most)s::bigint
      LIMIT  1 OFFSET %(walk)s::bigint - 1)
 )
 SELECT
