@@ -8,10 +8,12 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
-from tests.process.witness import tell
+from tests.process.witness import Witness, tell
 from tickwork import Tickwork, batch, current_batch, current_job
+from tickwork.worker.secrets import revealed
 
 app = Tickwork()
 hoard: list[bytearray] = []
@@ -216,6 +218,80 @@ def writes(lines: int, hangs: bool = True) -> None:
     tell("start")
     if hangs:
         nap(1000)
+
+
+@app.task(retries=0, timeout="1s")
+def last_words(how: str) -> None:
+    """Write in many ways, and die at once."""
+    print("printed")
+    os.write(1, b"written\n")
+    subprocess.run(["sh", "-c", "echo by a program; sleep 0.05; echo to stderr >&2"], check=True)
+    current_job().logger.info("logged")
+    current_job().progress(0.5, "half of it")
+    print("the last line", flush=True)
+    match how:
+        case "exit":
+            os._exit(3)
+        case "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "segfault":
+            ctypes.string_at(0)
+        case "hang":
+            ctypes.PyDLL(None).sleep(1000)
+
+
+@app.task(retries=0)
+def tells_a_secret() -> None:
+    secret = revealed("${secret.PASSWORD}", {"PASSWORD": "open sesame"})
+    os.write(1, secret[:4].encode())
+    time.sleep(0.1)  # it is read in two parts
+    os.write(1, f"{secret[4:]} in two parts\n".encode())
+    subprocess.run(["echo", secret, "of a program"], check=True)
+    os._exit(3)
+
+
+@app.task(retries=0)
+def writes_raw(name: str, meets: int) -> None:
+    """Write to the descriptor while as many attempts run as there shall be."""
+    print(f"{name} begins")
+    _meet("start", meets)
+    os.write(1, f"raw of {name}\n".encode())
+    print(f"{name} goes on")
+    _meet("wrote", meets)
+
+
+def _meet(event: str, count: int) -> None:
+    tell(event)
+    while len(Witness(Path(os.environ["WITNESS"])).events(event=event)) < count:
+        nap(0.01)
+
+
+@app.task(retries=0)
+def floods(megabytes: int) -> str:
+    """Write more than a log keeps, by a program and by C code that lets no other thread run."""
+    subprocess.run(["sh", "-c", f"yes 0123456789abcdef | head -c {megabytes << 20}"], check=True)
+    block = b"x" * (1 << 20)
+    ctypes.PyDLL(None).write(1, block, len(block))
+    return "done"
+
+
+@app.task(retries=0)
+def leaves_a_writer() -> None:
+    """Leave a program behind that keeps the descriptors and writes for ever, out of our process group."""
+    program = subprocess.Popen(["sh", "-c", "while :; do echo tick; sleep 0.05; done"], start_new_session=True)
+    tell(f"started:{program.pid}")
+    print("left it")
+    os._exit(3)
+
+
+@app.task(retries=0)
+def forks() -> None:
+    """Print in a process that is forked, as multiprocessing does."""
+    pid = os.fork()
+    if pid == 0:
+        print("from a fork " * 1000)
+        os._exit(7)
+    print("exit code", os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 
 
 @app.task(retries=0)

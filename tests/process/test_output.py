@@ -5,8 +5,9 @@ import signal
 
 import pytest
 
-from tests.process.harness import Workers
+from tests.process.harness import Workers, gone, settled
 from tests.worker.fixtures import eventually, output_of
+from tickwork.worker.capture import LOG_LIMIT
 
 pytestmark = pytest.mark.process
 
@@ -40,3 +41,74 @@ def test_output_survives_the_death_of_its_process_a_moment_after_it_was_written(
     eventually(lambda: job.attempts()[0].ended_at is not None, 15, "the attempt ended")
     assert output_of(job, 1) == WRITTEN
     job.cancel()
+
+
+@pytest.mark.parametrize("how", ["exit", "kill", "segfault", "hang"])
+def test_everything_that_was_written_before_the_process_died_is_kept(workers: Workers, how: str) -> None:
+    worker = workers.start(slots=1, processes=1)
+    job = workers.job("last_words", how)
+    settled([job], 30, "failed")
+    lines = output_of(job, 1).splitlines()
+    expected = ["printed", "written", "by a program", "to stderr", "INFO tickwork.task.last_words: logged"]
+    assert lines[:6] == [*expected, "the last line"]
+    assert how != "segfault" or "Fatal Python error: Segmentation fault" in lines
+    assert not any(chunk.shared for chunk in job.logs())
+    assert (job.progress, job.view.progress_note) == (0.5, "half of it")
+    said, tries = worker.said(), job.attempt
+    assert said.count("by a program") == said.count("written") == said.count("printed") == tries, "on the console, too"
+
+
+def test_output_of_a_descriptor_is_of_all_attempts_that_share_it(workers: Workers) -> None:
+    workers.start(slots=2, processes=1)
+    jobs = [workers.job("writes_raw", name, 2) for name in ("one", "two")]
+    settled(jobs, 30)
+    for job, name in zip(jobs, ("one", "two"), strict=True):
+        own = "".join(chunk.text for chunk in job.logs() if not chunk.shared)
+        assert own == f"{name} begins\n{name} goes on\n"
+        assert sorted("".join(chunk.text for chunk in job.logs() if chunk.shared).splitlines()) == [
+            "raw of one",
+            "raw of two",
+        ]
+
+
+def test_output_of_one_attempt_after_another_is_told_apart(workers: Workers) -> None:
+    """Also where the next one begins at once, and the ends of many are told together."""
+    workers.start(slots=1, processes=1)
+    jobs = [workers.job("writes_raw", f"job {n}", 1) for n in range(30)]
+    settled(jobs, 30)
+    for n, job in enumerate(jobs):
+        assert output_of(job, 1) == f"job {n} begins\nraw of job {n}\njob {n} goes on\n"
+
+
+def test_secrets_are_masked_in_what_came_through_a_descriptor(workers: Workers) -> None:
+    worker = workers.start(slots=1, processes=1)
+    job = workers.job("tells_a_secret")
+    settled([job], 30, "failed")
+    assert output_of(job, 1) == "*** in two parts\n*** of a program\n"
+    assert "open sesame" not in worker.said()
+
+
+def test_a_flood_is_cut_and_blocks_nobody(workers: Workers) -> None:
+    workers.start(slots=1, processes=1)
+    job = workers.job("floods", 16)
+    settled([job], 60)
+    text = output_of(job, 1)
+    assert LOG_LIMIT < len(text) < LOG_LIMIT + 100
+    assert text.endswith("characters: the rest is not kept\n")
+
+
+def test_a_program_that_keeps_the_descriptors_keeps_nothing_alive(workers: Workers) -> None:
+    workers.start(slots=1, processes=1)
+    job = workers.job("leaves_a_writer")
+    settled([job], 30, "failed")
+    pid = int(workers.witnessed(job, "started").event.partition(":")[2])
+    assert output_of(job, 1).startswith(("left it", "tick"))
+    assert workers.job("echoes", "ok").result(timeout=20) == 2
+    eventually(lambda: gone(pid), 10, "what writes to nobody is ended by that")
+
+
+def test_a_forked_process_writes_to_the_log(workers: Workers) -> None:
+    workers.start(slots=1, processes=1)
+    job = workers.job("forks")
+    settled([job], 30)
+    assert output_of(job, 1) == "from a fork " * 1000 + "\nexit code 7\n"

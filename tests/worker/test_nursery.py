@@ -20,6 +20,7 @@ from tickwork.worker.children import ChildLimits, Children
 from tickwork.worker.messages import Frames
 from tickwork.worker.nursery import Nursery, Offspring, fork_nursery, start_nursery
 from tickwork.worker.nursery_process import NOT_BORN, Exited, NurseryProcess, Spawn, from_nursery
+from tickwork.worker.output_pipes import ChildOutput
 
 SOURCE = str(Path(__file__).parents[2] / "src")
 WAYS = ["forked", "started"]
@@ -185,6 +186,13 @@ def facts(folder: Path) -> dict[str, Any]:
     return found
 
 
+def strange(found: dict[str, Any]) -> list[str]:
+    """Open files of a child that are not its console, its two pipes and its board."""
+    own = ("pipe:", "/memfd:tickwork-board", "/dev/null")
+    assert len(found["others"]) == 5
+    return [one for one in found["others"] if not one.startswith(own) and not one.endswith("host.log")]
+
+
 def look_new(found: dict[str, Any], folder: Path) -> None:
     """Check that a child has nothing of those that it comes from."""
     assert found["main_file"] is None
@@ -192,7 +200,7 @@ def look_new(found: dict[str, Any], folder: Path) -> None:
     assert found["argv"] == ["tickwork-child", "shop.py"]
     assert found["path"].count(str(folder)) == 1, "for the file is there, which is why it was added"
     assert not any(Path(entry, "python").exists() for entry in found["path"]), "the folder of a script"
-    assert (found["sockets"], found["others"]) == (1, []), "its own, to its supervisor"
+    assert (found["sockets"], strange(found)) == (1, []), "its own, to its supervisor"
     assert found["stdin"] == ""
     assert found["own_group"]
     assert (found["hup"], found["chld"]) == (signal.getsignal(signal.SIGHUP), signal.SIG_DFL), "ignored under nohup"
@@ -239,7 +247,7 @@ def test_a_signal_that_was_ignored_before_stays_ignored(host: Callable[..., Host
 def test_a_supervisor_may_have_no_stdin(host: Callable[..., Host], way: str, tmp_path: Path) -> None:
     host(way, LOOK, shell="exec 0<&-; ")
     found = facts(tmp_path)
-    assert (found["stdin"], found["sockets"], found["others"]) == ("", 1, [])
+    assert (found["stdin"], found["sockets"], strange(found)) == ("", 1, [])
 
 
 HANDLERS = """
@@ -425,6 +433,7 @@ def nursery() -> Iterator[Nursery]:
 def born(nursery: Nursery, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Offspring]]:
     """Has children born that say hello and wait."""
     ends: list[socket.socket] = []
+    outputs: list[ChildOutput] = []
     monkeypatch.chdir(tmp_path)
     (tmp_path / "shop.py").write_text(PARENT)
 
@@ -432,8 +441,11 @@ def born(nursery: Nursery, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
         (tmp_path / "shop.py").write_text(code)
         ours, theirs = socket.socketpair()
         ends.append(ours)
-        child = nursery.spawn(theirs, "shop.py", 1, 0, False)
+        output = ChildOutput()
+        child = nursery.spawn([theirs.fileno(), *output.descriptors()], "shop.py", 1, 0, False)
         theirs.close()
+        output.hand_over()
+        outputs.append(output)
         if loaded:
             ours.settimeout(20)
             assert ours.recv(1)
@@ -442,6 +454,8 @@ def born(nursery: Nursery, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
     yield bear
     for end in ends:
         end.close()
+    for output in outputs:
+        output.close()
 
 
 def state(pid: int | None) -> str:
@@ -526,7 +540,7 @@ def test_a_child_that_cannot_be_forked_has_ended(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(os, "fork", refuse)
     ours, theirs = socket.socketpair()
     process = NurseryProcess(theirs, os.getppid())
-    process._bear(Spawn(3, "shop.py", 1, 0, False, {}, b""), os.dup(0))
+    process._bear(Spawn(3, "shop.py", 1, 0, False, {}, b""), [os.dup(0)])
     (answer,) = Frames().feed(ours.recv(4096))
     assert from_nursery.decode(answer) == Exited(3, NOT_BORN)
     for end in (ours, theirs, process._woken, process._wake):

@@ -19,6 +19,9 @@ def clean_lines(text: str) -> str:
     return "".join(one if one in "\n\t" else _spelled(one) for one in text.replace("\r\n", "\n"))
 
 
+SHARED = "--- output of the process, shared by the attempts in it ---"  # over such a piece of a log
+
+
 def clean_log(text: str, *, colours: bool) -> str:
     """What a handler printed. Its colours are kept where they can be seen, and left out elsewhere."""
     parts = _COLOUR.split(text)

@@ -20,7 +20,7 @@ from tickwork.cli.base import (
     pass_session,
     url_option,
 )
-from tickwork.cli.escape import clean, clean_log
+from tickwork.cli.escape import SHARED, clean, clean_log
 from tickwork.cli.output import (
     ago,
     console,
@@ -194,10 +194,13 @@ def logs(session: Session, /, id: str, follow: bool, attempt: int | None, as_jso
 
 def _print_chunk(chunk: Any, is_retry: bool, terminal: bool, as_json: bool) -> None:
     if as_json:
-        print_json_line({"attempt": chunk.attempt, "seq": chunk.seq, "at": chunk.at, "text": chunk.text})
+        about = {"attempt": chunk.attempt, "seq": chunk.seq, "at": chunk.at}
+        print_json_line({**about, "text": chunk.text, "shared": chunk.shared})
         return
     if terminal and is_retry:
         click.secho(f"--- attempt {chunk.attempt} ---", dim=True)
+    if chunk.shared:
+        click.secho(SHARED, dim=True)
     click.echo(clean_log(chunk.text, colours=terminal), nl=False)
     sys.stdout.flush()
 

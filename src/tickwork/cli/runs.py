@@ -17,7 +17,7 @@ from tickwork.cli.base import (
     pass_session,
     url_option,
 )
-from tickwork.cli.escape import clean, clean_log
+from tickwork.cli.escape import SHARED, clean, clean_log
 from tickwork.cli.output import (
     about,
     console,
@@ -190,11 +190,13 @@ def logs(session: Session, /, id: str, step: str | None, as_json: bool) -> None:
             found.append(one)
     for one in sorted(found, key=lambda one: (one.started_at is None, one.started_at, one.step, one.idx)):
         name = run.instance_name(one) if len(found) > 1 else None
+        attempt = 0
         for chunk in _chunks(app, one.job_id):
             if as_json:
                 print_json_line({"step": one.step, "idx": one.idx, **plain(chunk)})
             else:
-                _print_chunk(chunk, name)
+                _print_chunk(chunk, name if chunk.attempt != attempt else None)
+            attempt = chunk.attempt
 
 
 def _chunks(app: Tickwork, job_id: JobId) -> Iterator[LogChunk]:
@@ -206,9 +208,11 @@ def _chunks(app: Tickwork, job_id: JobId) -> Iterator[LogChunk]:
 
 def _print_chunk(chunk: LogChunk, name: str | None) -> None:
     """Print a piece; the first of each attempt under the name of its step, where there are several."""
-    if name is not None and chunk.seq == 0:
+    if name is not None:
         attempt = f", attempt {chunk.attempt}" if chunk.attempt > 1 else ""
         click.secho(f"--- {clean(name)}{attempt} ---", dim=True)
+    if chunk.shared:
+        click.secho(SHARED, dim=True)
     click.echo(clean_log(chunk.text, colours=sys.stdout.isatty()), nl=False)
 
 

@@ -219,13 +219,17 @@ class AttemptView:
 
 @dataclass(frozen=True, slots=True)
 class LogChunk:
-    """Some lines that a handler wrote, in the order that it wrote them."""
+    """Some lines that a handler wrote, in the order that it wrote them.
+
+    `shared`: they came through a descriptor of a process in which other attempts ran, too, and may be theirs.
+    """
 
     job_id: JobId
     attempt: int
     seq: int
     at: datetime
     text: str
+    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,12 +107,16 @@ class OpenAttempt(msgspec.Struct, frozen=True, gc=False):
 
 
 class NewLog(msgspec.Struct, frozen=True, gc=False):
-    """Some lines that an attempt wrote. `seq` rises by one for each chunk of an attempt."""
+    """Some lines that an attempt wrote. `seq` rises with each chunk of an attempt.
+
+    `shared`: they came through a descriptor of a process in which other attempts ran, too.
+    """
 
     job_id: JobId
     claim: ClaimId
     seq: int
     text: str
+    shared: bool = False
 
 
 class Progress(msgspec.Struct, frozen=True, gc=False):

@@ -133,7 +133,7 @@ def leave(code: int) -> NoReturn:
         threading._shutdown()  # type: ignore[attr-defined]  # as multiprocessing ends its forks
         atexit._run_exitfuncs()
     finally:
-        for stream in (sys.stdout, sys.stderr):
+        for stream in filter(None, (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__)):
             with suppress(Exception):
                 stream.flush()
         os._exit(code)

@@ -18,7 +18,7 @@ from tickwork.store.base import NewLog, Progress
 from tickwork.store.codec import from_us
 from tickwork.task import Task
 from tickwork.worker.capture import Sink
-from tickwork.worker.messages import Answer, Assignment, End, FromExecutor, Progressed, Wrote
+from tickwork.worker.messages import Answer, Assignment, End, FromExecutor, Hide, Progressed, Wrote
 from tickwork.worker.timekeeper import Call
 
 EndKind = Literal["timed_out", "cancelled", "released"]
@@ -140,6 +140,7 @@ class Attempt:
 
     def hide(self, value: str) -> None:
         self.sink.hide(value)
+        self.executor.emit(Hide(value))
 
     @property
     def task_name(self) -> str:

@@ -24,13 +24,15 @@ from tickwork.errors import InvalidInput, WorkerError
 from tickwork.observe.jsonlog import log_json, wants_json
 from tickwork.worker import messages
 from tickwork.worker.afresh import signal_when_parent_dies, take_no_signals
+from tickwork.worker.attempt_board import Board
 from tickwork.worker.builtin import add_builtin
-from tickwork.worker.capture import captured
+from tickwork.worker.capture import Recorder, captured
 from tickwork.worker.executor import Executor
 from tickwork.worker.load import load_app
 from tickwork.worker.messages import End, Ended, Frames, FromExecutor, Hello, Returned, Trouble, encode, to_executor
 from tickwork.worker.shell import add_shell
 from tickwork.worker.sleep import add_sleep
+from tickwork.worker.stdio import take_pipes
 
 BATCH = 64  # so many ends travel in one frame at most
 MOMENT_S = 0.001  # an end waits so long for others while more work is at hand
@@ -91,15 +93,17 @@ class Outbox:
             os._exit(1)
 
 
-def main(descriptor: int, target: str, slots: int, memory_mb: int, shell: bool) -> None:
+def main(descriptors: Sequence[int], target: str, slots: int, memory_mb: int, shell: bool) -> None:
     """Load the code, say hello, and serve until the supervisor goes.
 
-    `descriptor` is a socket to it. `memory_mb` is a hard cap, 0 for none. With `shell` there are the tasks `shell` and
-    `@sleep` too.
+    `descriptors`: a socket to it, the pipes for our descriptors 1 and 2, their other ends, and the memory of the board.
+    `memory_mb` is a hard cap, 0 for none. With `shell` there are the tasks `shell` and `@sleep` too.
     """
+    descriptor, out, err, *pipes, memory = descriptors
+    streams, board = take_pipes(out, err), Board(memory, pipes)
     signal_when_parent_dies(signal.SIGKILL)
     take_no_signals((signal.SIGINT, signal.SIGTERM))  # Ctrl-C is the supervisor's to handle
-    faulthandler.enable()
+    faulthandler.enable(file=2)
     if memory_mb:
         resource.setrlimit(resource.RLIMIT_DATA, (memory_mb << 20, memory_mb << 20))
     if wants_json():
@@ -116,11 +120,13 @@ def main(descriptor: int, target: str, slots: int, memory_mb: int, shell: bool) 
     except (WorkerError, InvalidInput) as error:
         outbox.send(Trouble(str(error)))
         return
-    with captured():
-        _serve(app, greeting, connection, outbox, slots)
+    with captured(streams):
+        _serve(app, greeting, connection, outbox, slots, Recorder(board, streams))
 
 
-def _serve(app: Any, greeting: Hello, connection: socket.socket, outbox: Outbox, slots: int) -> None:
+def _serve(
+    app: Any, greeting: Hello, connection: socket.socket, outbox: Outbox, slots: int, recorder: Recorder
+) -> None:
     clock = SystemClock()
     executor = Executor(
         app.tasks,
@@ -133,6 +139,7 @@ def _serve(app: Any, greeting: Hello, connection: socket.socket, outbox: Outbox,
         replaces_threads=False,
         large_results=app.large_results,
         secret=app.vault.get,
+        recorder=recorder,
     )
     threading.Thread(target=outbox.keep_flushing, args=(executor,), name="tickwork-outbox", daemon=True).start()
     outbox.send(greeting)

@@ -30,12 +30,14 @@ from tickwork.worker.messages import (
     Frames,
     FromExecutor,
     Hello,
+    Hide,
     Interrupt,
     Quit,
     Recall,
     Returned,
     ToExecutor,
     Trouble,
+    Wrote,
     encode,
     from_executor,
     runs_of,
@@ -43,6 +45,8 @@ from tickwork.worker.messages import (
 )
 from tickwork.worker.nursery import Nursery, Offspring, start_nursery
 from tickwork.worker.nursery_process import NOT_BORN
+from tickwork.worker.output_credit import OutputCredit
+from tickwork.worker.output_pipes import ChildOutput, OutputReader
 
 _log = logging.getLogger("tickwork.worker")
 LOAD_LIMIT_S = 60.0  # the user's code may take so long to import
@@ -72,6 +76,8 @@ class Child:
     connection: socket.socket
     solo: bool
     target: str
+    output: ChildOutput
+    credit: OutputCredit
     frames: Frames = field(default_factory=Frames)
     held: dict[str, Assignment] = field(default_factory=dict)
     unsent: bytearray = field(default_factory=bytearray)
@@ -164,6 +170,7 @@ class Children:
         self._failed_loads = 0
         self._spawn_at = 0.0
         self._looked_at = 0.0
+        self._reader = OutputReader(clock)
 
     # -- starting and ending
 
@@ -189,9 +196,14 @@ class Children:
         if self._nursery is None or self._nursery.lost:
             self._nursery = start_nursery()
         slots = 1 if solo else self._slots
-        process = self._nursery.spawn(theirs, target, slots, self._limits.memory_mb or 0, self._shell)
+        output = ChildOutput()
+        given = [theirs.fileno(), *output.descriptors()]
+        process = self._nursery.spawn(given, target, slots, self._limits.memory_mb or 0, self._shell)
         theirs.close()
-        child = Child(self._free_name(), process, ours, solo, target, moved_at=self._clock.monotonic())
+        output.hand_over()
+        self._reader.add(output)
+        credit = OutputCredit(self._reader.show)
+        child = Child(self._free_name(), process, ours, solo, target, output, credit, moved_at=self._clock.monotonic())
         self._children.append(child)
         return child
 
@@ -224,6 +236,7 @@ class Children:
             with suppress(TimeoutError):
                 child.process.wait(max(0.0, until - self._clock.monotonic()))
         self.kill_all()
+        self._reader.stop()
         if self._nursery is not None:
             self._nursery.close()
 
@@ -247,10 +260,11 @@ class Children:
         """Kill a child; what it had said until then is heard."""
         child.kill()
         child.process.wait()
-        self._last_words += [(child, message) for message in self._received(child)]
+        self._last_words += [(child, message) for message in self._left_by(child)]
         self._forget(child)
 
     def _forget(self, child: Child) -> None:
+        self._reader.remove(child.output)
         self._children.remove(child)
         child.release()
 
@@ -361,6 +375,7 @@ class Children:
     def filenos(self) -> list[int]:
         """What is readable when there is news. A child that has closed its end is heard of from the nursery."""
         said = [child.connection.fileno() for child in self._children if not child.silent]
+        said.append(self._reader.fileno())
         return said if self._nursery is None else [*said, self._nursery.fileno()]
 
     def unsent(self) -> list[int]:
@@ -372,18 +387,58 @@ class Children:
         news: list[tuple[Source, FromExecutor | Died]] = []
         if self._nursery is not None and not self._children:
             self._nursery.hear()  # else nobody would notice that it is lost
+        self._reader.heard()
         for child in list(self._children):
             child.flush()
             news += [(child, message) for message in self._received(child)]
             code = child.process.poll()
             if code is not None:
-                news += [(child, message) for message in self._received(child)]  # its last words
+                child.kill()  # what its handlers started must not outlive it
+                news += [(child, message) for message in self._left_by(child)]
                 news.append((child, self._died(child, code)))
         self._start_waiting()
         news, self._last_words = self._last_words + news, []
         return news
 
+    def _left_by(self, child: Child) -> Iterator[FromExecutor]:
+        """What a child that is gone had said and written."""
+        child.output.drain()
+        yield from self._received(child)
+        yield from self._held_of(child, child.credit.flush())
+        yield from self._held_of(child, child.credit.recovered(child.output.board.unsent()))
+
     def _received(self, child: Child) -> Iterator[FromExecutor]:
+        """What a child said and what came through its descriptors, in the order that logs have.
+
+        Pieces are taken between two looks at the socket: the first brings no end of an attempt whose output is missing
+        here, the second every secret that an attempt was given before it wrote.
+        """
+        messages = list(self._messages(child))
+        pieces = child.output.take()
+        if pieces:
+            messages += self._messages(child)
+        for message in messages:
+            if isinstance(message, Hide):
+                child.credit.hide(message.value)
+        for message in messages:
+            if isinstance(message, Wrote):
+                child.credit.sent(message)
+            elif isinstance(message, Ended):
+                yield from self._held_of(child, child.credit.credit(pieces))
+                yield from self._held_of(child, child.credit.flush())
+                pieces = []
+            self._note(child, message)
+            yield message
+        yield from self._held_of(child, child.credit.credit(pieces))
+
+    def _held_of(self, child: Child, chunks: Iterable[Wrote]) -> Iterator[Wrote]:
+        """Those chunks that are of attempts which a child holds."""
+        for chunk in chunks:
+            held = child.held.get(chunk.job_id)
+            if held is not None and held.claim == chunk.claim:
+                yield chunk
+
+    def _messages(self, child: Child) -> Iterator[FromExecutor]:
         while True:
             try:
                 data = child.connection.recv(1 << 18)
@@ -395,9 +450,7 @@ class Children:
                     child.kill()  # it closed its end: nothing more can be said to it, or heard of it
                 return
             for frame in child.frames.feed(data):
-                message = from_executor.decode(frame)
-                self._note(child, message)
-                yield message
+                yield from_executor.decode(frame)
 
     def _note(self, child: Child, message: FromExecutor) -> None:
         match message:
@@ -409,6 +462,7 @@ class Children:
             case Ended(ends):
                 for end in ends:
                     child.held.pop(end.job_id, None)
+                    child.credit.forget(end.job_id, end.claim)
                 child.done += len(ends)
                 child.moved_at, child.recalled = self._clock.monotonic(), False
             case Returned(job_ids):
@@ -419,7 +473,6 @@ class Children:
 
     def _died(self, child: Child, code: int) -> Died | Returned:
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
-        child.kill()  # what its handlers started must not outlive it
         self._forget(child)
         if child.hello is None and self._general:
             self._keep_unstarted(child)

@@ -30,7 +30,7 @@ from tickwork.store.codec import from_us
 from tickwork.task import Task
 from tickwork.worker.attempt import Attempt, EndKind
 from tickwork.worker.batch_call import BatchCall
-from tickwork.worker.capture import Sink, set_sink
+from tickwork.worker.capture import Recorder, Sink, set_sink
 from tickwork.worker.failure import failures
 from tickwork.worker.large import fetch, has_blobs, is_large, keep, kept
 from tickwork.worker.messages import Answer, Ask, Assignment, End, FromExecutor, Started, Stuck
@@ -63,7 +63,9 @@ class Executor:
         replaces_threads: bool,
         large_results: LargeResults = _NO_BLOBS,
         secret: Callable[[str], str | None] = lambda name: None,
+        recorder: Recorder | None = None,
     ) -> None:
+        self._recorder = recorder
         self._tasks = tasks
         self.secret = secret
         self._store = store
@@ -324,6 +326,8 @@ class Executor:
 
     def _begin(self, attempt: Attempt) -> None:
         attempt.began = self.clock.monotonic()
+        if self._recorder is not None:
+            self._recorder.begin(attempt.sink, attempt.job_id, attempt.claim)
         set_sink(attempt.sink)
         set_keeper(attempt)
         set_current(CurrentJob(attempt))
@@ -351,7 +355,10 @@ class Executor:
         self._attempts.pop(attempt.key, None)
         for reminder in attempt.reminders:
             self._timekeeper.cancel(reminder)
-        attempt.sink.flush(final=True)
+        if self._recorder is not None:
+            self._recorder.end(attempt.sink)
+        else:
+            attempt.sink.flush(final=True)
 
     # -- ending from outside
 

@@ -68,7 +68,7 @@ class Hearing:
                 self._asks.append((source, message))
             case Died(job_ids, error, alone):
                 self._hear_death(job_ids, error, alone)
-            case messages.Hello():
+            case messages.Hello() | messages.Hide():
                 pass
             case messages.Trouble(error):
                 _log.error("A child process could not start: %s", error)
@@ -81,7 +81,7 @@ class Hearing:
             return
         notes = self._endings.notes
         if isinstance(message, messages.Wrote):
-            notes.logs.append(NewLog(job_id, claim, message.seq, message.text))
+            notes.logs.append(NewLog(job_id, claim, message.seq, message.text, message.shared))
         else:
             notes.progress[job_id] = Progress(job_id, claim, message.fraction, message.note)
 
@@ -94,10 +94,12 @@ class Hearing:
 
     def _hear_stuck(self, stuck: messages.Stuck) -> None:
         """An attempt does not let itself be ended: kill its process. What ran beside it is not to blame."""
+        beside = self._pools.kill_holder(stuck.job_id)
+        self.listen()  # what they wrote and how others ended just before
         if self._held.attempt(stuck.job_id, stuck.claim) is not None:
             for job in [held.job for held in self._held.company(stuck.job_id)]:
                 self._hear_end(End(job.job_id, job.claim, stuck.kind, stuck.began, error=stuck.error))
-        self._endings.release(self._pools.kill_holder(stuck.job_id))
+        self._endings.release(beside)
 
     def _hear_end(self, end: End) -> None:
         held = self._held.attempt(end.job_id, end.claim)

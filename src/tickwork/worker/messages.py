@@ -181,10 +181,19 @@ class Returned(msgspec.Struct, frozen=True, array_like=True, tag="returned"):
 
 
 class Wrote(msgspec.Struct, frozen=True, array_like=True, tag="wrote"):
+    """Some output of an attempt. `shared`: it came through a descriptor while other attempts ran, too."""
+
     job_id: str
     claim: int
     seq: int
     text: str
+    shared: bool = False
+
+
+class Hide(msgspec.Struct, frozen=True, array_like=True, tag="hide"):
+    """An attempt was given a secret, which must not be stored with what comes through the descriptors."""
+
+    value: str
 
 
 class Progressed(msgspec.Struct, frozen=True, array_like=True, tag="progressed"):
@@ -203,7 +212,7 @@ class Ask(msgspec.Struct, frozen=True, array_like=True, tag="ask"):
     state: bytes | None
 
 
-FromExecutor = Hello | Trouble | Ended | Started | Stuck | Returned | Wrote | Progressed | Ask
+FromExecutor = Hello | Trouble | Ended | Started | Stuck | Returned | Wrote | Hide | Progressed | Ask
 
 _encoder = msgspec.msgpack.Encoder()
 

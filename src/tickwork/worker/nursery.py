@@ -136,13 +136,13 @@ class Nursery:
         self._count = 0
         self._hearing = threading.Lock()
 
-    def spawn(self, connection: socket.socket, target: str, slots: int, memory_mb: int, shell: bool) -> Offspring:
-        """Have a child made that holds this end of a socket pair. It is there soon, and sees the world as we do now."""
+    def spawn(self, descriptors: Sequence[int], target: str, slots: int, memory_mb: int, shell: bool) -> Offspring:
+        """Have a child made that gets these descriptors. It is there soon, and sees the world as we do now."""
         self._count += 1
         offspring = Offspring(self, self._count)
         self._children[self._count] = offspring
         told = target, slots, memory_mb, shell, dict(os.environb), _folder()
-        self._send(Spawn(self._count, *told), [connection.fileno()])
+        self._send(Spawn(self._count, *told), descriptors)
         if self.lost:
             offspring.returncode = -signal.SIGKILL
         return offspring

@@ -17,6 +17,7 @@ import signal
 import socket
 import sys
 from collections import deque
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import NoReturn
 
@@ -28,11 +29,12 @@ from tickwork.worker.messages import Frames, frame
 
 NAME, CHILD_NAME = "tickwork-nurse", "tickwork-child"  # 15 characters are shown at most
 NOT_BORN = 71  # the exit code of a child that could not be forked, as in sysexits.h: an error of the system
+DESCRIPTORS = 6  # of a child: see child.main
 MINDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)  # they wake a nursery, and end none
 
 
 class Spawn(msgspec.Struct, frozen=True, array_like=True, tag="spawn"):
-    """Fork a child with these arguments, environment and folder. Its socket travels with the first byte."""
+    """Fork a child with these arguments, environment and folder. Its descriptors travel with the first byte."""
 
     number: int
     target: str
@@ -93,7 +95,7 @@ class NurseryProcess:
         self._connection = connection
         self._parent = parent
         self._frames = Frames()
-        self._descriptors: deque[int] = deque()  # received, for requests that are not complete yet
+        self._descriptors: deque[list[int]] = deque()  # received, for requests that are not complete yet
         self._pids: dict[int, int] = {}  # of the children that were not released
         self._running: set[int] = set()
         self._before: Handlers = {number: signal.getsignal(number) for number in MINDED}
@@ -101,6 +103,7 @@ class NurseryProcess:
 
     def serve(self) -> None:
         be_called(NAME, [])
+        _open_standard_streams()
         self._woken.setblocking(False)
         self._wake.setblocking(False)
         signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
@@ -123,8 +126,9 @@ class NurseryProcess:
                 self._woken.recv(4096)
         if self._connection in ready:
             with suppress(ConnectionResetError):
-                data, descriptors, _, _ = socket.recv_fds(self._connection, 1 << 18, 1)
-                self._descriptors += descriptors
+                data, descriptors, _, _ = socket.recv_fds(self._connection, 1 << 18, DESCRIPTORS)
+                if descriptors:
+                    self._descriptors.append(descriptors)
                 for request in self._frames.feed(data):
                     self._obey(to_nursery.decode(request))
                 return bool(data)
@@ -142,13 +146,14 @@ class NurseryProcess:
                     os.waitpid(pid, 0)
                     self._running.discard(number)
 
-    def _bear(self, request: Spawn, descriptor: int) -> None:
-        os.set_inheritable(descriptor, False)
+    def _bear(self, request: Spawn, descriptors: list[int]) -> None:
+        for descriptor in descriptors:
+            os.set_inheritable(descriptor, False)
         signal.pthread_sigmask(signal.SIG_BLOCK, MINDED)  # until the child has handlers of its own
         try:
             pid = os.fork()
             if pid == 0:
-                self._live(request, descriptor)
+                self._live(request, descriptors)
         except OSError as error:
             sys.stderr.write(f"No child process could be made: {error}\n")
             self._say(Exited(request.number, NOT_BORN))
@@ -158,22 +163,22 @@ class NurseryProcess:
             self._say(Born(request.number, pid))
         finally:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, MINDED)
-            os.close(descriptor)
+            _close(descriptors)
 
-    def _live(self, request: Spawn, descriptor: int) -> NoReturn:
+    def _live(self, request: Spawn, descriptors: list[int]) -> NoReturn:
         """Be the child, from its first moment to its last."""
         code = 1
         try:
             os.setsid()
             for end in (self._connection, self._woken, self._wake):
                 end.close()
-            for other in self._descriptors:
-                os.close(other)
+            for others in self._descriptors:
+                _close(others)
             put_back(self._before)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, MINDED)
             be_called(CHILD_NAME, [request.target])
             _move_to(request)
-            child.main(descriptor, request.target, request.slots, request.memory_mb, request.shell)
+            child.main(descriptors, request.target, request.slots, request.memory_mb, request.shell)
             code = 0
         except BaseException:
             sys.excepthook(*sys.exc_info())
@@ -191,6 +196,18 @@ class NurseryProcess:
     def _say(self, message: FromNursery) -> None:
         with suppress(OSError):  # a supervisor that is gone is noticed by the loop
             self._connection.sendall(frame(message))
+
+
+def _close(descriptors: Iterable[int]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)
+
+
+def _open_standard_streams() -> None:
+    """Have the descriptors 0 to 2 be open, so that none of a child's descriptors is given one of these numbers."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(descriptor)
 
 
 def _move_to(request: Spawn) -> None:

@@ -256,11 +256,16 @@ class Worker:
     def _kill_overdue(self, now: float) -> None:
         """Kill children whose attempt is past its time limit and which did not end it themselves."""
         overdue = self._held.overdue(now)
+        if not overdue:
+            return
+        beside = [job_id for leader in overdue for job_id in self._pools.kill_holder(leader.job.job_id)]
+        self._hearing.listen()  # what they wrote and how others ended just before
         for leader in overdue:  # all of them first: one must not be given back uncharged because another one was killed
+            if self._held.attempt(leader.job.job_id, leader.job.claim) is None:
+                continue  # it had ended just before
             timeout = self._held.timeout(leader)
             limit = "" if timeout is None else f" of {timeout.total_seconds():g} s"
             ending = TimedOut(f"it ran for more than its timeout{limit}; its process was killed")
             for held in self._held.company(leader.job.job_id):
                 self._endings.end(held, ending, 0.0)
-        for held in overdue:
-            self._endings.release(self._pools.kill_holder(held.job.job_id))
+        self._endings.release(beside)

@@ -57,12 +57,16 @@ class AttemptList(Struct):
 
 
 class LogBody(Struct):
-    """Some lines that an attempt wrote. `seq` counts the pieces of an attempt."""
+    """Some lines that an attempt wrote. `seq` rises from piece to piece of an attempt, with gaps.
+
+    `shared`: they came through a descriptor of a process in which other attempts ran, too, and may be theirs.
+    """
 
     attempt: int
     seq: int
     at: datetime
     text: str
+    shared: bool
 
 
 class LogQuery(Struct):
@@ -153,7 +157,7 @@ async def _tail(call: Call, job: Job, after: tuple[int, int]) -> AsyncIterator[S
 
 
 def _log(chunk: LogChunk) -> LogBody:
-    return LogBody(chunk.attempt, chunk.seq, chunk.at, chunk.text)
+    return LogBody(chunk.attempt, chunk.seq, chunk.at, chunk.text, chunk.shared)
 
 
 def _text(chunk: LogChunk) -> str:
@@ -164,7 +168,7 @@ def _place(cursor: str | None) -> tuple[int, int]:
     if cursor is None:
         return _FIRST
     attempt, _, seq = cursor.partition(":")
-    if not (attempt.isdecimal() and seq.isdecimal() and cursor.isascii() and max(len(attempt), len(seq)) < 10):
+    if not (attempt.isdecimal() and seq.isdecimal() and cursor.isascii() and len(attempt) < 10 and len(seq) < 16):
         raise Problem(422, "invalid", f"{cursor!r} is not a place in a log; pass the next_cursor of the page before.")
     return int(attempt), int(seq)
 

@@ -167,7 +167,11 @@ def _delay_us(finish: Finish) -> int | None:
 
 
 def new_logs(logs: Sequence[NewLog]) -> str:
-    return document({"job_id": x.job_id, "claim": x.claim, "seq": x.seq, "text": clean(x.text)} for x in logs)
+    return document({**_place(x), "text": clean(x.text), "shared": x.shared} for x in logs)
+
+
+def _place(log: NewLog) -> dict[str, object]:
+    return {"job_id": log.job_id, "claim": log.claim, "seq": log.seq}
 
 
 def progress(reports: Sequence[Progress]) -> str:

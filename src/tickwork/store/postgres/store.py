@@ -295,7 +295,7 @@ class PostgresStore(
             return []
         values = {"job_id": job_id, "attempt": after[0], "seq": after[1], "limit": limit}
         rows = self._perform(lambda session: session.run("logs", **values))
-        return [LogChunk(JobId(id), attempt, seq, utc(at), text) for id, attempt, seq, at, text in rows]
+        return [LogChunk(JobId(id), attempt, seq, utc(at), *rest) for id, attempt, seq, at, *rest in rows]
 
     def durations(self) -> dict[str, timedelta]:
         return dict(self._perform(lambda session: session.run("durations")))

@@ -337,7 +337,7 @@ def append(transaction: Transaction, logs: Iterable[NewLog]) -> None:
     """Store lines of attempts that are current; lines of others are dropped."""
     for log in logs:
         values = {"job_id": log.job_id, "claim": log.claim, "seq": log.seq, "at": transaction.now}
-        transaction.run("append_log", {**values, "text": codec.clean(log.text)})
+        transaction.run("append_log", {**values, "text": codec.clean(log.text), "shared": log.shared})
 
 
 def open_attempt(row: Any) -> OpenAttempt:

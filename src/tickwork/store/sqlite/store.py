@@ -213,7 +213,10 @@ class SqliteStore(
         values = {"job_id": job_id, "attempt": after[0], "seq": after[1], "limit": limit}
         with self._read() as transaction:
             rows = transaction.run("logs", values)
-        return [LogChunk(JobId(id), attempt, seq, from_us(at), text) for id, attempt, seq, at, text in rows]
+        return [
+            LogChunk(JobId(id), attempt, seq, from_us(at), text, shared == 1)
+            for id, attempt, seq, at, text, shared in rows
+        ]
 
     def durations(self) -> dict[str, timedelta]:
         with self._read() as transaction:

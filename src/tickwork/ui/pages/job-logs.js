@@ -15,7 +15,8 @@ import { attempt as attempted } from "../parts/toast.js";
 const PIECES = 200; // that a page of the log has
 const FLUSH_MS = 150; // so often what was written meanwhile is drawn
 const AGAIN_MS = 3000;
-const LAST = 999_999_999; // after all pieces of an attempt
+const LAST = 999_999_999_999_999; // after all pieces of an attempt
+const SHARED = "--- output of the process, shared by the attempts in it ---";
 
 const CODE = `from tickwork import current_job
 
@@ -33,7 +34,7 @@ function useLines(id, only, isOver) {
 
   const take = (piece) => {
     if (only && piece.attempt > only) return false;
-    held.current.lines.add(piece);
+    held.current.lines.add(piece.shared ? { ...piece, text: `${SHARED}\n${piece.text}` } : piece);
     held.current.cursor = `${piece.attempt}:${piece.seq}`;
     return true;
   };

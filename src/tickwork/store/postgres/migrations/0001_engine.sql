@@ -126,12 +126,14 @@ CREATE TABLE tickwork.keys (
 CREATE INDEX keys_job ON tickwork.keys (job_id);
 CREATE INDEX keys_until ON tickwork.keys (until) WHERE until IS NOT NULL;
 
+-- `seq` orders the chunks of an attempt; there are gaps. `shared`: it may be the output of other attempts.
 CREATE TABLE tickwork.logs (
     job_id   uuid NOT NULL,
     attempt  integer NOT NULL,
-    seq      integer NOT NULL,
+    seq      bigint NOT NULL,
     at       timestamptz NOT NULL,
     text     text NOT NULL,
+    shared   boolean NOT NULL DEFAULT false,
     PRIMARY KEY (job_id, attempt, seq)
 );
 

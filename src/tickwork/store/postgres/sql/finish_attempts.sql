@@ -128,10 +128,10 @@ freed AS (
 
 -- :append_logs
 -- The lock on the attempt makes the fence exact: it cannot be reclaimed between the look and the write.
-INSERT INTO tickwork.logs (job_id, attempt, seq, at, text)
-SELECT w.job_id, current.attempt, w.seq, coalesce(%(now)s::timestamptz, clock_timestamp()), w.text
+INSERT INTO tickwork.logs (job_id, attempt, seq, at, text, shared)
+SELECT w.job_id, current.attempt, w.seq, coalesce(%(now)s::timestamptz, clock_timestamp()), w.text, w.shared
 FROM (
-    SELECT l.* FROM json_to_recordset(%(logs)s::json) AS l (job_id uuid, claim bigint, seq integer, text text)
+    SELECT l.* FROM json_to_recordset(%(logs)s::json) AS l (job_id uuid, claim bigint, seq bigint, text text, shared boolean)
     ORDER  BY l.job_id
 ) w
 CROSS JOIN LATERAL (

@@ -56,8 +56,8 @@ FROM   tickwork.running WHERE job_id = %(job_id)s::uuid
 ORDER  BY attempt
 
 -- :logs
-SELECT job_id::text, attempt, seq, at, text FROM tickwork.logs
-WHERE  job_id = %(job_id)s::uuid AND (attempt, seq) > (%(attempt)s::integer, %(seq)s::integer)
+SELECT job_id::text, attempt, seq, at, text, shared FROM tickwork.logs
+WHERE  job_id = %(job_id)s::uuid AND (attempt, seq) > (%(attempt)s::integer, %(seq)s::bigint)
 ORDER  BY attempt, seq LIMIT %(limit)s::bigint
 
 -- :durations

@@ -122,12 +122,14 @@ CREATE TABLE tickwork_keys (
 CREATE INDEX tickwork_keys_job ON tickwork_keys (job_id);
 CREATE INDEX tickwork_keys_until ON tickwork_keys (until) WHERE until IS NOT NULL;
 
+-- `seq` orders the chunks of an attempt; there are gaps. `shared`: it may be the output of other attempts.
 CREATE TABLE tickwork_logs (
     job_id   TEXT NOT NULL,
     attempt  INTEGER NOT NULL,
     seq      INTEGER NOT NULL,
     at       INTEGER NOT NULL,
     text     TEXT NOT NULL,
+    shared   INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (job_id, attempt, seq)
 ) STRICT, WITHOUT ROWID;
 

@@ -41,8 +41,8 @@ UPDATE tickwork_keys SET until = :until WHERE job_id = :job_id
 DELETE FROM tickwork_keys WHERE job_id = ?
 
 -- :append_log
-INSERT INTO tickwork_logs (job_id, attempt, seq, at, text)
-SELECT job_id, attempt, :seq, :at, :text FROM tickwork_running WHERE job_id = :job_id AND claim = :claim
+INSERT INTO tickwork_logs (job_id, attempt, seq, at, text, shared)
+SELECT job_id, attempt, :seq, :at, :text, :shared FROM tickwork_running WHERE job_id = :job_id AND claim = :claim
 ON CONFLICT DO NOTHING
 
 -- :set_progress

@@ -57,7 +57,7 @@ FROM   tickwork_running WHERE job_id = :job_id
 ORDER BY attempt
 
 -- :logs
-SELECT job_id, attempt, seq, at, text FROM tickwork_logs
+SELECT job_id, attempt, seq, at, text, shared FROM tickwork_logs
 WHERE job_id = :job_id AND (attempt, seq) > (:attempt, :seq)
 ORDER BY attempt, seq LIMIT :limit
 

@@ -1,0 +1,225 @@
+"""Shared memory in which a child process keeps what it runs, for its supervisor to read, also after the child has died.
+
+Each running attempt has an entry: its job, its claim, the number of its open chunk of output, and the text of that
+chunk, which the child has not sent yet. The supervisor looks at the entries when bytes arrive on the child's
+descriptors, to learn whose they are and between which chunks they belong, and after the child's death, to store text
+that was never sent. An entry costs a few writes to memory for each attempt, and no message.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+import struct
+import sys
+import tempfile
+import termios
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tickwork.clock import SystemClock
+
+ENTRIES = 512  # attempts beyond these, of async tasks, run without an entry
+TEXT_LIMIT = 16 * 1024  # bytes of an open chunk: 4,096 characters of 4 bytes
+DRAIN_S = 0.25  # a child waits at most so long until its supervisor has read what is in its pipes
+_DRAIN_LOOK_S = 0.0002
+_NONE = bytes(4)  # room for a count
+_HEAD = struct.Struct("=QII")  # reads by the supervisor, entries in use, attempts without an entry
+_COUNTS = struct.Struct("=II")
+_ENTRY = struct.Struct("=36sqII")  # job, claim (0: free), number of the open chunk, bytes of its text
+_CHUNK = struct.Struct("=II")
+_ENTRIES_AT = 64
+_TEXTS_AT = 1 << 15
+SIZE = _TEXTS_AT + ENTRIES * TEXT_LIMIT
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """An attempt that runs in a child. What is read from the descriptors now belongs after its chunk `chunk`."""
+
+    job_id: str
+    claim: int
+    chunk: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unsent:
+    """Text of an attempt that its child did not send."""
+
+    job_id: str
+    claim: int
+    chunk: int
+    text: str
+
+
+class BoardReader:
+    """The supervisor's side."""
+
+    def __init__(self) -> None:
+        self.descriptor = _shared_memory()
+        self._memory = mmap.mmap(self.descriptor, SIZE)
+
+    def close_descriptor(self) -> None:
+        """Close the descriptor once the child has it; the memory stays."""
+        os.close(self.descriptor)
+
+    def close(self) -> None:
+        self._memory.close()
+
+    def count_read(self) -> None:
+        """Say that bytes are about to be read from the child's pipes: open chunks end here."""
+        (reads,) = struct.unpack_from("=Q", self._memory, 0)
+        struct.pack_into("=Q", self._memory, 0, reads + 1)
+
+    def running(self) -> list[Running]:
+        """The attempts that run now."""
+        return [
+            Running(job_id.decode("ascii", "replace"), claim, chunk if length else chunk - 1)
+            for job_id, claim, chunk, length in self._entries()
+            if claim
+        ]
+
+    def has_others(self) -> bool:
+        """Whether attempts run that have no entry."""
+        return bool(_HEAD.unpack_from(self._memory, 0)[2])
+
+    def unsent(self) -> list[Unsent]:
+        """The text of open chunks. Bytes that are no UTF-8, cut by the child's death, are replaced."""
+        found = []
+        for index, (job_id, claim, chunk, length) in enumerate(self._entries()):
+            if claim and 0 < length <= TEXT_LIMIT:
+                at = _TEXTS_AT + index * TEXT_LIMIT
+                text = self._memory[at : at + length].decode("utf-8", "replace")
+                found.append(Unsent(job_id.decode("ascii", "replace"), claim, chunk, text))
+        return found
+
+    def _entries(self) -> list[tuple[bytes, int, int, int]]:
+        used = min(_HEAD.unpack_from(self._memory, 0)[1], ENTRIES)
+        return list(_ENTRY.iter_unpack(self._memory[_ENTRIES_AT : _ENTRIES_AT + used * _ENTRY.size]))
+
+
+class Board:
+    """The child's side. `pipes` are the other ends of its descriptors 1 and 2, to see whether they are empty."""
+
+    def __init__(self, descriptor: int, pipes: Sequence[int]) -> None:
+        self._memory = mmap.mmap(descriptor, SIZE)
+        os.close(descriptor)
+        self._free = list(range(ENTRIES - 1, -1, -1))
+        self._used = 0
+        self._without = 0
+        self._pipes = pipes
+        self._clock = SystemClock()
+        self._forked = False
+        os.register_at_fork(after_in_child=self._be_forked)
+
+    def _be_forked(self) -> None:
+        """In a process that a handler forked: the entries are not ours to change."""
+        self._forked = True
+
+    def enter(self, job_id: str, claim: int) -> Entry | None:
+        """Give an attempt that begins an entry; None when there are too many."""
+        try:
+            index = self._free.pop()
+        except IndexError:
+            self._without += 1
+            self._count()
+            return None
+        entry = Entry(self, self._memory, index)
+        _ENTRY.pack_into(self._memory, _ENTRIES_AT + index * _ENTRY.size, job_id.encode(), claim, 1, 0)
+        if index >= self._used:
+            self._used = index + 1
+            self._count()
+        return entry
+
+    def leave(self, entry: Entry | None) -> None:
+        """An attempt has ended, and everything that it wrote was sent."""
+        if self._forked:
+            return
+        if entry is None:
+            self._without -= 1
+            self._count()
+            return
+        entry.clear()
+        self._free.append(entry.index)
+
+    def _count(self) -> None:
+        _COUNTS.pack_into(self._memory, 8, self._used, max(0, self._without))
+
+    def reads(self) -> int:
+        """How often the supervisor has read from the pipes."""
+        return int(struct.unpack_from("=Q", self._memory, 0)[0])
+
+    def drain(self) -> bool:
+        """Wait until the pipes are empty, but not for long; True when they were not."""
+        if self._forked or self._are_empty():
+            return False
+        until = self._clock.monotonic() + DRAIN_S
+        while not self._are_empty() and self._clock.monotonic() < until:
+            threading.Event().wait(_DRAIN_LOOK_S)
+        return True
+
+    def _are_empty(self) -> bool:
+        try:
+            return not any(map(waiting_bytes, self._pipes))
+        except OSError:  # a handler closed everything
+            return True
+
+
+class Entry:
+    """One attempt's place on the board."""
+
+    __slots__ = ("_board", "_chunk", "_length", "_memory", "_reads", "index")
+
+    def __init__(self, board: Board, memory: mmap.mmap, index: int) -> None:
+        self._board = board
+        self._memory = memory
+        self.index = index
+        self._chunk = 1
+        self._length = 0
+        self._reads = 0
+
+    def ends_chunk(self) -> bool:
+        """Whether bytes came through the descriptors since the open chunk began: what follows belongs behind them."""
+        return self._board.drain() or (self._length > 0 and self._board.reads() != self._reads)
+
+    def append(self, text: str) -> None:
+        """Add to the open chunk. Text that does not fit is about to be sent anyway."""
+        data = text.encode("utf-8", "replace")
+        if self._length + len(data) > TEXT_LIMIT:
+            return
+        if self._length == 0:
+            self._reads = self._board.reads()
+        at = _TEXTS_AT + self.index * TEXT_LIMIT + self._length
+        self._memory[at : at + len(data)] = data
+        self._length += len(data)
+        self._write()
+
+    def sent(self, chunk: int) -> None:
+        """The open chunk was sent; the next one has this number, and is empty."""
+        self._chunk, self._length = chunk, 0
+        self._write()
+
+    def _write(self) -> None:
+        at = _ENTRIES_AT + self.index * _ENTRY.size + _ENTRY.size - _CHUNK.size
+        _CHUNK.pack_into(self._memory, at, self._chunk, self._length)
+
+    def clear(self) -> None:
+        _ENTRY.pack_into(self._memory, _ENTRIES_AT + self.index * _ENTRY.size, b"", 0, 0, 0)
+
+
+def waiting_bytes(pipe: int) -> int:
+    """How many bytes are in a pipe."""
+    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, _NONE), sys.byteorder)
+
+
+def _shared_memory() -> int:
+    """A descriptor of memory without a name."""
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("tickwork-board")
+    else:
+        with tempfile.TemporaryFile() as file:
+            descriptor = os.dup(file.fileno())
+    os.ftruncate(descriptor, SIZE)
+    return descriptor

@@ -1,0 +1,120 @@
+"""Whose output it is that came through a child's descriptors: bytes in, messages with text out.
+
+Output belongs to the attempt that ran when it was read. Where several ran, each of them gets it, marked as shared.
+The number of a chunk that a child sends leaves room behind it for what came through the descriptors before the next.
+"""
+
+from __future__ import annotations
+
+from codecs import getincrementaldecoder
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from tickwork.core.payload import storable
+from tickwork.worker.attempt_board import Running, Unsent
+from tickwork.worker.capture import STRIDE, within_limit
+from tickwork.worker.mask import Mask
+from tickwork.worker.messages import Wrote
+from tickwork.worker.output_pipes import STREAMS, Piece
+
+SECRETS = 256  # the latest that attempts of a child were given are masked
+
+
+@dataclass(slots=True)
+class _Log:
+    """What is known of one attempt's log."""
+
+    sent: int = 0  # number of the last chunk that the child sent
+    size: int = 0
+    behind: dict[int, int] = field(default_factory=dict)  # how many pieces came after a chunk
+
+
+@dataclass(slots=True)
+class _Stream:
+    decoder: object = field(default_factory=lambda: getincrementaldecoder("utf-8")("replace"))
+    owners: tuple[Running, ...] = ()
+    shared: bool = False
+    held: str = ""  # the end of what was read: perhaps the beginning of a secret
+
+    def decode(self, data: bytes, final: bool = False) -> str:
+        return str(self.decoder.decode(data, final))  # type: ignore[attr-defined]
+
+
+class OutputCredit:
+    """The output of one child. `show` writes to the worker's own descriptors."""
+
+    def __init__(self, show: Callable[[int, bytes], None]) -> None:
+        self._show = show
+        self._streams = {stream: _Stream() for stream in STREAMS}
+        self._logs: dict[tuple[str, int], _Log] = {}
+        self._secrets: dict[str, None] = {}
+        self._mask: Mask | None = None
+
+    def hide(self, value: str) -> None:
+        """Write *** for a value from now on."""
+        self._secrets.pop(value, None)
+        self._secrets[value] = None
+        while len(self._secrets) > SECRETS:
+            del self._secrets[next(iter(self._secrets))]
+        self._mask = Mask()
+        for secret in self._secrets:
+            self._mask.hide(secret)
+
+    def sent(self, chunk: Wrote) -> None:
+        """A child has sent a chunk by itself."""
+        log = self._log(chunk.job_id, chunk.claim)
+        log.sent = max(log.sent, chunk.seq // STRIDE)
+        log.size += len(chunk.text)
+
+    def forget(self, job_id: str, claim: int) -> None:
+        self._logs.pop((job_id, claim), None)
+
+    def credit(self, pieces: Iterable[Piece]) -> Iterator[Wrote]:
+        """The text of some pieces, as chunks of the attempts whose it is."""
+        for piece in pieces:
+            stream = self._streams[piece.stream]
+            if stream.held and stream.owners != piece.owners:
+                yield from self._flush(piece.stream)
+            stream.owners, stream.shared = piece.owners, piece.others or len(piece.owners) > 1
+            text = stream.held + stream.decode(piece.data)
+            if self._mask is None:
+                self._show(piece.stream, piece.data)  # as it is, whatever its encoding
+            else:
+                text = self._mask.text(text)
+                begun = self._mask.begun(text)
+                text, stream.held = text[: len(text) - begun], text[len(text) - begun :]
+                self._show(piece.stream, text.encode())
+            yield from self._chunks(stream, text)
+
+    def flush(self) -> Iterator[Wrote]:
+        """What was held back: an attempt has ended."""
+        for number in self._streams:
+            yield from self._flush(number)
+
+    def _flush(self, number: int) -> Iterator[Wrote]:
+        stream = self._streams[number]
+        if text := stream.held:
+            stream.held = ""
+            self._show(number, text.encode())
+            yield from self._chunks(stream, text)
+
+    def recovered(self, unsent: Iterable[Unsent]) -> Iterator[Wrote]:
+        """The text that a dead child had not sent."""
+        for one in unsent:
+            if one.chunk > self._log(one.job_id, one.claim).sent:
+                text = one.text if self._mask is None else self._mask.text(one.text)
+                yield Wrote(one.job_id, one.claim, one.chunk * STRIDE, storable(text))
+
+    def _chunks(self, stream: _Stream, text: str) -> Iterator[Wrote]:
+        for owner in stream.owners if text else ():
+            log = self._log(owner.job_id, owner.claim)
+            kept = within_limit(text, log.size)
+            log.size += len(text)
+            place = log.behind.get(owner.chunk, 0) + 1
+            if kept and place < STRIDE:
+                log.behind = {owner.chunk: place}  # nothing comes behind an earlier one any more
+                seq = owner.chunk * STRIDE + place
+                yield Wrote(owner.job_id, owner.claim, seq, storable(kept), stream.shared)
+
+    def _log(self, job_id: str, claim: int) -> _Log:
+        return self._logs.setdefault((job_id, claim), _Log())

@@ -1,0 +1,53 @@
+"""The standard streams of a child process: pipes behind its descriptors, and the worker's console besides."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sys
+from dataclasses import dataclass
+from io import TextIOWrapper
+from typing import Any, TextIO
+
+
+@dataclass(frozen=True, slots=True)
+class Streams:
+    """Streams of the descriptors 1 and 2, which are pipes to the supervisor."""
+
+    out: TextIO
+    err: TextIO
+
+    def flush(self) -> None:
+        """Pass on what waits in their buffers."""
+        for stream in (self.out, self.err):
+            stream.flush()
+
+
+def take_pipes(out: int, err: int) -> Streams:
+    """Put pipes behind the descriptors 1 and 2. sys.stdout and sys.stderr write to what was there before.
+
+    So whatever took sys.stderr at its import, a log handler say, writes to the console alone, and its records are not
+    in the log twice. C code and processes that are started write to the pipes.
+    """
+    for stream in filter(None, (sys.stdout, sys.stderr)):
+        stream.flush()
+    streams = Streams(_behind(1, out, sys.stdout), _behind(2, err, sys.stderr))
+    sys.__stdout__, sys.__stderr__ = streams.out, streams.err  # type: ignore[misc,assignment]
+    return streams
+
+
+def _behind(descriptor: int, pipe: int, stream: Any) -> TextIO:
+    """Put a pipe behind a descriptor and return its stream; the console takes the place of `stream`."""
+    try:
+        saved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)
+    except OSError:  # it is closed
+        saved = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(pipe, descriptor)
+    os.close(pipe)
+    known = stream if isinstance(stream, TextIOWrapper) else None
+    how: dict[str, Any] = {} if known is None else {"encoding": known.encoding, "errors": known.errors}
+    at_once = descriptor == 2 or known is None or known.line_buffering or known.write_through
+    console = open(saved, "w", buffering=1 if at_once else -1, **how)  # noqa: SIM115  # it lives as long as the process
+    setattr(sys, "stdout" if descriptor == 1 else "stderr", console)
+    opened: TextIO = open(descriptor, "w", buffering=1, closefd=False, **how)  # noqa: SIM115
+    return opened

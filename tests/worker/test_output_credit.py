@@ -1,0 +1,132 @@
+"""Whose output it is that came through the descriptors of a child, and where in a log it stands."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from tickwork.worker.attempt_board import Board, Running, Unsent
+from tickwork.worker.capture import LOG_LIMIT, STRIDE
+from tickwork.worker.messages import Wrote
+from tickwork.worker.output_credit import OutputCredit
+from tickwork.worker.output_pipes import ChildOutput, Piece
+
+JOB, OTHER = "0" * 36, "1" * 36
+
+
+@pytest.fixture
+def output() -> Iterator[ChildOutput]:
+    output = ChildOutput()
+    yield output
+    output.close()
+
+
+def credit() -> tuple[OutputCredit, list[tuple[int, bytes]]]:
+    shown: list[tuple[int, bytes]] = []
+    return OutputCredit(lambda stream, data: shown.append((stream, data))), shown
+
+
+def piece(data: bytes, *owners: Running, stream: int = 1) -> Piece:
+    return Piece(stream, data, owners or (Running(JOB, 1, 0),), False)
+
+
+def texts(chunks: Iterator[Wrote]) -> list[str]:
+    return [chunk.text for chunk in chunks]
+
+
+def test_a_piece_stands_behind_the_chunk_that_was_open() -> None:
+    made, _ = credit()
+    found = list(made.credit([piece(b"a", Running(JOB, 1, 2)), piece(b"b", Running(JOB, 1, 2)), piece(b"c")]))
+    assert [(one.seq, one.text) for one in found] == [(2 * STRIDE + 1, "a"), (2 * STRIDE + 2, "b"), (1, "c")]
+
+
+def test_a_letter_that_is_read_in_parts_is_one_letter() -> None:
+    made, shown = credit()
+    data = "grün".encode()
+    assert "".join(texts(made.credit([piece(data[:3]), piece(data[3:])]))) == "grün"
+    assert b"".join(one for _, one in shown) == data
+
+
+def test_bytes_that_are_no_text_are_shown_as_they_are_and_stored_as_they_can_be() -> None:
+    made, shown = credit()
+    assert texts(made.credit([piece(b"\xff\0x")])) == ["�\\0x"]
+    assert shown == [(1, b"\xff\0x")]
+
+
+def test_a_secret_that_is_read_in_parts_is_masked() -> None:
+    made, shown = credit()
+    made.hide("open sesame")
+    found = texts(made.credit([piece(b"say open ses"), piece(b"ame, or op")])) + texts(made.flush())
+    assert "".join(found) == "say ***, or op"
+    assert b"".join(one for _, one in shown) == b"say ***, or op"
+
+
+def test_the_beginning_of_a_secret_stays_with_the_attempt_that_wrote_it() -> None:
+    made, _ = credit()
+    made.hide("open sesame")
+    found = list(made.credit([piece(b"open"), piece(b" sesame", Running(OTHER, 1, 0))]))
+    assert [(one.job_id, one.text) for one in found] == [(JOB, "open"), (OTHER, " sesame")]
+
+
+def test_what_several_attempts_may_have_written_is_marked() -> None:
+    made, _ = credit()
+    found = list(made.credit([piece(b"x", Running(JOB, 1, 0), Running(OTHER, 3, 5))]))
+    assert [(one.job_id, one.claim, one.seq, one.shared) for one in found] == [
+        (JOB, 1, 1, True),
+        (OTHER, 3, 5 * STRIDE + 1, True),
+    ]
+
+
+def test_a_log_is_cut_at_its_limit_whichever_way_it_was_written() -> None:
+    made, _ = credit()
+    made.sent(Wrote(JOB, 1, STRIDE, "x" * (LOG_LIMIT - 3)))
+    found = texts(made.credit([piece(b"abcdef"), piece(b"more")]))
+    assert found == [f"abc\n... more than {LOG_LIMIT:,} characters: the rest is not kept\n"]
+
+
+def test_what_a_dead_child_had_sent_is_not_stored_twice() -> None:
+    made, _ = credit()
+    made.sent(Wrote(JOB, 1, STRIDE, "one"))
+    found = list(made.recovered([Unsent(JOB, 1, 1, "one"), Unsent(OTHER, 1, 1, "two")]))
+    assert [(one.job_id, one.seq, one.text) for one in found] == [(OTHER, STRIDE, "two")]
+
+
+def test_the_board_tells_who_runs_and_what_was_not_sent(output: ChildOutput) -> None:
+    reader = output.board
+    out, err, *pipes, memory = [os.dup(one) for one in output.descriptors()]
+    board = Board(memory, pipes)
+    first, second = board.enter(JOB, 1), board.enter(OTHER, 2)
+    assert first is not None
+    assert second is not None
+    first.append("grün")
+    assert reader.running() == [Running(JOB, 1, 1), Running(OTHER, 2, 0)]
+    assert reader.unsent() == [Unsent(JOB, 1, 1, "grün")]
+    os.write(out, b"raw")
+    os.write(err, b"fehler")
+    output.drain()
+    assert [(one.stream, one.data, one.owners) for one in output.take()] == [
+        (1, b"raw", (Running(JOB, 1, 1), Running(OTHER, 2, 0))),
+        (2, b"fehler", (Running(JOB, 1, 1), Running(OTHER, 2, 0))),
+    ]
+    assert first.ends_chunk(), "what follows belongs behind what was read"
+    assert not second.ends_chunk()
+    first.sent(2)
+    board.leave(second)
+    assert reader.running() == [Running(JOB, 1, 1)]
+    assert reader.unsent() == []
+    for one in (out, err, *pipes):
+        os.close(one)
+    output.hand_over()
+
+
+def test_attempts_beyond_the_board_are_counted(output: ChildOutput) -> None:
+    _, _, *pipes, memory = [os.dup(one) for one in output.descriptors()]
+    board = Board(memory, pipes)
+    entries = [board.enter(JOB, number + 1) for number in range(513)]
+    assert output.board.has_others()
+    assert len(output.board.running()) == 512
+    for entry in entries:
+        board.leave(entry)
+    assert output.board.running() == []
+    assert not output.board.has_others()
+    output.hand_over()
