@@ -87,6 +87,7 @@ class Handler:
     process: WorkerProcess
     number: int
     began: float
+    exclusive: bool = False
     wrote: int = 0
     gone: bool = False  # its process died under it
     unlogged: bool = False  # the store has lost some of what it wrote

@@ -291,6 +291,9 @@ class Body(Actor):
                 self.die(KILLED)
             case "hang":
                 pass
+            case "ruin":
+                self.world.trace.count("worker taken down")
+                self.process.crash()
             case "transaction":
                 self._settle_in_transaction(attempt)
 

@@ -41,6 +41,7 @@ class QueueRow(NamedTuple):
     alone: int
     keyed: int
     expires_at: int | None
+    losses: int
 
 
 class RunningRow(NamedTuple):
@@ -60,6 +61,8 @@ class RunningRow(NamedTuple):
     cancel_at: int | None
     progress: float | None
     claim: int
+    losses: int
+    begun: int
 
 
 class FinishedRow(NamedTuple):
@@ -75,6 +78,7 @@ class FinishedRow(NamedTuple):
     result: str | None
     error: str | None
     discarded_at: int | None
+    losses: int
 
 
 class AttemptRow(NamedTuple):

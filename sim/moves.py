@@ -88,7 +88,7 @@ class Moves:
         """A new generation: the count of failures begins anew, that of attempts does not."""
         hold(old.state != "succeeded", "S7", f"job {row.job_id} had succeeded, and runs again")
         hold(row.attempt == old.attempt, "S3", f"a retry gave attempt {old.attempt} back: {row}")
-        hold(row.failures == row.crashes == 0, "S21", f"a retry kept old failures: {row}")
+        hold(row.failures == row.crashes == row.losses == 0, "S21", f"a retry kept old failures: {row}")
         story.generation += 1
         story.failures = 0
         story.cancelled = False
@@ -115,7 +115,8 @@ class Moves:
         self._count("claims")
 
     def _changed_while_running(self, call: Call, story: Story, old: RunningRow, row: RunningRow) -> None:
-        rest = row._replace(cancel_at=old.cancel_at, progress=old.progress)
+        rest = row._replace(cancel_at=old.cancel_at, progress=old.progress, begun=old.begun)
+        hold(row.begun == old.begun or call.verb == "begin_alone", "S6", f"{call.verb} changed {old} to {row}")
         hold(rest == old, "S6", f"a running job was changed: {old} {row}")
         if row.progress != old.progress:
             told = [one.claim for one in call.arg("progress") if one.job_id == row.job_id]
@@ -135,6 +136,7 @@ class Moves:
         self._by(call, move, "S5", "finish_attempts", "reclaim_attempts")
         self._close(call, story, old)
         self._count_failures(story, old, row)
+        self._count_losses(call, old, row)
         ended = row.state if isinstance(row, FinishedRow) else "queued"
         hold(old.cancel_at is None or ended == "cancelled", "S19", f"{_attempt(old)} was cancelled; its job is {ended}")
         hold(row.attempt == old.attempt, "S3", f"{_attempt(old)} left its job at attempt {row.attempt}")
@@ -180,6 +182,20 @@ class Moves:
         )
         hold(0 <= more <= (ended_as == "lost"), "S21", f"{what}: crashes {old.crashes} to {row.crashes}")
         hold(row.crashes < CRASH_BUDGET, "S21", f"{what} is retried after {row.crashes} crashes")
+
+    def _count_losses(self, call: Call, old: RunningRow, row: QueueRow | FinishedRow) -> None:
+        """S21: lost attempts in a row are counted; only one that had begun alone fails the job."""
+        key, what = (old.job_id, old.attempt), _attempt(old)
+        policy = self._account.claims[key].policy
+        alone = policy.max_lost is not None and old.losses >= policy.max_lost
+        if call.verb != "reclaim_attempts" or policy.on_lost == "fail" or old.cancel_at is not None:
+            return
+        if isinstance(row, FinishedRow):
+            hold(bool(alone and old.begun), "S21", f"{what} was blamed for a loss: {old}")
+            self._count("failed by its losses")
+        else:
+            hold(not (alone and old.begun), "S21", f"{what} was lost while it ran alone, and goes on: {row}")
+            hold(row.losses == old.losses + (not alone), "S21", f"{what}: losses {old.losses} to {row.losses}")
 
     def _reclaimed(self, call: Call, old: RunningRow) -> None:
         """The reaper takes only what nobody holds any more, and nothing from a worker that is well."""

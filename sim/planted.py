@@ -21,8 +21,9 @@ from sim.actor import Actor
 from sim.faults import NO_FAULTS, FaultPlan
 from sim.run import run_seed
 from sim.world import World
+from tickwork.core import outcome
 from tickwork.core.ids import ClaimId, JobId, WorkerId
-from tickwork.core.job import Claimed, JobState
+from tickwork.core.job import AttemptState, Claimed, JobState, Policy
 from tickwork.core.outcome import Transition
 from tickwork.core.retry import RetryPolicy
 from tickwork.services import scheduler
@@ -119,6 +120,16 @@ def _fence_without_holder() -> Iterator[None]:
 
     with mock.patch.object(moves, "running_row", numbered_row), mock.patch.object(moves, "claimed_row", numbered):
         yield
+
+
+def _losses_never_charged() -> AbstractContextManager[object]:
+    """A job whose worker is lost is queued again, however often that happened before."""
+
+    def uncounted(policy: Policy, failures: int, crashes: int, alone: bool, losses: int, *_: Any) -> Transition:
+        again = (JobState.QUEUED, failures, crashes, timedelta(0), alone)
+        return Transition(AttemptState.LOST, *again, error="lost", losses=losses)
+
+    return mock.patch.object(outcome, "_abandoned", uncounted)
 
 
 def _renew_for_anyone() -> AbstractContextManager[object]:
@@ -297,6 +308,7 @@ def _no_lease_watch() -> AbstractContextManager[object]:
 PLANTS = (
     _bug("1 finish without the attempt", _finish_without_attempt, "S1", "S5", "S6"),
     _bug("fence without holder", _fence_without_holder, "OWN", "S6", plan=_RESTORED),
+    _bug("lost attempts never charged", _losses_never_charged, "S21", "L1"),
     _bug("2 finish without the state", _finish_without_state, "S6"),
     _bug("3 a heartbeat renews for anyone", _renew_for_anyone, "S6"),
     _bug("4 attempts counted at finish", _attempt_counted_at_finish, "S3"),

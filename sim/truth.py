@@ -66,8 +66,26 @@ class Truth:
         for other, older in self._handlers.items():
             if other[0] == given.job_id and older.number < given.attempt and older.runs:
                 self._judge_older(what, (given.job_id, older.number), older)
-        self._handlers[held] = Handler(process, given.attempt, began)
+        self._judge_company(process, given, what)
+        self._handlers[held] = Handler(process, given.attempt, began, self._is_exclusive(given))
         self._world.trace.add(self._world.now_us, process.name, "began", *key)
+
+    def _is_exclusive(self, given: Assignment) -> bool:
+        row = self._account.mirror.running.get(given.job_id)
+        return row is not None and row.claim == given.claim and bool(row.begun)
+
+    def _judge_company(self, process: WorkerProcess, given: Assignment, what: str) -> None:
+        """S21: a job that must run alone has nothing beside it in its worker, from its first moment to its last."""
+        beside = [one for one in self._handlers.values() if one.process is process and one.runs and not one.stuck]
+        alone = self._is_exclusive(given) or any(one.exclusive for one in beside)
+        hold(not (alone and beside), "S21", f"{what} began in {process.name} beside {len(beside)} others")
+        row, claim = (
+            self._account.mirror.running.get(given.job_id),
+            self._account.claims.get((given.job_id, given.attempt)),
+        )
+        if row is not None and row.claim == given.claim and claim is not None and claim.policy.max_lost is not None:
+            unmarked = row.losses >= claim.policy.max_lost and not row.begun
+            hold(not unmarked, "S21", f"{what} began, and it is not stored that it runs alone")
 
     def _judge_older(self, what: str, key: Key, older: Handler) -> None:
         claim = self._account.claims.get(key)

@@ -71,7 +71,7 @@ class World:
         self.liveness = Liveness(self)
         self.workers: list[WorkerProcess] = []
         self._incarnations = [0] * len(self.config.workers)
-        self.workload = draw_workload(self.stream("workload"), self.config)
+        self.workload = draw_workload(self.stream("workload"), self.config, self.stream("ruin"))
         self.clients = [Client(self, number) for number in range(self.config.clients)]
 
     def stream(self, name: str) -> Random:

@@ -16,6 +16,11 @@ MIXES = (
 )
 
 
-def draw_workload(rng: Random, config: Config) -> Workload:
-    """Draw a mix."""
-    return Workload(rng.choice(MIXES), config)
+RUIN = Mix("ruin", {"calm": 18, "ruinous": 1, "deadly": 1}, timed=0.1)
+RUIN_SHARE = 0.1  # of all worlds have jobs that take their workers down
+
+
+def draw_workload(rng: Random, config: Config, ruin: Random) -> Workload:
+    """Draw a mix. `ruin` is randomness of its own, so that all other worlds are as they were before there was one."""
+    mix = rng.choice(MIXES)
+    return Workload(RUIN if ruin.random() < RUIN_SHARE else mix, config)

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from random import Random
 from typing import Literal
 
-End = Literal["ok", "fail", "fatal", "retry", "snooze", "cancel", "die", "hang", "transaction"]
+End = Literal["ok", "fail", "fatal", "retry", "snooze", "cancel", "die", "hang", "transaction", "ruin"]
 Step = Literal["log", "progress", "save", "load", "spawn"]
 
-# What handlers of each nature come to, with weights. All end sooner or later: snoozing and dying are bounded.
+# What handlers of each nature come to, with weights. All end: snoozing is bounded here, dying is by the product.
 NATURES: dict[str, dict[End, int]] = {
     "calm": {"ok": 20, "fail": 1},
     "flaky": {"ok": 2, "fail": 2, "retry": 1},
@@ -19,6 +19,7 @@ NATURES: dict[str, dict[End, int]] = {
     "deadly": {"die": 3, "ok": 2},
     "hanging": {"hang": 3, "ok": 2},
     "accountant": {"transaction": 5, "fail": 1},
+    "ruinous": {"ruin": 1},  # it takes its whole worker down, each time
 }
 _MOST_SNOOZES = 8
 _STEPS: tuple[Step, ...] = ("log", "log", "progress", "save", "load", "spawn")

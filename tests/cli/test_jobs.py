@@ -46,7 +46,7 @@ def test_a_job_as_json_has_stable_keys_and_times_in_utc(cli: Cli, shop: Shop) ->
     shown = cli.json("jobs", "show", job.id)
     assert set(shown) == {
         *("id", "task", "queue", "priority", "state", "args", "policy", "key", "collection", "labels", "parent"),
-        *("trace", "created_at", "run_at", "expires_at", "attempt", "failures", "crashes", "alone", "worker"),
+        *("trace", "created_at", "run_at", "expires_at", "attempt", "failures", "crashes", "alone", "worker", "losses"),
         *("started_at", "ended_at", "cancel_requested", "progress", "progress_note", "result", "error", "discarded"),
         *("tick", "flow", "version", "run", "step", "idx", "why", "attempts"),
     }

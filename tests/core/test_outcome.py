@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickwork.core.job import AttemptState, JobState, Policy
+from tickwork.core.job import MAX_LOST, AttemptState, JobState, Policy
 from tickwork.core.outcome import (
     CRASH_BUDGET,
     ERROR_LIMIT,
@@ -30,8 +30,8 @@ MUST_NOT_RUN_TWICE = Policy(on_lost="fail")
 TEN_MINUTES = timedelta(minutes=10)
 
 
-def after(ending: Ending, policy: Policy = ONCE_AGAIN, failures=0, crashes=0, *, alone=False) -> Transition:
-    return decide(policy, failures, crashes, alone, ending, Random(1))
+def after(ending: Ending, policy: Policy = ONCE_AGAIN, failures=0, crashes=0, *, alone=False, losses=0) -> Transition:
+    return decide(policy, failures, crashes, alone, ending, Random(1), losses)
 
 
 def test_a_success_ends_the_job_with_its_result():
@@ -107,6 +107,34 @@ def test_a_job_whose_worker_went_silent_is_queued_again_uncharged():
     assert (end.failures, end.crashes, end.alone) == (1, 1, False)
 
 
+def test_lost_attempts_are_counted_as_long_as_they_follow_each_other():
+    assert [after(Abandoned(), losses=losses).losses for losses in (0, 1, 2)] == [1, 2, 3]
+    for ending in (Snoozed(TEN_MINUTES), Failed("it broke"), TimedOut("too long")):
+        assert after(ending, losses=2).losses == 0
+
+
+@pytest.mark.parametrize("ending", [Released(), Crashed("killed", alone=False), Crashed("killed", alone=True)])
+def test_what_says_nothing_of_the_worker_leaves_the_count_of_losses(ending):
+    assert after(ending, losses=2).losses == 2
+
+
+def test_a_job_that_is_lost_again_while_it_ran_alone_in_its_worker_has_failed():
+    end = after(Abandoned("silence", begun=True), failures=1, losses=3)
+    assert (end.attempt, end.job, end.losses, end.failures) == (AttemptState.LOST, JobState.FAILED, 4, 1)
+    assert end.error == ("its worker died 4 times in a row while running it, the last time with no other job: silence")
+
+
+def test_it_is_not_blamed_before_its_handler_has_begun_there():
+    end = after(Abandoned(begun=False), losses=3)
+    assert (end.job, end.delay, end.losses) == (JobState.QUEUED, timedelta(0), 3)
+
+
+@pytest.mark.parametrize(("max_lost", "losses", "state"), [(1, 1, "failed"), (5, 4, "queued"), (None, 99, "queued")])
+def test_the_bound_of_losses_is_an_option(max_lost, losses, state):
+    end = after(Abandoned(begun=True), Policy(max_lost=max_lost), losses=losses)
+    assert (end.job, end.losses) == (state, losses + 1)
+
+
 def test_a_job_that_died_beside_others_is_not_blamed_but_runs_alone_next():
     end = after(Crashed("killed", alone=False))
     assert (end.attempt, end.job) == (AttemptState.LOST, JobState.QUEUED)
@@ -154,7 +182,7 @@ endings = st.one_of(
     st.builds(Cancelled, texts),
     st.just(Released()),
     st.builds(Crashed, texts, st.booleans()),
-    st.just(Abandoned()),
+    st.builds(Abandoned, texts, st.booleans()),
 )
 
 
@@ -173,9 +201,11 @@ def test_every_ending_either_queues_the_job_again_with_a_time_or_ends_it(ending,
 def test_no_history_has_more_failures_or_crashes_than_allowed(endings, retries, seed):
     policy, state = Policy(retry=RetryPolicy(retries=retries)), Transition(AttemptState.LOST, JobState.QUEUED, 0, 0)
     for ending in endings:
-        state = decide(policy, state.failures, state.crashes, state.alone, ending, Random(seed))
+        counts = (state.failures, state.crashes, state.alone)
+        state = decide(policy, *counts, ending, Random(seed), state.losses)
         if state.job.ended:
             break
     assert state.failures <= retries + 1
     assert state.crashes <= CRASH_BUDGET
     assert not (state.job is JobState.QUEUED and (state.failures > retries or state.crashes >= CRASH_BUDGET))
+    assert state.losses <= MAX_LOST + (state.job is JobState.FAILED)

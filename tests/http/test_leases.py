@@ -104,6 +104,56 @@ class TestWhoseAttempt:
         assert job.result() == 2
 
 
+class TestLostAgainAndAgain:
+    """A job whose leases ran out three times in a row is granted to a worker that holds no other lease."""
+
+    def suspect(self, admin: TestClient, app: Tickwork) -> Job:
+        job = enqueue(app)
+        for _ in range(3):
+            lease_one(admin, worker="victim", lease="1s")
+            self.reclaim(app)
+        assert job.view.losses == 3
+        return job
+
+    def reclaim(self, app: Tickwork) -> None:
+        """End the leases of all remote workers, and reap."""
+        table = "tickwork_workers" if app.url.startswith("sqlite") else "tickwork.workers"
+        past = "lease_until - 60000000" if app.url.startswith("sqlite") else "lease_until - interval '1 minute'"
+        with app.connection() as tx:
+            tx.execute(f"UPDATE {table} SET lease_until = {past} WHERE state = 'remote'")
+        Reaper(app.store, Random(1)).tick(0.0)
+
+    def test_the_fourth_loss_ends_it(self, admin: TestClient, app: Tickwork) -> None:
+        job = self.suspect(admin, app)
+        assert lease_one(admin)["id"] == job.id
+        self.reclaim(app)
+        assert job.state == "failed"
+        assert "died 4 times in a row" in str(job.error)
+        shown = admin.get(f"/api/v1/jobs/{job.id}").json()
+        assert (shown["losses"], shown["options"]["max_lost"]) == (4, 3)
+
+    def test_a_worker_that_holds_another_lease_does_not_get_it(self, admin: TestClient, app: Tickwork) -> None:
+        other = enqueue(app)
+        assert lease_one(admin, worker="busy", lease="1h")["id"] == other.id
+        table = "tickwork_workers" if app.url.startswith("sqlite") else "tickwork.workers"
+        with app.connection() as tx:
+            tx.execute(f"UPDATE {table} SET state = 'remote-kept' WHERE state = 'remote'")
+        job = self.suspect(admin, app)
+        with app.connection() as tx:
+            tx.execute(f"UPDATE {table} SET state = 'remote' WHERE state = 'remote-kept'")
+        assert lease(admin, worker="busy", max=5) == []
+        assert (job.state, job.view.losses) == ("queued", 3)
+        assert "runs alone in its worker" in job.why()
+        job.reschedule(delay="0s")
+        assert lease_one(admin, worker="free", max=5)["id"] == job.id
+
+    def test_it_comes_without_company(self, admin: TestClient, app: Tickwork) -> None:
+        job = self.suspect(admin, app)
+        others = {enqueue(app, priority="low").id for _ in range(2)}
+        assert [one["id"] for one in lease(admin, worker="free", max=3)] == [job.id]
+        assert {one["id"] for one in lease(admin, worker="other", max=3)} == others
+
+
 class TestClaiming:
     def test_a_job_comes_with_all_that_it_takes_to_do_it(self, admin: TestClient, app: Tickwork) -> None:
         job = enqueue(app, timeout="1m")

@@ -88,7 +88,8 @@ def running(store: Store, worker: WorkerId | None = None, **changes: Any) -> Cla
 
 
 def ending(attempt: Claimed | OpenAttempt, how: Ending) -> Finish:
-    outcome = decide(attempt.policy, attempt.failures, attempt.crashes, attempt.alone, how, _random)
+    counts = (attempt.failures, attempt.crashes, attempt.alone)
+    outcome = decide(attempt.policy, *counts, how, _random, attempt.losses)
     return Finish(attempt.job_id, attempt.attempt, attempt.claim, outcome, run=attempt.run, step=attempt.step)
 
 

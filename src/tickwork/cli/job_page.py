@@ -96,8 +96,12 @@ def _flow(flow: Flow) -> Iterator[tuple[str, str]]:
 
 
 def _retries(view: JobView) -> str:
-    used = f"{view.failures} of {view.policy.retry.retries + 1} tries failed"
-    return f"{used}, {view.crashes} crashed" if view.crashes else used
+    told = [f"{view.failures} of {view.policy.retry.retries + 1} tries failed"]
+    if view.crashes:
+        told.append(f"{view.crashes} crashed")
+    if view.losses:
+        told.append(f"{view.losses} lost in a row{', so it runs alone in its worker' if view.is_exclusive else ''}")
+    return ", ".join(told)
 
 
 def print_fact(out: Console, name: str, value: str) -> None:

@@ -116,6 +116,7 @@ def job_json(view: JobView) -> dict[str, Any]:
             "retry_on": policy.retry_on,
             "give_up_on": policy.give_up_on,
             "on_lost": policy.on_lost,
+            "max_lost": policy.max_lost,
         }
     )
     return found

@@ -64,9 +64,13 @@ class AttemptState(StrEnum):
     RELEASED = "released"
 
 
+MAX_LOST = 3
+
+
 class Policy(msgspec.Struct, frozen=True, cache_hash=True, omit_defaults=True):
     """The rules that a job carries with it: they hold even if the task's defaults change later.
 
+    After `max_lost` attempts in a row whose worker was lost, it runs alone in its worker; None: never.
     `again_every`: it runs again after so long, until its result is true. `produce`: the assets that its success makes
     anew.
     """
@@ -78,6 +82,7 @@ class Policy(msgspec.Struct, frozen=True, cache_hash=True, omit_defaults=True):
     retry_on: tuple[str, ...] = ()
     give_up_on: tuple[str, ...] = ()
     on_lost: str = "retry"
+    max_lost: int | None = MAX_LOST
     again_every: timedelta | None = None
     produce: tuple[str, ...] = ()
 
@@ -121,6 +126,11 @@ class NewJob(msgspec.Struct, frozen=True, gc=False):
     part: Part | None = None
 
 
+def is_exclusive(policy: Policy, losses: int) -> bool:
+    """Say whether a job with so many lost attempts in a row must run alone in its worker."""
+    return policy.max_lost is not None and losses >= policy.max_lost
+
+
 class Asking(NamedTuple):
     """The attempt whose handler asks the store for something."""
 
@@ -160,6 +170,12 @@ class Claimed(msgspec.Struct, frozen=True, gc=False):
     inputs: str | None = None
     trace: str | None = None
     flaw: str | None = None
+    losses: int = 0
+
+    @property
+    def is_exclusive(self) -> bool:
+        """Whether it must run alone in its worker: too many attempts in a row took their workers down."""
+        return is_exclusive(self.policy, self.losses)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +216,12 @@ class JobView:
     run: str | None = None
     step: str | None = None
     idx: int | None = None
+    losses: int = 0
+
+    @property
+    def is_exclusive(self) -> bool:
+        """Whether its next attempt must run alone in its worker, or this one does."""
+        return not self.state.ended and is_exclusive(self.policy, self.losses)
 
 
 @dataclass(frozen=True, slots=True)

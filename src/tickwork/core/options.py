@@ -18,7 +18,7 @@ from tickwork.core.flow.debounce import Debounce
 from tickwork.core.flow.placement import read_needs
 from tickwork.core.flow.stamp import Habit, Stamp, TaskFlow, decode_task_flow, stamp_of
 from tickwork.core.ids import JobId
-from tickwork.core.job import LOWEST_PRIORITY, PRIORITIES, RUN, IfExists, NewJob, Policy, TaskDefinition
+from tickwork.core.job import LOWEST_PRIORITY, MAX_LOST, PRIORITIES, RUN, IfExists, NewJob, Policy, TaskDefinition
 from tickwork.core.retry import RetryPolicy
 from tickwork.errors import InvalidOption
 
@@ -27,6 +27,7 @@ _NAME_LIMIT = 200
 _LONGEST = timedelta(days=365_000)  # beyond it, and outside of these years, databases and datetime disagree
 _FIRST_YEAR, _LAST_YEAR = 1970, 8000
 _LABELS_LIMIT = 32
+NO_BOUND = 0  # how options say max_lost=None, since None is an option that is not given
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ class Options:
     retry_on: tuple[str, ...] | None = None
     give_up_on: tuple[str, ...] | None = None
     on_lost: str | None = None
+    max_lost: int | None = None  # NO_BOUND: no bound
     timeout: timedelta | None = None
     expires: timedelta | datetime | None = None
     collection: str | None = None
@@ -69,6 +71,7 @@ class Options:
             retry_on=policy.retry_on or None,
             give_up_on=policy.give_up_on or None,
             on_lost=policy.on_lost,
+            max_lost=NO_BOUND if policy.max_lost is None else policy.max_lost,
             timeout=policy.timeout,
             expires=policy.expires,
             key_for=policy.key_for,
@@ -145,11 +148,12 @@ class Options:
             retry_on=self.retry_on or (),
             give_up_on=self.give_up_on or (),
             on_lost=self.on_lost or "retry",
+            max_lost=MAX_LOST if self.max_lost is None else self.max_lost or None,
         )
 
 
 def read_option(name: str, value: Any) -> Any:
-    """Check one option and return it in its stored form; None unsets it."""
+    """Check one option and return it in its stored form; None unsets it, but for max_lost, where it means no bound."""
     reader = _READERS.get(name)
     if name in _DECLARED:
         raise InvalidOption(
@@ -159,7 +163,7 @@ def read_option(name: str, value: Any) -> Any:
         nearest = get_close_matches(name, _READERS, n=1)
         hint = f"did you mean {nearest[0]!r}?" if nearest else f"the options are {', '.join(_READERS)}."
         raise InvalidOption(f"there is no option {name!r}; {hint}")
-    return None if value is None else reader(name, value)
+    return None if value is None and name != "max_lost" else reader(name, value)
 
 
 def task_name(value: Any) -> str:
@@ -298,6 +302,14 @@ def _on_lost(name: str, value: Any) -> str:
     return str(value)
 
 
+def _max_lost(name: str, value: Any) -> int:
+    if value is None or (value == NO_BOUND and not isinstance(value, bool)):
+        return NO_BOUND
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 1_000_000:
+        raise InvalidOption(f"max_lost must be a whole number from 1 to 1,000,000, or None, not {_shown(value)}.")
+    return value
+
+
 def _as_given(name: str, value: Any) -> Any:
     return value
 
@@ -320,6 +332,7 @@ _READERS = {
     "retry_on": exception_names,
     "give_up_on": exception_names,
     "on_lost": _on_lost,
+    "max_lost": _max_lost,
     "timeout": _timeout,
     "expires": _expires,
     "collection": _text,

@@ -2,7 +2,11 @@
 
 `retries` bounds failures (failed, timed out). Attempts that were released, snoozed or lost are free of it; so is a
 crash, which has a budget of its own: after a child died its jobs rerun alone, only dying alone counts, and the third
-crash ends the job. A job that is to run again until its result is true is put off by a false one as if it had snoozed.
+crash ends the job. Lost attempts, whose whole worker went silent, are counted as long as they follow each other:
+after `max_lost` of them the job runs alone in its worker, and if that attempt is lost, too, the job ends as failed. An
+attempt that was released, or whose child died, neither counts as lost nor ends the row; any other end does.
+
+A job that is to run again until its result is true is put off by a false one as if it had snoozed.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ from typing import assert_never
 
 import msgspec
 
-from tickwork.core.job import AttemptState, JobState, Policy
+from tickwork.core.job import AttemptState, JobState, Policy, is_exclusive
 
 CRASH_BUDGET = 3
 ERROR_LIMIT = 64 * 1024
@@ -53,7 +57,9 @@ class Cancelled(msgspec.Struct, frozen=True, gc=False):
 
 
 class Released(msgspec.Struct, frozen=True, gc=False):
-    """A draining worker gave the job back; nothing is charged."""
+    """A worker or server gave the job back, for at least `after`; nothing is charged."""
+
+    after: timedelta = timedelta(0)
 
 
 class Crashed(msgspec.Struct, frozen=True, gc=False):
@@ -64,9 +70,10 @@ class Crashed(msgspec.Struct, frozen=True, gc=False):
 
 
 class Abandoned(msgspec.Struct, frozen=True, gc=False):
-    """The worker fell silent, and its lease ran out."""
+    """The worker fell silent, and its lease ran out. `begun`: the job ran alone there, and its handler had begun."""
 
     error: str = "its worker went silent and the lease ran out"
+    begun: bool = False
 
 
 Ending = Succeeded | Failed | TimedOut | Snoozed | Cancelled | Released | Crashed | Abandoned
@@ -83,10 +90,13 @@ class Transition(msgspec.Struct, frozen=True, gc=False):
     alone: bool = False
     result: bytes | None = None
     error: str | None = None
+    losses: int = 0
 
 
-def decide(policy: Policy, failures: int, crashes: int, alone: bool, ending: Ending, rng: Random) -> Transition:
-    """Say what becomes of a job with so many failures and crashes behind it, now that its attempt ended so."""
+def decide(
+    policy: Policy, failures: int, crashes: int, alone: bool, ending: Ending, rng: Random, losses: int = 0
+) -> Transition:
+    """Say what becomes of a job with these failures, crashes and losses behind it, now that its attempt ended so."""
     match ending:
         case Succeeded(result):
             if policy.again_every is not None and result in _FALSE:
@@ -100,20 +110,32 @@ def decide(policy: Policy, failures: int, crashes: int, alone: bool, ending: End
             return _put_off(failures, crashes, after, alone)
         case Cancelled(error):
             return Transition(AttemptState.CANCELLED, JobState.CANCELLED, failures, crashes, error=error)
-        case Released():
-            return _put_off(failures, crashes, timedelta(0), alone)
+        case Released(after):
+            return _put_off(failures, crashes, after, alone, losses)
         case Crashed(error, was_alone):
             if was_alone:
-                return _crashed(policy, failures, crashes + 1, error)
-            return _lost(policy, failures, crashes, error, alone=True)
-        case Abandoned(error):
-            return _lost(policy, failures, crashes, error, alone=alone)
+                return _crashed(policy, failures, crashes + 1, error, losses)
+            return _lost(policy, failures, crashes, error, alone=True, losses=losses)
+        case Abandoned(error, begun):
+            return _abandoned(policy, failures, crashes, alone, losses, error, begun)
         case _:
             assert_never(ending)
 
 
-def _put_off(failures: int, crashes: int, delay: timedelta, alone: bool) -> Transition:
-    return Transition(AttemptState.RELEASED, JobState.QUEUED, failures, crashes, delay, alone)
+def _put_off(failures: int, crashes: int, delay: timedelta, alone: bool, losses: int = 0) -> Transition:
+    return Transition(AttemptState.RELEASED, JobState.QUEUED, failures, crashes, delay, alone, losses=losses)
+
+
+def _abandoned(
+    policy: Policy, failures: int, crashes: int, alone: bool, losses: int, error: str, begun: bool
+) -> Transition:
+    """Count a lost attempt. One that ran alone in its worker, and had begun there, has nothing else to blame."""
+    if not is_exclusive(policy, losses):
+        return _lost(policy, failures, crashes, error, alone=alone, losses=losses + 1)
+    if not begun:
+        return _lost(policy, failures, crashes, error, alone=alone, losses=losses)
+    error = f"its worker died {losses + 1} times in a row while running it, the last time with no other job: {error}"
+    return Transition(AttemptState.LOST, JobState.FAILED, failures, crashes, error=clip(error), losses=losses + 1)
 
 
 def _failed(
@@ -136,17 +158,19 @@ def _failed(
     return Transition(attempt, JobState.QUEUED, failures, crashes, wait, alone, error=error)
 
 
-def _crashed(policy: Policy, failures: int, crashes: int, error: str) -> Transition:
+def _crashed(policy: Policy, failures: int, crashes: int, error: str, losses: int) -> Transition:
     if crashes >= CRASH_BUDGET or policy.on_lost == "fail":
         error = f"crashed: {clip(error)} (crash {crashes} of {CRASH_BUDGET} while running alone)"
         return Transition(AttemptState.LOST, JobState.FAILED, failures, crashes, error=error)
-    return Transition(AttemptState.LOST, JobState.QUEUED, failures, crashes, timedelta(0), True, error=clip(error))
+    again = (JobState.QUEUED, failures, crashes, timedelta(0), True)
+    return Transition(AttemptState.LOST, *again, error=clip(error), losses=losses)
 
 
-def _lost(policy: Policy, failures: int, crashes: int, error: str, *, alone: bool) -> Transition:
+def _lost(policy: Policy, failures: int, crashes: int, error: str, *, alone: bool, losses: int) -> Transition:
     if policy.on_lost == "fail":
-        return Transition(AttemptState.LOST, JobState.FAILED, failures, crashes, error=clip(error))
-    return Transition(AttemptState.LOST, JobState.QUEUED, failures, crashes, timedelta(0), alone, error=clip(error))
+        return Transition(AttemptState.LOST, JobState.FAILED, failures, crashes, error=clip(error), losses=losses)
+    again = (JobState.QUEUED, failures, crashes, timedelta(0), alone)
+    return Transition(AttemptState.LOST, *again, error=clip(error), losses=losses)
 
 
 def clip(error: str) -> str:

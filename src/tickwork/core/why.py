@@ -35,7 +35,8 @@ def explain(
         case JobState.QUEUED:
             live = [worker for worker in workers if worker.serves]
             job, where = _sent_on(job, now, gates)
-            return _kept(job, now, hold, gates) or f"{RUNNABLE}{where}, but {_nobody(job, live, now)}"
+            told = _kept(job, now, hold, gates) or f"{RUNNABLE}{where}, but {_nobody(job, live, now)}"
+            return f"{told}{_alone(job)}"
         case JobState.RUNNING:
             return _running(job, workers, now)
         case _:
@@ -202,7 +203,14 @@ def _running(job: JobView, workers: Sequence[WorkerView], now: datetime) -> str:
         return f"its worker {where} fell silent and its lease ran out {silent} ago; it is about to be queued again"
     since = "" if job.started_at is None else f" for {format_duration(now - job.started_at)}"
     stopping = "; it was asked to stop" if job.cancel_requested else ""
-    return f"it is running: attempt {job.attempt} on {where}{since}{stopping}"
+    return f"it is running: attempt {job.attempt} on {where}{since}{stopping}{_alone(job)}"
+
+
+def _alone(job: JobView) -> str:
+    """What is special about a job that took its workers down."""
+    if not job.is_exclusive:
+        return ""
+    return f"; the workers of its last {job.losses} attempts died, so it runs alone in its worker"
 
 
 def _ended(job: JobView) -> str:

@@ -25,6 +25,8 @@ from tickwork.store.flow import Reach
 from tickwork.store.remote import FIRST, DueWork, Grant
 from tickwork.version import VERSION
 
+ALONE_RETRY = timedelta(seconds=5)  # until a job that must be alone is offered again to those who hold leases
+
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
@@ -132,7 +134,7 @@ class Claimer:
     def _granted(
         self, me: WorkerId, wanted: Wanted, jobs: Sequence[Claimed], askers: Sequence[Asker]
     ) -> list[list[Leased]]:
-        dealt = _deal(jobs, askers)
+        dealt = self._deal(jobs, askers)
         grants = [
             (job, _grant(job, asker, wanted)) for asker, given in zip(askers, dealt, strict=True) for job in given
         ]
@@ -142,6 +144,27 @@ class Claimer:
         }
         self._ends.started(one.job for one in leased.values())
         return [[leased[job.job_id] for job in given if job.job_id in leased] for given in dealt]
+
+    def _deal(self, jobs: Sequence[Claimed], askers: Sequence[Asker]) -> list[list[Claimed]]:
+        """Deal jobs to those who ask. A job that must run alone goes to a worker that gets and holds no other."""
+        exclusive = [job for job in jobs if job.is_exclusive]
+        if not exclusive:
+            return _deal(jobs, askers)
+        busy = self._store.lease_holders([one.name for one in askers])
+        alone: dict[int, Claimed] = {}
+        for number, asker in enumerate(askers):
+            if exclusive and asker.name not in busy:
+                alone[number] = exclusive.pop(0)
+                busy.add(asker.name)
+        for job in exclusive:
+            self._ends.end(job, Released(ALONE_RETRY))
+        others = [one for number, one in enumerate(askers) if number not in alone]
+        shares = iter(_deal([job for job in jobs if not job.is_exclusive], others))
+        dealt = [[alone[number]] if number in alone else next(shares) for number in range(len(askers))]
+        given = {job.job_id for share in dealt for job in share}
+        for job in [one for one in jobs if not one.is_exclusive and one.job_id not in given]:
+            self._ends.end(job, Released())  # there were more than the others had asked for
+        return dealt
 
 
 def _deal(jobs: Sequence[Claimed], askers: Sequence[Asker]) -> list[list[Claimed]]:

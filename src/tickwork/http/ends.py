@@ -49,7 +49,7 @@ class Ends:
         `worker` is the lease of its own that it had, which ends with it.
         """
         with self._lock:
-            outcome = decide(one.policy, one.failures, one.crashes, one.alone, ending, self._rng)
+            outcome = decide(one.policy, one.failures, one.crashes, one.alone, ending, self._rng, one.losses)
             if outcome.delay is not None and outcome.attempt in _FAILURES:
                 later = self._retries.delay(one.queue, outcome.delay, self._clock.monotonic())
                 outcome = msgspec.structs.replace(outcome, delay=later)

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from random import Random
 
 from tickwork.clock import Clock
-from tickwork.core.outcome import Abandoned, decide
+from tickwork.core.outcome import Abandoned, Transition, decide
 from tickwork.observe.table import LEASES_EXPIRED
 from tickwork.observe.tally import Tally
-from tickwork.store.base import Finish, Store
+from tickwork.store.base import Finish, OpenAttempt, Store
 
 BATCH = 500
 INTERVAL_S = 2.0
@@ -30,6 +30,10 @@ class Reaper:
         self._tally = tally
         self.reclaimed = 0
 
+    def _outcome(self, one: OpenAttempt) -> Transition:
+        ending = Abandoned(begun=one.begun)
+        return decide(one.policy, one.failures, one.crashes, one.alone, ending, self._rng, one.losses)
+
     def tick(self, now: float) -> float:
         own = self._own()
         expired = [one for one in self._store.expired_attempts(BATCH) if one.worker != own]
@@ -38,7 +42,7 @@ class Reaper:
                 one.job_id,
                 one.attempt,
                 one.claim,
-                decide(one.policy, one.failures, one.crashes, one.alone, Abandoned(), self._rng),
+                self._outcome(one),
                 run=one.run,
                 step=one.step,
             )

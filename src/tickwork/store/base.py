@@ -92,7 +92,10 @@ class Finish(msgspec.Struct, frozen=True, gc=False):
 
 
 class OpenAttempt(msgspec.Struct, frozen=True, gc=False):
-    """An attempt that is not ended, with what `decide` needs to end it."""
+    """An attempt that is not ended, with what `decide` needs to end it.
+
+    `begun`: it runs alone in its worker, or over REST, and its handler has begun.
+    """
 
     job_id: JobId
     attempt: int
@@ -104,6 +107,8 @@ class OpenAttempt(msgspec.Struct, frozen=True, gc=False):
     alone: bool
     run: str | None = None
     step: str | None = None
+    losses: int = 0
+    begun: bool = False
 
 
 class NewLog(msgspec.Struct, frozen=True, gc=False):
@@ -376,6 +381,12 @@ class Store(
 
     def cancel_requests(self, worker: WorkerId) -> list[tuple[JobId, ClaimId]]:
         """Return the open attempts of a worker whose job somebody wants to stop, by their claims."""
+
+    def begin_alone(self, job_id: JobId, claim: ClaimId) -> bool:
+        """Note that the handler of a job that runs alone in its worker begins; False when another claim holds the job.
+
+        Should the attempt be lost from here on, the job is to blame; before, its neighbours may have been.
+        """
 
     def append_logs(self, logs: Sequence[NewLog]) -> None:
         """Store lines of attempts that are current; lines of others are dropped."""

@@ -262,6 +262,7 @@ def job_view(row: Mapping[str, Any], instant: Callable[[Any], datetime]) -> JobV
         attempt=row["attempt"],
         failures=row["failures"],
         crashes=row["crashes"],
+        losses=row["losses"],
         alone=bool(row["alone"]),
         worker=row["worker"],
         started_at=at("started_at"),

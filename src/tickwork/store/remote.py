@@ -89,6 +89,7 @@ class RemoteAttempt(msgspec.Struct, frozen=True):
     claimed_at: datetime
     cancel_requested: bool
     lease_until: datetime
+    losses: int = 0
 
 
 class RemoteVerbs(Protocol):
@@ -102,6 +103,9 @@ class RemoteVerbs(Protocol):
 
         One that is missing in the answer was reclaimed meanwhile.
         """
+
+    def lease_holders(self, names: Sequence[str]) -> set[str]:
+        """Return those of these remote workers that hold a lease."""
 
     def remote_attempt(self, name: RemoteName) -> RemoteAttempt | None:
         """Return how an attempt stands. A lease that ran out, and that nobody has reclaimed, still counts."""

@@ -240,6 +240,23 @@ class Claiming:
             if batch:
                 self._pools.submit(batch, alone)
 
+    def start_exclusive(self, now: float) -> None:
+        """Start a job that must run alone, once nothing else is held and all ends are stored.
+
+        That it begins is stored first: from then on, a loss of this worker is the job's own fault.
+        """
+        held = self._held.exclusive_due(now) if self._lease.left(now) > 0 else None
+        if held is None or len(self._endings):
+            return
+        job = held.job
+        if not self._store.begin_alone(job.job_id, job.claim):
+            self._held.forget(job.job_id)  # it was reclaimed
+            return
+        _log.warning("Job %s runs alone: its last %d attempts were lost with their workers.", job.job_id, job.losses)
+        self._held.start_exclusive(held)
+        self._count_starts([job.queue], now)
+        self._pools.submit([held.assignment()], True)
+
     def _start_batches(self, now: float, *, hurry: bool) -> None:
         """Begin the calls whose time has come; a draining worker waits for no company."""
         calls = self._held.batches.start(now, hurry=hurry) if self._lease.left(now) > 0 else []

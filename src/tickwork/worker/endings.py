@@ -79,7 +79,7 @@ class Endings:
         self._held.forget(job.job_id)
         if job.tick is not None:
             self._runs.add(job.job_id)
-        transition = decide(job.policy, job.failures, job.crashes, job.alone, ending, self._rng)
+        transition = decide(job.policy, job.failures, job.crashes, job.alone, ending, self._rng, job.losses)
         if transition.delay is not None and transition.attempt in _FAILURES:
             later = self._retries.delay(job.queue, transition.delay, self._clock.monotonic())
             transition = msgspec.structs.replace(transition, delay=later)
@@ -118,7 +118,7 @@ class Endings:
         self._store.finish_attempts([self._released(one) for one in unknown])
 
     def _released(self, one: OpenAttempt) -> Finish:
-        transition = decide(one.policy, one.failures, one.crashes, one.alone, Released(), self._rng)
+        transition = decide(one.policy, one.failures, one.crashes, one.alone, Released(), self._rng, one.losses)
         return Finish(one.job_id, one.attempt, one.claim, transition, 0, one.run, one.step)
 
     def clear(self) -> None:

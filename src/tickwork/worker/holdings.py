@@ -52,6 +52,8 @@ class Holdings:
         self._batched = frozenset(batches)
         self._held: dict[str, Held] = {}
         self._waiting: dict[str, Held] = {}
+        self._exclusive: dict[str, Held] = {}  # those that wait until nothing else is held
+        self._apart: set[str] = set()  # these, and the one of them that runs
         self._needing: dict[str, Needs] = {}  # what those take that need something
         self._kills: list[tuple[float, str, int]] = []  # a heap; what is not held any more is left in it for a while
 
@@ -97,12 +99,18 @@ class Holdings:
             self._held[job.job_id] = held
             if job.flow is not None and job.flow.needs:
                 self._needing[job.job_id] = needs_of(job.flow.needs)
-            if job.task not in self._batched or not self.batches.take(held):
+            if job.losses and job.is_exclusive:
+                self._exclusive[job.job_id] = held
+                self._apart.add(job.job_id)
+            elif job.task not in self._batched or not self.batches.take(held):
                 self._waiting[job.job_id] = held
 
     def forget(self, job_id: str) -> None:
         held = self._held.pop(job_id)
         self._waiting.pop(job_id, None)
+        if self._apart:
+            self._exclusive.pop(job_id, None)
+            self._apart.discard(job_id)
         if self._needing:
             self._needing.pop(job_id, None)
         if held.job.task in self._batched:
@@ -111,6 +119,8 @@ class Holdings:
     def clear(self) -> None:
         self._held.clear()
         self._waiting.clear()
+        self._exclusive.clear()
+        self._apart.clear()
         self._needing.clear()
         self._kills.clear()
         self.batches.clear()
@@ -119,10 +129,11 @@ class Holdings:
 
     def starts(self, held: Held) -> bool:
         """Whether it is still to be started."""
-        return held.job.job_id in self._waiting or self.batches.waits(held)
+        job_id = held.job.job_id
+        return job_id in self._waiting or job_id in self._exclusive or self.batches.waits(held)
 
     def start_times(self) -> Collection[float]:
-        return [held.start_at for held in self._waiting.values()]
+        return [held.start_at for held in (*self._waiting.values(), *self._next_exclusive())]
 
     def reckon(self, store_us: int, now: float) -> None:
         """Count the waits anew from a look at the store's clock, whose reply came just now.
@@ -139,6 +150,26 @@ class Holdings:
         for held in due:
             del self._waiting[held.job.job_id]
         return due
+
+    # -- those that run alone
+
+    @property
+    def is_exclusive(self) -> bool:
+        """Whether a job is held that must be the only one: nothing else is claimed until it has ended."""
+        return bool(self._apart)
+
+    def _next_exclusive(self) -> list[Held]:
+        """The job that may start alone: the first of those, once nothing else is held."""
+        alone = self._exclusive and len(self._exclusive) == len(self._held)
+        return [next(iter(self._exclusive.values()))] if alone else []
+
+    def exclusive_due(self, now: float) -> Held | None:
+        """Return the job that is to start alone now."""
+        return next((held for held in self._next_exclusive() if held.start_at <= now), None)
+
+    def start_exclusive(self, held: Held) -> None:
+        """From here on it counts as started."""
+        del self._exclusive[held.job.job_id]
 
     # -- those that may not run for ever
 

@@ -117,11 +117,12 @@ class Worker:
         self._endings.store_notes(now)
         now = self._clock.monotonic()  # the store took its time
         self._claiming.start_due(now, hurry=self.draining)
+        self._claiming.start_exclusive(now)
         return 0.0 if took else self._wait(now)
 
     @property
     def _claims(self) -> bool:
-        return not (self.draining or self.quiet)
+        return not (self.draining or self.quiet or self._held.is_exclusive)
 
     @property
     def busy(self) -> bool:

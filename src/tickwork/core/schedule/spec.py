@@ -38,6 +38,7 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     retry_on: tuple[str, ...] | None = None
     give_up_on: tuple[str, ...] | None = None
     on_lost: str | None = None
+    max_lost: int | None = None
     timeout: timedelta | None = None
     expires: timedelta | None = None
     collection: str | None = None

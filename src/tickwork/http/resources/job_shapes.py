@@ -87,6 +87,7 @@ class JobItem(Struct):
     ended_at: datetime | None
     attempt: int
     failures: int
+    losses: int
     retries: int
     is_run: bool
     progress: float | None
@@ -98,7 +99,7 @@ class JobItem(Struct):
 class JobOptions(Struct):
     """The options that a job was made with, besides those that stand beside it: what POST /jobs takes to make it again.
 
-    Of `retry_on`, `give_up_on` and `on_lost` only code can say more.
+    Of `retry_on`, `give_up_on`, `on_lost` and `max_lost` only code can say more.
     """
 
     retries: int
@@ -110,6 +111,7 @@ class JobOptions(Struct):
     retry_on: list[str]
     give_up_on: list[str]
     on_lost: str
+    max_lost: int | None
 
 
 class JobBody(Struct):
@@ -141,6 +143,7 @@ class JobBody(Struct):
     ended_at: datetime | None
     attempt: int
     failures: int
+    losses: int
     progress: float | None
     progress_note: str | None
     worker: str | None
@@ -220,6 +223,7 @@ def _options(view: JobView) -> JobOptions:
         retry_on=list(policy.retry_on),
         give_up_on=list(policy.give_up_on),
         on_lost=policy.on_lost,
+        max_lost=policy.max_lost,
     )
 
 
@@ -246,6 +250,7 @@ def _common(view: JobView) -> dict[str, Any]:
         "ended_at": view.ended_at,
         "attempt": view.attempt,
         "failures": view.failures,
+        "losses": view.losses,
         "is_run": view.version is not None,
         "progress": view.progress,
         "progress_note": view.progress_note,

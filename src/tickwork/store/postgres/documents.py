@@ -140,6 +140,7 @@ def endings(finishes: Sequence[Finish]) -> dict[str, str]:
         "crashes": array([outcome.crashes for outcome in outcomes]),
         "delays_us": array([_delay_us(finish) for finish in finishes]),
         "alone": array([outcome.alone for outcome in outcomes]),
+        "losses": array([outcome.losses for outcome in outcomes]),
         "results": text_array([None if one.result is None else one.result.decode() for one in outcomes]),
         "errors": text_array([clean(outcome.error) for outcome in outcomes]),
         **_progress([finish.progress for finish in finishes]),

@@ -295,8 +295,10 @@ def _scouted(rows: Rows) -> Scouted:
 
 def _claimed(one: Applicant, claim: ClaimId, now_us: int, is_probe: bool) -> Claimed:
     job_id, attempt, task, _, priority, args, policy, run_us, failures, crashes, alone, tick, *_ = one.row
+    *_, losses, run, step, inputs, trace, _ = one.row
     what = (JobId(job_id), attempt, claim, task, one.queue, priority, args.encode(), codec.decode_policy(policy))
-    return Claimed(*what, run_us, now_us, failures, crashes, alone, tick, one.flow, is_probe, *one.row[-5:-1])
+    counts, part = (failures, crashes, alone), (run, step, inputs, trace)
+    return Claimed(*what, run_us, now_us, *counts, tick, one.flow, is_probe, *part, None, losses)
 
 
 def _places(applicants: Iterable[Applicant]) -> dict[str, str]:
@@ -318,6 +320,7 @@ def _moves(moved: Sequence[tuple[Applicant, str]]) -> dict[str, str]:
         "alone": array([row[10] for row in rows]),
         "keyed": array([row[12] for row in rows]),
         "expires_us": array([row[13] for row in rows]),
+        "losses": array([row[-6] for row in rows]),
     }
 
 

@@ -62,6 +62,10 @@ class PostgresRemote:
         jobs = {one.worker: one.job_id for one in grants}
         return {jobs[WorkerId(worker)]: utc(until) for worker, until in rows}
 
+    def lease_holders(self, names: Sequence[str]) -> set[str]:
+        rows = self._perform(lambda session: session.run("lease_holders", names=text_array(names)))
+        return {name for (name,) in rows}
+
     def remote_attempt(self, name: RemoteName) -> RemoteAttempt | None:
         return self._perform(lambda session: _standing(session, name)) if is_id(name.job_id) else None
 
@@ -109,7 +113,9 @@ def _standing(session: Session, name: RemoteName) -> RemoteAttempt | None:
     if not rows:
         return None
     id, number, claim, worker, task, queue, policy, failures, crashes, alone, flow, run, step, *rest = rows[0]
-    claimed_at, cancel, until = rest
+    claimed_at, cancel, until, losses = rest
     counts = (codec.decode_policy(policy), failures, crashes, alone, codec.decode_flow(flow))
     times = (utc(claimed_at), cancel, utc(until))
-    return RemoteAttempt(JobId(id), number, ClaimId(claim), WorkerId(worker), task, queue, *counts, run, step, *times)
+    return RemoteAttempt(
+        JobId(id), number, ClaimId(claim), WorkerId(worker), task, queue, *counts, run, step, *times, losses
+    )

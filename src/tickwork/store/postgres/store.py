@@ -570,6 +570,9 @@ class PostgresStore(
         rows = self._perform(lambda session: session.run("cancel_requests", worker=worker))
         return [(JobId(job_id), ClaimId(claim)) for job_id, claim in rows]
 
+    def begin_alone(self, job_id: JobId, claim: ClaimId) -> bool:
+        return bool(self._perform(lambda session: session.run("begin_alone", job_id=job_id, claim=claim)))
+
     def append_logs(self, logs: Sequence[NewLog]) -> None:
         if logs:
             self._perform(lambda session: session.run("append_logs", logs=documents.new_logs(logs)))

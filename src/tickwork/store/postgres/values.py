@@ -14,16 +14,18 @@ from tickwork.store.postgres import documents
 
 
 def as_claimed(row: Any, claim: ClaimId) -> Claimed:
-    job_id, attempt, task, queue, priority, args, policy, run_at, now, failures, crashes, alone, tick, *_ = row
+    job_id, attempt, task, queue, priority, args, policy, run_at, now, failures, crashes, alone, tick, *rest = row
+    _, run, step, inputs, trace, losses, *_ = rest
+    part = (run, step, inputs, trace)
     rules = codec.decode_policy(policy)
     what = (job_id, attempt, claim, task, queue, priority, args.encode(), rules)
-    return Claimed(*what, run_at, now, failures, crashes, alone, tick, None, False, *row[14:18])
+    return Claimed(*what, run_at, now, failures, crashes, alone, tick, None, False, *part, None, losses)
 
 
 def open_attempt(row: Any) -> OpenAttempt:
-    job_id, attempt, claim, worker, policy, failures, crashes, alone, run, step = row
-    rules = codec.decode_policy(policy)
-    return OpenAttempt(JobId(job_id), attempt, claim, WorkerId(worker), rules, failures, crashes, alone, run, step)
+    job_id, attempt, claim, worker, policy, failures, crashes, alone, run, step, losses, begun = row
+    held = (JobId(job_id), attempt, claim, WorkerId(worker), codec.decode_policy(policy))
+    return OpenAttempt(*held, failures, crashes, alone, run, step, losses, begun)
 
 
 def worker_view(row: Any) -> WorkerView:

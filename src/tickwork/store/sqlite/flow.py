@@ -444,4 +444,4 @@ def _applicant(row: Any) -> Applicant:
 
 def _queue_row(row: Any, lane: str) -> tuple[Any, ...]:
     job_id, attempt, task, _, priority, _, _, run_at, failures, crashes, alone, _, keyed, expires_at, *_ = row
-    return (lane, priority, run_at, job_id, task, attempt - 1, failures, crashes, alone, keyed, expires_at)
+    return (lane, priority, run_at, job_id, task, attempt - 1, failures, crashes, alone, keyed, expires_at, row[-5])

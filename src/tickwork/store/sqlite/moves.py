@@ -240,15 +240,17 @@ def running_row(row: Any, lane: str, worker: WorkerId, claim: ClaimId, now: int)
     """A picked job as it runs; `lane` is where it goes should it be queued again."""
     job_id, attempt, task, _, priority, _, _, run_at, failures, crashes, alone, _, keyed, expires_at, *_ = row
     counts = (failures, crashes, alone)
-    return (job_id, attempt, worker, lane, priority, task, run_at, now, *counts, keyed, expires_at, claim)
+    return (job_id, attempt, worker, lane, priority, task, run_at, now, *counts, keyed, expires_at, claim, row[-5])
 
 
 def claimed_row(
     row: Any, queue: str, claim: ClaimId, now: int, flow: Flow | None = None, is_probe: bool = False
 ) -> Claimed:
     job_id, attempt, task, _, priority, args, policy, run_at, failures, crashes, alone, tick, *_ = row
+    *_, losses, run, step, inputs, trace = row
+    counts, part = (failures, crashes, alone == 1), (run, step, inputs, trace)
     what = (job_id, attempt, claim, task, queue, priority, args.encode(), codec.decode_policy(policy))
-    return Claimed(*what, run_at, now, failures, crashes, alone == 1, tick, flow, is_probe, *row[-4:])
+    return Claimed(*what, run_at, now, *counts, tick, flow, is_probe, *part, None, losses)
 
 
 def _next_s(transaction: Transaction, asked: dict[str, Any], ahead_us: int) -> tuple[float | None, float | None]:
@@ -288,7 +290,17 @@ def finish(transaction: Transaction, endings: Sequence[Finish], guard: str) -> d
             queued.append(_queued(transaction, row, outcome))
             continue
         result = None if outcome.result is None else outcome.result.decode()
-        how = (outcome.attempt, worker, began, outcome.failures, outcome.crashes, result, error, *progress)
+        how = (
+            outcome.attempt,
+            worker,
+            began,
+            outcome.failures,
+            outcome.crashes,
+            result,
+            error,
+            *progress,
+            outcome.losses,
+        )
         ended.append((job_id, outcome.job, transaction.now, run_at, attempt, *how))
         if keyed:
             _let_go_of_key(transaction, job_id)
@@ -321,7 +333,7 @@ def _queued(transaction: Transaction, row: Any, outcome: Transition) -> tuple[An
     check(outcome.delay is not None, f"Job {job_id} is to be queued again without a time.")
     again_at = transaction.now + duration_us(outcome.delay or timedelta(0))
     counts = (outcome.failures, outcome.crashes, int(outcome.alone))
-    return (queue, priority, again_at, job_id, task, attempt, *counts, keyed, expires_at)
+    return (queue, priority, again_at, job_id, task, attempt, *counts, keyed, expires_at, outcome.losses)
 
 
 def _let_go_of_key(transaction: Transaction, job_id: JobId) -> None:
@@ -341,9 +353,10 @@ def append(transaction: Transaction, logs: Iterable[NewLog]) -> None:
 
 
 def open_attempt(row: Any) -> OpenAttempt:
-    job_id, attempt, claim, worker, policy, failures, crashes, alone, run, step = row
+    job_id, attempt, claim, worker, policy, failures, crashes, alone, run, step, losses, begun = row
     rules = codec.decode_policy(policy)
-    return OpenAttempt(job_id, attempt, claim, worker, rules, failures, crashes, alone == 1, run, step)
+    counts = (failures, crashes, alone == 1)
+    return OpenAttempt(job_id, attempt, claim, worker, rules, *counts, run, step, losses, begun == 1)
 
 
 # -- what callers do to jobs
@@ -387,14 +400,14 @@ def reschedule(transaction: Transaction, job_id: JobId, run_at: int) -> bool:
     rows = transaction.run("take_out", (job_id,))
     if not rows:
         return False
-    before, task, attempt, failures, crashes, alone, keyed, expires_at = rows[0]
+    before, task, attempt, failures, crashes, alone, keyed, expires_at, losses = rows[0]
     ((queue, priority, flow),) = transaction.run("belongs", (job_id,))
     stamp = codec.decode_flow(flow)
     if expires_at is not None:
         expires_at += run_at - before
         transaction.run("set_deadline", (expires_at, job_id))
     place = (home_lane(queue, stamp), row_priority(priority, stamp), run_at, job_id, task, attempt)
-    transaction.run("enter_queue", (*place, failures, crashes, alone, keyed, expires_at))
+    transaction.run("enter_queue", (*place, failures, crashes, alone, keyed, expires_at, losses))
     return True
 
 
@@ -415,5 +428,5 @@ def queue_again(transaction: Transaction, job_id: JobId, run_at: int, unless: st
         transaction.run("enter_attempts", tried)
     stamp = codec.decode_flow(flow)
     place = (home_lane(queue, stamp), row_priority(priority, stamp), run_at, job_id, task, attempt)
-    transaction.run("enter_queue", (*place, 0, 0, 0, int(key is not None), None))
+    transaction.run("enter_queue", (*place, 0, 0, 0, int(key is not None), None, 0))
     return True

@@ -59,6 +59,10 @@ class SqliteRemote:
                 granted[one.job_id] = from_us(until)
         return granted
 
+    def lease_holders(self, names: Sequence[str]) -> set[str]:
+        with self._read() as transaction:
+            return {name for (name,) in transaction.run("lease_holders", (as_json(list(names)),))}
+
     def remote_attempt(self, name: RemoteName) -> RemoteAttempt | None:
         with self._read() as transaction:
             return _standing(transaction, name)
@@ -93,7 +97,7 @@ def _standing(transaction: Transaction, name: RemoteName) -> RemoteAttempt | Non
     if not rows:
         return None
     id, number, claim, worker, task, queue, policy, failures, crashes, alone, flow, run, step, *rest = rows[0]
-    claimed_at, cancel, until = rest
+    claimed_at, cancel, until, losses = rest
     counts = (codec.decode_policy(policy), failures, crashes, alone == 1, codec.decode_flow(flow))
     times = (from_us(claimed_at), cancel == 1, from_us(until))
-    return RemoteAttempt(id, number, claim, worker, task, queue, *counts, run, step, *times)
+    return RemoteAttempt(id, number, claim, worker, task, queue, *counts, run, step, *times, losses)

@@ -391,6 +391,10 @@ class SqliteStore(
         with self._read() as transaction:
             return [(JobId(id), ClaimId(claim)) for id, claim in transaction.run("cancel_requests", (worker,))]
 
+    def begin_alone(self, job_id: JobId, claim: ClaimId) -> bool:
+        with self._write() as transaction:
+            return bool(transaction.run("begin_alone", {"job_id": job_id, "claim": claim}))
+
     def append_logs(self, logs: Sequence[NewLog]) -> None:
         with self._write() as transaction:
             moves.append(transaction, logs)

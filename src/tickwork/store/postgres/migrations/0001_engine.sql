@@ -48,7 +48,8 @@ CREATE TABLE tickwork.queue (
     crashes     integer NOT NULL,
     alone       boolean NOT NULL,
     keyed       boolean NOT NULL,
-    expires_at  timestamptz
+    expires_at  timestamptz,
+    losses      integer NOT NULL DEFAULT 0
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
 
 CREATE INDEX queue_order ON tickwork.queue (queue, priority, run_at, job_id);
@@ -72,7 +73,9 @@ CREATE TABLE tickwork.running (
     cancel_at     timestamptz,
     progress      double precision,
     progress_note text,
-    claim         bigint NOT NULL
+    claim         bigint NOT NULL,
+    losses        integer NOT NULL DEFAULT 0,
+    begun         boolean NOT NULL DEFAULT false
 ) WITH (
     fillfactor = 80,
     autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0
@@ -97,7 +100,8 @@ CREATE TABLE tickwork.finished (
     error         text,
     discarded_at  timestamptz,
     progress      double precision,
-    progress_note text
+    progress_note text,
+    losses        integer NOT NULL DEFAULT 0
 );
 
 CREATE INDEX finished_end ON tickwork.finished (ended_at);

@@ -78,11 +78,11 @@ chosen AS MATERIALIZED (
     FROM (
         SELECT o.n, o.job_id, o.queue, o.priority, NULL::timestamptz AS run_at, o.task, o.attempt, 0 AS failures,
                0 AS crashes, false AS alone, o.key IS NOT NULL AS keyed, NULL::timestamptz AS expires_at, NULL::tid AS place,
-               o.attempt_state, o.worker, o.started_at, o.ended_at, o.error, o.progress, o.progress_note
+               o.attempt_state, o.worker, o.started_at, o.ended_at, o.error, o.progress, o.progress_note, 0 AS losses
         FROM   over o WHERE o.key IS NULL OR (o.key, o.job_id) IN (SELECT t.key, t.job_id FROM taken t)
         UNION ALL
         SELECT e.n, e.job_id, e.queue, e.priority, e.run_at, e.task, e.attempt, e.failures, e.crashes, e.alone, e.keyed,
-               e.expires_at, e.place, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+               e.expires_at, e.place, NULL, NULL, NULL, NULL, NULL, NULL, NULL, e.losses
         FROM   early e
     ) x
 ),
@@ -98,9 +98,9 @@ tried AS (
     FROM   chosen c WHERE c.attempt_state IS NOT NULL
 ),
 queued AS (
-    INSERT INTO tickwork.queue (job_id, queue, priority, run_at, task, attempt, failures, crashes, alone, keyed, expires_at)
+    INSERT INTO tickwork.queue (job_id, queue, priority, run_at, task, attempt, failures, crashes, alone, keyed, expires_at, losses)
     SELECT c.job_id, c.queue, c.priority, least(c.run_at, c.again_at), c.task, c.attempt, c.failures, c.crashes, c.alone,
-           c.keyed, c.expires_at
+           c.keyed, c.expires_at, c.losses
     FROM   chosen c WHERE (SELECT count(*) FROM left_queue) >= 0
 )
 SELECT job_id::text FROM chosen ORDER BY n
@@ -128,8 +128,9 @@ left_queue AS (
     DELETE FROM tickwork.queue q WHERE q.ctid = ANY (ARRAY(SELECT m.place FROM moved m)) RETURNING 1
 ),
 queued AS (
-    INSERT INTO tickwork.queue (job_id, queue, priority, run_at, task, attempt, failures, crashes, alone, keyed, expires_at)
-    SELECT m.job_id, m.home, m.urgency, m.again_at, m.task, m.attempt, m.failures, m.crashes, m.alone, m.keyed, m.deadline
+    INSERT INTO tickwork.queue (job_id, queue, priority, run_at, task, attempt, failures, crashes, alone, keyed, expires_at, losses)
+    SELECT m.job_id, m.home, m.urgency, m.again_at, m.task, m.attempt, m.failures, m.crashes, m.alone, m.keyed, m.deadline,
+           m.losses
     FROM   moved m WHERE (SELECT count(*) FROM left_queue) >= 0
 ),
 deadlines AS (

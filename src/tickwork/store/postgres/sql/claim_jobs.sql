@@ -42,7 +42,7 @@ picked AS MATERIALIZED (
     ) span
     CROSS JOIN LATERAL (
         SELECT q.ctid AS place, q.job_id, q.attempt + 1 AS attempt, q.task, q.queue, q.priority, q.run_at, q.failures,
-               q.crashes, q.alone, q.keyed, q.expires_at
+               q.crashes, q.alone, q.keyed, q.expires_at, q.losses
         FROM   tickwork.queue q
         WHERE  q.queue = span.queue AND q.priority = span.priority
         AND    (q.run_at, q.job_id) > (span.after, span.after_id) AND q.run_at <= span.until
@@ -66,9 +66,9 @@ gone AS (
 started AS (
     INSERT INTO tickwork.running
            (job_id, attempt, worker, queue, priority, task, run_at, claimed_at, failures, crashes, alone, keyed, expires_at,
-            claim)
+            claim, losses)
     SELECT t.job_id, t.attempt, %(worker)s, t.queue, t.priority, t.task, t.run_at, clock.now, t.failures, t.crashes, t.alone,
-           t.keyed, t.expires_at, %(claim)s::bigint
+           t.keyed, t.expires_at, %(claim)s::bigint, t.losses
     FROM   taken t CROSS JOIN clock
 ),
 later AS MATERIALIZED (
@@ -86,7 +86,7 @@ later AS MATERIALIZED (
 )
 SELECT t.job_id::text, t.attempt, t.task, t.queue, t.priority, j.args, j.policy, (extract(epoch FROM t.run_at) * 1000000)::bigint,
        (extract(epoch FROM clock.now) * 1000000)::bigint, t.failures, t.crashes, t.alone, j.tick, t.phase, j.run::text, j.step, j.inputs,
-       j.trace,
+       j.trace, t.losses,
        extract(epoch FROM later.run_at - clock.now)::float8, extract(epoch FROM later.open_at - clock.now)::float8,
        guarded.now_is
 FROM   leased CROSS JOIN clock CROSS JOIN later CROSS JOIN guarded

@@ -69,16 +69,16 @@ SELECT NULL, f.turnstile FROM freed_holds f
     SELECT e.* FROM unnest(%(job_ids)s::text::uuid[], %(claims)s::text::bigint[], %(waits_us)s::text::bigint[], %(job_states)s::text::text[],
                            %(attempt_states)s::text::text[], %(failures)s::text::integer[], %(crashes)s::text::integer[],
                            %(delays_us)s::text::bigint[], %(alone)s::text::boolean[], %(results)s::text::text[], %(errors)s::text::text[],
-                           %(progress)s::text::float8[], %(progress_notes)s::text::text[])
+                           %(progress)s::text::float8[], %(progress_notes)s::text::text[], %(losses)s::text::integer[])
            AS e (job_id, claim, waited_us, job_state, attempt_state, failures, crashes, delay_us, alone, result, error,
-                 progress, progress_note)
+                 progress, progress_note, losses)
 
 -- :closed_columns
     r.job_id, r.attempt, r.worker, r.queue, r.priority, r.task, r.run_at, r.keyed, r.expires_at,
     r.claimed_at + e.waited_us * interval '1 microsecond' AS started_at, r.cancel_at IS NOT NULL AS stopped,
     e.job_state, e.attempt_state, e.failures, e.crashes, e.delay_us, e.alone, e.result, e.error,
     coalesce(e.progress, r.progress) AS progress,
-    CASE WHEN e.progress IS NULL THEN r.progress_note ELSE e.progress_note END AS progress_note
+    CASE WHEN e.progress IS NULL THEN r.progress_note ELSE e.progress_note END AS progress_note, e.losses
 
 -- :settled
 -- include freed_holds
@@ -88,12 +88,12 @@ again AS MATERIALIZED (SELECT c.* FROM closed c WHERE NOT c.stopped AND c.job_st
 finished AS (
     INSERT INTO tickwork.finished
            (job_id, state, ended_at, run_at, attempt, attempt_state, worker, started_at, failures, crashes, result, error,
-            progress, progress_note)
+            progress, progress_note, losses)
     SELECT c.job_id, CASE WHEN c.stopped THEN 'cancelled' ELSE c.job_state END, clock.now, c.run_at, c.attempt,
            CASE WHEN c.stopped THEN 'cancelled' ELSE c.attempt_state END, c.worker, c.started_at, c.failures, c.crashes,
            CASE WHEN c.stopped THEN NULL ELSE c.result END,
            CASE WHEN c.stopped THEN coalesce(c.error, 'cancelled while it ran') ELSE c.error END,
-           c.progress, c.progress_note
+           c.progress, c.progress_note, c.losses
     FROM   ended c CROSS JOIN clock
 ),
 tried AS (
@@ -102,9 +102,9 @@ tried AS (
     FROM   again c CROSS JOIN clock
 ),
 queued AS (
-    INSERT INTO tickwork.queue (job_id, queue, priority, run_at, task, attempt, failures, crashes, alone, keyed, expires_at)
+    INSERT INTO tickwork.queue (job_id, queue, priority, run_at, task, attempt, failures, crashes, alone, keyed, expires_at, losses)
     SELECT c.job_id, c.queue, c.priority, clock.now + c.delay_us * interval '1 microsecond', c.task, c.attempt, c.failures,
-           c.crashes, c.alone, c.keyed, c.expires_at
+           c.crashes, c.alone, c.keyed, c.expires_at, c.losses
     FROM   again c CROSS JOIN clock
 ),
 -- include let_go_of_keys
@@ -138,6 +138,10 @@ CROSS JOIN LATERAL (
     SELECT r.attempt FROM tickwork.running r WHERE r.job_id = w.job_id AND r.claim = w.claim FOR KEY SHARE
 ) current
 ON CONFLICT DO NOTHING
+
+-- :begin_alone
+-- The handler of a job that runs alone in its worker begins. From here on a loss of the attempt is the job's own fault.
+UPDATE tickwork.running r SET begun = true WHERE r.job_id = %(job_id)s::uuid AND r.claim = %(claim)s::bigint RETURNING r.job_id::text
 
 -- :set_progress
 -- A row that is changed by somebody else at this moment keeps what it has: there will be another report.

@@ -149,7 +149,7 @@ picked AS MATERIALIZED (
         FROM   (SELECT * FROM wish w WHERE w.grp = g.grp ORDER BY w.rank) w
         CROSS  JOIN LATERAL (
             SELECT q.ctid AS place, q.job_id, q.attempt + 1 AS attempt, q.task, q.queue AS lane, q.priority, q.run_at,
-                   q.failures, q.crashes, q.alone, q.keyed, q.expires_at
+                   q.failures, q.crashes, q.alone, q.keyed, q.expires_at, q.losses
             FROM   tickwork.queue q
             WHERE  q.queue = w.lane AND q.priority = w.priority
             AND    (q.run_at, q.job_id) > ('epoch'::timestamptz + w.after_us * interval '1 microsecond', w.after_id)
@@ -175,7 +175,7 @@ FROM   (SELECT DISTINCT l.lane COLLATE "C" AS lane FROM unnest(%(lanes)s::text[]
 -- :picked_columns
        p.job_id::text, p.attempt, p.task, p.lane, p.priority, j.args, j.policy, (extract(epoch FROM p.run_at) * 1000000)::bigint,
        p.failures, p.crashes, p.alone, j.tick, p.keyed, (extract(epoch FROM p.expires_at) * 1000000)::bigint, j.queue,
-       j.collection, j.labels, j.flow, j.task, j.run::text, j.step, j.inputs, j.trace, p.place::text
+       j.collection, j.labels, j.flow, j.task, p.losses, j.run::text, j.step, j.inputs, j.trace, p.place::text
 
 -- :next_due
 SELECT (extract(epoch FROM min(next.run_at)) * 1000000)::bigint
@@ -208,7 +208,7 @@ other AS MATERIALIZED (
 picked AS MATERIALIZED (
     SELECT q.* FROM other o CROSS JOIN LATERAL (
         SELECT q.ctid AS place, q.job_id, q.attempt + 1 AS attempt, q.task, q.queue AS lane, q.priority, q.run_at,
-               q.failures, q.crashes, q.alone, q.keyed, q.expires_at
+               q.failures, q.crashes, q.alone, q.keyed, q.expires_at, q.losses
         FROM   tickwork.queue q WHERE q.ctid = o.place AND q.job_id = o.job_id
         FOR UPDATE SKIP LOCKED
     ) q
@@ -294,23 +294,23 @@ WHERE  EXISTS (SELECT FROM tickwork.queue q WHERE q.job_id = n.id
 WITH gone AS (DELETE FROM tickwork.queue q WHERE q.ctid = ANY (%(places)s::text::tid[]) RETURNING q.*)
 INSERT INTO tickwork.running
        (job_id, attempt, worker, queue, priority, task, run_at, claimed_at, failures, crashes, alone, keyed, expires_at,
-        claim)
+        claim, losses)
 SELECT g.job_id, g.attempt + 1, %(worker)s, split_part(g.queue, chr(31), -1), g.priority, g.task, g.run_at,
        'epoch'::timestamptz + %(now_us)s::text::bigint * interval '1 microsecond', g.failures, g.crashes, g.alone, g.keyed,
-       g.expires_at, %(claim)s::text::bigint
+       g.expires_at, %(claim)s::text::bigint, g.losses
 FROM   gone g
 
 -- :park_picked
 -- (`count(*) >= 0` is always true; it makes the entering wait for the leaving.)
 WITH gone AS (DELETE FROM tickwork.queue q WHERE q.ctid = ANY (%(places)s::text::tid[]) RETURNING 1)
-INSERT INTO tickwork.queue (job_id, queue, priority, run_at, task, attempt, failures, crashes, alone, keyed, expires_at)
+INSERT INTO tickwork.queue (job_id, queue, priority, run_at, task, attempt, failures, crashes, alone, keyed, expires_at, losses)
 SELECT p.job_id, p.lane, p.priority, 'epoch'::timestamptz + p.run_at_us * interval '1 microsecond', p.task, p.attempt - 1,
-       p.failures, p.crashes, p.alone, p.keyed, 'epoch'::timestamptz + p.expires_us * interval '1 microsecond'
+       p.failures, p.crashes, p.alone, p.keyed, 'epoch'::timestamptz + p.expires_us * interval '1 microsecond', p.losses
 FROM   unnest(%(ids)s::text::uuid[], %(attempts)s::text::integer[], %(lanes)s::text::text[], %(priorities)s::text::smallint[],
               %(tasks)s::text::text[], %(runs_us)s::text::bigint[], %(failures)s::text::integer[],
               %(crashes)s::text::integer[], %(alone)s::text::boolean[], %(keyed)s::text::boolean[],
-              %(expires_us)s::text::bigint[])
-       AS p (job_id, attempt, lane, priority, task, run_at_us, failures, crashes, alone, keyed, expires_us)
+              %(expires_us)s::text::bigint[], %(losses)s::text::integer[])
+       AS p (job_id, attempt, lane, priority, task, run_at_us, failures, crashes, alone, keyed, expires_us, losses)
 WHERE  (SELECT count(*) FROM gone) >= 0
 
 -- :park_alike
@@ -338,8 +338,9 @@ alike AS MATERIALIZED (
 ),
 gone AS (DELETE FROM tickwork.queue q WHERE q.ctid = ANY (ARRAY(SELECT a.place FROM alike a)) RETURNING 1),
 moved AS (
-    INSERT INTO tickwork.queue (job_id, queue, priority, run_at, task, attempt, failures, crashes, alone, keyed, expires_at)
-    SELECT a.job_id, %(lane)s, a.priority, a.run_at, a.task, a.attempt, a.failures, a.crashes, a.alone, a.keyed, a.expires_at
+    INSERT INTO tickwork.queue (job_id, queue, priority, run_at, task, attempt, failures, crashes, alone, keyed, expires_at, losses)
+    SELECT a.job_id, %(lane)s, a.priority, a.run_at, a.task, a.attempt, a.failures, a.crashes, a.alone, a.keyed, a.expires_at,
+           a.losses
     FROM   alike a WHERE (SELECT count(*) FROM gone) >= 0 RETURNING 1
 )
 SELECT count(*) FROM moved

@@ -138,7 +138,7 @@ wanted AS MATERIALIZED (
     CROSS  JOIN LATERAL (SELECT coalesce(a.at, clock.now + a.delay_us * interval '1 microsecond', clock.now)) AS due (at)
 ),
 waiting AS MATERIALIZED (
-    SELECT w.*, q.place, q.attempt, q.failures, q.crashes, q.alone, q.keyed
+    SELECT w.*, q.place, q.attempt, q.failures, q.crashes, q.alone, q.keyed, q.losses
     FROM   wanted w
     CROSS  JOIN LATERAL (SELECT q.ctid AS place, q.* FROM tickwork.queue q WHERE q.job_id = w.id FOR UPDATE) q
 ),
@@ -146,9 +146,10 @@ left_queue AS (
     DELETE FROM tickwork.queue q WHERE q.ctid = ANY (ARRAY(SELECT w.place FROM waiting w)) RETURNING 1
 ),
 queued AS (
-    INSERT INTO tickwork.queue (job_id, queue, priority, run_at, task, attempt, failures, crashes, alone, keyed, expires_at)
+    INSERT INTO tickwork.queue (job_id, queue, priority, run_at, task, attempt, failures, crashes, alone, keyed, expires_at, losses)
     SELECT w.id, coalesce(w.lane, w.queue), CASE WHEN starts_with(w.lane, w.queue || ':!') THEN 5 ELSE w.priority END,
-           greatest(w.due_at, clock.now), CASE WHEN w.version IS NULL THEN w.task ELSE '@dag' END, w.attempt, w.failures, w.crashes, w.alone, w.keyed, w.expiry
+           greatest(w.due_at, clock.now), CASE WHEN w.version IS NULL THEN w.task ELSE '@dag' END, w.attempt, w.failures, w.crashes, w.alone, w.keyed, w.expiry,
+           w.losses
     FROM   waiting w CROSS JOIN clock
     WHERE  (SELECT count(*) FROM left_queue) >= 0
 )

@@ -8,6 +8,7 @@ SELECT j.id::text, j.task, j.queue, j.priority, j.args, j.policy, j.key, j.colle
        coalesce(q.attempt, r.attempt, f.attempt) AS attempt,
        coalesce(q.failures, r.failures, f.failures) AS failures,
        coalesce(q.crashes, r.crashes, f.crashes) AS crashes,
+       coalesce(q.losses, r.losses, f.losses) AS losses,
        coalesce(q.alone, r.alone, false) AS alone,
        coalesce(r.worker, f.worker) AS worker,
        coalesce(r.claimed_at, f.started_at) AS started_at,

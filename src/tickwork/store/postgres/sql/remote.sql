@@ -17,7 +17,7 @@ WITH given AS MATERIALIZED (
 ),
 handed_over AS (
     UPDATE tickwork.running r
-    SET    worker = (SELECT g.worker FROM given g WHERE g.job_id = r.job_id)
+    SET    worker = (SELECT g.worker FROM given g WHERE g.job_id = r.job_id), begun = true
     WHERE  r.job_id = ANY (ARRAY(SELECT g.job_id FROM given g)) AND r.worker = %(claimer)s
     AND    r.claim = (SELECT g.claim FROM given g WHERE g.job_id = r.job_id)
     RETURNING r.job_id
@@ -35,7 +35,7 @@ AND    (r.claim = %(claim)s::bigint OR (%(claim)s::bigint IS NULL AND w.lessee =
 
 -- :remote_attempt
 SELECT r.job_id::text, r.attempt, r.claim, r.worker, r.task, j.queue, j.policy, r.failures, r.crashes, r.alone, j.flow, j.run::text, j.step,
-       r.claimed_at, r.cancel_at IS NOT NULL, w.lease_until
+       r.claimed_at, r.cancel_at IS NOT NULL, w.lease_until, r.losses
 FROM   (SELECT * FROM tickwork.running r WHERE r.job_id = %(job_id)s::uuid AND r.attempt = %(attempt)s::integer OFFSET 0) r
 JOIN   tickwork.workers w ON w.id = r.worker AND w.state = 'remote'
 -- include named_by_caller
@@ -61,6 +61,10 @@ JOIN   tickwork.workers w ON w.id = r.worker AND w.state = 'remote'
 -- include named_by_caller
 WHERE  r.job_id = %(job_id)s::uuid AND r.attempt = %(attempt)s::integer
 FOR NO KEY UPDATE OF r
+
+-- :lease_holders
+SELECT DISTINCT w.host FROM tickwork.workers w JOIN tickwork.running r ON r.worker = w.id
+WHERE  w.state = 'remote' AND w.host = ANY (%(names)s::text[])
 
 -- :logged
 -- The last chunk of an attempt, and how much all of them hold.

@@ -49,7 +49,7 @@ WHERE  id = %(id)s
 SELECT job_id::text, claim FROM tickwork.running WHERE worker = %(worker)s AND cancel_at IS NOT NULL ORDER BY job_id
 
 -- :open_attempts
-SELECT r.job_id::text, r.attempt, r.claim, r.worker, j.policy, r.failures, r.crashes, r.alone, j.run::text, j.step
+SELECT r.job_id::text, r.attempt, r.claim, r.worker, j.policy, r.failures, r.crashes, r.alone, j.run::text, j.step, r.losses, r.begun
 FROM   tickwork.running r JOIN tickwork.jobs j ON j.id = r.job_id WHERE r.worker = %(worker)s ORDER BY r.job_id
 
 -- :expired_attempts
@@ -58,7 +58,7 @@ FROM   tickwork.running r JOIN tickwork.jobs j ON j.id = r.job_id WHERE r.worker
 WITH lost AS MATERIALIZED (
     SELECT w.id FROM tickwork.workers w WHERE w.lease_until < coalesce(%(now)s::timestamptz, clock_timestamp())
 )
-SELECT r.job_id::text, r.attempt, r.claim, r.worker, j.policy, r.failures, r.crashes, r.alone, j.run::text, j.step
+SELECT r.job_id::text, r.attempt, r.claim, r.worker, j.policy, r.failures, r.crashes, r.alone, j.run::text, j.step, r.losses, r.begun
 FROM   (SELECT * FROM tickwork.running r
         WHERE  EXISTS (SELECT FROM lost) AND (r.worker IN (SELECT lost.id FROM lost)) IS TRUE LIMIT %(limit)s::bigint) r
 CROSS  JOIN LATERAL (SELECT j.policy, j.run, j.step FROM tickwork.jobs j WHERE j.id = r.job_id OFFSET 0) j

@@ -48,6 +48,7 @@ CREATE TABLE tickwork_queue (
     alone       INTEGER NOT NULL,
     keyed       INTEGER NOT NULL,
     expires_at  INTEGER,
+    losses      INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (queue, priority, run_at, job_id)
 ) STRICT, WITHOUT ROWID;
 
@@ -71,7 +72,9 @@ CREATE TABLE tickwork_running (
     cancel_at     INTEGER,
     progress      REAL,
     progress_note TEXT,
-    claim         INTEGER NOT NULL
+    claim         INTEGER NOT NULL,
+    losses        INTEGER NOT NULL DEFAULT 0,
+    begun         INTEGER NOT NULL DEFAULT 0
 ) STRICT, WITHOUT ROWID;
 
 -- What a worker holds is not indexed: it is asked for only when the worker was lost, and every job would pay for it.
@@ -93,7 +96,8 @@ CREATE TABLE tickwork_finished (
     error         TEXT,
     discarded_at  INTEGER,
     progress      REAL,
-    progress_note TEXT
+    progress_note TEXT,
+    losses        INTEGER NOT NULL DEFAULT 0
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX tickwork_finished_end ON tickwork_finished (ended_at);

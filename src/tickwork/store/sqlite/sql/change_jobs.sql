@@ -17,7 +17,7 @@ INSERT INTO tickwork_finished (job_id, state, ended_at, run_at, attempt, failure
 UPDATE tickwork_queue SET run_at = min(run_at, :run_at) WHERE job_id = :job_id AND run_at > :now RETURNING job_id
 
 -- :take_out
-DELETE FROM tickwork_queue WHERE job_id = ? RETURNING run_at, task, attempt, failures, crashes, alone, keyed, expires_at
+DELETE FROM tickwork_queue WHERE job_id = ? RETURNING run_at, task, attempt, failures, crashes, alone, keyed, expires_at, losses
 
 -- :belongs
 SELECT queue, priority, flow FROM tickwork_jobs WHERE id = ?

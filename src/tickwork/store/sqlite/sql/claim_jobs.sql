@@ -7,7 +7,7 @@ SELECT lease_until FROM tickwork_workers WHERE id = ? AND state IN ('running', '
 -- `places` are queues and priorities, the most urgent first. CROSS JOIN keeps the order of the tables, so the places are
 -- walked one after the other, each as one range of the primary key, until there are enough.
 SELECT q.job_id, q.attempt + 1, q.task, q.queue, q.priority, j.args, j.policy, q.run_at, q.failures, q.crashes, q.alone, j.tick, q.keyed, q.expires_at,
-       j.run, j.step, j.inputs, j.trace
+       q.losses, j.run, j.step, j.inputs, j.trace
 FROM   json_each(:places) AS place
 CROSS  JOIN tickwork_queue q ON q.queue = json_extract(place.value, '$[0]') AND q.priority = json_extract(place.value, '$[1]')
 CROSS  JOIN tickwork_jobs j ON j.id = q.job_id
@@ -20,8 +20,9 @@ LIMIT  :limit
 DELETE FROM tickwork_queue WHERE queue = ? AND priority = ? AND run_at = ? AND job_id = ?
 
 -- :enter_running
-INSERT INTO tickwork_running (job_id, attempt, worker, queue, priority, task, run_at, claimed_at, failures, crashes, alone, keyed, expires_at, claim)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO tickwork_running (job_id, attempt, worker, queue, priority, task, run_at, claimed_at, failures, crashes, alone, keyed, expires_at, claim,
+       losses)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- :next_due
 -- When the next job is due, and when something that holds jobs opens.

@@ -19,12 +19,12 @@ DELETE FROM tickwork_running WHERE job_id = ?
 
 -- :enter_finished
 INSERT INTO tickwork_finished (job_id, state, ended_at, run_at, attempt, attempt_state, worker, started_at, failures, crashes, result, error,
-       progress, progress_note)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+       progress, progress_note, losses)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- :enter_queue
-INSERT INTO tickwork_queue (queue, priority, run_at, job_id, task, attempt, failures, crashes, alone, keyed, expires_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO tickwork_queue (queue, priority, run_at, job_id, task, attempt, failures, crashes, alone, keyed, expires_at, losses)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- :enter_attempts
 INSERT INTO tickwork_attempts (job_id, attempt, state, worker, started_at, ended_at, error, progress, progress_note)
@@ -44,6 +44,10 @@ DELETE FROM tickwork_keys WHERE job_id = ?
 INSERT INTO tickwork_logs (job_id, attempt, seq, at, text, shared)
 SELECT job_id, attempt, :seq, :at, :text, :shared FROM tickwork_running WHERE job_id = :job_id AND claim = :claim
 ON CONFLICT DO NOTHING
+
+-- :begin_alone
+-- The handler of a job that runs alone in its worker begins. From here on a loss of the attempt is the job's own fault.
+UPDATE tickwork_running SET begun = 1 WHERE job_id = :job_id AND claim = :claim RETURNING job_id
 
 -- :set_progress
 UPDATE tickwork_running SET progress = :fraction, progress_note = :note WHERE job_id = :job_id AND claim = :claim

@@ -7,7 +7,7 @@ SELECT DISTINCT task FROM (
 )
 
 -- :hand_over
-UPDATE tickwork_running SET worker = :worker WHERE job_id = :job_id AND claim = :claim AND worker = :claimer
+UPDATE tickwork_running SET worker = :worker, begun = 1 WHERE job_id = :job_id AND claim = :claim AND worker = :claimer
 RETURNING job_id
 
 -- :grant_lease
@@ -17,7 +17,7 @@ VALUES (:worker, :name, 0, '', :queues, :tasks, 1, '[]', :offer, 'remote', :now,
 -- :remote_attempt
 -- A caller that does not name the claim must be the one to which the lease was granted.
 SELECT r.job_id, r.attempt, r.claim, r.worker, r.task, j.queue, j.policy, r.failures, r.crashes, r.alone, j.flow, j.run, j.step, r.claimed_at,
-       r.cancel_at IS NOT NULL, w.lease_until
+       r.cancel_at IS NOT NULL, w.lease_until, r.losses
 FROM   tickwork_running r CROSS JOIN tickwork_workers w ON w.id = r.worker CROSS JOIN tickwork_jobs j ON j.id = r.job_id
 WHERE  r.job_id = :job_id AND r.attempt = :attempt AND w.state = 'remote'
 AND    (r.claim = :claim OR (:claim IS NULL AND w.lessee = :lessee))
@@ -25,6 +25,10 @@ AND    (r.claim = :claim OR (:claim IS NULL AND w.lessee = :lessee))
 -- :renew_attempt
 UPDATE tickwork_workers SET lease_until = :until
 WHERE  state = 'remote' AND id = :worker
+
+-- :lease_holders
+SELECT DISTINCT w.host FROM tickwork_workers w CROSS JOIN tickwork_running r ON r.worker = w.id
+WHERE  w.state = 'remote' AND w.host IN (SELECT value FROM json_each(?))
 
 -- :logged
 -- The last chunk of an attempt, and how much all of them hold.

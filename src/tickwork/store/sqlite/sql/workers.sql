@@ -35,12 +35,12 @@ SELECT count(*) FROM tickwork_running WHERE worker IN (SELECT id FROM tickwork_w
 SELECT job_id, claim FROM tickwork_running WHERE worker = ? AND cancel_at IS NOT NULL ORDER BY job_id
 
 -- :open_attempts
-SELECT r.job_id, r.attempt, r.claim, r.worker, j.policy, r.failures, r.crashes, r.alone, j.run, j.step
+SELECT r.job_id, r.attempt, r.claim, r.worker, j.policy, r.failures, r.crashes, r.alone, j.run, j.step, r.losses, r.begun
 FROM   tickwork_running r JOIN tickwork_jobs j ON j.id = r.job_id WHERE r.worker = ? ORDER BY r.job_id
 
 -- :expired_attempts
 -- Where no lease is past, running is not read.
-SELECT r.job_id, r.attempt, r.claim, r.worker, j.policy, r.failures, r.crashes, r.alone, j.run, j.step
+SELECT r.job_id, r.attempt, r.claim, r.worker, j.policy, r.failures, r.crashes, r.alone, j.run, j.step, r.losses, r.begun
 FROM   tickwork_running r CROSS JOIN tickwork_jobs j ON j.id = r.job_id
 WHERE  EXISTS (SELECT 1 FROM tickwork_workers WHERE lease_until < :now)
 AND    r.worker IN (SELECT id FROM tickwork_workers WHERE lease_until < :now)
