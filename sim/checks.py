@@ -9,6 +9,7 @@ It shares no code with the store. The names of the invariants are those of RELIA
     LOG   what a handler wrote is stored no later than its end
     R10   a worker starts nothing after its lease, as it counts it (rule 10)
     WELL  nothing is taken from a worker that is well
+    SEQ   a sequence keeps its order (see lines.py)
     TICK  schedules fire what they should, once, not early, and nothing is forgotten (see ticks.py)
     SIM   the simulator itself is wrong
 """
@@ -57,6 +58,7 @@ class Judge:
         moves = [Move(job_id, stood, self._mirror.standing(job_id)) for job_id, stood in before.items()]
         for move in moves:
             self._moves.judge(call, move)
+        self._world.lines.judge(call, moves)
         self._keys.judge(call, moves, keys)
         self._truth_and_answers(call, moves)
         return moves

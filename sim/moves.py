@@ -62,6 +62,9 @@ class Moves:
     # -- waiting
 
     def _changed_while_waiting(self, call: Call, move: Move, old: QueueRow, row: QueueRow) -> None:
+        if call.verb == "claim_jobs" and self._account.world.lines.is_in_line(row.job_id):
+            hold(old._replace(queue=row.queue) == row, "S6", f"what was put aside was changed: {old} {row}")
+            return
         self._by(call, move, "S6", "insert_jobs", "retry_jobs")
         same = (old.attempt, old.failures, old.crashes) == (row.attempt, row.failures, row.crashes)
         hold(same, "S3", f"a waiting job lost its count: {old} {row}")
@@ -210,7 +213,8 @@ class Moves:
     def _queued_again(self, call: Call, story: Story, old: RunningRow, row: QueueRow) -> None:
         """S22: a failed job comes back inside the jitter of its policy, or when its handler said."""
         key = (old.job_id, old.attempt)
-        hold((row.priority, row.queue) == (old.priority, old.queue), "S13", f"{old} came back as {row}")
+        priority = row.priority if self._account.world.lines.is_in_line(row.job_id) else old.priority
+        hold((row.priority, row.queue) == (priority, old.queue), "S13", f"{old} came back as {row}")
         ended_as = self._account.closed[key]
         if ended_as not in CHARGED:
             return

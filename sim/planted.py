@@ -305,6 +305,14 @@ def _no_lease_watch() -> AbstractContextManager[object]:
     return mock.patch.object(LeaseWatch, "tick", return_value=0.1)
 
 
+def _head_loses_its_place() -> AbstractContextManager[object]:
+    """A job of a sequence whose attempt ends frees its key, also when it goes back to the queue."""
+    original = moves._free_holds
+    return mock.patch.object(
+        moves, "_free_holds", lambda transaction, job_ids, returned: original(transaction, job_ids, frozenset())
+    )
+
+
 PLANTS = (
     _bug("1 finish without the attempt", _finish_without_attempt, "S1", "S5", "S6"),
     _bug("fence without holder", _fence_without_holder, "OWN", "S6", plan=_RESTORED),
@@ -326,5 +334,6 @@ PLANTS = (
     _bug("handlers go on although the lease is over", _handlers_not_stopped, "R10", "L1"),
     _bug("handlers wait for the store to be stopped", _no_lease_watch, "R10", plan=_SILENCES),
     _bug("a worker without a lease spins", _spin_without_lease, "L1", "R10"),
+    _bug("a sequence head that loses its place", _head_loses_its_place, "SEQ"),
     _bug("logs are dropped when the store fails", _notes_dropped_on_error, "LOG"),
 )

@@ -16,7 +16,7 @@ from sim.world import World
 
 REPEAT_EVERY = 50  # so often a seed is run twice, and must give the same events
 # A run that saw none of these proves nothing about them.
-REQUIRED = ("stale finish refused", "reclaimed", "reply lost", "tick: start")
+REQUIRED = ("stale finish refused", "reclaimed", "reply lost", "tick: start", "a sequence's head came back")
 _HOUR_US = 3_600_000_000
 
 

@@ -23,6 +23,7 @@ from sim.actor import Actor
 from sim.checks import Judge
 from sim.config import Config, draw_config
 from sim.faults import SECOND, Crashed, FaultPlan, Faults, FaultyStore, draw_plan, lossy
+from sim.lines import Lines
 from sim.liveness import Liveness
 from sim.mirror import LEDGER, Tap
 from sim.processes import WorkerProcess
@@ -71,7 +72,8 @@ class World:
         self.liveness = Liveness(self)
         self.workers: list[WorkerProcess] = []
         self._incarnations = [0] * len(self.config.workers)
-        self.workload = draw_workload(self.stream("workload"), self.config, self.stream("ruin"))
+        self.lines = Lines(self)
+        self.workload = draw_workload(self.stream("workload"), self.config, self.stream("ruin"), self.lines)
         self.clients = [Client(self, number) for number in range(self.config.clients)]
 
     def stream(self, name: str) -> Random:
@@ -120,6 +122,11 @@ class World:
                 specs = self.ticks.specs()
                 self._carry_out(
                     self.clients[0], "put_schedules", partial(self.store.put_schedules, specs), (specs,), {}
+                )
+            if self.lines:
+                rules = self.lines.rules()
+                self._carry_out(
+                    self.clients[0], "declare_limits", partial(self.store.declare_limits, rules), (rules,), {}
                 )
             for index in range(len(self.config.workers)):
                 self.start_worker(index)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from sim.config import Config
+from sim.lines import Lines
 from sim.workloads.base import Mix, Workload
 
 MIXES = (
@@ -20,7 +21,7 @@ RUIN = Mix("ruin", {"calm": 18, "ruinous": 1, "deadly": 1}, timed=0.1)
 RUIN_SHARE = 0.1  # of all worlds have jobs that take their workers down
 
 
-def draw_workload(rng: Random, config: Config, ruin: Random) -> Workload:
+def draw_workload(rng: Random, config: Config, ruin: Random, lines: Lines) -> Workload:
     """Draw a mix. `ruin` is randomness of its own, so that all other worlds are as they were before there was one."""
     mix = rng.choice(MIXES)
-    return Workload(RUIN if ruin.random() < RUIN_SHARE else mix, config)
+    return Workload(RUIN if ruin.random() < RUIN_SHARE else mix, config, lines)

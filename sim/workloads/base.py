@@ -12,6 +12,7 @@ import msgspec
 from sim.actor import Actor
 from sim.config import ClockConfig, Config
 from sim.faults import SECOND, Unreachable
+from sim.lines import Lines
 from tickwork.core.ids import JobId
 from tickwork.core.job import NewJob, Policy
 from tickwork.core.retry import RetryPolicy
@@ -39,8 +40,9 @@ class Mix:
 class Workload:
     """Jobs by a mix. `check` may look at the world at the end."""
 
-    def __init__(self, mix: Mix, config: Config) -> None:
+    def __init__(self, mix: Mix, config: Config, lines: Lines) -> None:
         self.mix = mix
+        self._lines = lines
         self._config = config
         self.left = config.jobs
 
@@ -60,7 +62,7 @@ class Workload:
             policy=self._draw_policy(rng, nature, keyed),
         )
         if not keyed:
-            return job
+            return self._lines.stamp(job)
         number = rng.randrange(mix.keys)
         return msgspec.structs.replace(
             job,

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tickwork.core.flow.batch import batch
     from tickwork.core.flow.breaker import breaker
     from tickwork.core.flow.debounce import debounce, throttle
-    from tickwork.core.flow.limits import concurrency, rate
+    from tickwork.core.flow.limits import concurrency, rate, sequence
     from tickwork.dag import Dag
     from tickwork.rules import Rule, after, all_of, any_of, at, calendar, cron, every, except_on, rrule
     from tickwork.runs import Run
@@ -93,6 +93,7 @@ __all__ = [
     "loop",
     "rate",
     "rrule",
+    "sequence",
     "teardown",
     "throttle",
 ]
@@ -111,6 +112,7 @@ _LAZY = {
     "concurrency": "tickwork.core.flow.limits",
     "debounce": "tickwork.core.flow.debounce",
     "rate": "tickwork.core.flow.limits",
+    "sequence": "tickwork.core.flow.limits",
     "throttle": "tickwork.core.flow.debounce",
     "Rule": "tickwork.rules",
     "Schedule": "tickwork.schedules",

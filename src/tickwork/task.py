@@ -341,7 +341,8 @@ class TaskRegistry:
         each job in the same order, in which an exception is that job's failure; what it raises, all of them fail with.
 
         How its jobs are held back: `limits=[concurrency(2, key="tenant"), rate("10/s")]`, `limit="stripe"` (one that is
-        declared elsewhere, or several), `sequence="account"` (one at a time for each, in order), `breaker=breaker()`.
+        declared elsewhere, or several), `sequence="account"` (one at a time for each, in order; with
+        `sequence("account", on_retry="pass")` others may pass a job that waits for a retry), `breaker=breaker()`.
         Where they run: `sticky="account"` (those of one account on the same worker, where possible).
         How its calls come together: `debounce=debounce("5s", key="account")`, `throttle=throttle("1m")`.
         `produce="asset"`: what a success of it makes anew.

@@ -157,6 +157,16 @@ def a_gate(kind: str, **given: Any) -> Gate:
             "it waits for the limit 'stripe', one at a time, in order for 'acme': 1 taken, by 7; "
             "1 job waits ahead of it",
         ),
+        (
+            held(sequence("k"), "acme", head=JobId("7"), head_due=NOW + 9 * MINUTE, ahead=1),
+            "it waits for the limit 'stripe', one at a time, in order for 'acme': job 7, which comes before it, waits "
+            "for its next attempt: due in 9m, at 2026-11-15 12:09:00 UTC; 1 job waits ahead of it",
+        ),
+        (
+            held(sequence("k"), "acme", head=JobId("7"), head_due=NOW),
+            "it waits for the limit 'stripe', one at a time, in order for 'acme': job 7, which comes before it, waits "
+            "for its next attempt: due now",
+        ),
         (held(concurrency(2)), "it waits for the limit 'stripe', 2 at once: others go first"),
         (
             held(rate("100/15m", burst=5), opens_at=NOW + 9 * MINUTE),

@@ -22,6 +22,7 @@ class Job:
     run_at: float
     state: str = "waiting"
     worker: str | None = None
+    begun: bool = False  # it has started, and has not ended for good since
 
     @property
     def place(self) -> tuple[float, str]:
@@ -88,7 +89,7 @@ class Model:
         self.now = 0.0
         self.jobs: dict[str, Job] = {}
         self.capacity: dict[str, int] = {}
-        self.lines: set[str] = set()
+        self.lines: dict[str, str] = {}  # sequences, and whether others wait for a retry or pass it
         self.paces: dict[str, tuple[int, int]] = {}
         self._paced: dict[Key, Pace] = {}
         self.gates: dict[tuple[str, str, str], Gate] = {}
@@ -122,15 +123,20 @@ class Model:
             if limit in self.lines:
                 assert not self.live(key), f"{job} started beside another of {key}"
                 before = [one for one in self.line(key, job.tenant) if one.place < job.place]
-                assert not before, f"{job} passed by {before}"
+                before = [] if job.begun else before
+                assert not [*before, *self.before(key, job)], f"{job} passed by {before or self.before(key, job)}"
             if limit in self.paces:
                 self._pace(key).start(self.now, weight)
         if gate is not None and gate.pace is not None:
             gate.pace.start(self.now, 1)
-        job.state, job.worker = "running", worker
+        job.state, job.worker, job.begun = "running", worker, True
 
     def again(self, job: Job, delay: float) -> None:
         job.state, job.worker, job.run_at = "waiting", None, self.now + delay
+
+    def redrive(self, job: Job) -> None:
+        """An operator has a failed job run again: it has no place any more, and goes to the end."""
+        job.state, job.worker, job.run_at, job.begun = "waiting", None, self.now, False
 
     # -- what is so
 
@@ -138,8 +144,21 @@ class Model:
         """Those that wait in a sequence. Tenants have their turns first, so each has an order of its own."""
         return [one for one in self.waiting() if key in one.weights and one.tenant == tenant]
 
+    def before(self, key: Key, job: Job) -> list[Job]:
+        """Jobs of a sequence that have started, wait for another attempt, and may not be passed by this one.
+
+        They keep their place whatever their tenant.
+        """
+        begun = [one for one in self.queued() if one.begun and key in one.weights and one is not job]
+        if self.lines[key[0]] == "pass":
+            begun = [one for one in begun if one.run_at <= self.now]
+        return [one for one in begun if not job.begun or one.place < job.place]
+
+    def queued(self) -> list[Job]:
+        return [job for job in self.jobs.values() if job.state == "waiting"]
+
     def due(self) -> list[Job]:
-        return [job for job in self.jobs.values() if job.state == "waiting" and job.run_at <= self.now]
+        return [job for job in self.queued() if job.run_at <= self.now]
 
     def waiting(self) -> list[Job]:
         """Those that are due, and that no gate drops."""
@@ -168,7 +187,7 @@ class Model:
             limit, _ = key
             if limit in self.capacity and self._is_full(key, job, weight):
                 yield f"{key} is full"
-            if limit in self.lines and (self.live(key) or self._is_behind(key, job)):
+            if limit in self.lines and (self.live(key) or self.before(key, job) or self._is_behind(key, job)):
                 yield f"not first of {key}"
             if limit in self.paces and self._pace(key).may_hold(weight, self.now):
                 yield f"the pace of {key}"

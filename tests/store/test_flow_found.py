@@ -59,7 +59,7 @@ def test_a_drop_that_comes_later_drops_what_another_gate_holds(
 def test_a_job_of_a_sequence_that_a_rate_held_and_that_is_tried_again_later_holds_up_nobody(
     store: Store, clock: VirtualClock
 ) -> None:
-    store.declare_limits({"line": sequence("key"), "api": rate("2/s", burst=0)})
+    store.declare_limits({"line": sequence("key", on_retry="pass"), "api": rate("2/s", burst=0)})
     slots = (Slot("api", "a", 1), Slot("line", "a", 1))
     waiting = store.insert_jobs([a_job(flow=Flow(slots, sequence=True)) for _ in range(3)])
     worker = register(store)

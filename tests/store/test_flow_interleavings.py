@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.store.builders import HOUR, MINUTE, a_job, again, insert_one, reap, register, succeeded
+from tests.store.builders import HOUR, MINUTE, NOTHING, a_job, again, insert_one, reap, register, succeeded
 from tests.store.interleaving import wipe
 from tests.store.stepping import SteppedStore, Stepper, Verb, meet
 from tests.store.test_flow import gate, ids, in_order, limited, take
@@ -156,6 +156,46 @@ def test_the_next_of_a_sequence_can_start_when_the_one_before_it_ends(
             assert third not in ids(take(postgres, register(postgres)))
 
         return lambda store: take(store, worker), ends(holder), check
+
+    every_meeting(make)
+
+
+@pytest.mark.parametrize("delay", [NOTHING, HOUR])
+def test_nobody_passes_a_job_of_a_sequence_that_comes_back(
+    postgres: PostgresStore, every_meeting: Callable[..., None], delay: timedelta
+) -> None:
+    def make() -> tuple[Verb, Verb, Callable[[Any, Any], None]]:
+        postgres.declare_limits({"line": sequence("k")})
+        first = insert_one(postgres, in_order("a"))
+        (holder,) = take(postgres, register(postgres))
+        postgres.insert_jobs([in_order("a"), in_order("a")])
+        worker = register(postgres)
+
+        def check(got: list[Claimed], _: Any) -> None:
+            after = take(postgres, register(postgres))
+            assert [*ids(got), *ids(after)] == ([] if delay else [first])
+
+        return lambda store: take(store, worker), lambda store: store.finish_attempts([again(holder, delay)]), check
+
+    every_meeting(make)
+
+
+def test_the_next_of_a_sequence_can_start_when_the_one_before_it_is_cancelled_as_it_waits(
+    postgres: PostgresStore, every_meeting: Callable[..., None]
+) -> None:
+    def make() -> tuple[Verb, Verb, Callable[[Any, Any], None]]:
+        postgres.declare_limits({"line": sequence("k")})
+        first = insert_one(postgres, in_order("a"))
+        (holder,) = take(postgres, register(postgres))
+        postgres.finish_attempts([again(holder, HOUR)])
+        second, third = postgres.insert_jobs([in_order("a"), in_order("a")])
+        worker = register(postgres)
+
+        def check(got: list[Claimed], _: Any) -> None:
+            starts_now(postgres, second, got)
+            assert third not in ids(take(postgres, register(postgres)))
+
+        return lambda store: take(store, worker), lambda store: store.cancel_jobs([first]), check
 
     every_meeting(make)
 

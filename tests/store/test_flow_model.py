@@ -27,7 +27,10 @@ from tickwork.testing import VirtualClock
 
 KEYS = st.sampled_from("aaab")
 LIMITS = st.sampled_from(
-    [(), ("two",), ("four",), ("api",), ("line",), ("line", "two"), ("api", "line"), ("two", "four"), ("api", "two")]
+    [
+        *((), ("two",), ("four",), ("api",), ("line",), ("line",), ("line", "two"), ("api", "line"), ("two", "four")),
+        *(("api", "two"), ("loose",), ("loose", "two")),
+    ]
 )
 PACES = st.sampled_from([(2, 0), (2, 1), (5, 2)])
 Search = Literal["all", "ends"] | None
@@ -56,9 +59,10 @@ class FlowMachine(RuleBasedStateMachine):
     @initialize()
     def declare(self) -> None:
         self.store.declare_limits({"two": concurrency(2), "four": concurrency(4)})
-        self.store.declare_limits({"line": sequence("k"), "api": rate("2/s", burst=1)})
+        self.store.declare_limits({"line": sequence("k"), "loose": sequence("k", on_retry="pass")})
+        self.store.declare_limits({"api": rate("2/s", burst=1)})
         self.model.capacity = {"two": 2, "four": 4}
-        self.model.lines = {"line"}
+        self.model.lines = {"line": "wait", "loose": "pass"}
         self.model.set_pace("api", 2, 1)
 
     # -- jobs come
@@ -78,7 +82,11 @@ class FlowMachine(RuleBasedStateMachine):
         self, limits: tuple[str, ...], key: str, weight: int, count: int, delay_s: int, priority: int, **said: Any
     ) -> None:
         slots = tuple(Slot(limit, key, weight if limit == "four" else 1) for limit in limits)
-        flow = Flow(slots, said["tenant"], sequence="line" in limits) if slots or said["tenant"] else None
+        flow = (
+            Flow(slots, said["tenant"], sequence=bool({"line", "loose"} & {*limits}))
+            if slots or said["tenant"]
+            else None
+        )
         about = {"flow": flow, "collection": said["collection"], "priority": priority}
         jobs = [a_job(said["task"], delay=timedelta(seconds=delay_s), **about) for _ in range(count)]
         self.store.insert_jobs(jobs)
@@ -159,12 +167,19 @@ class FlowMachine(RuleBasedStateMachine):
             self.model.again(job, 0)
         self.workers[worker] = register(self.store, lease=HOUR * 1000)
 
-    @precondition(lambda self: self.model.waiting())
+    @precondition(lambda self: self.model.queued())
     @rule(data=st.data())
     def cancel(self, data: st.DataObject) -> None:
-        job = data.draw(st.sampled_from(self.model.waiting()))
+        job = data.draw(st.sampled_from(self.model.queued()))
         assert self.store.cancel_jobs([JobId(job.id)]) == [job.id]
         job.state = "cancelled"
+
+    @precondition(lambda self: any(job.state == "failed" for job in self.model.jobs.values()))
+    @rule(data=st.data())
+    def redrive(self, data: st.DataObject) -> None:
+        job = data.draw(st.sampled_from([job for job in self.model.jobs.values() if job.state == "failed"]))
+        assert self.store.retry_jobs([JobId(job.id)]) == [job.id]
+        self.model.redrive(job)
 
     # -- rules change
 
@@ -211,7 +226,7 @@ class FlowMachine(RuleBasedStateMachine):
     @invariant()
     def limits_tell_what_is_live(self) -> None:
         live = {view.name: view.live for view in self.store.limits()}
-        for name in ("two", "four", "line"):
+        for name in ("two", "four", "line", "loose"):
             keys = {key for job in self.model.jobs.values() for key in job.weights if key[0] == name}
             assert live.get(name, 0) == sum(self.model.live(key) for key in keys)
 

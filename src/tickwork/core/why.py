@@ -96,15 +96,18 @@ def _held(job: JobView, hold: Hold, now: datetime) -> str:
         return f"it weighs {weight:,}, which is more than the {what}, ever lets through; raise the limit, or cancel it"
     match hold.rule:
         case Concurrency():
-            return f"it waits for the {what}: {_taken(hold)}{ahead}"
+            return f"it waits for the {what}: {_taken(hold, now)}{ahead}"
         case Rate():
             return f"it waits for the {what}: it opens {_opens(hold, now)}{ahead}"
         case Breaker():
             return f"it waits for the {what}: one job tries {_opens(hold, now)}{ahead}"
 
 
-def _taken(hold: Hold) -> str:
+def _taken(hold: Hold, now: datetime) -> str:
     """Who is inside."""
+    if not hold.live and hold.head is not None and hold.head_due is not None:
+        due = _soon(hold.head_due, now) if hold.head_due > now else "now"
+        return f"job {hold.head}, which comes before it, waits for its next attempt: due {due}"
     if not hold.live:
         return "others go first"
     some = ", ".join(hold.holders)

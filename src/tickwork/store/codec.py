@@ -19,7 +19,7 @@ import msgspec
 from tickwork.core.blob import MARK, owner_of, reference_in
 from tickwork.core.causes import Trouble
 from tickwork.core.flow.breaker import Breaker, BreakerState
-from tickwork.core.flow.flow import Flow, passage_of
+from tickwork.core.flow.flow import Flow, passage_of, turnstile_name
 from tickwork.core.flow.limits import Concurrency, Rate
 from tickwork.core.flow.placement import Offer
 from tickwork.core.flow.sticky import Neighbour
@@ -113,6 +113,12 @@ def decode_flow(text: str | None) -> Flow | None:
 
 def encode_flow(flow: Flow | None) -> str | None:
     return None if flow is None else msgspec.json.encode(flow).decode()
+
+
+def turnstiles_of(text: str | None) -> list[str]:
+    """The names of the turnstiles on the way of a job with this flow."""
+    flow = decode_flow(text)
+    return [] if flow is None else [turnstile_name(slot.passage) for slot in flow.slots]
 
 
 @lru_cache(maxsize=1024)

@@ -71,6 +71,7 @@ def _admit(
         applicant, _ = by_id[job_id]
         # All are counted, also where there is no limit now: there may be one before the job ends.
         verdict.starts.append((applicant, _once(applicant.flow.slots) if applicant.flow else ()))
+    verdict.on_retry = {name: how for name, stile in stiles.items() if (how := stile.on_retry) is not None}
     verdict.probes |= room.breakers.probes
     verdict.states |= {**admission.arrivals, **room.breakers.changed}
     for applicant, held in room.broken:
@@ -95,9 +96,11 @@ def _once(slots: tuple[Slot, ...]) -> tuple[Slot, ...]:
 def _live_after(verdict: Verdict, stiles: Mapping[Passage, Stile]) -> dict[Passage, int]:
     """What is live of each limit when this round has started its jobs."""
     live = Counter({name: stile.live for name, stile in stiles.items() if stile.live})
-    for _, slots in verdict.starts:
+    for applicant, slots in verdict.starts:
         for slot in slots:
-            live[slot.passage] += slot.weight
+            stile = stiles.get(slot.passage)
+            if stile is None or not any(job_id == applicant.job_id for _, job_id in stile.returned):
+                live[slot.passage] += slot.weight
     return live
 
 
@@ -216,15 +219,11 @@ def _mark(verdict: Verdict, applicant: Applicant, held_by: Passage | None, stile
     place = (applicant.run_at_us, applicant.job_id)
     for slot in applicant.flow.slots if applicant.flow is not None else ():
         stile = stiles.get(slot.passage)
-        if slot.passage == held_by or stile is None or not _is_in_order(stile):
+        if slot.passage == held_by or stile is None or not stile.is_in_order:
             continue
         first = place if stile.marker is None else min(stile.marker, place)
         verdict.states[slot.passage] = first
         stiles[slot.passage] = stile._replace(marker=first)
-
-
-def _is_in_order(stile: Stile) -> bool:
-    return isinstance(stile.rule, Concurrency) and stile.rule.in_order
 
 
 def _close_empty(verdict: Verdict, picked: Mapping[Passage, int], stiles: Mapping[Passage, Stile]) -> None:

@@ -12,7 +12,7 @@ from tickwork.core.flow.admit import Turnstile
 from tickwork.core.flow.breaker import Breaker, BreakerState
 from tickwork.core.flow.flow import Flow, home_lane
 from tickwork.core.flow.gates import Gate
-from tickwork.core.flow.limits import Concurrency, Passage, Slot
+from tickwork.core.flow.limits import Concurrency, OnRetry, Passage, Slot
 from tickwork.core.flow.placement import free, needs_of
 from tickwork.core.flow.sticky import Neighbour
 from tickwork.core.ids import JobId, WorkerId
@@ -156,7 +156,8 @@ class Stile(NamedTuple):
 
     `arrival_us`, `breaker` and `marker` are its state, as its rule has one: the marker is the first job of a sequence
     while something else holds it. `waiting` and `head` are how many jobs it holds (counted up to one more than were
-    picked) and the first of them by (run_at, id).
+    picked) and the first of them by (run_at, id). `returned` are the jobs of a sequence that have started and wait for
+    another attempt, where they keep others from starting; they are counted in `live`.
     """
 
     rule: Rule | None
@@ -166,6 +167,7 @@ class Stile(NamedTuple):
     marker: tuple[int, JobId] | None = None
     waiting: int = 0
     head: tuple[int, JobId] | None = None
+    returned: tuple[tuple[int, JobId], ...] = ()
 
     @property
     def turnstile(self) -> Turnstile | None:
@@ -174,8 +176,24 @@ class Stile(NamedTuple):
             return None
         if not isinstance(self.rule, Concurrency) or not self.rule.in_order:
             return Turnstile(self.rule, self.live, self.arrival_us)
-        firsts = [one for one in (self.marker, self.head) if one is not None]
-        return Turnstile(self.rule, self.live, first=min(firsts, default=None))
+        first = min((one for one in (self.marker, self.head) if one is not None), default=None)
+        running = self.live - len(self.returned)
+        return Turnstile(self.rule, running, first=first, head=min(self.returned)[1] if self.returned else None)
+
+    @property
+    def is_in_order(self) -> bool:
+        return isinstance(self.rule, Concurrency) and self.rule.in_order
+
+    @property
+    def on_retry(self) -> OnRetry | None:
+        """How a job that starts here keeps its place while it waits for another attempt; None: not at all."""
+        return self.rule.on_retry if isinstance(self.rule, Concurrency) and self.rule.in_order else None
+
+    def with_returned(self, kept: Iterable[tuple[int, JobId]], now_us: int) -> Stile:
+        """The same with jobs that have started and wait: those that others may not pass now."""
+        passable = self.on_retry == "pass"
+        returned = tuple(one for one in kept if not passable or one[0] <= now_us)
+        return self._replace(returned=returned, live=self.live + len(returned))
 
 
 @dataclass(slots=True)
@@ -184,6 +202,7 @@ class Verdict:
 
     `full` are those that hold a job until a lease ends, with what is live there: should that have become less at the
     end, they are to be opened. `masses` are those of `parks` behind which more stand that are alike, and go with them.
+    `on_retry` says of which turnstiles a job that starts keeps its place while it waits for another attempt.
     """
 
     starts: list[Wanting] = field(default_factory=list)
@@ -196,6 +215,7 @@ class Verdict:
     emptied: set[Passage] = field(default_factory=set)
     passed_on: dict[str, int] = field(default_factory=dict)
     full: dict[Passage, int] = field(default_factory=dict)
+    on_retry: dict[Passage, OnRetry] = field(default_factory=dict)
 
     @property
     def put_aside(self) -> list[Applicant]:

@@ -125,6 +125,13 @@ def test_a_sequence_waits_for_its_first_also_when_that_is_parked_elsewhere() -> 
     assert told(admit([job("parked", at("line", "a"), run_at_us=5)], line, NOW)) == ("parked", {})
 
 
+def test_a_job_of_a_sequence_that_came_back_goes_before_all_others() -> None:
+    line = {Passage("line", "a"): Turnstile(sequence("account"), first=(5, JobId("second")), head=JobId("back"))}
+    second, back = job("second", at("line", "a"), run_at_us=5), job("back", at("line", "a"), run_at_us=90)
+    assert told(admit([second], line, NOW)) == ("", {"second": "line"})
+    assert told(admit([second, back], line, NOW)) == ("back", {"second": "line"})
+
+
 def test_a_rate_lets_a_burst_through_and_then_keeps_its_pace() -> None:
     passage, paced = Passage("paced", ""), rate("10/s", burst=2)
     turnstile = Turnstile(paced)

@@ -101,6 +101,7 @@ def test_other_rates_are_refused_with_what_to_write(pace: Any) -> None:
         (lambda: concurrency(2, key="label:"), "'label:' names nothing"),
         (lambda: concurrency(2, name="x" * 201), "the name of a limit must be a printable text of 1 to 200"),
         (lambda: Concurrency(capacity=2, in_order=True), "a sequence runs one at a time"),
+        (lambda: sequence("account", on_retry="skip"), "on_retry of a sequence is 'wait' or 'pass', not 'skip'"),
     ],
 )
 def test_a_limit_that_makes_no_sense_is_refused(make: Any, message: str) -> None:
@@ -231,10 +232,12 @@ def test_the_stored_form_is_this_one() -> None:
     some = read_limits("task:pay", [concurrency(2, key="tenant"), rate("10/s"), "stripe", sequence("order.id")])
     assert LIMITS.encode(some) == (
         b'{"version":1,"limits":['
-        b'{"kind":"concurrency","name":"task:pay#1","key":"tenant","weight":1,"capacity":2,"in_order":false},'
+        b'{"kind":"concurrency","name":"task:pay#1","key":"tenant","weight":1,"capacity":2,"in_order":false,'
+        b'"on_retry":"wait"},'
         b'{"kind":"rate","name":"task:pay#2","key":null,"weight":1,"count":10,"period":"PT1S","burst":1},'
         b'{"kind":"shared","name":"stripe","key":null,"weight":1},'
-        b'{"kind":"concurrency","name":"task:pay#sequence","key":"order.id","weight":1,"capacity":1,"in_order":true}]}'
+        b'{"kind":"concurrency","name":"task:pay#sequence","key":"order.id","weight":1,"capacity":1,"in_order":true,'
+        b'"on_retry":"wait"}]}'
     )
 
 

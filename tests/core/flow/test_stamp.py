@@ -14,7 +14,7 @@ from tickwork.core.flow.breaker import breaker
 from tickwork.core.flow.debounce import debounce, throttle
 from tickwork.core.flow.declare import DECLARED, read_task_flow
 from tickwork.core.flow.flow import Flow
-from tickwork.core.flow.limits import Slot, concurrency, rate, read_limits
+from tickwork.core.flow.limits import Concurrency, Slot, concurrency, rate, read_limits, sequence
 from tickwork.core.flow.stamp import (
     NO_FLOW,
     TaskFlow,
@@ -75,6 +75,13 @@ class TestSlots:
             "task:sync#sequence",
         ]
         assert slots(said(limit="stripe")) == [("stripe", "", 1)]
+
+    def test_a_sequence_may_let_others_pass_a_retry(self) -> None:
+        flow = said(sequence=sequence("account", on_retry="pass"))
+        (limit,) = flow.limits
+        assert limit == Concurrency(
+            capacity=1, name="task:sync#sequence", key="account", in_order=True, on_retry="pass"
+        )
 
     def test_a_job_of_a_sequence_is_marked_as_one(self) -> None:
         found = [stamped(flow, {"account": 1}).flow for flow in (said(sequence="account"), said(limits=[ACCOUNT]))]
@@ -209,6 +216,7 @@ class TestRefusals:
             ({"limits": [7]}, "7 is no limit"),
             ({"limit": 7}, "limit of task:sync is the name of a limit, or a list of names, not 7"),
             ({"limit": "a", "limits": [concurrency(1, name="a")]}, "name 'a' twice"),
+            ({"sequence": concurrency(1)}, "sequence of task:sync is a key such as"),
             ({"sequence": "nobody"}, "'nobody' is no parameter of the task; there are: account, size, order"),
             (
                 {"sticky": "acount"},

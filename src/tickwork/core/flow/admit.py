@@ -30,12 +30,14 @@ class Turnstile(NamedTuple):
 
     `live` is the weight that live leases hold, and `arrival_us` what the last claim returned for a rate. `first` is,
     for a sequence, the (run_at, id) of the first job of the key that waits, parked or not; None: the claim saw all.
+    `head` is one that has started, waits for its next attempt, and goes before all others.
     """
 
     bound: Bound
     live: int = 0
     arrival_us: int = 0
     first: tuple[int, JobId] | None = None
+    head: JobId | None = None
 
     def room(self, now_us: int) -> int:
         """Return how much weight may start now: so much of what is parked here is worth bringing back."""
@@ -107,6 +109,7 @@ class _Keeper:
         "_now_us",
         "arrival_us",
         "first",
+        "head",
         "is_in_order",
         "moved",
         "name",
@@ -115,6 +118,7 @@ class _Keeper:
     def __init__(self, name: Passage, turnstile: Turnstile, now_us: int) -> None:
         self.name = name
         self.first = turnstile.first
+        self.head = turnstile.head
         self.arrival_us = turnstile.arrival_us
         self._bound = turnstile.bound
         self.is_in_order = isinstance(turnstile.bound, Concurrency) and turnstile.bound.in_order
@@ -155,6 +159,8 @@ class _Keeper:
             self.moved = True
 
     def _is_first(self, candidate: Candidate) -> bool:
+        if self.head is not None:
+            return candidate.id == self.head
         return self.first is None or (candidate.run_at_us, candidate.id) <= self.first
 
 

@@ -15,7 +15,7 @@ import msgspec
 from tickwork.core.flow.breaker import Breaker
 from tickwork.core.flow.debounce import Debounce, Throttle, debounce, throttle
 from tickwork.core.flow.keys import bound_key, read_key
-from tickwork.core.flow.limits import AnyLimit, Bound, read_limits, sequence
+from tickwork.core.flow.limits import AnyLimit, Bound, Concurrency, read_limits, sequence
 from tickwork.core.flow.reading import shown
 from tickwork.core.flow.stamp import Habit, TaskFlow
 from tickwork.errors import InvalidOption
@@ -55,8 +55,17 @@ def _limits(owner: str, parameters: Collection[str], given: Mapping[str, Any]) -
         raise InvalidOption(
             f'limit of {owner} is the name of a limit, or a list of names, not {shown(shared)}: "stripe".'
         )
-    said = given.get("sequence")
-    return read_limits(owner, [*own, *names, *([] if said is None else [sequence(said)])], parameters)
+    return read_limits(owner, [*own, *names, *_sequence(owner, given.get("sequence"))], parameters)
+
+
+def _sequence(owner: str, given: Any) -> list[Concurrency]:
+    if given is None:
+        return []
+    line = sequence(given) if isinstance(given, str) else given
+    if not isinstance(line, Concurrency) or not line.in_order:
+        how = '"account", or sequence("account", on_retry="pass")'
+        raise InvalidOption(f"sequence of {owner} is a key such as {how}, not {shown(given)}.")
+    return [line]
 
 
 def _breaker(task: str, parameters: Collection[str], given: Any) -> Breaker | None:

@@ -20,6 +20,7 @@ _HOME_SIGN = "\x1f"
 _ORDER_SIGN = "!"
 _GROUP_SIGN = "@"
 SEQUENCE_PRIORITY = 5
+_RETURNED_PRIORITY = 4
 
 
 class Broadcast(msgspec.Struct, frozen=True, array_like=True):
@@ -48,8 +49,9 @@ class Flow(msgspec.Struct, frozen=True, omit_defaults=True):
 class Lane(NamedTuple):
     """The parts of a lane's name. `held_by`: the turnstile that holds the jobs in it.
 
-    In a lane `in_order` time alone counts, not priority, and one claim at a time takes from it. All of a sequence stand
-    there together, wherever they stick. `group` is that of the others that do.
+    In a lane `in_order` time alone counts, not priority, and one claim at a time takes from it. Jobs that came back
+    after an attempt stand before the others. All of a sequence stand there together, wherever they stick. `group` is
+    that of the others that do.
     """
 
     queue: str
@@ -80,6 +82,14 @@ def home_lane(queue: str, flow: Flow | None) -> str:
 def row_priority(priority: int, flow: Flow | None) -> int:
     """Return the priority by which a job stands in its lane: in a sequence all are alike."""
     return SEQUENCE_PRIORITY if flow is not None and flow.sequence else priority
+
+
+def returned_priority(priority: int, lane: str) -> int:
+    """Return the priority by which a job goes back to its home lane after an attempt.
+
+    In a sequence it goes before all that have not started: they may not start before it, and must not hide it.
+    """
+    return _RETURNED_PRIORITY if read_lane(lane).in_order else priority
 
 
 def held_lane(held_by: Passage, home: str) -> str:

@@ -15,7 +15,8 @@ from tickwork.core.ids import JobId
 class Hold:
     """What holds a waiting job; when it opens by itself; and who is inside.
 
-    `live` is the weight of the leases, and `holders` are some of their jobs. `ahead` is how many wait before it.
+    `live` is the weight of the leases, and `holders` are some of their jobs. `ahead` is how many wait before it. `head`
+    is the job of a sequence that comes before it, has started, and waits for its next attempt, due at `head_due`.
     """
 
     held_by: Passage
@@ -25,3 +26,5 @@ class Hold:
     live: int
     holders: tuple[JobId, ...]
     ahead: int
+    head: JobId | None = None
+    head_due: datetime | None = None

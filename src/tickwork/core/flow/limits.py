@@ -5,7 +5,8 @@ job is stamped at enqueue with its *slots*: which limits it passes, under which 
 taken is derived from live leases, never counted in a number that could leak.
 
 A limit without a name is its owner's own, `task:sync_account#1`; limits of one name are one limit, which tasks share.
-`sequence="key"` is `sequence(...)` here: one at a time for each key, by (run_at, id) whatever the priority.
+`sequence="key"` is `sequence(...)` here: one at a time for each key, by (run_at, id) whatever the priority. A job that
+has started keeps its place until it has ended for good.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import timedelta
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import msgspec
 
@@ -26,6 +27,8 @@ from tickwork.errors import InvalidArguments, InvalidInput, InvalidOption
 _SHORTEST_INTERVAL_US = 100
 _LONGEST_PERIOD = timedelta(days=31)
 _CREDIT_US = 100_000
+
+OnRetry = Literal["wait", "pass"]
 
 
 def concurrency(n: int, *, key: str | None = None, name: str | None = None, weight: int | str = 1) -> Concurrency:
@@ -51,9 +54,13 @@ def rate(
     )
 
 
-def sequence(key: str) -> Concurrency:
-    """One at a time for each key, in the order of (run_at, id) whatever the priority."""
-    return Concurrency(capacity=1, key=key, in_order=True)
+def sequence(key: str, *, on_retry: OnRetry = "wait") -> Concurrency:
+    """One at a time for each key, in the order of (run_at, id) whatever the priority: `sequence("account")`.
+
+    A job that has started keeps its place until it has ended for good: the next one waits also while it waits for a
+    retry. With `on_retry="pass"` later ones may start until the retry is due. Raises InvalidOption.
+    """
+    return Concurrency(capacity=1, key=key, in_order=True, on_retry=on_retry)
 
 
 class LimitValue(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", forbid_unknown_fields=True):
@@ -80,16 +87,19 @@ class LimitValue(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", fo
 
 
 class Concurrency(LimitValue, frozen=True, tag="concurrency", kw_only=True):
-    """At most `capacity` at every instant. `in_order`: a sequence."""
+    """At most `capacity` at every instant. `in_order`: a sequence, whose jobs `on_retry` wait or pass each other."""
 
     capacity: int
     in_order: bool = False
+    on_retry: OnRetry = "wait"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         read_whole("concurrency", self.capacity, 1, LARGEST)
         if self.in_order and (self.capacity, self.weight) != (1, 1):
             raise InvalidOption("a sequence runs one at a time: its capacity and weight are 1.")
+        if self.on_retry not in get_args(OnRetry):
+            raise InvalidOption(f"on_retry of a sequence is 'wait' or 'pass', not {shown(self.on_retry)}.")
         _refuse_heavy(self)
 
     @property

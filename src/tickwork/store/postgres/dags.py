@@ -67,7 +67,8 @@ class PostgresDags:
             ground.lock(locks)
             waiting = [one.job_id for one in ground.places(ids) if one.state is None]  # nobody else has ended them
             wanted = {"ids": id_document([JobId(one) for one in waiting]), "state": state, "error": error}
-            (((count,),),) = ground.together(("drop_jobs", wanted))
+            (((count, flows),),) = ground.together(("drop_jobs", wanted))
+            ground.freed += [name for flow in flows for name in codec.turnstiles_of(flow)]
             ground.advance(waiting)
             return int(count)
 

@@ -6,7 +6,7 @@ Each round of a guarded claim is one transaction. Rows of turnstiles are locked 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -182,8 +182,14 @@ class PostgresFlow(PostgresDags):
         steps = [one.job_id for one in self._places(ids) if one.run is not None]
         ended = self._end_steps(steps, **end) if steps else 0
         rest = id_document([one for one in ids if one not in steps])
-        ((count,),) = self._perform(lambda session: session.run("drop_jobs", ids=rest, **end))
+        ((count, flows),) = self._perform(lambda session: session.run("drop_jobs", ids=rest, **end))
+        self._leave_lines(flows)
         return int(count) + ended
+
+    def _leave_lines(self, flows: Iterable[str | None]) -> None:
+        """After the commit: have the next of sequences judged where waiting jobs with these flows left their places."""
+        if names := [name for flow in flows for name in codec.turnstiles_of(flow)]:
+            self._open_freed(names)
 
     def lift_gates(self, selects: Mapping[str, str]) -> list[Gate]:
         def lift(session: Session) -> list[Gate]:
@@ -220,7 +226,10 @@ class PostgresFlow(PostgresDags):
             if fate is None:
                 return None
             rules = session.run("rule_of", name=fate.held_by.limit)
-            holders = session.run("holders", name=turnstile_name(fate.held_by))
+            name = turnstile_name(fate.held_by)
+            holders = session.run("holders", name=name)
+            returned = session.run("returned", names=text_array([name]), afters=array([0]))
+            head_due, head = min(((run_us, job_id) for _, _, run_us, job_id in returned), default=(None, None))
             lane, until = lane_range(held_prefix(fate.held_by))
             ((ahead,),) = session.run("held_ahead", lane=lane, until=until, job_id=job_id)
             gate = next((one for one in gates if gate_passage(one) == fate.held_by), None)
@@ -232,6 +241,8 @@ class PostgresFlow(PostgresDags):
                 sum(weight for _, weight in holders),
                 tuple(JobId(one) for one, _ in holders[:_HOLDERS]),
                 ahead,
+                head,
+                None if head_due is None else from_us(head_due),
             )
 
         return self._perform(read, single=False) if is_id(job_id) else None

@@ -14,7 +14,7 @@ import msgspec
 
 from tickwork.core.flow.flow import Flow, home_lane, passage_of, read_lane, turnstile_name
 from tickwork.core.flow.gates import GATES, Gate
-from tickwork.core.flow.limits import Concurrency, Passage, Slot
+from tickwork.core.flow.limits import Passage, Slot
 from tickwork.core.flow.sticky import Neighbour
 from tickwork.core.ids import ClaimId, JobId, WorkerId
 from tickwork.core.job import Claimed
@@ -201,6 +201,7 @@ class PostgresGround:
         weight_of, state_of, count_of = {name: weight for name, weight, _ in live}, dict(states), dict(waiting)
         self._learn({name: first for name, _, first in live}, {name for (name,) in locked}, wanted)
         self.counted = {name for name, number in zip(names, afters, strict=True) if number == 0}
+        after_of = dict(zip(names, afters, strict=True))
         stiles: dict[Passage, Stile] = {}
         for name, passage in names.items():
             gate = gates.get(passage)
@@ -208,7 +209,7 @@ class PostgresGround:
                 rule = known.get(passage.limit) if gate is None else gate.pace
                 stile = codec.stile(rule, weight_of.get(name, 0), state_of.get(name))
                 stiles[passage] = stile._replace(waiting=count_of.get(name, 0)) if name in count_of else stile
-        return self._with_firsts(stiles)
+        return self._with_firsts(stiles, after_of)
 
     def _learn(self, firsts: Mapping[str, int | None], locked: set[str], wanted: set[str]) -> None:
         """Note which holds are over: those before the first live one, or before those that are about to be taken."""
@@ -223,15 +224,22 @@ class PostgresGround:
         """
         self.freed = [name for name in self.freed if passage_of(name).limit not in limits]
 
-    def _with_firsts(self, stiles: dict[Passage, Stile]) -> dict[Passage, Stile]:
-        """What sequences have to know: who is first of those that they hold, and whether the marked one still waits."""
-        lines = [passage for passage, one in stiles.items() if isinstance(one.rule, Concurrency) and one.rule.in_order]
+    def _with_firsts(self, stiles: dict[Passage, Stile], after_of: Mapping[str, int]) -> dict[Passage, Stile]:
+        """What sequences have to know: who is first of those that they hold, whether the marked one still waits, and
+        which jobs have started and wait for another attempt.
+        """
+        lines = [passage for passage, one in stiles.items() if one.is_in_order]
         if not lines:
             return stiles
         marked = [marker for passage in lines if (marker := stiles[passage].marker) is not None]
-        names = text_array(map(turnstile_name, lines))
+        named_lines = [turnstile_name(passage) for passage in lines]
+        names, afters = text_array(named_lines), array([after_of[name] for name in named_lines])
         places = {"runs_us": array([run_us for run_us, _ in marked]), "ids": array([job_id for _, job_id in marked])}
-        firsts, waiting = self._together(("held_firsts", {"names": names}), ("still_waiting", places))
+        firsts, waiting, returned = self._together(
+            ("held_firsts", {"names": names}),
+            ("still_waiting", places),
+            ("returned", {"names": names, "afters": afters}),
+        )
         still = {job_id for (job_id,) in waiting}
         for name, run_us, job_id in firsts:
             stiles[passage_of(name)] = stiles[passage_of(name)]._replace(head=(run_us, JobId(job_id)))
@@ -239,7 +247,17 @@ class PostgresGround:
             marker = stiles[passage].marker
             if marker is not None and marker[1] not in still:
                 stiles[passage] = stiles[passage]._replace(marker=None)
-        return stiles
+        return stiles | self._with_returned(stiles, returned)
+
+    def _with_returned(self, stiles: Mapping[Passage, Stile], rows: Rows) -> dict[Passage, Stile]:
+        """Sequences with the jobs that keep their places there. Their holds are not over."""
+        kept: dict[Passage, list[tuple[int, JobId]]] = {}
+        for name, number, run_us, job_id in rows:
+            kept.setdefault(passage_of(name), []).append((run_us, JobId(job_id)))
+            if name in self._idle or name in self.over:
+                self.over[name] = min(number - 1, self.over.get(name, number))
+        self._idle = [name for name in self._idle if name not in self.over]
+        return {passage: stiles[passage].with_returned(jobs, self.now_us) for passage, jobs in kept.items()}
 
     def apply(self, verdict: Verdict) -> int:
         wanted: list[Wanted] = [("park_alike", _alike(one, lane)) for one, lane in verdict.masses]
@@ -253,7 +271,7 @@ class PostgresGround:
             )
         holds, taking = [(one, slot) for one, slots in verdict.starts for slot in slots], len(wanted)
         if holds:
-            wanted.append(("take_holds", _holds(holds)))
+            wanted.append(("take_holds", _holds(holds, verdict.on_retry)))
         diverts = [(one, _diverted(one, queue)) for one, queue in verdict.diverts]
         parks = [*verdict.parks, *((one, values["lane"]) for one, values in diverts)]
         wanted += [("divert_job", values) for _, values in diverts]
@@ -342,12 +360,13 @@ def _alike(one: Applicant, lane: str) -> dict[str, Any]:
     }
 
 
-def _holds(holds: Sequence[tuple[Applicant, Slot]]) -> dict[str, str]:
+def _holds(holds: Sequence[tuple[Applicant, Slot]], on_retry: Mapping[Passage, str]) -> dict[str, str]:
     return {
         "names": text_array([turnstile_name(slot.passage) for _, slot in holds]),
         "ids": array([one.job_id for one, _ in holds]),
         "attempts": array([one.row[1] for one, _ in holds]),
         "weights": array([slot.weight for _, slot in holds]),
+        "on_retry": array([on_retry.get(slot.passage) for _, slot in holds]),
     }
 
 

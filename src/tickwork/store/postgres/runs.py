@@ -299,8 +299,9 @@ class PostgresRuns:
         wanted = list(ids)
         for _ in range(_PASSES):
             (rows,) = self.together(("cancel_jobs", {"ids": id_document([JobId(one) for one in wanted])}))
-            became.update(rows)
-            wanted = [job_id for job_id, what in rows if what == "moved"]
+            became.update((job_id, what) for job_id, what, _ in rows)
+            self.freed += [name for _, _, flow in rows for name in codec.turnstiles_of(flow)]
+            wanted = [job_id for job_id, what, _ in rows if what == "moved"]
             if not wanted:
                 break
         return became

@@ -272,8 +272,9 @@ class PostgresStore(
     ) -> list[JobId]:
         values = {"ids": id_document(ids), "at": at, "delay_us": duration_us(delay)}
         rows = self._perform(lambda session: session.run("reschedule_jobs", **values))
+        self._leave_lines(flow for _, flow in rows)
         self._notifier.call()
-        moved = {job_id for (job_id,) in rows}
+        moved = {job_id for job_id, _ in rows}
         return [job_id for job_id in dict.fromkeys(ids) if job_id in moved]
 
     def discard_jobs(self, ids: Sequence[JobId]) -> list[JobId]:
@@ -608,7 +609,8 @@ class PostgresStore(
 
     def expire_jobs(self, limit: int) -> int:
         end = {"state": "expired", "error": "it was not started before its deadline"}
-        ((count,),) = self._perform(lambda session: session.run("expire_jobs", limit=limit, **end))
+        ((count, flows),) = self._perform(lambda session: session.run("expire_jobs", limit=limit, **end))
+        self._leave_lines(flows)
         steps = self._perform(lambda session: session.run("expired_steps", limit=limit))
         ended = self._end_steps([job_id for (job_id,) in steps], **end) if steps else 0
         return max(int(count), ended)

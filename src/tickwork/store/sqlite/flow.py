@@ -15,7 +15,7 @@ import msgspec
 from tickwork.core.flow.breaker import Breaker, end
 from tickwork.core.flow.flow import Flow, held_prefix, home_lane, lane_range, passage_of, read_lane, turnstile_name
 from tickwork.core.flow.gates import GATES, Gate
-from tickwork.core.flow.limits import Concurrency, Passage
+from tickwork.core.flow.limits import Passage
 from tickwork.core.flow.sticky import Neighbour
 from tickwork.core.ids import ClaimId, JobId, WorkerId
 from tickwork.core.job import Claimed
@@ -160,9 +160,10 @@ class SqliteGround:
                 stile = stile._replace(marker=None)
             if passage in picked:
                 stile = stile._replace(waiting=self._count_held(passage, picked[passage] + 1))
-            if isinstance(stile.rule, Concurrency) and stile.rule.in_order:
+            if stile.is_in_order:
                 firsts = [(run_at, JobId(id)) for _, _, run_at, id in _heads(self._transaction, held_prefix(passage))]
                 stile = stile._replace(head=min(firsts, default=None))
+                stile = stile.with_returned(self._transaction.run("returned", (name,)), self.now_us)
             stiles[passage] = stile
         return stiles
 
@@ -182,7 +183,10 @@ class SqliteGround:
         holds = [(one, slot) for one, slots in verdict.starts for slot in slots]
         transaction.insert_many(
             "take_holds",
-            [(turnstile_name(slot.passage), one.job_id, one.row[1], slot.weight) for one, slot in holds],
+            [
+                (turnstile_name(slot.passage), one.job_id, one.row[1], slot.weight, verdict.on_retry.get(slot.passage))
+                for one, slot in holds
+            ],
         )
         transaction.insert_many("enter_queue", [_queue_row(one.row, lane) for one, lane in verdict.parks])
         for one, queue in verdict.diverts:
@@ -343,6 +347,7 @@ class SqliteFlow:
             name = turnstile_name(fate.held_by)
             rules = transaction.run("rule_of", (fate.held_by.limit,))
             holders = transaction.run("holders", (name,))
+            head_due, head = min(transaction.run("returned", (name,)), default=(None, None))
             first, until = lane_range(held_prefix(fate.held_by))
             place = {"priority": priority, "run_at": run_at, "job_id": job_id}
             ((ahead,),) = transaction.run("held_ahead", {"lane": first, "until": until, **place})
@@ -355,6 +360,8 @@ class SqliteFlow:
             sum(weight for _, weight in holders),
             tuple(JobId(one) for one, _ in holders[:_HOLDERS]),
             ahead,
+            head,
+            None if head_due is None else from_us(head_due),
         )
 
     def let_through(self, passages: Sequence[Passage]) -> None:

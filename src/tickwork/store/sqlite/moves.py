@@ -6,7 +6,7 @@ so what was read a moment ago still holds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from datetime import timedelta
 from functools import cache, partial
 from itertools import chain
@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from tickwork.core.flow.ageing import Ageing, aged_before_us
-from tickwork.core.flow.flow import Flow, home_lane, row_priority
+from tickwork.core.flow.flow import Flow, home_lane, read_lane, returned_priority, row_priority
 from tickwork.core.ids import ClaimId, JobId, WorkerId
 from tickwork.core.job import RUN, AttemptState, Claimed, JobState, NewJob, Part, TaskDefinition
 from tickwork.core.key_holder import KeyHolder, check_holder
@@ -307,19 +307,34 @@ def finish(transaction: Transaction, endings: Sequence[Finish], guard: str) -> d
     transaction.insert_many("enter_finished", ended)
     transaction.insert_many("enter_attempts", tried)
     transaction.insert_many("enter_queue", queued)
-    _free_holds(transaction, [row[0] for row in rows if ":" in row[2]])
+    returned = {row[3] for row in queued}
+    _free_holds(transaction, [row[0] for row in rows if ":" in row[2]], returned)
     return {JobId(job_id): row[7] for job_id, row in closed.items()}
 
 
-def _free_holds(transaction: Transaction, job_ids: Sequence[str]) -> None:
-    """What jobs took of limits is free; those that it held back may start."""
+def _free_holds(transaction: Transaction, job_ids: Sequence[str], returned: Set[str]) -> None:
+    """What jobs took of limits is free; those that it held back may start. What was `returned` to the queue keeps its
+    place in a sequence.
+    """
     holds = transaction.run("holds_of", (as_json(job_ids),)) if job_ids else []
-    transaction.run_many("free_hold", holds)
-    if not holds or not transaction.run("any_waits")[0][0]:
+    transaction.run_many("free_hold", [hold[:3] for hold in holds if hold[3] is None or hold[1] not in returned])
+    names = [name for name, job_id, _, on_retry in holds if on_retry != "wait" or job_id not in returned]
+    _open(transaction, names)
+
+
+def _open(transaction: Transaction, names: Sequence[str]) -> None:
+    """Have what these turnstiles hold judged anew."""
+    if not names or not transaction.run("any_waits")[0][0]:
         return
-    names = [name for name, _, _ in holds]
     if transaction.run("open_freed", {"names": as_json(names), "now": transaction.now}):
         transaction.opened = True
+
+
+def _leave_line(transaction: Transaction, job_id: JobId, lane: str) -> None:
+    """Have the next of a sequence judged when a waiting job has left its place."""
+    if read_lane(lane).in_order:
+        ((_, _, flow),) = transaction.run("belongs", (job_id,))
+        _open(transaction, codec.turnstiles_of(flow))
 
 
 def cancelled(outcome: Transition) -> Transition:
@@ -333,7 +348,8 @@ def _queued(transaction: Transaction, row: Any, outcome: Transition) -> tuple[An
     check(outcome.delay is not None, f"Job {job_id} is to be queued again without a time.")
     again_at = transaction.now + duration_us(outcome.delay or timedelta(0))
     counts = (outcome.failures, outcome.crashes, int(outcome.alone))
-    return (queue, priority, again_at, job_id, task, attempt, *counts, keyed, expires_at, outcome.losses)
+    place = (queue, returned_priority(priority, queue), again_at, job_id, task, attempt)
+    return (*place, *counts, keyed, expires_at, outcome.losses)
 
 
 def _let_go_of_key(transaction: Transaction, job_id: JobId) -> None:
@@ -382,10 +398,11 @@ def end_unstarted(
     transaction: Transaction, job_id: JobId, state: JobState, standing: Sequence[Any], error: str
 ) -> None:
     """End a job that was taken out of the queue with this standing."""
-    run_at, attempt, failures, crashes, keyed = standing
+    run_at, attempt, failures, crashes, keyed, lane = standing
     transaction.run("finish_unstarted", (job_id, state, transaction.now, run_at, attempt, failures, crashes, error))
     if keyed:
         _let_go_of_key(transaction, job_id)
+    _leave_line(transaction, job_id, lane)
 
 
 def retry(transaction: Transaction, job_id: JobId, run_at: int) -> bool:
@@ -406,8 +423,11 @@ def reschedule(transaction: Transaction, job_id: JobId, run_at: int) -> bool:
     if expires_at is not None:
         expires_at += run_at - before
         transaction.run("set_deadline", (expires_at, job_id))
-    place = (home_lane(queue, stamp), row_priority(priority, stamp), run_at, job_id, task, attempt)
+    lane, urgency = home_lane(queue, stamp), row_priority(priority, stamp)
+    urgency = returned_priority(urgency, lane) if attempt else urgency
+    place = (lane, urgency, run_at, job_id, task, attempt)
     transaction.run("enter_queue", (*place, failures, crashes, alone, keyed, expires_at, losses))
+    _leave_line(transaction, job_id, lane)
     return True
 
 

@@ -257,13 +257,15 @@ CREATE INDEX turnstiles_bound ON tickwork.turnstiles (bound);
 CREATE INDEX turnstiles_waiting ON tickwork.turnstiles (bound) WHERE waits;
 
 -- What running jobs take of turnstiles. A row counts while its attempt runs, whatever became of whoever ran it. They are
--- numbered so that a count need not begin with those that are over and cannot be cleaned up yet.
+-- numbered so that a count need not begin with those that are over and cannot be cleaned up yet. That of a sequence has
+-- `on_retry`, and counts as well while its job waits for the next attempt ('pass': only once that is due).
 CREATE TABLE tickwork.holds (
     turnstile  text COLLATE "C" NOT NULL,
     number     bigint GENERATED ALWAYS AS IDENTITY,
     job_id     uuid NOT NULL,
     attempt    integer NOT NULL,
     weight     integer NOT NULL,
+    on_retry   text COLLATE "C",
     PRIMARY KEY (turnstile, number)
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
 

@@ -81,10 +81,10 @@ SELECT NULL, f.turnstile FROM freed_holds f
     CASE WHEN e.progress IS NULL THEN r.progress_note ELSE e.progress_note END AS progress_note, e.losses
 
 -- :settled
--- include freed_holds
 -- Somebody was told that a `stopped` job is cancelled; that holds, whatever its attempt came to.
 ended AS MATERIALIZED (SELECT c.* FROM closed c WHERE c.stopped OR c.job_state <> 'queued'),
 again AS MATERIALIZED (SELECT c.* FROM closed c WHERE NOT c.stopped AND c.job_state = 'queued'),
+-- include freed_holds
 finished AS (
     INSERT INTO tickwork.finished
            (job_id, state, ended_at, run_at, attempt, attempt_state, worker, started_at, failures, crashes, result, error,
@@ -103,8 +103,9 @@ tried AS (
 ),
 queued AS (
     INSERT INTO tickwork.queue (job_id, queue, priority, run_at, task, attempt, failures, crashes, alone, keyed, expires_at, losses)
-    SELECT c.job_id, c.queue, c.priority, clock.now + c.delay_us * interval '1 microsecond', c.task, c.attempt, c.failures,
-           c.crashes, c.alone, c.keyed, c.expires_at, c.losses
+    SELECT c.job_id, c.queue, CASE WHEN starts_with(split_part(c.queue, ':', 2), '!') THEN 4 ELSE c.priority END,
+           clock.now + c.delay_us * interval '1 microsecond', c.task, c.attempt, c.failures, c.crashes, c.alone, c.keyed,
+           c.expires_at, c.losses
     FROM   again c CROSS JOIN clock
 ),
 -- include let_go_of_keys

@@ -257,6 +257,24 @@ CROSS  JOIN LATERAL (
     AND    EXISTS (SELECT FROM tickwork.running r WHERE r.job_id = h.job_id AND r.attempt = h.attempt OFFSET 0) OFFSET 0
 ) h
 
+-- :returned
+-- Jobs of sequences that have started and wait for another attempt, with the number of their last attempt's hold. This is
+-- read after live_weights: an attempt that ends in between is seen there, or here.
+SELECT n.name, h.number, (extract(epoch FROM q.run_at) * 1000000)::bigint, h.job_id::text
+FROM   unnest(%(names)s::text[], %(afters)s::bigint[]) AS n (name, after)
+CROSS  JOIN LATERAL (
+    SELECT h.number, h.job_id, h.attempt FROM tickwork.holds h
+    WHERE  h.turnstile = n.name AND h.number > n.after AND h.on_retry IS NOT NULL OFFSET 0
+) h
+CROSS  JOIN LATERAL (SELECT q.run_at FROM tickwork.queue q WHERE q.job_id = h.job_id AND q.attempt = h.attempt OFFSET 0) q
+
+-- :hold_counts
+-- Whether a hold counts: its attempt runs, or it keeps the place of a job in a sequence that waits for another attempt.
+(EXISTS (SELECT FROM tickwork.running r WHERE r.job_id = h.job_id AND r.attempt = h.attempt OFFSET 0)
+ OR (h.on_retry IS NOT NULL AND EXISTS (
+     SELECT FROM tickwork.queue q WHERE q.job_id = h.job_id AND q.attempt = h.attempt
+     AND    (h.on_retry = 'wait' OR q.run_at <= coalesce(%(now)s::timestamptz, clock_timestamp())) OFFSET 0)))
+
 -- :count_held
 SELECT n.name, (SELECT count(*) FROM (
     SELECT FROM tickwork.queue q WHERE q.queue >= ':' || n.name || chr(31) AND q.queue < ':' || n.name || ' '
@@ -348,9 +366,10 @@ SELECT count(*) FROM moved
 -- :take_holds
 -- Their numbers follow those of all that were taken before at these turnstiles, since the limits are locked.
 WITH taken AS (
-    INSERT INTO tickwork.holds (turnstile, job_id, attempt, weight)
-    SELECT h.* FROM unnest(%(names)s::text[], %(ids)s::uuid[], %(attempts)s::integer[], %(weights)s::integer[])
-           AS h (name, id, attempt, weight)
+    INSERT INTO tickwork.holds (turnstile, job_id, attempt, weight, on_retry)
+    SELECT h.* FROM unnest(%(names)s::text[], %(ids)s::uuid[], %(attempts)s::integer[], %(weights)s::integer[],
+                           %(on_retry)s::text[])
+           AS h (name, id, attempt, weight, on_retry)
     RETURNING number
 )
 SELECT min(number) FROM taken
@@ -380,8 +399,9 @@ UPDATE tickwork.turnstiles t SET open_at = coalesce(%(now)s::timestamptz, clock_
 WHERE  t.waits AND t.name = ANY (ARRAY(
     SELECT n.name FROM unnest(%(names)s::text[], %(live)s::bigint[], %(afters)s::bigint[]) AS n (name, live, after)
     WHERE  n.live > coalesce((
-        SELECT sum(h.weight) FROM tickwork.holds h WHERE h.turnstile = n.name AND h.number > n.after
-        AND    EXISTS (SELECT FROM tickwork.running r WHERE r.job_id = h.job_id AND r.attempt = h.attempt OFFSET 0)), 0)))
+        SELECT sum(h.weight) FROM tickwork.holds h WHERE h.turnstile = n.name AND h.number > n.after AND
+        -- include hold_counts
+        ), 0)))
 
 -- :divert_job
 UPDATE tickwork.jobs SET queue = %(queue)s, lane = %(lane)s, flow = %(flow)s WHERE id = %(id)s::uuid
@@ -390,11 +410,19 @@ UPDATE tickwork.jobs SET queue = %(queue)s, lane = %(lane)s, flow = %(flow)s WHE
 UPDATE tickwork.gates g SET passed_on = g.passed_on + %(count)s::bigint WHERE g.name = %(name)s
 
 -- :freed_holds
--- What ended jobs took of turnstiles is free. Plain jobs have no colon in their lane, and take nothing.
-freed_holds AS (
+-- What ended attempts took of turnstiles is free. Plain jobs have no colon in their lane, and take nothing. What goes back
+-- to the queue keeps its place in a sequence; where others may pass it meanwhile, they are let through.
+gone_holds AS (
     DELETE FROM tickwork.holds h
     WHERE  h.job_id = ANY (ARRAY(SELECT c.job_id FROM closed c WHERE position(':' IN c.queue) > 0))
+    AND    (h.on_retry IS NULL OR h.job_id <> ALL (ARRAY(SELECT a.job_id FROM again a)))
     RETURNING h.turnstile
+),
+freed_holds AS (
+    SELECT g.turnstile FROM gone_holds g
+    UNION ALL
+    SELECT h.turnstile FROM tickwork.holds h
+    WHERE  h.job_id = ANY (ARRAY(SELECT a.job_id FROM again a WHERE position(':' IN a.queue) > 0)) AND h.on_retry = 'pass'
 ),
 
 -- :declare_limits
@@ -515,8 +543,9 @@ UPDATE tickwork.turnstiles t SET open_at = coalesce(%(now)s::timestamptz, clock_
 WHERE  t.waits AND t.open_at IS NULL
 AND    NOT EXISTS (SELECT FROM tickwork.gates g WHERE 'gate:' || g.name = t.bound
                    AND (g.until_at IS NULL OR g.until_at > coalesce(%(now)s::timestamptz, clock_timestamp())))
-AND    coalesce((SELECT sum(h.weight) FROM tickwork.holds h WHERE h.turnstile = t.name
-                 AND EXISTS (SELECT FROM tickwork.running r WHERE r.job_id = h.job_id AND r.attempt = h.attempt OFFSET 0)), 0)
+AND    coalesce((SELECT sum(h.weight) FROM tickwork.holds h WHERE h.turnstile = t.name AND
+                 -- include hold_counts
+                 ), 0)
        < coalesce((SELECT (coalesce(l.override, l.declared)::json -> 'rule' ->> 'capacity')::bigint
                    FROM tickwork.limits l WHERE l.name = t.bound), 1)
 RETURNING t.name
@@ -524,6 +553,7 @@ RETURNING t.name
 -- :forget_holds
 DELETE FROM tickwork.holds h
 WHERE  NOT EXISTS (SELECT FROM tickwork.running r WHERE r.job_id = h.job_id AND r.attempt = h.attempt OFFSET 0)
+AND    NOT (h.on_retry IS NOT NULL AND EXISTS (SELECT FROM tickwork.queue q WHERE q.job_id = h.job_id AND q.attempt = h.attempt OFFSET 0))
 
 -- :idle_turnstiles
 SELECT t.name, t.state, (SELECT coalesce(l.override, l.declared) FROM tickwork.limits l WHERE l.name = t.bound)

@@ -257,12 +257,14 @@ CREATE INDEX tickwork_turnstiles_open ON tickwork_turnstiles (open_at) WHERE ope
 CREATE INDEX tickwork_turnstiles_waiting ON tickwork_turnstiles (name) WHERE waits;
 CREATE INDEX tickwork_turnstiles_bound ON tickwork_turnstiles (bound);
 
--- What running jobs take of turnstiles. A row counts while its attempt runs, whatever became of whoever ran it.
+-- What running jobs take of turnstiles. A row counts while its attempt runs, whatever became of whoever ran it. That of a
+-- sequence has `on_retry`, and counts as well while its job waits for the next attempt ('pass': only once that is due).
 CREATE TABLE tickwork_holds (
     turnstile  TEXT NOT NULL,
     job_id     TEXT NOT NULL,
     attempt    INTEGER NOT NULL,
     weight     INTEGER NOT NULL,
+    on_retry   TEXT,
     PRIMARY KEY (turnstile, job_id, attempt)
 ) STRICT, WITHOUT ROWID;
 

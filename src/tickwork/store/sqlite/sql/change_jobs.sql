@@ -1,11 +1,11 @@
 -- What callers and operators do to jobs: cancel, retry, discard, expire, prune.
 
 -- :dequeue
-DELETE FROM tickwork_queue WHERE job_id = ? RETURNING run_at, attempt, failures, crashes, keyed
+DELETE FROM tickwork_queue WHERE job_id = ? RETURNING run_at, attempt, failures, crashes, keyed, queue
 
 -- :dequeue_expired
 DELETE FROM tickwork_queue WHERE job_id IN (SELECT job_id FROM tickwork_queue WHERE expires_at <= ? LIMIT ?)
-RETURNING job_id, run_at, attempt, failures, crashes, keyed
+RETURNING job_id, run_at, attempt, failures, crashes, keyed, queue
 
 -- :request_cancel
 UPDATE tickwork_running SET cancel_at = coalesce(cancel_at, :now) WHERE job_id = :job_id RETURNING job_id

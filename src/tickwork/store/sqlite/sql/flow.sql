@@ -108,10 +108,16 @@ WHERE  queue = :place AND priority = :priority AND (run_at, job_id) IN (
 RETURNING 1
 
 -- :take_holds
-INSERT INTO tickwork_holds (turnstile, job_id, attempt, weight) VALUES (?, ?, ?, ?)
+INSERT INTO tickwork_holds (turnstile, job_id, attempt, weight, on_retry) VALUES (?, ?, ?, ?, ?)
+
+-- :returned
+-- Jobs of a sequence that have started and wait for another attempt. The hold of the last attempt is their place.
+SELECT q.run_at, q.job_id
+FROM   tickwork_holds h CROSS JOIN tickwork_queue q INDEXED BY tickwork_queue_job ON q.job_id = h.job_id AND q.attempt = h.attempt
+WHERE  h.turnstile = ? AND h.on_retry IS NOT NULL
 
 -- :holds_of
-SELECT h.turnstile, h.job_id, h.attempt
+SELECT h.turnstile, h.job_id, h.attempt, h.on_retry
 FROM   json_each(?) AS a CROSS JOIN tickwork_holds AS h INDEXED BY tickwork_holds_job ON h.job_id = a.value
 
 -- :free_hold
@@ -230,14 +236,17 @@ WHERE  queue >= :lane AND queue < :until AND (priority, run_at, job_id) < (:prio
 UPDATE tickwork_turnstiles AS t SET open_at = :now
 WHERE  t.waits AND t.open_at IS NULL
 AND    NOT EXISTS (SELECT 1 FROM tickwork_gates g WHERE 'gate:' || g.name = t.bound AND (g.until_at IS NULL OR g.until_at > :now))
-AND    (SELECT coalesce(sum(h.weight), 0) FROM tickwork_holds h CROSS JOIN tickwork_running r ON r.job_id = h.job_id AND r.attempt = h.attempt
-        WHERE h.turnstile = t.name)
+AND    (SELECT coalesce(sum(h.weight), 0) FROM tickwork_holds h WHERE h.turnstile = t.name
+        AND (EXISTS (SELECT 1 FROM tickwork_running r WHERE r.job_id = h.job_id AND r.attempt = h.attempt)
+             OR EXISTS (SELECT 1 FROM tickwork_queue q WHERE h.on_retry IS NOT NULL AND q.job_id = h.job_id
+                        AND q.attempt = h.attempt AND (h.on_retry = 'wait' OR q.run_at <= :now))))
        < coalesce((SELECT json_extract(coalesce(l.override, l.declared), '$.rule.capacity') FROM tickwork_limits l WHERE l.name = t.bound), 1)
 RETURNING name
 
 -- :forget_holds
 DELETE FROM tickwork_holds AS h
 WHERE  NOT EXISTS (SELECT 1 FROM tickwork_running r WHERE r.job_id = h.job_id AND r.attempt = h.attempt)
+AND    NOT EXISTS (SELECT 1 FROM tickwork_queue q WHERE h.on_retry IS NOT NULL AND q.job_id = h.job_id AND q.attempt = h.attempt)
 
 -- :idle_turnstiles
 SELECT t.name, t.state, coalesce(l.override, l.declared) FROM tickwork_turnstiles t

@@ -1,0 +1,90 @@
+"""Sequences in a simulated world: some seeds have them, and SEQ says that their order was kept.
+
+SEQ: of the jobs of a key one runs at a time, in the order of (run_at, id). One that has started keeps its place until
+it has ended for good, whatever becomes of its worker meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from sim.mirror import FinishedRow, Move, QueueRow, RunningRow
+from sim.trace import hold
+from tickwork.core.flow.flow import Flow
+from tickwork.core.flow.limits import Slot, sequence
+from tickwork.core.flow.stamp import Rule
+from tickwork.core.job import NewJob
+
+if TYPE_CHECKING:
+    from sim.account import Call
+    from sim.mirror import Mirror
+    from sim.world import World
+
+_LIMIT = "line"
+_KEYS = 3
+_SHARE = 0.7  # of the jobs are in a sequence, where there are some
+
+
+class Lines:
+    """Puts jobs into sequences, and judges every start of one."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._is_used = world.stream("lines").random() < 0.3
+        self._key_of: dict[str, str] = {}
+        self._begun: set[str] = set()
+
+    def __bool__(self) -> bool:
+        return self._is_used
+
+    def rules(self) -> dict[str, Rule]:
+        return {_LIMIT: sequence("key")}
+
+    def stamp(self, job: NewJob) -> NewJob:
+        """Put a job into a sequence, or leave it alone. What is drawn depends on its id alone."""
+        rng = Random(f"{job.id}/line")
+        if not self or job.key is not None or rng.random() > _SHARE:
+            return job
+        key = f"{job.task}-{job.queue}-{rng.randrange(_KEYS)}"
+        self._key_of[job.id] = key
+        return msgspec.structs.replace(job, flow=Flow((Slot(_LIMIT, key, 1),), sequence=True))
+
+    def is_in_line(self, job_id: str) -> bool:
+        return job_id in self._key_of
+
+    def judge(self, call: Call, moves: Sequence[Move]) -> None:
+        """Judge the starts of a verb by where all jobs stand after it, and note who has ended for good."""
+        for move in moves:
+            if self.is_in_line(move.job_id) and isinstance(move.after, RunningRow | FinishedRow | None):
+                if isinstance(move.before, QueueRow) and isinstance(move.after, RunningRow):
+                    self._started(call, move.after)
+                if not isinstance(move.after, RunningRow):
+                    self._begun.discard(move.job_id)
+            if (
+                self.is_in_line(move.job_id)
+                and isinstance(move.before, RunningRow)
+                and isinstance(move.after, QueueRow)
+            ):
+                self._world.trace.count("a sequence's head came back")
+
+    def _started(self, call: Call, row: RunningRow) -> None:
+        mirror, key = self._world.judge.account.mirror, self._key_of[row.job_id]
+        others = [job_id for job_id, other in self._key_of.items() if other == key and job_id != row.job_id]
+        beside = [one for one in others if one in mirror.running]
+        hold(not beside, "SEQ", f"{row} started beside {beside} of the key {key}")
+        begun = [one for one in others if one in self._begun and one in mirror.queue]
+        hold(not begun, "SEQ", f"{row} passed {begun}, which started before it and has not ended")
+        if row.job_id not in self._begun:
+            before = [one for one in others if self._is_before(mirror, one, row, call.now)]
+            hold(not before, "SEQ", f"{row} passed {before}, which are due before it")
+        self._begun.add(row.job_id)
+
+    def _is_before(self, mirror: Mirror, job_id: str, row: RunningRow, now: int) -> bool:
+        other = mirror.queue.get(job_id)
+        if other is None or other.run_at > now or (other.expires_at is not None and other.expires_at <= now):
+            return False
+        return (other.run_at, other.job_id) < (row.run_at, row.job_id)
