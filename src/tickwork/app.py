@@ -39,7 +39,7 @@ from tickwork.rules import Calendar, Rule, read_rule
 from tickwork.runs import Run
 from tickwork.schedules import Schedule, Schedules
 from tickwork.services.house import Nudge
-from tickwork.store.base import LEASE, Store
+from tickwork.store.base import LEASE, PoolSizes, Store
 from tickwork.store.dags import AssetView, DagView
 from tickwork.task import Enqueues, Task
 from tickwork.tracing.options import NO_STEP
@@ -51,6 +51,7 @@ from tickwork.worker.builtin import add_builtin
 from tickwork.worker.capture import captured
 from tickwork.worker.child import hello
 from tickwork.worker.children import ChildLimits, Children
+from tickwork.worker.cpus import usable_cpus
 from tickwork.worker.heartbeat import Lease
 from tickwork.worker.load import refuse_while_loading
 from tickwork.worker.local import LocalPool
@@ -58,8 +59,18 @@ from tickwork.worker.pools import LocalPools
 from tickwork.worker.supervisor import GRACE, SLOTS, WorkerParts, parse_queues, queues_of
 
 
-def open_store(settings: Settings, *, upgrade: bool = False, blobs: Blobs | None = None) -> Store:
-    """Open the store that the settings name, with these blobs, or those that the settings name."""
+def open_store(
+    settings: Settings,
+    *,
+    upgrade: bool = False,
+    blobs: Blobs | None = None,
+    on_refused: Callable[[], None] | None = None,
+) -> Store:
+    """Open the store that the settings name, with these blobs, or those that the settings name.
+
+    With `on_refused` it is a store for handlers, which may wait longer for a connection than others. This is called
+    for each connection that the database server refuses.
+    """
     blobs = open_blobs(settings) if blobs is None else blobs
     path = sqlite_path(settings.place)
     if path is not None:
@@ -72,7 +83,13 @@ def open_store(settings: Settings, *, upgrade: bool = False, blobs: Blobs | None
         except ImportError as error:
             raise InvalidInput('PostgreSQL needs its driver: pip install "tickwork[postgres]"') from error
         return PostgresStore(
-            settings.url, schema=settings.home, listen_url=settings.listen_url, upgrade=upgrade, blobs=blobs
+            settings.url,
+            schema=settings.home,
+            listen_url=settings.listen_url,
+            upgrade=upgrade,
+            blobs=blobs,
+            sizes=PoolSizes(*settings.pool_sizes),
+            on_refused=on_refused,
         )
     raise InvalidInput(
         f"the store's URL begins with {settings.url.partition(':')[0]!r}, which names no store. "
@@ -87,7 +104,7 @@ class Tickwork(FlowCalls, DagRegistry):
     opened when it is first needed, so that importing an app touches nothing. `upgrade=True` applies migrations.
     `namespace` is a name for a store of its own beside others at the same URL.
     `blobs` is where results go that are too large for the store: a folder, an object (see `Blobs`), or the name of one,
-    `shop.storage:blobs`.
+    `shop.storage:blobs`. `pool_size` and `user_pool_size` bound the PostgreSQL connections of this process.
     """
 
     def __init__(
@@ -100,13 +117,18 @@ class Tickwork(FlowCalls, DagRegistry):
         namespace: str | None = None,
         upgrade: bool = False,
         blobs: str | os.PathLike[str] | Blobs | None = None,
+        pool_size: int | None = None,
+        user_pool_size: int | None = None,
     ) -> None:
         super().__init__()
         given = {"url": url, "driver": driver, "schema": schema, "listen_url": listen_url, "namespace": namespace}
+        sizes = {"pool_size": pool_size, "user_pool_size": user_pool_size}
+        given |= {name: None if size is None else str(size) for name, size in sizes.items()}
         self._given_blobs = blobs if isinstance(blobs, Blobs) else None
         place = AN_OBJECT if isinstance(blobs, Blobs) else None if blobs is None else os.fspath(blobs)
         self.settings, self.settings_from = find_settings({**given, "blobs": place})
         self._upgrade = upgrade
+        self.on_refused: Callable[[], None] | None = None  # set in a child process of a worker
         self._opening = threading.Lock()
         self._store: Store | None = None
         self._nudges: list[Nudge] = []
@@ -131,7 +153,9 @@ class Tickwork(FlowCalls, DagRegistry):
         """The store, opened when it is first asked for."""
         with self._opening:
             if self._store is None:
-                self._store = open_store(self.settings, upgrade=self._upgrade, blobs=self.blobs)
+                self._store = open_store(
+                    self.settings, upgrade=self._upgrade, blobs=self.blobs, on_refused=self.on_refused
+                )
             return self._store
 
     def wrap_store(self, wrap: Callable[[Store], Store]) -> None:
@@ -356,9 +380,7 @@ class Tickwork(FlowCalls, DagRegistry):
         for name in solo:
             self._target_of(name)  # refuses here what no child could import
         local = LocalPool(self.tasks, lambda: self.store, concurrency, clock, self.large_results, self.vault.get)
-        children = Children(
-            self._target_of, lambda task: True, [], concurrency, os.cpu_count() or 1, clock, ChildLimits()
-        )
+        children = Children(self._target_of, lambda task: True, [], concurrency, usable_cpus(), clock, ChildLimits())
         pools = LocalPools(local, children, solo, concurrency, clock)
         serving = WorkerOptions(served, concurrency, socket.gethostname(), os.getpid(), VERSION, offer)
         held = Lease(parse_duration(lease, what="lease"))

@@ -7,13 +7,16 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from tickwork.core.duration import parse_duration
 from tickwork.errors import InvalidInput
 
 _NAMESPACE = re.compile(r"[a-z][a-z0-9_]{0,29}")
 _PASSWORD = re.compile(r"([?&][^=&]*(?:password|passphrase|secret|token)[^=&]*=)[^&#]*", re.IGNORECASE)
+_MOST_CONNECTIONS = 1000
 DEFAULT_URL = "sqlite:///tickwork.db"
 
 
@@ -27,6 +30,8 @@ class Settings:
     `http_allow`: hosts and networks that workers reach for the tasks `http` and `smtp`, besides public ones. `http_ca`:
     a file with the certificates that they trust. `public_url`: where people find the server, for links.
     `canary`: how often a server has a job made that does nothing, to measure how soon it starts.
+    `pool_size` and `user_pool_size`: how many PostgreSQL connections one process may have, for Tickwork's own calls and
+    for `app.connection()`. `pool_idle`: after how long without use a connection is closed.
     """
 
     url: str = DEFAULT_URL
@@ -39,6 +44,17 @@ class Settings:
     public_url: str | None = None
     canary: str | None = None
     namespace: str | None = None
+    pool_size: str = "8"
+    user_pool_size: str = "20"
+    pool_idle: str = "10s"
+
+    @property
+    def pool_sizes(self) -> tuple[int, int, timedelta]:
+        """`pool_size`, `user_pool_size` and `pool_idle` as values. Raises InvalidInput."""
+        idle = parse_duration(self.pool_idle, what="pool_idle")
+        if not timedelta(seconds=1) <= idle <= timedelta(days=1):
+            raise InvalidInput(f"pool_idle must be from 1s to 1d, not {self.pool_idle!r}.")
+        return _count("pool_size", self.pool_size), _count("user_pool_size", self.user_pool_size), idle
 
     @property
     def place(self) -> str:
@@ -53,6 +69,12 @@ class Settings:
     def home(self) -> str:
         """The schema of this namespace, in a PostgreSQL database."""
         return self.schema if self.namespace is None else f"{self.schema}_{self.namespace}"
+
+
+def _count(name: str, text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= _MOST_CONNECTIONS:
+        raise InvalidInput(f"{name} must be a whole number from 1 to {_MOST_CONNECTIONS}, not {text!r}.")
+    return int(text)
 
 
 def load_settings(given: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> Settings:
@@ -86,6 +108,7 @@ def _checked(settings: Settings) -> Settings:
         raise InvalidInput(
             f"{settings.namespace!r} cannot name a namespace: up to 30 of a-z, 0-9 and _, a letter first."
         )
+    _ = settings.pool_sizes  # refuses what is none
     return settings
 
 

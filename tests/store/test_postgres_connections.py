@@ -23,7 +23,7 @@ from tickwork.errors import (
     StoreUnreachable,
     TickworkError,
 )
-from tickwork.store.postgres import PostgresStore, pool
+from tickwork.store.postgres import PostgresStore, server
 from tickwork.store.postgres.failures import translate
 from tickwork.store.postgres.store import Session
 
@@ -73,7 +73,7 @@ class TestUnreachable:
         assert PASSWORD not in str(raised.value)
 
     def test_a_host_that_does_not_answer_is_given_up_in_time(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setitem(pool._REACHING, "connect_timeout", "2")  # the least that libpq takes
+        monkeypatch.setitem(server._REACHING, "connect_timeout", "2")  # the least that libpq takes
         with socket.create_server(("127.0.0.1", 0)) as silent:
             store = PostgresStore(f"postgresql://postgres@127.0.0.1:{silent.getsockname()[1]}/db")
             with pytest.raises(StoreUnreachable):
@@ -125,7 +125,7 @@ class TestLost:
 def cut_others(store: PostgresStore) -> None:
     """End the idle sessions of a store, from outside."""
     with psycopg.connect(store.url) as connection:
-        for idle in store._pool._idle:
+        for idle in store._stock.idle:
             connection.execute("SELECT pg_terminate_backend(%s, 5000)", (idle.info.backend_pid,))
 
 
@@ -172,7 +172,7 @@ class TestTranslation:
         stranger.close()
 
     def test_an_old_server_is_refused(self, postgres: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(pool, "OLDEST_VERSION", 990000)
+        monkeypatch.setattr(server, "OLDEST_VERSION", 990000)
         with pytest.raises(StoreNotOurs, match="version 14 or newer"):
             insert_one(postgres)
 
@@ -231,7 +231,7 @@ class TestLimits:
     def test_a_lock_that_is_not_let_go_is_given_up(
         self, postgres: PostgresStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setitem(pool._LIMITS, "lock_timeout", "100ms")
+        monkeypatch.setitem(server._LIMITS, "lock_timeout", "100ms")
         job_id = insert_one(postgres)
         with postgres.connection() as tx:
             tx.execute(f'SELECT * FROM "{postgres.schema.name}".queue FOR UPDATE'.encode())
@@ -245,7 +245,7 @@ class TestLimits:
     def test_a_heartbeat_does_not_wait_for_the_pool(
         self, postgres: PostgresStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(pool, "WAIT_S", 0.1)
+        postgres.server.wait_s = 0.1
         worker = register(postgres)
         running(postgres, worker)
         stack = [postgres._pool.lend() for _ in range(8)]
@@ -271,7 +271,7 @@ class TestLimits:
     def test_no_more_connections_are_opened_than_are_needed(self, postgres: PostgresStore) -> None:
         for _ in range(20):
             insert_one(postgres)
-        assert len(postgres._pool._idle) <= 3, "one for the jobs, and one or two for late calls"
+        assert len(postgres._stock.idle) <= 3, "one for the jobs, and one or two for late calls"
 
 
 class TestPooler:

@@ -14,7 +14,7 @@ from tests.store.builders import MINUTE, a_job, claim, claim_one, insert_one, re
 from tests.worker.fixtures import eventually
 from tickwork.core.job import JobState
 from tickwork.errors import StoreUnreachable
-from tickwork.store.postgres import PostgresStore, listener, pool
+from tickwork.store.postgres import PostgresStore, listener, server
 from tickwork.store.postgres import store as store_module
 from tickwork.store.postgres.wire import Connection
 from tickwork.testing import VirtualClock
@@ -45,13 +45,13 @@ class Distant(PostgresStore):
 
     def lose_answers(self) -> None:
         """Have requests carried out and not answered; also the first of their kind, which is not prepared here."""
-        for connection in self._pool._idle:
+        for connection in self._stock.idle:
             connection.prepares = False
         self.silence("deaf")
 
     def heal(self) -> None:
         self.proxy.mode = "open"
-        self.server.answer_s = pool.ANSWER_S
+        self.server.answer_s = server.ANSWER_S
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_a_verb_gives_up_at_its_deadline_and_works_again_with_a_new_connection(d
     distant.silence(mode)
     with pytest.raises(StoreUnreachable, match=r"no answer within 0\.1 s.*not known; repeating it is safe"):
         distant.now()
-    assert distant._pool._idle == [], "the connection is not lent again"
+    assert distant._stock.idle == [], "the connection is not lent again"
     distant.heal()
     distant.now()
 
@@ -148,21 +148,21 @@ def test_a_connection_that_falls_silent_after_the_greeting_is_given_up(
     distant: Distant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     distant.close()
-    real = pool.behind_pooler
+    real = server.behind_pooler
 
     def fall_silent(connection: Connection) -> bool:
         distant.silence("silent")
         return real(connection)
 
-    monkeypatch.setattr(pool, "behind_pooler", fall_silent)
-    monkeypatch.setattr(pool, "CONNECT_S", SHORT_S)
+    monkeypatch.setattr(server, "behind_pooler", fall_silent)
+    monkeypatch.setattr(server, "CONNECT_S", SHORT_S)
     with pytest.raises(StoreUnreachable, match=r"cannot be reached: no answer within 0\.1 s"):
         distant.now()
 
 
 @pytest.mark.parametrize("tls", ["disable", "prefer"])
 def test_a_host_that_accepts_and_says_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch, tls: str) -> None:
-    monkeypatch.setitem(pool._REACHING, "connect_timeout", "2")
+    monkeypatch.setitem(server._REACHING, "connect_timeout", "2")
     with socket.create_server(("127.0.0.1", 0)) as silent:
         store = PostgresStore(f"postgresql://postgres@127.0.0.1:{silent.getsockname()[1]}/db?sslmode={tls}")
         with pytest.raises(StoreUnreachable, match="cannot be reached"):
@@ -179,7 +179,7 @@ def test_a_lock_that_outlasts_the_deadline_ends_on_the_server_too(postgres: Post
 
 
 def test_pruning_has_a_deadline_of_its_own(postgres: PostgresStore) -> None:
-    shown = postgres._perform(lambda one: one.run_sql("SHOW statement_timeout", {}), limit_s=pool.PRUNE_S)
+    shown = postgres._perform(lambda one: one.run_sql("SHOW statement_timeout", {}), limit_s=server.PRUNE_S)
     assert shown == [("48s",)]
     assert postgres._perform(lambda one: one.run_sql("SHOW statement_timeout", {})) == [("8s",)]
 
@@ -187,7 +187,7 @@ def test_pruning_has_a_deadline_of_its_own(postgres: PostgresStore) -> None:
 def test_a_migration_may_take_longer_than_a_transaction(postgres: PostgresStore) -> None:
     with postgres._pool.lend() as connection:
         connection.answer_within(SHORT_S)
-        with connection.within(pool.UPGRADE_S):
+        with connection.within(server.UPGRADE_S):
             connection.execute("SELECT pg_sleep(0.2)")
         with pytest.raises(psycopg.OperationalError, match="no answer within"):
             connection.execute("SELECT pg_sleep(5)")

@@ -12,7 +12,7 @@ from psycopg import sql
 from tests.store.builders import HOUR, a_job, claim, insert_one, jobs, register, running, succeeded
 from tests.store.effort import PostgresEffort
 from tickwork.core.ids import WorkerId
-from tickwork.store.postgres import PostgresStore, documents, pool
+from tickwork.store.postgres import PostgresStore, documents, server
 from tickwork.store.postgres.bounds import FRONT
 from tickwork.store.postgres.reading import guards
 from tickwork.store.postgres.statements import statements
@@ -34,6 +34,7 @@ def claim_values(store: PostgresStore, worker: WorkerId, limit: int = 10) -> dic
     return {
         "now": store._now(),
         "worker": worker,
+        "claim": 1,
         "places": documents.text_array(["default"] * 10),
         "priorities": documents.array(range(10)),
         "after_us": documents.array([FRONT.run_at_us] * 10),
@@ -223,7 +224,7 @@ def test_each_switch_of_the_planner_is_needed(
     open_postgres: Callable[..., PostgresStore], monkeypatch: pytest.MonkeyPatch, switch: str, is_set: bool
 ) -> None:
     if not is_set:
-        monkeypatch.delitem(pool._PLANS, switch)
+        monkeypatch.delitem(server._PLANS, switch)
     store = open_postgres()
     store.insert_jobs(jobs(4000, delay=HOUR))
     with psycopg.connect(store.url, autocommit=True) as connection:

@@ -52,7 +52,8 @@ _NAMES_SHOWN = 12
 @click.option(
     "--processes",
     metavar="N|LOW..HIGH",
-    help="Child processes; 1..8 has more of them while jobs wait. Default: one for each core.",
+    help="Child processes; 1..8 has more of them while jobs wait. Default: one for each processor that this process "
+    "may use (CPU affinity, quota of its control group), and not more than slots.",
 )
 @click.option(
     "--label",
@@ -157,13 +158,15 @@ def _options(
     from tickwork.core.flow.elastic import read_processes
     from tickwork.core.flow.placement import read_offer
     from tickwork.worker.children import ChildLimits
+    from tickwork.worker.cpus import usable_cpus
     from tickwork.worker.supervisor import SLOTS, SupervisorOptions, parse_queues
 
+    slots = concurrency or SLOTS
     return SupervisorOptions(
         target=target,
         queues=parse_queues(list(queues)),
-        slots=concurrency or SLOTS,
-        processes=read_processes(processes or os.cpu_count() or 1),
+        slots=slots,
+        processes=read_processes(processes or min(slots, usable_cpus())),
         grace=parse_duration(grace, what="--grace"),
         limits=ChildLimits(*limits),
         shell=shell,

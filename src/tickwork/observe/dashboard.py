@@ -51,6 +51,8 @@ PANELS = (
     Panel("Slots", ((_gauge(table.WORKER_SLOTS, ""), "slots"), (_gauge(table.WORKER_BUSY, ""), "busy"))),
     Panel("Workers", ((_gauge(table.WORKERS, "state"), "{{state}}"),)),
     Panel("Lost leases", ((_own_rate(table.LEASES_EXPIRED, "job"), "taken back"),), "ops"),
+    Panel("PostgreSQL connections by process", ((f"{table.CONNECTIONS.full}", "{{instance}}"),)),
+    Panel("Refused connections", ((_own_rate(table.CONNECTIONS_REFUSED, "job"), "refused"),), "ops"),
     Panel("Runs of dags", ((_rate(table.RUNS_FINISHED, "dag, outcome"), "{{dag}} {{outcome}}"),), "ops"),
     Panel("Occurrences of schedules", ((_rate(table.SCHEDULE_FIRES, "action"), "{{action}}"),), "ops"),
     Panel("Schedules are late by", ((_gauge(table.SCHEDULE_LAG, ""), "lag"),), "s"),
@@ -122,6 +124,13 @@ ALERTS = (
         "0m",
         "ticket",
         "{{ $value }} attempts were taken back from workers that fell silent: tickwork workers list",
+    ),
+    Alert(
+        "TickworkConnectionsRefused",
+        f"sum(increase({table.CONNECTIONS_REFUSED.full}[15m])) > 0",
+        "0m",
+        "ticket",
+        "PostgreSQL refused {{ $value }} connections: raise max_connections, or lower TICKWORK_POOL_SIZE",
     ),
     Alert(
         "TickworkDatabaseIsSlow",

@@ -58,6 +58,16 @@ RUN = Metric("job_run_seconds", "histogram", "How long handlers ran.", ("queue",
 HEARTBEAT_AGE = Metric("worker_heartbeat_age_seconds", "gauge", "Since this worker's lease was last renewed.")
 LEASES_EXPIRED = Metric("leases_expired", "counter", "Attempts that this process took back from silent workers.")
 
+# -- by every worker and every server, of itself
+CONNECTIONS = Metric(
+    "db_connections", "gauge", "PostgreSQL connections of this process, without its children and the listening one."
+)
+CONNECTIONS_REFUSED = Metric(
+    "db_connections_refused",
+    "counter",
+    "Connections that PostgreSQL, having none left, refused to us or to handlers.",
+)
+
 # -- by every server, of itself
 HTTP = Metric("http_request_seconds", "histogram", "Requests.", ("route", "method", "code"))
 DB = Metric("db_query_seconds", "histogram", "Calls of the store by this server.", ("op",))
@@ -81,6 +91,8 @@ METRICS = (
     RUN,
     HEARTBEAT_AGE,
     LEASES_EXPIRED,
+    CONNECTIONS,
+    CONNECTIONS_REFUSED,
     HTTP,
     DB,
 )

@@ -189,6 +189,29 @@ class Health:
 
 
 @dataclass(frozen=True, slots=True)
+class PoolSizes:
+    """How many connections a process may have at the same time: for Tickwork's own calls and for the caller's.
+
+    A connection that was not used for `idle` is closed.
+    """
+
+    pool: int = 8
+    user_pool: int = 20
+    idle: timedelta = timedelta(seconds=10)
+
+
+DEFAULT_SIZES = PoolSizes()
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionCounts:
+    """Connections that a process has open now, and those that the server refused it because it had none left."""
+
+    open: int = 0
+    refused: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class SchemaStatus:
     """Which migrations a store has, and which it still lacks, in order. Each knows its SQL."""
 
@@ -443,6 +466,9 @@ class Store(
 
         A store whose database is a local file has nothing else to wait for, and may ignore it.
         """
+
+    def connections(self) -> ConnectionCounts:
+        """Say how many connections this process has to a database server, the listening one aside, and was refused."""
 
     def close(self) -> None:
         """Let go of every connection."""

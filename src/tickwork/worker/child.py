@@ -29,7 +29,18 @@ from tickwork.worker.builtin import add_builtin
 from tickwork.worker.capture import Recorder, captured
 from tickwork.worker.executor import Executor
 from tickwork.worker.load import load_app
-from tickwork.worker.messages import End, Ended, Frames, FromExecutor, Hello, Returned, Trouble, encode, to_executor
+from tickwork.worker.messages import (
+    End,
+    Ended,
+    Frames,
+    FromExecutor,
+    Hello,
+    Refused,
+    Returned,
+    Trouble,
+    encode,
+    to_executor,
+)
 from tickwork.worker.shell import add_shell
 from tickwork.worker.sleep import add_sleep
 from tickwork.worker.stdio import take_pipes
@@ -128,6 +139,7 @@ def _serve(
     app: Any, greeting: Hello, connection: socket.socket, outbox: Outbox, slots: int, recorder: Recorder
 ) -> None:
     clock = SystemClock()
+    app.on_refused = lambda: outbox.send(Refused(1))
     executor = Executor(
         app.tasks,
         lambda: app.store,

@@ -101,6 +101,11 @@ class Endings:
         if held.job.tick is not None:
             self._nudge_scheduler()
 
+    def count_refused(self, count: int) -> None:
+        """Count connections that the database server refused to handlers."""
+        if self._tally is not None:
+            self._tally.add(table.CONNECTIONS_REFUSED, (), count)
+
     def _count(self, tally: Tally, job: Claimed, state: AttemptState, waited: float, took: float | None) -> None:
         tally.add(table.ATTEMPTS, (job.queue, job.task, state.value))
         if took is not None:

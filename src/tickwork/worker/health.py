@@ -6,6 +6,7 @@ Ready means that its lease was renewed lately, not that its process is there.
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -13,6 +14,7 @@ from tickwork.clock import Clock
 from tickwork.errors import InvalidInput
 from tickwork.observe import table
 from tickwork.observe.tally import Tally, exposition
+from tickwork.store.base import ConnectionCounts
 from tickwork.worker.heartbeat import Lease
 
 _WAIT_S = 5.0  # for a request that was begun
@@ -21,10 +23,18 @@ _WAIT_S = 5.0  # for a request that was begun
 class Health:
     """What this worker says of itself."""
 
-    def __init__(self, lease: Lease, tally: Tally, clock: Clock) -> None:
+    def __init__(
+        self,
+        lease: Lease,
+        tally: Tally,
+        clock: Clock,
+        connections: Callable[[], ConnectionCounts] = ConnectionCounts,
+    ) -> None:
         self._lease = lease
         self._tally = tally
         self._clock = clock
+        self._connections = connections
+        self._refused = 0  # of those that the tally has
 
     def answer(self, path: str) -> tuple[int, bytes]:
         """The status and text for a path."""
@@ -46,6 +56,10 @@ class Health:
     def _metrics(self) -> bytes:
         since = self._clock.monotonic() - (self._lease.until - self._lease.duration.total_seconds())
         self._tally.set(table.HEARTBEAT_AGE, {(): since})
+        counts = self._connections()
+        self._tally.set(table.CONNECTIONS, {(): counts.open})
+        self._tally.add(table.CONNECTIONS_REFUSED, (), counts.refused - self._refused)
+        self._refused = counts.refused
         return exposition(self._tally)
 
 

@@ -68,6 +68,8 @@ class Hearing:
                 self._asks.append((source, message))
             case Died(job_ids, error, alone):
                 self._hear_death(job_ids, error, alone)
+            case messages.Refused(count):
+                self._endings.count_refused(count)
             case messages.Hello() | messages.Hide():
                 pass
             case messages.Trouble(error):

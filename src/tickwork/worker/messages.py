@@ -212,7 +212,13 @@ class Ask(msgspec.Struct, frozen=True, array_like=True, tag="ask"):
     state: bytes | None
 
 
-FromExecutor = Hello | Trouble | Ended | Started | Stuck | Returned | Wrote | Hide | Progressed | Ask
+class Refused(msgspec.Struct, frozen=True, array_like=True, tag="refused"):
+    """The database server refused connections to handlers because it had none left."""
+
+    count: int
+
+
+FromExecutor = Hello | Trouble | Ended | Started | Stuck | Returned | Wrote | Hide | Progressed | Ask | Refused
 
 _encoder = msgspec.msgpack.Encoder()
 

@@ -27,6 +27,7 @@ from tickwork.store.base import LEASE, Store
 from tickwork.version import VERSION
 from tickwork.worker.base import Pools, WorkerOptions
 from tickwork.worker.children import ChildLimits, Children
+from tickwork.worker.cpus import usable_cpus
 from tickwork.worker.elasticity import Elasticity, slots_of_each
 from tickwork.worker.heartbeat import Heartbeat, Lease
 from tickwork.worker.lease_watch import LeaseWatch
@@ -52,7 +53,7 @@ class SupervisorOptions:
     target: str
     queues: tuple[tuple[str, float], ...] = ()
     slots: int = SLOTS
-    processes: Elastic = field(default_factory=lambda: read_processes(os.cpu_count() or 1))
+    processes: Elastic = field(default_factory=lambda: read_processes(min(SLOTS, usable_cpus())))
     grace: timedelta = GRACE
     lease: timedelta = LEASE
     limits: ChildLimits = field(default_factory=ChildLimits)
@@ -104,7 +105,7 @@ def supervise(
         if options.health is not None and tally is not None:
             from tickwork.worker.health import Health, serve_health  # the server in it is imported by few
 
-            serve_health(options.health, Health(lease, tally, clock))
+            serve_health(options.health, Health(lease, tally, clock, store.connections))
         _obey_signals(loop)
         try:
             loop.run()

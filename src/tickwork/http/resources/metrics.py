@@ -6,6 +6,7 @@ from starlette.responses import Response
 
 from tickwork.http.call import Call
 from tickwork.http.route import Routes, Scope
+from tickwork.observe.table import CONNECTIONS, CONNECTIONS_REFUSED
 from tickwork.observe.tally import exposition
 
 routes = Routes("metrics", prefix="")
@@ -16,4 +17,7 @@ TYPE = "text/plain; version=0.0.4; charset=utf-8"
 def metrics(call: Call) -> Response:
     """Return the metrics of the store and of this server, as Prometheus reads them."""
     call.parts.store_counts.look()
+    counts = call.app.store.connections()
+    call.parts.tally.set(CONNECTIONS, {(): counts.open})
+    call.parts.tally.set(CONNECTIONS_REFUSED, {(): counts.refused})
     return Response(exposition(call.parts.store_counts.tally, call.parts.tally), media_type=TYPE)

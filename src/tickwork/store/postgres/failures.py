@@ -11,6 +11,13 @@ import psycopg
 from tickwork.errors import SchemaMismatch, StoreError, StoreFull, StoreReadOnly, StoreUnreachable
 
 _TRANSIENT = frozenset({"40001", "40P01"})  # serialisation failure, deadlock: the whole transaction is to be run again
+# libpq does not tell the code of an error during the login, which is 53300.
+_NO_CONNECTION_LEFT = (
+    "too many clients",
+    "too many connections",
+    "remaining connection slots",
+    "no more connections allowed",  # PgBouncer
+)
 _SHUTTING_DOWN = frozenset({"57P01", "57P02", "57P03", "57P05", "53300"})
 
 
@@ -20,8 +27,17 @@ def runs_again(error: psycopg.Error) -> bool:
     return error.sqlstate in _TRANSIENT or met_itself
 
 
+class TooManyConnections(StoreUnreachable):
+    """The server has no connection left."""
+
+
 def cannot_connect(where: str, error: Exception) -> StoreUnreachable:
-    """The database could not be reached at all."""
+    """The database could not be reached at all, or has no connection left."""
+    if any(text in str(error) for text in _NO_CONNECTION_LEFT):
+        return TooManyConnections(
+            f"{where} has no connection left: {_reason(error)}. Nothing was done; calls wait for one and then give up. "
+            f"Raise max_connections there, or lower TICKWORK_POOL_SIZE, TICKWORK_USER_POOL_SIZE or --processes."
+        )
     return StoreUnreachable(
         f"{where} cannot be reached: {_reason(error)}. Nothing was done. Is PostgreSQL running there, and is "
         f"TICKWORK_URL right?"

@@ -6,7 +6,7 @@ from functools import cache
 
 from psycopg import pq
 
-from tickwork.store.postgres.pool import Server
+from tickwork.store.postgres.server import Server
 from tickwork.store.postgres.wire import Connection
 
 

@@ -14,7 +14,7 @@ from psycopg.rows import dict_row
 from tickwork.clock import Clock
 from tickwork.core.duration import format_duration
 from tickwork.store.base import Health
-from tickwork.store.postgres.pool import Server
+from tickwork.store.postgres.server import Server
 from tickwork.store.postgres.statements import statements
 from tickwork.store.postgres.wire import Connection
 

@@ -19,7 +19,7 @@ import psycopg
 
 from tickwork.clock import SystemClock
 from tickwork.errors import StoreError
-from tickwork.store.postgres.pool import CONNECT_S, behind_pooler
+from tickwork.store.postgres.server import CONNECT_S, behind_pooler
 from tickwork.store.postgres.wire import Connection
 
 _log = logging.getLogger("tickwork.store")

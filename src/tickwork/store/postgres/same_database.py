@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 from tickwork.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from tickwork.store.postgres.pool import Server
+    from tickwork.store.postgres.server import Server
 
 WHICH = """SELECT extract(epoch FROM pg_postmaster_start_time())::text, oid::text, datname::text
 FROM pg_database WHERE datname = current_database()"""

@@ -11,7 +11,7 @@ from tickwork.errors import StoreNotOurs
 from tickwork.store.base import SchemaStatus
 from tickwork.store.migrate import Migration, migrations, pending, script
 from tickwork.store.postgres.failures import not_migrated
-from tickwork.store.postgres.pool import UPGRADE_S
+from tickwork.store.postgres.server import UPGRADE_S
 from tickwork.store.postgres.statements import checked_schema, in_schema
 from tickwork.store.postgres.wire import Connection
 

@@ -41,13 +41,16 @@ from tickwork.errors import LeaseLost, StoreError
 from tickwork.store import codec
 from tickwork.store.backlog import by_needs, places_of, ranges_of
 from tickwork.store.base import (
+    DEFAULT_SIZES,
     Backlog,
     Claims,
+    ConnectionCounts,
     Exchange,
     Finish,
     Health,
     NewLog,
     OpenAttempt,
+    PoolSizes,
     Progress,
     Pruned,
     Retention,
@@ -80,16 +83,18 @@ from tickwork.store.postgres.listener import Listener, PollOnlyWaiter
 from tickwork.store.postgres.notifier import Notifier
 from tickwork.store.postgres.notify import PostgresNotify
 from tickwork.store.postgres.operations import PostgresOperations
-from tickwork.store.postgres.pool import PRUNE_S, USER_END_S, Pool, Server
+from tickwork.store.postgres.pool import Pool
 from tickwork.store.postgres.reading import guards, placed, read_without_flow
 from tickwork.store.postgres.remote import PostgresRemote
 from tickwork.store.postgres.runs import PostgresRuns
 from tickwork.store.postgres.same_database import WHICH, Database, SameDatabase
 from tickwork.store.postgres.schedules import PostgresSchedules
 from tickwork.store.postgres.schema import Schema
+from tickwork.store.postgres.server import HANDLER_WAIT_S, PRUNE_S, USER_END_S, Server
 from tickwork.store.postgres.session import Session
 from tickwork.store.postgres.statements import checked_schema, statements
 from tickwork.store.postgres.steps import By, StepMaker
+from tickwork.store.postgres.stock import Stock
 from tickwork.store.postgres.values import as_claimed, id_document, instant, open_attempt, sooner, utc, worker_view
 from tickwork.store.postgres.wire import Connection
 from tickwork.store.remote import REMOTE_OTHERS, REMOTE_SHOWN
@@ -100,9 +105,7 @@ T = TypeVar("T")
 
 _log = logging.getLogger("tickwork.store")
 
-POOL_SIZE = 8
 RESERVED_SIZE = 2
-USER_POOL_SIZE = 20
 TRIES = 6  # of a transaction that the server wants to be run again
 DUE = 0  # the phase of a claim that takes what is due, before it takes what is due soon
 _NAP_S = 0.02
@@ -126,7 +129,9 @@ class PostgresStore(
     """A store in a PostgreSQL database. Safe to use from many threads, processes and machines.
 
     Nothing is opened before it is needed. Tables of another version are refused, unless `upgrade` brings them up to
-    date. `listen_url` is a way to the same database around a pooler, for workers to be woken by.
+    date. `listen_url` is a way to the same database around a pooler, for workers to be woken by. `sizes` bounds its
+    connections. With `on_refused` it is for handlers, which may wait longer for a connection; this is called for each
+    connection that the server refuses.
     """
 
     def __init__(
@@ -139,6 +144,8 @@ class PostgresStore(
         listen_url: str | None = None,
         blobs: Blobs | None = None,
         new_claim: Callable[[], ClaimId] = new_claim,
+        sizes: PoolSizes = DEFAULT_SIZES,
+        on_refused: Callable[[], None] | None = None,
     ) -> None:
         self.url = url
         self.blobs = blobs
@@ -149,10 +156,14 @@ class PostgresStore(
         self._host_clock = SystemClock()
         self._random = Random()
         self._listening = Server(listen_url) if listen_url else self.server
-        self._pool = Pool(self.server, POOL_SIZE)
+        if on_refused is not None:
+            self.server.wait_s, self.server.refusals.tell = HANDLER_WAIT_S, on_refused
+        idle_s = sizes.idle.total_seconds()
+        self._stock, self._user_stock = Stock(self.server, idle_s), Stock(self.server, idle_s, ours=False)
+        self._pool = Pool(self._stock, sizes.pool)
+        self._reserved = Pool(self._stock, RESERVED_SIZE)  # for heartbeats and the reaper
+        self._user_pool = Pool(self._user_stock, sizes.user_pool)
         self._same = SameDatabase(self.server, lambda: self._perform(_which_database))
-        self._reserved = Pool(self.server, RESERVED_SIZE)
-        self._user_pool = Pool(self.server, USER_POOL_SIZE, ours=False)
         self._upgrade_first = upgrade
         self._checked = False
         self._bounds: dict[tuple[WorkerId, tuple[str, ...]], Bounds] = {}
@@ -672,10 +683,14 @@ class PostgresStore(
     def answer_within(self, limit: timedelta) -> None:
         self.server.shorten(limit.total_seconds())
 
+    def connections(self) -> ConnectionCounts:
+        servers = {self.server, self._listening}
+        return ConnectionCounts(self._stock.open + self._user_stock.open, sum(one.refusals.count for one in servers))
+
     def close(self) -> None:
         self._notifier.flush()
-        for pool in (self._pool, self._reserved, self._user_pool):
-            pool.close()
+        for stock in (self._stock, self._user_stock):
+            stock.close()
 
 
 _AGED = {"age_us": str(duration_us(AGE))}

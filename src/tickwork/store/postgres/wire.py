@@ -44,6 +44,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     """
 
     prepares = False
+    idle_since = 0.0
     deadline = inf  # by the monotonic clock; psycopg's calls keep it, too
     _limit_s = inf
 

@@ -34,6 +34,7 @@ from tickwork.store.backlog import by_needs, places_of, ranges_of
 from tickwork.store.base import (
     Backlog,
     Claims,
+    ConnectionCounts,
     Exchange,
     Finish,
     Health,
@@ -504,6 +505,9 @@ class SqliteStore(
 
     def answer_within(self, limit: timedelta) -> None:
         """Keep the usual limits: a caller that stops waiting for the file's lock earlier only has to wait again."""
+
+    def connections(self) -> ConnectionCounts:
+        return ConnectionCounts()
 
     def close(self) -> None:
         self._file.close()
