@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from tickwork.core import payload
 from tickwork.core.flow.flow import Broadcast
 from tickwork.core.ids import ClaimId, JobId
-from tickwork.core.job import Asking
+from tickwork.core.job import Asking, MapPlace
 from tickwork.core.schedule.tick import Tick
 from tickwork.errors import InvalidInput, NoCurrentJob
 
@@ -51,6 +51,8 @@ class Link(Protocol):
         """Return when the state is stored; LeaseLost when this attempt was superseded."""
 
     def saved(self) -> bytes | None: ...
+
+    def map_place(self) -> MapPlace | None: ...
 
     def stops(self) -> bool: ...
 
@@ -122,6 +124,18 @@ class CurrentJob:
     def broadcast(self) -> Broadcast | None:
         """Which of how many workers this is, `index` of `total`, where the job came by `app.broadcast`."""
         return self._link.broadcast
+
+    @property
+    def map_index(self) -> int | None:
+        """Which instance of a mapped step it is, from 0 on; None elsewhere. The worker asks the store each time."""
+        place = self._link.map_place()
+        return None if place is None else place.index
+
+    @property
+    def map_count(self) -> int | None:
+        """How many instances the mapped step has; None elsewhere. The worker asks the store each time."""
+        place = self._link.map_place()
+        return None if place is None else place.count
 
     @property
     def scheduled_for(self) -> datetime:

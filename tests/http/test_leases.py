@@ -173,10 +173,29 @@ class TestClaiming:
             "timeout": 60.0,
             "state": None,
             "run_id": None,
+            "map_index": None,
+            "map_count": None,
             "step": None,
         }
         assert job.state == "running"
         assert job.why().startswith("it is running: attempt 1 on bash-1")
+
+    def test_an_instance_of_a_mapped_step_comes_with_its_place(self, admin: TestClient, app: Tickwork) -> None:
+        @app.task(queue="images")
+        def resize(width: int) -> None: ...
+
+        @app.dag
+        def gallery() -> None:
+            resize.map([320, 640])
+
+        gallery.enqueue()
+        queues = ["images", "default"]  # its run stands in the second one
+        found = lease(admin, queues=queues, max=5, wait="5s")
+        found += lease(admin, queues=queues, max=5, wait="5s") if len(found) < 2 else []
+        assert {(one["args"]["width"], one["map_index"], one["map_count"]) for one in found} == {
+            (320, 0, 2),
+            (640, 1, 2),
+        }
 
     def test_without_work_and_without_a_wait_the_list_is_empty_at_once(self, admin: TestClient) -> None:
         assert lease(admin) == []

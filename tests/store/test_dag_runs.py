@@ -14,6 +14,7 @@ from tests.store.builders import (
     MINUTE,
     SECOND,
     a_definition,
+    a_job,
     a_worker,
     again,
     claim,
@@ -43,7 +44,8 @@ from tickwork.core.dag.graph import Approval, Condition, Filled, Graph, Hole, It
 from tickwork.core.flow.flow import Flow
 from tickwork.core.flow.limits import Slot, concurrency, read_limits
 from tickwork.core.flow.stamp import TaskFlow, encode_task_flow
-from tickwork.core.job import Claimed, JobFilter, JobState
+from tickwork.core.ids import JobId
+from tickwork.core.job import Claimed, JobFilter, JobState, MapPlace
 from tickwork.core.schedule.interval import every
 from tickwork.core.schedule.spec import new_spec
 from tickwork.errors import InvalidInput
@@ -622,3 +624,12 @@ def test_a_cancelled_run_is_cancelled_whatever_may_fail(store: Store) -> None:
     run = begin_run(store, a_graph(a_step("a", may_fail=True)))
     store.cancel_jobs([run])
     assert state_of(store, run) is JobState.CANCELLED
+
+
+def test_instances_of_a_mapped_step_know_their_places(store: Store) -> None:
+    begin_run(store, a_graph(a_mapped_step("m", over=[7, 8]), a_step("b")))
+    found = take(store)
+    (plain,) = store.insert_jobs([a_job()])
+    places = store.map_places([*(one.job_id for one in found.values()), plain, JobId("nobody's")])
+    assert places == {found["m[0]"].job_id: MapPlace(0, 2), found["m[1]"].job_id: MapPlace(1, 2)}
+    assert store.map_places([]) == {}

@@ -138,6 +138,24 @@ def test_a_retry_resumes_from_what_was_saved(app: Tickwork) -> None:
         assert work.enqueue().result(timeout=10) == [1, 2, 3]
 
 
+def test_an_instance_of_a_mapped_step_knows_its_place(app: Tickwork) -> None:
+    @app.task
+    def place(name: str) -> list[object]:
+        job = current_job()
+        return [name, job.map_index, job.map_count]
+
+    @app.dag
+    def mapped() -> tuple[object, object]:
+        return place.map(["a", "b", "c"]), place("alone")
+
+    with app.worker():
+        assert mapped.enqueue().result(timeout=20) == [
+            [["a", 0, 3], ["b", 1, 3], ["c", 2, 3]],
+            ["alone", None, None],
+        ]
+        assert place.enqueue("plain").result(timeout=10) == ["plain", None, None]
+
+
 def test_an_async_handler_saves_too(app: Tickwork) -> None:
     @app.task(retries=1, backoff="1ms")
     async def work() -> object:

@@ -87,6 +87,13 @@ class Policy(msgspec.Struct, frozen=True, cache_hash=True, omit_defaults=True):
     produce: tuple[str, ...] = ()
 
 
+class MapPlace(msgspec.Struct, frozen=True, array_like=True):
+    """Which instance of a mapped step a job is, from 0 on, and how many there are."""
+
+    index: int
+    count: int
+
+
 class Part(msgspec.Struct, frozen=True, gc=False):
     """Which instance of which step of a run a job is. `inputs` are holes in its arguments (see core/dag/inputs.py)."""
 

@@ -10,6 +10,7 @@ import msgspec
 
 from tickwork.core.blob import MARK
 from tickwork.core.ids import ClaimId
+from tickwork.core.job import MapPlace
 from tickwork.core.outcome import Failed
 from tickwork.errors import BlobError, InvalidArguments
 from tickwork.http.call import Call
@@ -24,7 +25,8 @@ ARGS_LIMIT = 16 * 1024 * 1024  # with the results of earlier steps in them
 class LeasedJobBody(Struct):
     """A job to do. Every call about it names `attempt` and `claim`. `state` is what an earlier attempt has saved.
 
-    `timeout` is how many seconds it may take in all; at a heartbeat after that it has ended.
+    `timeout` is how many seconds it may take in all; at a heartbeat after that it has ended. `map_index` and
+    `map_count` say which instance of a mapped step it is, from 0 on, and of how many.
     """
 
     id: str
@@ -40,6 +42,8 @@ class LeasedJobBody(Struct):
     state: msgspec.Raw | None
     run_id: str | None
     step: str | None
+    map_index: int | None
+    map_count: int | None
 
 
 def claim_text(claim: ClaimId) -> str:
@@ -56,11 +60,13 @@ def read_claim(text: str | None) -> ClaimId | None:
 
 def shown(call: Call, leased: Sequence[Leased]) -> list[LeasedJobBody]:
     """The jobs as they are told of, without those that cannot be: these have failed."""
-    bodies = (_shown(call, one) for one in leased)
+    steps = [one.job.job_id for one in leased if one.job.step is not None]
+    places = call.app.store.map_places(steps) if steps else {}
+    bodies = (_shown(call, one, places.get(one.job.job_id)) for one in leased)
     return [body for body in bodies if body is not None]
 
 
-def _shown(call: Call, one: Leased) -> LeasedJobBody | None:
+def _shown(call: Call, one: Leased, place: MapPlace | None) -> LeasedJobBody | None:
     job = one.job
     args = _args(call, one)
     if args is None:
@@ -80,6 +86,8 @@ def _shown(call: Call, one: Leased) -> LeasedJobBody | None:
         state=None if state is None else msgspec.Raw(state),
         run_id=job.run,
         step=job.step,
+        map_index=None if place is None else place.index,
+        map_count=None if place is None else place.count,
     )
 
 

@@ -12,7 +12,7 @@ from tickwork.core.dag.advance import Standing
 from tickwork.core.dag.graph import Graph
 from tickwork.core.dag.overview import StepTimes
 from tickwork.core.ids import JobId
-from tickwork.core.job import JobView
+from tickwork.core.job import JobView, MapPlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +84,9 @@ class DagVerbs(Protocol):
 
     def run_instances(self, run_id: JobId, limit: int, after: tuple[str, int] = ("", -1)) -> list[InstanceView]:
         """Return the jobs of a run's instances, by step and number, from just after those given on."""
+
+    def map_places(self, ids: Sequence[JobId]) -> dict[JobId, MapPlace]:
+        """Return of those of these jobs that are instances of mapped steps which ones they are."""
 
     def run_failures(self, run_id: JobId, limit: int) -> list[tuple[str, str]]:
         """Return some of the steps of a run that failed, and with what error."""

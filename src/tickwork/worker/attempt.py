@@ -8,10 +8,13 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any, Literal, Protocol
 
+import msgspec
+
 from tickwork import errors
 from tickwork.clock import Clock
 from tickwork.core.flow.flow import Broadcast
 from tickwork.core.ids import ClaimId, JobId
+from tickwork.core.job import MapPlace
 from tickwork.core.schedule.tick import Tick, decode_tick
 from tickwork.spans import Processing
 from tickwork.store.base import NewLog, Progress
@@ -36,8 +39,8 @@ class Host(Protocol):
     def secret(self, name: str) -> str | None:
         """A secret of the store; None when it has none of that name."""
 
-    def ask(self, attempt: Attempt, state: bytes | None) -> Answer:
-        """Ask the worker to store or give a state, and wait for its answer."""
+    def ask(self, attempt: Attempt, state: bytes | None, what: Literal["state", "place"] = "state") -> Answer:
+        """Ask the worker to store or give a state, or for its place in a map, and wait for the answer."""
 
 
 class Attempt:
@@ -183,6 +186,14 @@ class Attempt:
         if not answer.accepted:
             raise errors.LeaseLost("this attempt was superseded; what was saved is not its to read.")
         return answer.state
+
+    def map_place(self) -> MapPlace | None:
+        if self.given.step is None:
+            return None
+        answer = self.executor.ask(self, None, "place")
+        if not answer.accepted:
+            raise errors.LeaseLost("this attempt was superseded; its place in the map is not known any more.")
+        return None if answer.state is None else msgspec.json.decode(answer.state, type=MapPlace)
 
     def stops(self) -> bool:
         return self.cancelled if self.leader is None else self.leader.cancelled

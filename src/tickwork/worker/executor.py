@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import count
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import Any, Literal
 
 from tickwork import errors
 from tickwork.blobs import LargeResults
@@ -405,12 +405,12 @@ class Executor:
 
     # -- what handlers ask for
 
-    def ask(self, attempt: Attempt, state: bytes | None) -> Answer:
-        """Ask the worker to store or give a state, and wait for its answer."""
+    def ask(self, attempt: Attempt, state: bytes | None, what: Literal["state", "place"] = "state") -> Answer:
+        """Ask the worker to store or give a state, or for its place in a map, and wait for the answer."""
         request, event, slot = next(self._requests), threading.Event(), list[Answer]()
         self._asked[request] = (event, slot)
         try:
-            self.emit(Ask(request, attempt.job_id, attempt.claim, state))
+            self.emit(Ask(request, attempt.job_id, attempt.claim, state, what))
             while not event.wait(ASK_LOOK_S):  # in steps, so that an interruption can reach us
                 pass
             return slot[0]

@@ -7,6 +7,8 @@ from collections import deque
 from collections.abc import Sequence
 from typing import assert_never
 
+import msgspec
+
 from tickwork.core.ids import ClaimId, JobId
 from tickwork.core.outcome import Crashed
 from tickwork.store.base import NewLog, Progress, Store
@@ -131,6 +133,9 @@ class Hearing:
     def _answer(self, ask: messages.Ask, job_id: JobId) -> Answer:
         if self._held.attempt(job_id, ask.claim) is None:
             return Answer(ask.request, False, None)
+        if ask.what == "place":
+            place = self._store.map_places([job_id]).get(job_id)
+            return Answer(ask.request, True, None if place is None else msgspec.json.encode(place))
         if ask.state is None:
             return Answer(ask.request, True, self._store.saved_state(job_id))
         return Answer(ask.request, self._store.save_state(job_id, ClaimId(ask.claim), ask.state), None)

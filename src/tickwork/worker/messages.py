@@ -204,12 +204,16 @@ class Progressed(msgspec.Struct, frozen=True, array_like=True, tag="progressed")
 
 
 class Ask(msgspec.Struct, frozen=True, array_like=True, tag="ask"):
-    """Store `state` for later attempts, or without one, give what an earlier attempt stored. Answered with Answer."""
+    """Store `state` for later attempts, or without one, give what an earlier attempt stored. Answered with Answer.
+
+    `what` "place": give which instance of a mapped step it is, a MapPlace as JSON.
+    """
 
     request: int
     job_id: str
     claim: int
     state: bytes | None
+    what: Literal["state", "place"] = "state"
 
 
 class Refused(msgspec.Struct, frozen=True, array_like=True, tag="refused"):

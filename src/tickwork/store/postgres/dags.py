@@ -9,7 +9,7 @@ from tickwork.core.attention import Approval
 from tickwork.core.dag.graph import Graph, decode_graph, definition_of, digest, encode_graph
 from tickwork.core.dag.overview import StepTimes, counted
 from tickwork.core.ids import JobId, WorkerId, is_id
-from tickwork.core.job import Claimed, JobView
+from tickwork.core.job import Claimed, JobView, MapPlace
 from tickwork.store import codec, runs, step_jobs
 from tickwork.store.dags import AssetView, DagView, InstanceView, StepView
 from tickwork.store.graphs import Graphs
@@ -177,6 +177,10 @@ class PostgresDags:
             InstanceView(step, idx, JobId(job_id), state, attempt, instant(start), instant(end))
             for step, idx, job_id, state, attempt, start, end in rows
         ]
+
+    def map_places(self, ids: Sequence[JobId]) -> dict[JobId, MapPlace]:
+        rows = self._perform(lambda session: session.run("map_places", ids=array([one for one in ids if is_id(one)])))
+        return {JobId(job_id): MapPlace(index, count) for job_id, index, count in rows}
 
     def run_failures(self, run_id: JobId, limit: int) -> list[tuple[str, str]]:
         if not is_id(run_id):

@@ -17,7 +17,7 @@ from tickwork.core.dag.advance import Run, Standing
 from tickwork.core.dag.graph import Graph, Step, decode_graph, definition_of, digest, encode_graph
 from tickwork.core.dag.overview import StepTimes, counted
 from tickwork.core.ids import JobId
-from tickwork.core.job import Claimed, JobState, JobView, NewJob
+from tickwork.core.job import Claimed, JobState, JobView, MapPlace, NewJob
 from tickwork.errors import check
 from tickwork.store import codec, runs, step_jobs
 from tickwork.store.base import Finish
@@ -262,6 +262,11 @@ class SqliteDags:
             InstanceView(step, idx, JobId(job_id), state, attempt, _at(start), _at(end))
             for step, idx, job_id, state, attempt, start, end in rows
         ]
+
+    def map_places(self, ids: Sequence[JobId]) -> dict[JobId, MapPlace]:
+        with self._read() as transaction:
+            rows = transaction.run("map_places", (as_json(list(ids)),))
+        return {JobId(job_id): MapPlace(index, count) for job_id, index, count in rows}
 
     def run_failures(self, run_id: JobId, limit: int) -> list[tuple[str, str]]:
         with self._read() as transaction:

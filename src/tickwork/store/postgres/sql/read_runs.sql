@@ -25,6 +25,13 @@ LEFT   JOIN LATERAL (SELECT * FROM tickwork.running r WHERE r.job_id = j.id OFFS
 LEFT   JOIN LATERAL (SELECT * FROM tickwork.finished f WHERE f.job_id = j.id OFFSET 0) f ON true
 GROUP  BY s.step
 
+-- :map_places
+SELECT j.id::text, j.idx, s.total
+FROM   unnest(%(ids)s::text::uuid[]) AS n (id)
+CROSS  JOIN LATERAL (SELECT * FROM tickwork.jobs j WHERE j.id = n.id AND j.run IS NOT NULL OFFSET 0) j
+CROSS  JOIN LATERAL (SELECT * FROM tickwork.steps s WHERE s.run = j.run AND s.step = j.step OFFSET 0) s
+WHERE  s.mapped
+
 -- :run_instances
 SELECT j.step, j.idx, j.id::text, CASE WHEN q.job_id IS NOT NULL THEN 'queued' WHEN r.job_id IS NOT NULL THEN 'running' ELSE f.state END,
        coalesce(q.attempt, r.attempt, f.attempt), coalesce(r.claimed_at, f.started_at), f.ended_at

@@ -17,6 +17,12 @@ LEFT   JOIN tickwork_running r ON r.job_id = j.id
 LEFT   JOIN tickwork_finished f ON f.job_id = j.id
 WHERE  s.run = :run GROUP BY s.step
 
+-- :map_places
+SELECT j.id, j.idx, s.total
+FROM   json_each(?) AS n CROSS JOIN tickwork_jobs j ON j.id = n.value AND j.run IS NOT NULL
+CROSS  JOIN tickwork_steps s ON s.run = j.run AND s.step = j.step
+WHERE  s.mapped
+
 -- :run_instances
 SELECT j.step, j.idx, j.id, CASE WHEN q.job_id IS NOT NULL THEN 'queued' WHEN r.job_id IS NOT NULL THEN 'running' ELSE f.state END,
        coalesce(q.attempt, r.attempt, f.attempt), coalesce(r.claimed_at, f.started_at), f.ended_at
