@@ -38,7 +38,8 @@ FROM   held h WHERE h.name = s.name
 DELETE FROM tickwork.fires WHERE fired_at > %(at)s::timestamptz AND due_at > %(at)s::timestamptz AND job_id IS NULL
 
 -- :rewind_queue
--- A job of the jump that was due is due; a retry keeps its delay. An instant that a caller named stays as it is.
+-- A job of the jump that was due is due; a retry keeps its delay. An instant that a caller named stays as it is. Rows are
+-- replaced, since a claim that meets an updated one could leave it in the queue (see claim_jobs.sql).
 WITH late AS MATERIALIZED (
     SELECT q.job_id, CASE WHEN q.attempt > 0 THEN greatest(q.run_at - %(back)s::interval, %(at)s::timestamptz)
                           WHEN j.due_at < j.created_at THEN greatest(j.due_at, %(at)s::timestamptz)
@@ -50,8 +51,11 @@ WITH late AS MATERIALIZED (
                        WHERE a.job_id = q.job_id AND a.attempt = q.attempt AND a.ended_at > %(at)s::timestamptz))
     ORDER  BY q.job_id
     FOR UPDATE OF q
-)
-UPDATE tickwork.queue q SET run_at = l.run_at FROM late l WHERE l.job_id = q.job_id
+),
+gone AS (DELETE FROM tickwork.queue q USING late l WHERE l.job_id = q.job_id RETURNING q.*)
+INSERT INTO tickwork.queue
+SELECT replaced.* FROM gone g JOIN late l ON l.job_id = g.job_id
+CROSS  JOIN LATERAL jsonb_populate_record(NULL::tickwork.queue, to_jsonb(g) || jsonb_build_object('run_at', l.run_at)) replaced
 
 -- :rewind_leases
 -- A lease that was granted or renewed since the clock went back ends within a minute, unless it is a long one over REST.
