@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from tickwork.tracing.blocks import approve, branch, group, if_, teardown
     from tickwork.tracing.calls import each
     from tickwork.tracing.loops import loop
+    from tickwork.tracing.this_run import this_run
 
 __all__ = [
     "BlobError",
@@ -95,6 +96,7 @@ __all__ = [
     "rrule",
     "sequence",
     "teardown",
+    "this_run",
     "throttle",
 ]
 
@@ -134,6 +136,7 @@ _LAZY = {
     "if_": "tickwork.tracing.blocks",
     "loop": "tickwork.tracing.loops",
     "teardown": "tickwork.tracing.blocks",
+    "this_run": "tickwork.tracing.this_run",
 }
 
 

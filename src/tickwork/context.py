@@ -139,7 +139,10 @@ class CurrentJob:
 
     @property
     def scheduled_for(self) -> datetime:
-        """When this attempt was due; of a schedule's job, the occurrence that it stands for, at every attempt."""
+        """When this attempt was due; of a schedule's job, the occurrence that it stands for, at every attempt.
+
+        Steps have the occurrence of their run, and so they have what follows.
+        """
         return self._link.scheduled_for()
 
     @property
@@ -149,7 +152,7 @@ class CurrentJob:
 
     @property
     def schedule(self) -> str | None:
-        """The name of the schedule that made this job, if one did."""
+        """The name of the schedule that made this job or its run, if one did."""
         tick = self._link.tick()
         return None if tick is None else tick.schedule
 
@@ -161,7 +164,7 @@ class CurrentJob:
 
     @property
     def interval(self) -> tuple[datetime, datetime] | None:
-        """The window that it stands for, from and to, if its schedule has a window."""
+        """The period that its occurrence stands for: from the one before it to it. None for the first of all."""
         tick = self._link.tick()
         return None if tick is None else tick.interval
 

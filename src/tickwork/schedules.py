@@ -13,11 +13,13 @@ from tickwork.core.duration import parse_duration
 from tickwork.core.ids import JobId
 from tickwork.core.job import NewJob
 from tickwork.core.options import schedule_name
+from tickwork.core.schedule.decide import rule_of
+from tickwork.core.schedule.dues import period
 from tickwork.core.schedule.policy import Policies
 from tickwork.core.schedule.rule import NO_CALENDARS, Calendars, read_instant
 from tickwork.core.schedule.spec import Spec, template
 from tickwork.core.schedule.tick import Tick, encode_tick
-from tickwork.core.schedule.upcoming import state_of, upcoming
+from tickwork.core.schedule.upcoming import missing_calendars, state_of, upcoming
 from tickwork.errors import InvalidInput, InvalidOption, ScheduleNotFound
 from tickwork.rules import Rule
 from tickwork.store.base import Store
@@ -211,11 +213,13 @@ class Schedule:
     def _job_of(self, view: ScheduleView) -> MakeJob:
         """What makes a job that stands for an occurrence."""
         made = template(view.spec, self._client.store.task_definition(view.spec.target))
-        window = view.spec.policies.window
+        spec, calendars = view.spec, self._calendars(view)
+        rule = rule_of(spec.name, spec.rule, spec.policies.start, spec.policies.calendars)
+        is_known = not missing_calendars(spec, calendars)
 
         def make(due: datetime, *, is_catchup: bool) -> NewJob:
             (job_id,) = self._schedules.new_ids(1)
-            tick = Tick(self.name, due, is_catchup, (due, due + window) if window else None)
+            tick = Tick(self.name, due, is_catchup, period(rule, due, calendars) if is_known else None)
             return msgspec.structs.replace(made, id=JobId(job_id), tick=encode_tick(tick))
 
         return make

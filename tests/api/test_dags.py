@@ -3,12 +3,26 @@
 import asyncio
 import threading
 import time
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from tests.worker.fixtures import eventually
-from tickwork import Run, Tickwork, approve, batch, concurrency, every, group, if_, loop, teardown
+from tickwork import (
+    Run,
+    Tickwork,
+    approve,
+    batch,
+    concurrency,
+    current_job,
+    every,
+    group,
+    if_,
+    loop,
+    teardown,
+    this_run,
+)
 from tickwork.errors import InvalidArguments, InvalidDag, InvalidInput, JobFailed
 
 WAIT_S = 20
@@ -581,3 +595,31 @@ def test_the_asyncio_twins_do_the_same(app: Tickwork, etl: Etl) -> None:
     etl.down = False
     with app.worker():
         assert asyncio.run(run_and_wait(etl)) == 60
+
+
+def test_the_steps_of_a_backfilled_dag_know_their_occurrence(app: Tickwork) -> None:
+    known: list[tuple[Any, ...]] = []
+
+    @app.task
+    def note(day: datetime, since: datetime, text: str) -> None:
+        job = current_job()
+        known.append((day, since, text, job.scheduled_for, job.schedule, job.is_catchup, job.interval))
+
+    @app.dag
+    def etl() -> None:
+        note(this_run.scheduled_for, this_run.interval_from, f"{this_run.schedule} until {this_run.interval_to}")
+
+    noon, hour = datetime(2026, 11, 16, 12, tzinfo=UTC), timedelta(hours=1)
+    schedule = app.schedule("nightly", etl, every("1h"), paused=True)
+    with app.worker():
+        schedule.backfill(noon - hour, noon)
+    assert sorted(known) == [
+        (at, at - hour, f"nightly until {at:%Y-%m-%dT%H:%M:%SZ}", at, "nightly", True, (at - hour, at))
+        for at in (noon - hour, noon)
+    ]
+    assert [run.seen.tick.scheduled_for for run in app.runs("etl") if run.seen.tick] == [noon, noon - hour]
+
+
+def test_the_values_of_a_run_belong_into_a_dag() -> None:
+    with pytest.raises(InvalidDag, match=r"this_run belongs inside of a function with @app\.dag"):
+        _ = this_run.scheduled_for

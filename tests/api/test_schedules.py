@@ -210,12 +210,14 @@ class TestRunning:
         with app.worker():
             eventually(lambda: len(ends) >= 4, within_s=3.0)
 
-    def test_a_window_gives_the_job_its_interval(self, app: Tickwork, runs: list[dict[str, Any]]) -> None:
+    def test_a_job_knows_the_period_since_the_occurrence_before(
+        self, app: Tickwork, runs: list[dict[str, Any]]
+    ) -> None:
         with app.worker():
             app.schedule("s", "note", every("200ms"), window="100ms", overlap="allow")
             eventually(lambda: runs)
         start, end = runs[0]["interval"]
-        assert (start, end - start) == (runs[0]["scheduled_for"], timedelta(milliseconds=100))
+        assert (end, end - start) == (runs[0]["scheduled_for"], timedelta(milliseconds=200))
 
 
 class TestBackfill:

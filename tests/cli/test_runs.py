@@ -2,6 +2,7 @@
 
 import json
 import threading
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from click.testing import Result
 from tests.cli.conftest import Cli
 from tests.cli.dag_shop import WAIT_S, DagShop
 from tests.worker.fixtures import eventually
-from tickwork import Tickwork
+from tickwork import Tickwork, every
 from tickwork.cli.run_page import choose
 from tickwork.core.dag.overview import StepLine
 
@@ -75,7 +76,7 @@ class TestLooking:
         assert cli.ok("runs", "list").startswith("No runs yet.")
         failed, waiting = shop.ended(), shop.asking.enqueue()
         lines = cli.ok("runs", "list").splitlines()
-        assert lines[0].split() == ["ID", "STATE", "DAG", "VERSION", "WHEN", "TOOK", "NOTE"]
+        assert lines[0].split() == ["ID", "STATE", "DAG", "VERSION", "WHEN", "SCHEDULED", "FOR", "TOOK", "NOTE"]
         assert [line.split()[:3] for line in lines[1:]] == [
             [waiting.id, "queued", "asking"],
             [failed.id, "failed", "etl"],
@@ -86,6 +87,13 @@ class TestLooking:
         first = cli.json("runs", "list", "--limit", "1")
         assert [one["id"] for one in cli.json("runs", "list", "--cursor", first["next_cursor"])["items"]] == [failed.id]
         assert cli.ok("runs", "list", "--dag", "nobody's") == "No such runs.\n"
+
+    def test_a_list_shows_the_occurrence_of_each_run(self, cli: Cli, shop: DagShop) -> None:
+        schedule = shop.app.schedule("hourly", shop.asking, every("1h"), paused=True)
+        schedule.backfilling([datetime(2026, 11, 16, 12, tzinfo=UTC)], 1).enqueue()
+        assert "2026-11-16 12:00:00" in cli.ok("runs", "list").splitlines()[1]
+        (item,) = cli.json("runs", "list")["items"]
+        assert item["tick"]["scheduled_for"].startswith("2026-11-16T12:00:00")
 
     def test_a_page_shows_how_each_step_stands(self, cli: Cli, shop: DagShop) -> None:
         run = shop.ended()

@@ -1,12 +1,13 @@
 """Runs over REST: started, looked at from all sides, cancelled, rerun and approved."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
 from tests.worker.fixtures import eventually
-from tickwork import Tickwork
+from tickwork import Tickwork, every
 from tickwork.errors import Fatal
 
 API = "/api/v1/runs"
@@ -260,3 +261,20 @@ def test_a_run_is_of_the_version_that_was_declared_just_before(admin: TestClient
         assert admin.post("/api/v1/dags/ship/runs", json={}).json()["version"] == version
     admin.delete("/api/v1/dags/ship").raise_for_status()
     assert admin.post("/api/v1/dags/ship/runs", json={}).status_code == 404
+
+
+def test_a_run_of_a_schedule_has_its_occurrence(server: TestClient, app: Tickwork) -> None:
+    noon = datetime(2026, 11, 16, 12, tzinfo=UTC)
+    schedule = app.schedule("hourly", "ask", every("1h"), paused=True)
+    (id,) = schedule.backfilling([noon], 1).enqueue()
+    by_hand = start(server, "ask")
+    items = {one["id"]: one for one in server.get(API).json()["items"]}
+    wanted = ("schedule", "scheduled_for", "is_catchup", "interval")
+    assert [items[id][name] for name in wanted] == [
+        "hourly",
+        "2026-11-16T12:00:00Z",
+        True,
+        {"from": "2026-11-16T11:00:00Z", "to": "2026-11-16T12:00:00Z"},
+    ]
+    assert server.get(f"{API}/{id}").json()["scheduled_for"] == "2026-11-16T12:00:00Z"
+    assert [items[by_hand][name] for name in wanted] == [None, None, False, None]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tickwork.core.dag.drawing import expression_text
-from tickwork.core.dag.graph import Expression, Item, Param, Result, Text
+from tickwork.core.dag.graph import Expression, Item, Param, Result, RunValue, Text
 from tickwork.importers.expressions import Inexpressible, Scope, has_expression, secrets_in, value_of
 
 SCOPE = Scope(params=("day", "n"), steps=("a", "a.b", "a-1", "a.b.c", "häuser"), items=("x", "y"))
@@ -19,6 +19,7 @@ REFERENCES = st.one_of(
     st.builds(Param, st.sampled_from(SCOPE.params), PATHS),  # type: ignore[arg-type]
     st.builds(Result, st.sampled_from(SCOPE.steps), PATHS),  # type: ignore[arg-type]
     st.builds(Item, st.sampled_from(SCOPE.items), PATHS),  # type: ignore[arg-type]
+    st.sampled_from([RunValue(("scheduled_for",)), RunValue(("interval", "from")), RunValue(("interval", "to"))]),
 )
 
 
@@ -71,7 +72,7 @@ def test_secrets_are_found_by_name() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("${}", "${} names no value: there are ${params.NAME}, ${STEP.result} and ${item}."),
+        ("${}", "${} names no value: there are ${params.NAME}, ${run.scheduled_for}, ${STEP.result} and ${item}."),
         ("${a}", "${a}: did you mean ${a.result}?"),
         ("${a.lines[0]}", "${a}".replace("}", ".lines[0]}: did you mean ${a.result.lines[0]}?")),
         ("${b.result}", "there is no step 'b'."),
@@ -91,3 +92,10 @@ def test_what_names_nothing_is_refused(text: str, words: str) -> None:
     with pytest.raises(Inexpressible) as raised:
         value_of(text, SCOPE)
     assert words in str(raised.value)
+
+
+def test_a_run_has_these_values_and_a_step_may_be_named_like_it() -> None:
+    assert value_of("${run.is_catchup}", SCOPE) == RunValue(("is_catchup",))
+    assert value_of("${run.result.n}", replace(SCOPE, steps=("run",))) == Result("run", ("n",))
+    with pytest.raises(Inexpressible, match=r"names no value of the run: there are \$\{run.scheduled_for\}"):
+        value_of("${run.day}", SCOPE)

@@ -16,6 +16,7 @@ from tests.store.builders import (
     claim,
     claim_one,
     ending,
+    failed,
     reap,
     register,
     succeeded,
@@ -30,7 +31,7 @@ from tickwork.core.schedule.cron import cron
 from tickwork.core.schedule.interval import after, at, every
 from tickwork.core.schedule.spec import new_spec
 from tickwork.core.schedule.tick import Tick, decode_tick
-from tickwork.errors import StoreUnreachable, check
+from tickwork.errors import InvalidOption, StoreUnreachable, check
 from tickwork.services.scheduler import POLL_S, Scheduler
 from tickwork.store.base import Store
 from tickwork.store.schedules import FireView, Move
@@ -95,9 +96,8 @@ class TestFiring:
         assert dues(store) == [began + n * SECOND for n in (1, 2, 3, 4, 5)]
         assert [fire.fired_at - fire.due_at for fire in fires(store)] == [timedelta(0)] * 5
         jobs = {job.job_id: job.tick for job in claim(store)}
-        assert {fire.job_id: Tick("s", fire.due_at) for fire in fires(store)} == {
-            job_id: decode_tick(tick or "") for job_id, tick in jobs.items()
-        }
+        ticks = {one.job_id: Tick("s", one.due_at, False, (one.due_at - SECOND, one.due_at)) for one in fires(store)}
+        assert ticks == {job_id: decode_tick(tick or "") for job_id, tick in jobs.items()}
 
     def test_intervals_of_less_than_a_second_are_kept(
         self, store: Store, scheduler: Scheduler, clock: VirtualClock
@@ -127,7 +127,7 @@ class TestFiring:
         (view,) = live(store)
         assert (view.queue, view.priority, view.args, view.labels) == ("mail", 2, b'{"n":1}', ("x",))
         due = now + SECOND
-        assert view.tick == Tick("s", due, False, (due, due + HOUR))
+        assert view.tick == Tick("s", due, False, (now, due))
         assert due <= view.run_at <= due + HOUR
         assert view.expires_at == view.run_at + MINUTE
 
@@ -273,6 +273,65 @@ class TestOverlap:
             end_one(store)
             scheduler.tick(0.0)
         assert set(actions(store)) == {"start"}
+
+
+class TestWaitForPrevious:
+    def test_a_run_starts_when_the_one_before_it_has_succeeded(
+        self, store: Store, scheduler: Scheduler, clock: VirtualClock
+    ) -> None:
+        put(store, every("1m"), wait_for_previous=True)
+        go_on(scheduler, clock, 2 * MINUTE + SECOND)
+        assert actions(store) == ["start", "queue"]
+        store.finish_attempts([failed(claim_one(store))])
+        go_on(scheduler, clock, 2 * MINUTE)
+        assert actions(store) == ["start", "queue", "queue", "queue"]
+        assert fires(store)[1].reason == "the run before it has not succeeded yet"
+        first = fires(store)[0].job_id
+        assert first is not None
+        store.retry_jobs([first])
+        go_on(scheduler, clock, 20 * SECOND)
+        for started in (2, 3, 4):
+            assert end_one(store).job_id
+            go_on(scheduler, clock, 2 * SECOND)
+            assert actions(store)[:4].count("start") == started
+
+    def test_one_that_was_discarded_holds_nothing(
+        self, store: Store, scheduler: Scheduler, clock: VirtualClock
+    ) -> None:
+        put(store, every("1m"), wait_for_previous=True)
+        go_on(scheduler, clock, MINUTE + SECOND)
+        claimed = claim_one(store)
+        store.finish_attempts([failed(claimed)])
+        go_on(scheduler, clock, MINUTE)
+        assert actions(store) == ["start", "queue"]
+        store.discard_jobs([claimed.job_id])
+        go_on(scheduler, clock, 20 * SECOND)
+        assert actions(store) == ["start", "start"]
+
+    def test_no_more_wait_than_may_be_caught_up_with(
+        self, store: Store, scheduler: Scheduler, clock: VirtualClock
+    ) -> None:
+        put(store, every("1m"), wait_for_previous=True, catchup_limit=2)
+        go_on(scheduler, clock, 5 * MINUTE + SECOND)
+        assert actions(store) == ["start", "queue", "queue", "skip", "skip"]
+        assert fires(store)[-1].reason == "2 wait already for the run before them to succeed"
+
+    def test_a_fixed_delay_waits_too(self, store: Store, scheduler: Scheduler, clock: VirtualClock) -> None:
+        put(store, after("5s"), wait_for_previous=True)
+        go_on(scheduler, clock, SECOND)
+        claimed = claim_one(store)
+        store.finish_attempts([failed(claimed)])
+        go_on(scheduler, clock, MINUTE)
+        assert actions(store) == ["start"]
+        store.retry_jobs([claimed.job_id])
+        go_on(scheduler, clock, 20 * SECOND)
+        end_one(store)
+        go_on(scheduler, clock, 30 * SECOND)
+        assert actions(store)[:2] == ["start", "start"]
+
+    def test_it_does_not_go_with_runs_side_by_side(self) -> None:
+        with pytest.raises(InvalidOption, match="wait_for_previous runs occurrences one after another"):
+            new_spec("s", "t", SECONDS, wait_for_previous=True, overlap="allow")
 
 
 class TestFixedDelay:

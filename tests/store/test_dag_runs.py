@@ -40,7 +40,20 @@ from tests.store.dags import (
     take,
 )
 from tests.store.test_flow import gate
-from tickwork.core.dag.graph import Approval, Condition, Filled, Graph, Hole, Item, Param, Result, Step, Template, Text
+from tickwork.core.dag.graph import (
+    Approval,
+    Condition,
+    Filled,
+    Graph,
+    Hole,
+    Item,
+    Param,
+    Result,
+    RunValue,
+    Step,
+    Template,
+    Text,
+)
 from tickwork.core.flow.flow import Flow
 from tickwork.core.flow.limits import Slot, concurrency, read_limits
 from tickwork.core.flow.stamp import TaskFlow, encode_task_flow
@@ -48,6 +61,7 @@ from tickwork.core.ids import JobId
 from tickwork.core.job import Claimed, JobFilter, JobState, MapPlace
 from tickwork.core.schedule.interval import every
 from tickwork.core.schedule.spec import new_spec
+from tickwork.core.schedule.tick import Tick, encode_tick
 from tickwork.errors import InvalidInput
 from tickwork.store.base import Retention, Store
 from tickwork.testing import VirtualClock
@@ -633,3 +647,46 @@ def test_instances_of_a_mapped_step_know_their_places(store: Store) -> None:
     places = store.map_places([*(one.job_id for one in found.values()), plain, JobId("nobody's")])
     assert places == {found["m[0]"].job_id: MapPlace(0, 2), found["m[1]"].job_id: MapPlace(1, 2)}
     assert store.map_places([]) == {}
+
+
+class TestOccurrences:
+    """What steps know of the occurrence that their run stands for."""
+
+    @pytest.mark.parametrize("flow", [None, ONE], ids=["plain", "limited"])
+    def test_a_step_has_the_tick_of_its_run(self, store: Store, clock: VirtualClock, flow: Flow | None) -> None:
+        store.declare_limits({"one": concurrency(1)})
+        due = clock.now() - DAY
+        tick = encode_tick(Tick("nightly", due, True, (due - DAY, due)))
+        begin_run(store, CHAIN, tick=tick)
+        if flow is not None:
+            insert_one(store, flow=flow)
+        (first,) = [one for one in take(store).values() if one.step]
+        assert first.tick == tick
+        store.finish_attempts([succeeded(first)])
+        (second,) = [one for one in take(store).values() if one.step]
+        assert (second.step, second.tick) == ("b", tick)
+
+    def test_its_values_go_into_arguments_when_a_step_is_released(self, store: Store, clock: VirtualClock) -> None:
+        due = clock.now() - DAY
+        wanted = {
+            "at": RunValue(("scheduled_for",)),
+            "text": Text(("from ", RunValue(("interval", "from")), " to ", RunValue(("interval", "to")))),
+            "late": RunValue(("is_catchup",)),
+            "by": RunValue(("schedule",)),
+        }
+        args = Filled(Raw(json.dumps(dict.fromkeys(wanted)).encode()), tuple(Hole((k,), v) for k, v in wanted.items()))
+        graph = a_graph(a_step("a", args=args))
+        begin_run(store, graph, tick=encode_tick(Tick("nightly", due, True, (due - DAY, due))))
+        (claimed,) = take(store).values()
+        assert json.loads(claimed.args) == {
+            "at": "2025-12-31T00:00:00Z",
+            "text": "from 2025-12-30T00:00:00Z to 2025-12-31T00:00:00Z",
+            "late": True,
+            "by": "nightly",
+        }
+        store.finish_attempts([succeeded(claimed)])
+        begin_run(store, graph)
+        (by_hand,) = take(store).values()
+        told = json.loads(by_hand.args)
+        assert (told["text"], told["late"], told["by"]) == ("from null to null", False, None)
+        assert told["at"] == "2026-01-01T00:00:00Z"

@@ -28,6 +28,7 @@ from tickwork.cli.output import (
     print_table,
     short_error,
     state_text,
+    utc,
 )
 from tickwork.cli.run_actions import approve, cancel, clear, reject, rerun
 from tickwork.errors import JobNotFound
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from tickwork.runs import Run, Step
 
 _WIDE = 110  # columns, from which on a list also says what happened
-_WIDE_TITLES = ("ID", "STATE", "DAG", ">VERSION", "WHEN", ">TOOK", "NOTE")
+_WIDE_TITLES = ("ID", "STATE", "DAG", ">VERSION", "WHEN", "SCHEDULED FOR", ">TOOK", "NOTE")
 _NARROW_TITLES = ("ID", "STATE", "WHEN", ">TOOK", "DAG")
 
 
@@ -98,7 +99,8 @@ def _wide_row(view: JobView, now: datetime) -> Row:
 
     note = short_error(view.error) or (f"key {view.key}" if view.key else "")
     version = "" if view.version is None else str(view.version)
-    return [view.id, state_text(view.state), view.task, version, when(view, now), _took(view, now), note]
+    occurrence = "" if view.tick is None else utc(view.tick.scheduled_for)
+    return [view.id, state_text(view.state), view.task, version, when(view, now), occurrence, _took(view, now), note]
 
 
 def _narrow_row(view: JobView, now: datetime) -> Row:

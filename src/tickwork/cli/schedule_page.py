@@ -57,6 +57,8 @@ def _facts(view: ScheduleView, dues: Sequence[datetime], now: datetime) -> Itera
     for name, instant in (("start", policies.start), ("end", policies.end)):
         if instant is not None:
             yield name, utc(instant)
+    if policies.wait_for_previous:
+        yield "starts", "when the run before has succeeded"
     if spec.calendar_names:
         yield "calendars", ", ".join(spec.calendar_names)
     for name, said in spec_json(spec)["options"].items():

@@ -164,6 +164,7 @@ class ScheduleFields(_Fields):
     spread_by: Annotated[str, Meta(description="What H is spread by. Default: the name.")] | UnsetType = UNSET
     catchup: Literal["all", "latest", "none"] | UnsetType = UNSET
     catchup_limit: int | UnsetType = UNSET
+    wait_for_previous: bool | UnsetType = UNSET
     catchup_age: Duration | UnsetType = UNSET
     overlap: Literal["allow", "skip", "queue", "cancel"] | UnsetType = UNSET
     jitter: Duration | UnsetType = UNSET

@@ -1,4 +1,6 @@
-"""Expressions in a file: `${params.day}`, `${fetch.result.lines[0]}`, `${item}`. Paths into values, never code.
+"""Expressions in a file: `${params.day}`, `${run.scheduled_for}`, `${fetch.result.lines[0]}`, `${item}`.
+
+They are paths into values, never code.
 
 A text that is exactly one expression is that value; inside a longer text it is written out. `$${` stands for a plain
 `${`. What has expressions in it becomes JSON with holes.
@@ -17,7 +19,7 @@ from typing import Any
 import msgspec
 
 from tickwork.core.blob import Path
-from tickwork.core.dag.graph import Expression, Hole, Item, Param, Result, Text
+from tickwork.core.dag.graph import Expression, Hole, Item, Param, Result, RunValue, Text
 from tickwork.importers.field import Field, Misfit
 from tickwork.importers.problems import meant
 from tickwork.importers.reading import Reading
@@ -31,6 +33,13 @@ _PART = re.compile(r"""\.([\w-]+)|\[(-?[0-9]{1,9})\]|\["([^"]*)"\]|\['([^']*)'\]
 _SECRET = re.compile(r"secret\.[A-Za-z_][A-Za-z0-9_]*")
 _SECRET_ARGUMENT = "secrets"
 _KEPT = object()
+_OF_RUN = {
+    "run.scheduled_for": ("scheduled_for",),
+    "run.schedule": ("schedule",),
+    "run.is_catchup": ("is_catchup",),
+    "run.interval.from": ("interval", "from"),
+    "run.interval.to": ("interval", "to"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +84,7 @@ def value_of(text: str, scope: Scope, *, as_text: bool = False) -> Expression | 
     return Text(tuple(parts))
 
 
-def _parts(text: str, scope: Scope) -> Iterator[str | Param | Result | Item]:
+def _parts(text: str, scope: Scope) -> Iterator[str | Param | RunValue | Result | Item]:
     end, said = 0, ""
     for found in _EXPRESSION.finditer(text):
         said += text[end : found.start()]
@@ -93,7 +102,7 @@ def _parts(text: str, scope: Scope) -> Iterator[str | Param | Result | Item]:
         yield said + text[end:]
 
 
-def expression(inner: str, scope: Scope) -> Param | Result | Item:
+def expression(inner: str, scope: Scope) -> Param | RunValue | Result | Item:
     """What stands between ${ and }. Raises Inexpressible."""
     head = re.split(r"[.\[]", inner, maxsplit=1)[0]
     rest = inner[len(head) :]
@@ -103,6 +112,8 @@ def expression(inner: str, scope: Scope) -> Param | Result | Item:
         return _param(inner, rest, scope)
     if head == "item":
         return _item(inner, rest, scope)
+    if head == "run" and not _RESULT.match(rest):  # a step may be named run
+        return _of_run(inner)
     if head == "secret":
         raise Inexpressible(f"${{{inner}}} may stand in env of shell, and in url, headers and auth of http.")
     return _result(inner, head, scope)
@@ -120,6 +131,13 @@ def _param(inner: str, rest: str, scope: Scope) -> Param:
     if name not in scope.params:
         raise Inexpressible(f"there is no parameter {name!r}{meant(name, scope.params)}.")
     return Param(name, path)
+
+
+def _of_run(inner: str) -> RunValue:
+    if inner not in _OF_RUN:
+        known = ", ".join(f"${{{name}}}" for name in _OF_RUN)
+        raise Inexpressible(f"${{{inner}}} names no value of the run: there are {known}.")
+    return RunValue(_OF_RUN[inner])
 
 
 def _item(inner: str, rest: str, scope: Scope) -> Item:
@@ -149,7 +167,10 @@ def _result(inner: str, head: str, scope: Scope) -> Result:
         raise Inexpressible(f"there is no step {name!r}{meant(name, scope.steps)}.")
     if head in scope.steps:
         raise Inexpressible(f"${{{inner}}}: did you mean ${{{head}.result{inner[len(head) :]}}}?")
-    raise Inexpressible(f"${{{inner}}} names no value: there are ${{params.NAME}}, ${{STEP.result}} and ${{item}}.")
+    raise Inexpressible(
+        f"${{{inner}}} names no value: there are ${{params.NAME}}, ${{run.scheduled_for}}, ${{STEP.result}} and "
+        f"${{item}}."
+    )
 
 
 def _named(inner: str, rest: str, example: str) -> tuple[str, Path]:

@@ -87,6 +87,8 @@ class Scheduler:
         try:
             spec = decode_spec(seen.spec)
             calendars = _calendars(look.calendars, spec)
+            if spec.policies.wait_for_previous and seen.failed:
+                seen = _blocked(seen)
             decision = decide(seen.name, spec.rule, spec.policies, seen.standing, look.now, calendars)
             return self._carry(look, seen, spec, decision)
         except Exception as error:
@@ -129,6 +131,13 @@ class Scheduler:
         if self._troubled.get(seen.name) != told:
             self._troubled[seen.name] = told
             _log.error("Schedule %r cannot be judged and starts nothing for now. %s", seen.name, told)
+
+
+def _blocked(seen: Seen) -> Seen:
+    """A schedule whose last run did not succeed: that run is remembered until it has."""
+    standing = msgspec.structs.replace(seen.standing, is_blocked=True)
+    kept = tuple(job_id for job_id in seen.ended if job_id not in seen.failed)
+    return msgspec.structs.replace(seen, standing=standing, ended=kept)
 
 
 def _run(made: NewJob, id: JobId, schedule: str, fire: Fire, now: datetime) -> NewJob:

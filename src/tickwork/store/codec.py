@@ -330,17 +330,18 @@ def seen(
     version: int,
     spec: str,
     standing: Standing,
-    runs: Sequence[tuple[str, bool, datetime | None]],
+    runs: Sequence[tuple[str, bool, datetime | None, bool]],
     paused_until: datetime | None = None,
 ) -> Seen:
     """A schedule at a look. How many of its runs live is counted each time, so that no count can go wrong."""
-    live = tuple(JobId(job_id) for job_id, ended, _ in runs if not ended)
-    ended = tuple(JobId(job_id) for job_id, ended, _ in runs if ended)
-    ends = [at for at in (standing.last_ended_at, *(at for _, _, at in runs)) if at is not None]
+    live = tuple(JobId(job_id) for job_id, ended, *_ in runs if not ended)
+    ended = tuple(JobId(job_id) for job_id, ended, *_ in runs if ended)
+    failed = frozenset(JobId(job_id) for job_id, *_, failed in runs if failed)
+    ends = [at for at in (standing.last_ended_at, *(at for _, _, at, _ in runs)) if at is not None]
     if ended and not ends:  # it was pruned, so nobody knows when it ended
         ends = [standing.handled_at]
     counted = msgspec.structs.replace(standing, live_count=len(live), last_ended_at=max(ends, default=None))
-    return Seen(name, version, spec, counted, live, ended, paused_until)
+    return Seen(name, version, spec, counted, live, ended, paused_until, failed)
 
 
 def trouble(row: Sequence[Any], instant: Callable[[Any], datetime]) -> Trouble:

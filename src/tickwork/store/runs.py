@@ -21,6 +21,7 @@ from tickwork.core.dag.advance import OPEN, Advance, Run, Standing, StepJob, fai
 from tickwork.core.dag.graph import Graph, Step
 from tickwork.core.dag.inputs import (
     NO_RESULTS,
+    OF_RUN,
     Results,
     decode_holes,
     fill,
@@ -216,8 +217,7 @@ def _graph(ground: Ground, going: Going) -> Graph:
 
 def _move(ground: Ground, going: Going) -> Advance:
     run, graph = going.run, _graph(ground, going)
-    if graph.defaults:
-        run.params = {**graph.defaults, **run.params}
+    run.params = {**graph.defaults, **run.params, OF_RUN: going.values}
     return Advance(graph, run, Rows(ground, going))
 
 

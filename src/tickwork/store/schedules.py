@@ -23,6 +23,8 @@ from tickwork.core.schedule.standing import Standing
 class Seen(msgspec.Struct, frozen=True):
     """A schedule at a look. `standing` knows which of its runs live; those that `ended` are forgotten by a move.
 
+    Of these, `failed` did not succeed and were not discarded.
+
     `spec` and the calendars of a look are as stored: one that cannot be read must not keep the others waiting.
     """
 
@@ -33,6 +35,7 @@ class Seen(msgspec.Struct, frozen=True):
     live: tuple[JobId, ...] = ()
     ended: tuple[JobId, ...] = ()
     paused_until: datetime | None = None
+    failed: frozenset[JobId] = frozenset()
 
 
 class Look(msgspec.Struct, frozen=True):

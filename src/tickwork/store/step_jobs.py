@@ -18,6 +18,7 @@ from tickwork.core.dag.inputs import (
     Results,
     decode_holes,
     fill,
+    run_values,
     value_of,
     wanted_by,
 )
@@ -35,7 +36,7 @@ _PARAMS = msgspec.json.Decoder(dict[str, Raw])
 
 
 class Going(NamedTuple):
-    """A run that has begun and not ended, with what its steps have from it."""
+    """A run that has begun and not ended, with what its steps have from it. `values`: what `RunValue`s refer to."""
 
     run: Run
     attempt: int
@@ -47,17 +48,19 @@ class Going(NamedTuple):
     failures: int
     trace: str | None
     claim: ClaimId
+    values: Raw
 
 
 def going_of(row: Any) -> Going:
     """A run that is going, from its row in either store."""
     id, dag, version, args, open, failed, cancelled, attempt, priority, collection, labels, *rest = row
-    flow, policy, failures, trace, claim = rest
+    flow, policy, failures, trace, claim, tick, due_us = rest
     run = Run(id, dag, version, _PARAMS.decode(args), open, failed, bool(cancelled))
     stamped = codec.decode_flow(flow)
     tenant = None if stamped is None else stamped.tenant
     around = (priority, collection, codec.decode_labels(labels), tenant)
-    return Going(run, attempt, *around, codec.decode_policy(policy), failures, trace, claim)
+    values = run_values(tick, codec.from_us(due_us))
+    return Going(run, attempt, *around, codec.decode_policy(policy), failures, trace, claim, values)
 
 
 class ResultRow(NamedTuple):

@@ -13,7 +13,7 @@ from typing import Any, NoReturn, Protocol, TypeVar
 
 import msgspec
 
-from tickwork.core.dag.graph import Comparison, Condition, Expression, Last, Result, Text
+from tickwork.core.dag.graph import Comparison, Condition, Expression, Last, Result, RunValue, Text
 from tickwork.core.flaws import Flaw, brief, suffix
 from tickwork.core.payload import seal
 from tickwork.errors import InvalidDag
@@ -75,6 +75,8 @@ def described(value: Expression) -> str:
     """An expression as errors call it."""
     if isinstance(value, Text):
         return "a text with references"
+    if isinstance(value, RunValue):
+        return f"this_run.{'_'.join(map(str, value.path))}"
     if isinstance(value, Last):
         whole = f"the result of the loop of {value.steps[0]!r}"
     else:

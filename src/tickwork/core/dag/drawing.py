@@ -9,7 +9,19 @@ from typing import Any
 import msgspec
 
 from tickwork.core.blob import Path
-from tickwork.core.dag.graph import Condition, Expression, Graph, Item, Last, Param, Result, Step, Text, steps_in
+from tickwork.core.dag.graph import (
+    Condition,
+    Expression,
+    Graph,
+    Item,
+    Last,
+    Param,
+    Result,
+    RunValue,
+    Step,
+    Text,
+    steps_in,
+)
 
 _PLAIN_KEY = re.compile(r"[\w-]+")
 _COMPARES = {"==", "!=", "<", "<=", ">", ">=", "in", "not in"}
@@ -148,6 +160,8 @@ def expression_text(expression: Expression) -> str:
             )
         case Param(name, path):
             return f"${{params{_path_text((name, *path))}}}"
+        case RunValue(path):
+            return f"${{run{_path_text(path)}}}"
         case Result(step, path):
             return f"${{{step}.result{_path_text(path)}}}"
         case Item("item", path):

@@ -3,8 +3,8 @@
 A Graph is plain data. Python functions are traced into one, YAML is read into one, and it is stored as JSON under a
 version. A step is a job; a mapped step is as many jobs as its input has elements, its *instances*.
 
-What is not known before the run is an *expression*: a value that stands for a parameter of the run, the result of a
-step, or the element that an instance is for. Arguments are JSON with *holes*, each filled by an expression.
+What is not known before the run is an *expression*: a value that stands for a parameter of the run, its occurrence, the
+result of a step, or the element that an instance is for. Arguments are JSON with *holes*, each filled by an expression.
 """
 
 from __future__ import annotations
@@ -32,6 +32,12 @@ class Param(msgspec.Struct, frozen=True, tag="param", tag_field="is", omit_defau
     path: Path = ()
 
 
+class RunValue(msgspec.Struct, frozen=True, tag="run", tag_field="is"):
+    """What a run knows of itself: `scheduled_for`, `schedule`, `is_catchup`, and `interval` with `from` and `to`."""
+
+    path: Path
+
+
 class Result(msgspec.Struct, frozen=True, tag="result", tag_field="is", omit_defaults=True):
     """The result of a step, or the list of results of a mapped one. None where it did not succeed."""
 
@@ -56,10 +62,10 @@ class Last(msgspec.Struct, frozen=True, tag="last", tag_field="is", omit_default
 class Text(msgspec.Struct, frozen=True, tag="text", tag_field="is"):
     """A text with expressions in it, as an f-string has them. What is no text in there is written as JSON."""
 
-    parts: tuple[str | Param | Result | Item | Last, ...]
+    parts: tuple[str | Param | RunValue | Result | Item | Last, ...]
 
 
-Expression = Param | Result | Item | Last | Text
+Expression = Param | RunValue | Result | Item | Last | Text
 
 
 class Hole(msgspec.Struct, frozen=True, array_like=True):

@@ -12,6 +12,7 @@ import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
+from datetime import datetime
 from itertools import product as all_pairs
 from math import prod
 from typing import Any, NamedTuple
@@ -43,12 +44,15 @@ from tickwork.core.dag.graph import (
     Map,
     Param,
     Result,
+    RunValue,
     Text,
     steps_in,
 )
+from tickwork.core.schedule.tick import Tick, decode_tick
 from tickwork.errors import BlobError
 
 MOST_INSTANCES = 100_000
+OF_RUN = "$run"  # what a run knows of itself, among the values of its parameters
 Values = Mapping[str, Raw]  # JSON by name: of parameters, of elements, of results by step
 
 _COMPARISONS: dict[Comparison, Callable[[Any, Any], Any]] = {
@@ -90,6 +94,22 @@ class Results(NamedTuple):
 NO_RESULTS = Results({}, frozenset())
 
 
+def run_values(tick: str | None, due_at: datetime) -> Raw:
+    """What a run knows of itself, as JSON. Without a schedule it is the instant at which it was due, and no period."""
+    known = Tick("", due_at) if tick is None else decode_tick(tick)
+    start, end = known.interval or (None, None)
+    return Raw(
+        _encode(
+            {
+                "scheduled_for": known.scheduled_for,
+                "schedule": known.schedule or None,
+                "is_catchup": known.is_catchup,
+                "interval": {"from": start, "to": end},
+            }
+        )
+    )
+
+
 def encode_holes(holes: Iterable[Hole]) -> bytes:
     return _encode(tuple(holes))
 
@@ -115,7 +135,7 @@ def partly_filled(hole: Hole, params: Values, items: Values, load: Load) -> Hole
     """A hole that results go into, with all else that its text has in it. Raises Unfillable."""
     if not isinstance(hole.value, Text):
         return hole
-    known = (Param, Item)
+    known = (Param, RunValue, Item)
     parts = [
         _shown(value_of(part, params, items, NO_RESULTS), load) if isinstance(part, known) else part
         for part in hole.value.parts
@@ -128,6 +148,8 @@ def value_of(expression: Expression, params: Values, items: Values, results: Res
     match expression:
         case Param(name, path):
             return part_of(params.get(name, NULL), path, f"parameter {name!r}")
+        case RunValue(path):
+            return part_of(params.get(OF_RUN, NULL), path, "the run")
         case Item(name, path):
             return part_of(items[name], path, f"the element for {name!r}")
         case Result(step, path):

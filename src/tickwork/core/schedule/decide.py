@@ -7,6 +7,7 @@ on the row's lock, not on who calls or when.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -15,7 +16,7 @@ from functools import lru_cache
 import msgspec
 
 from tickwork.core.schedule.combine import all_of, except_on
-from tickwork.core.schedule.dues import due_now, look_from
+from tickwork.core.schedule.dues import due_now, look_from, period
 from tickwork.core.schedule.interval import After
 from tickwork.core.schedule.policy import Policies
 from tickwork.core.schedule.rule import NO_CALENDARS, Calendars, RuleValue
@@ -23,6 +24,9 @@ from tickwork.core.schedule.spread import spread
 from tickwork.core.schedule.standing import Standing, Waiting
 from tickwork.core.schedule.zone import TICK
 from tickwork.errors import InvalidOption
+
+RECHECK = timedelta(seconds=15)  # how soon it is noticed that a run which blocks the next ones has succeeded after all
+Period = tuple[datetime, datetime] | None
 
 
 class Action(StrEnum):
@@ -37,7 +41,7 @@ class Fire:
     """What becomes of one occurrence. One that waits comes again, to start or to be skipped after all.
 
     The run starts at `run_at`, which lies after `scheduled_for` by the jitter or its place in the window, and not after
-    `expires_at`. `interval` is the window that it stands for. `reason` says why it is skipped.
+    `expires_at`. `interval` is the period that a run stands for. `reason` says why it is skipped.
     """
 
     scheduled_for: datetime
@@ -45,7 +49,7 @@ class Fire:
     is_catchup: bool
     run_at: datetime
     expires_at: datetime | None
-    interval: tuple[datetime, datetime] | None
+    interval: Period
     reason: str | None = None
 
 
@@ -78,7 +82,7 @@ def decide(
     rule = rule_of(name, rule, policies.start, policies.calendars)
     if standing.last_ended_at is not None and standing.last_ended_at > now:  # the store's clock was ahead then
         standing = msgspec.structs.replace(standing, last_ended_at=now)
-    judge = _Judge(name, policies, standing, now)
+    judge = _Judge(name, policies, standing, now, lambda due: period(rule, due, calendars))
     judge.start_waiting()
     if isinstance(rule, After):
         return _decide_after(rule, policies, now, judge)
@@ -89,7 +93,10 @@ def decide(
         judge.judge(due, is_catchup=False)
     after = msgspec.structs.replace(judge.standing(), handled_at=dues.handled_at)
     wake_at = _if_allowed(dues.upcoming, policies, after)
-    return Decision(tuple(judge.fires), after, wake_at, bool(after.waiting), dues.passed_over)
+    waits = bool(after.waiting)
+    if waits and standing.is_blocked:  # what it waits for has ended: a rerun is found by looking again
+        wake_at, waits = min(filter(None, (wake_at, now + RECHECK))), False
+    return Decision(tuple(judge.fires), after, wake_at, waits, dues.passed_over)
 
 
 def next_due(
@@ -136,6 +143,8 @@ def _due_after_end(rule: After, policies: Policies, standing: Standing) -> datet
 def _decide_after(rule: After, policies: Policies, now: datetime, judge: _Judge) -> Decision:
     """Judge a fixed delay, which may be late but is never missed."""
     standing = judge.standing()
+    if standing.is_blocked:
+        return Decision((), standing, now + RECHECK)
     due = _if_allowed(_due_after_end(rule, policies, standing), policies, standing)
     if due is not None and due <= now:
         judge.judge(due, is_catchup=False)
@@ -149,8 +158,11 @@ def _decide_after(rule: After, policies: Policies, now: datetime, judge: _Judge)
 class _Judge:
     """Judges occurrence by occurrence, keeping count of what then lives and waits."""
 
-    def __init__(self, name: str, policies: Policies, standing: Standing, now: datetime) -> None:
+    def __init__(
+        self, name: str, policies: Policies, standing: Standing, now: datetime, period_of: Callable[[datetime], Period]
+    ) -> None:
         self.fires: list[Fire] = []
+        self._period_of = period_of
         self._name = name
         self._policies = policies
         self._standing = standing
@@ -169,12 +181,16 @@ class _Judge:
 
     def start_waiting(self) -> None:
         """Start what waits, one after another unless runs may overlap."""
-        while self._waiting and (not self._live_count or self._policies.overlap == "allow"):
+        while self._waiting and not self._standing.is_blocked and self._may_start:
             one = self._waiting.pop(0)
             if _has_all_runs(self._policies, self._run_count):
                 self._add(one.due_at, Action.SKIP, one.is_catchup, "it has had all of its runs")
             else:
                 self._add(one.due_at, Action.START, one.is_catchup)
+
+    @property
+    def _may_start(self) -> bool:
+        return not self._live_count or self._policies.overlap == "allow"
 
     def judge(self, due: datetime, *, is_catchup: bool) -> None:
         in_turn = self._is_in_turn(is_catchup)
@@ -200,8 +216,12 @@ class _Judge:
     def _overlap(self, in_turn: bool) -> tuple[Action, str | None]:
         """Return what the overlap policy says; `in_turn`: missed ones, which run one after another."""
         overlap = self._policies.overlap
-        if overlap == "allow" or not (self._live_count or self._waiting):
+        if overlap == "allow" or not (self._live_count or self._waiting or self._standing.is_blocked):
             return Action.START, None
+        if self._policies.wait_for_previous:
+            if len(self._waiting) >= self._policies.catchup_limit:
+                return Action.SKIP, f"{len(self._waiting):,} wait already for the run before them to succeed"
+            return Action.QUEUE, "the run before it has not succeeded yet"
         if in_turn:
             return Action.QUEUE, None
         if overlap == "cancel":
@@ -222,8 +242,7 @@ class _Judge:
         elif action is Action.START:
             self._run_count += 1
             self._live_count += 1
-        window = self._policies.window
-        interval = (due, due + window) if window else None
+        interval = self._period_of(due) if action is Action.START else None
         self.fires.append(Fire(due, action, is_catchup, run_at, expires_at, interval, reason))
 
     def _give_way(self) -> None:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from tickwork.core.schedule.interval import After
 from tickwork.core.schedule.policy import Policies
-from tickwork.core.schedule.rule import Calendars, RuleValue
+from tickwork.core.schedule.rule import NO_CALENDARS, Calendars, RuleValue
 from tickwork.core.schedule.standing import Standing
 from tickwork.core.schedule.zone import TICK
 
@@ -50,6 +51,14 @@ def due_now(rule: RuleValue, policies: Policies, standing: Standing, now: dateti
         first = rule.first_after(first, calendars)
     passed_over = (first, last) if first is not None and last is not None and last >= first else None
     return Dues(missed, on_time, passed_over, on_time[-1] if on_time else newest, upcoming)
+
+
+def period(rule: RuleValue, due: datetime, calendars: Calendars = NO_CALENDARS) -> tuple[datetime, datetime] | None:
+    """Return the period that an occurrence stands for: from the one before it to it. None: it is the first."""
+    if isinstance(rule, After):
+        return None
+    before = rule.last_before(due, calendars)
+    return None if before is None else (before, due)
 
 
 def look_from(policies: Policies, standing: Standing) -> datetime:

@@ -37,6 +37,8 @@ class Policies(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     - `start`, `end`: the first and the last instant at which it may be due. `max_runs`: how many runs it may start.
     - `deadline`: a run that could not start within so much time does not start at all.
     - `calendars`: days without occurrences, by name or as values.
+    - `wait_for_previous`: a run starts when the one before it has succeeded. Occurrences wait for that in their order,
+      up to `catchup_limit` of them; a run that failed holds them until it is rerun and succeeds, or is discarded.
     """
 
     catchup: Catchup = "latest"
@@ -50,8 +52,14 @@ class Policies(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     max_runs: int | None = None
     deadline: timedelta | None = None
     calendars: tuple[str | Calendar, ...] = ()
+    wait_for_previous: bool = False
 
     def __post_init__(self) -> None:
+        if self.wait_for_previous and self.overlap in {"allow", "cancel"}:
+            raise InvalidOption(
+                f"wait_for_previous runs occurrences one after another, and overlap={self.overlap!r} does not. Say "
+                f"one of them."
+            )
         if self.start is not None and self.end is not None and self.end < self.start:
             raise InvalidOption(f"end is {self.end.isoformat()}, before start at {self.start.isoformat()}.")
         if self.jitter and self.window:
@@ -89,6 +97,12 @@ def _whole(low: int, high: int) -> Callable[[str, Any], int]:
     return read
 
 
+def _flag(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidOption(f"{name} must be True or False, not {value!r}.")
+    return value
+
+
 def _duration(name: str, value: Any) -> timedelta:
     duration = parse_duration(value, what=name)
     if duration > _LONGEST:
@@ -113,5 +127,6 @@ _READERS: dict[str, Callable[[str, Any], Any]] = {
     "max_runs": _whole(1, 1_000_000_000),
     "deadline": _duration,
     "calendars": _calendars,
+    "wait_for_previous": _flag,
 }
 POLICIES = frozenset(_READERS)

@@ -24,6 +24,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     rule. What was due before `active_since`, when the schedule was made or resumed, counts as missed.
     `run_count` are the runs that were started, `live_count` those of them that have not ended. `started` are instants
     after `handled_at` that started work: the store's clock was ahead then, and they do not start it again.
+    `is_blocked`: the last run did not succeed, and the next ones wait for it.
     """
 
     handled_at: datetime
@@ -34,6 +35,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     waiting: tuple[Waiting, ...] = ()
     paused: bool = False
     started: tuple[datetime, ...] = ()
+    is_blocked: bool = False
 
     def edited(self, now: datetime) -> Standing:
         """After a change of the rule: it holds from now on, and fires nothing of the time before."""

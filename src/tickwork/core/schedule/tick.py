@@ -9,7 +9,7 @@ import msgspec
 
 
 class Tick(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The occurrence that a job stands for. `interval` is the window of one that has a window."""
+    """The occurrence that a job stands for. `interval` is its period: from the occurrence before it to it."""
 
     schedule: str
     scheduled_for: datetime

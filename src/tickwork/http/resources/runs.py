@@ -39,8 +39,15 @@ class NewRunBody(Struct):
     tenant: str | None = None
 
 
+class IntervalBody(Struct, rename={"start": "from", "end": "to"}):
+    """The period that an occurrence stands for: from the one before it to it."""
+
+    start: datetime
+    end: datetime
+
+
 class RunItem(Struct):
-    """A run, in a list."""
+    """A run, in a list. If a schedule started it, `scheduled_for` is the occurrence, and `interval` its period."""
 
     id: str
     dag: str
@@ -54,6 +61,10 @@ class RunItem(Struct):
     started_at: datetime | None
     ended_at: datetime | None
     error: str | None
+    schedule: str | None
+    scheduled_for: datetime | None
+    is_catchup: bool
+    interval: IntervalBody | None
 
 
 class RunBody(RunItem):
@@ -229,6 +240,7 @@ def run_body(run: Run) -> RunBody:
 
 
 def _common(view: JobView) -> dict[str, Any]:
+    tick = view.tick
     return {
         "id": view.id,
         "dag": view.task,
@@ -242,4 +254,8 @@ def _common(view: JobView) -> dict[str, Any]:
         "started_at": view.started_at,
         "ended_at": view.ended_at,
         "error": view.error,
+        "schedule": None if tick is None else tick.schedule,
+        "scheduled_for": None if tick is None else tick.scheduled_for,
+        "is_catchup": tick is not None and tick.is_catchup,
+        "interval": None if tick is None or tick.interval is None else IntervalBody(*tick.interval),
     }

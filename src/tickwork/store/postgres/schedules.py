@@ -214,11 +214,11 @@ def _spec(spec: Spec, declared: str | None) -> dict[str, Any]:
 
 def _seen(row: Any) -> Seen:
     name, version, spec, _, _, handled_at, since, run_count, last_ended_at, waiting, paused, until, *runs_of = row
-    job_ids, ended, ends, started = runs_of
+    job_ids, ended, ends, failed, started = runs_of
     stood = codec.standing(utc(handled_at), utc(since), run_count, instant(last_ended_at), waiting, paused=paused)
     if started:
         stood = msgspec.structs.replace(stood, started=tuple(map(utc, started)))
-    runs = zip(job_ids or (), ended or (), map(instant, ends or ()), strict=True)
+    runs = zip(job_ids or (), ended or (), map(instant, ends or ()), failed or (), strict=True)
     return codec.seen(name, version, spec, stood, list(runs), instant(until))
 
 

@@ -189,7 +189,10 @@ def _seen(row: Any, runs: Sequence[Any]) -> Seen:
             waiting,
             paused=bool(paused),
         ),
-        [(job_id, bool(ended), None if at is None else from_us(at)) for job_id, ended, at in runs],
+        [
+            (job_id, bool(ended), None if at is None else from_us(at), bool(failed))
+            for job_id, ended, at, failed in runs
+        ],
         None if until is None else from_us(until),
     )
 

@@ -28,7 +28,7 @@ function readArgs(text) {
   } catch (error) {
     throw refuse(`The arguments are no JSON: ${error.message}`);
   }
-  if (value === null || typeof value !== "object" || Array.isArray(value)) throw refuse('The arguments are a JSON object of names and values, such as {"day": "today"}.');
+  if (value === null || typeof value !== "object" || Array.isArray(value)) throw refuse('The arguments are a JSON object of names and values, such as {"to": "ada"}.');
   return value;
 }
 

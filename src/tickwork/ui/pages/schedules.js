@@ -27,7 +27,7 @@ const CODE = `from tickwork import Tickwork, cron
 app = Tickwork()
 
 @app.task
-def report(day: str = "today") -> None: ...
+def report(to: str = "ada") -> None: ...
 
 app.schedule("nightly-report", report, cron("0 2 * * *", tz="Europe/Berlin"))`;
 const TABS = [{ id: "list", label: "Schedules" }, { id: "day", label: "The next 24 hours" }, { id: "calendars", label: "Calendars" }];

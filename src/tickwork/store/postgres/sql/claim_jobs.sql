@@ -9,6 +9,7 @@
 -- as they are taken: no more than `limit`, in whatever plan.
 -- The worker's row is locked against the reaper alone, which takes it FOR UPDATE; heartbeats pass. It is locked only
 -- once there is something to claim: a look that finds nothing writes nothing, and waits for no disk.
+-- A step has the tick of its run, which is not copied into each of its steps.
 -- Locked rows are taken out by their place in the table, which is safe since rows of the queue are never updated. By
 -- their ids, a planner whose statistics say that the queue is empty would walk all of it.
 WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
@@ -85,7 +86,8 @@ later AS MATERIALIZED (
     FROM clock
 )
 SELECT t.job_id::text, t.attempt, t.task, t.queue, t.priority, j.args, j.policy, (extract(epoch FROM t.run_at) * 1000000)::bigint,
-       (extract(epoch FROM clock.now) * 1000000)::bigint, t.failures, t.crashes, t.alone, j.tick, t.phase, j.run::text, j.step, j.inputs,
+       (extract(epoch FROM clock.now) * 1000000)::bigint, t.failures, t.crashes, t.alone,
+       CASE WHEN j.run IS NULL THEN j.tick ELSE (SELECT u.tick FROM tickwork.jobs u WHERE u.id = j.run) END, t.phase, j.run::text, j.step, j.inputs,
        j.trace, t.losses,
        extract(epoch FROM later.run_at - clock.now)::float8, extract(epoch FROM later.open_at - clock.now)::float8,
        guarded.now_is

@@ -143,7 +143,7 @@ due AS MATERIALIZED (
 )
 SELECT clock.now, extract(epoch FROM later.wake_at - clock.now)::float8, s.name, s.version, s.spec, s.target, s.calendars,
        s.handled_at, s.active_since, s.run_count, s.last_ended_at, s.waiting, s.paused_at IS NOT NULL, s.paused_until,
-       runs.job_ids, runs.ended, runs.ends,
+       runs.job_ids, runs.ended, runs.ends, runs.failed,
        (SELECT array_agg(f.due_at) FROM tickwork.fires f
         WHERE  f.schedule = s.name AND f.due_at > s.handled_at AND f.job_id IS NOT NULL) AS started
 FROM   clock
@@ -151,7 +151,8 @@ CROSS  JOIN LATERAL (SELECT min(n.wake_at) AS wake_at FROM tickwork.schedules n 
 LEFT   JOIN (due JOIN tickwork.schedules s ON s.name = due.name) ON true
 LEFT   JOIN LATERAL (
     SELECT array_agg(r.job_id::text) AS job_ids, array_agg(f.job_id IS NOT NULL OR j.id IS NULL) AS ended,
-           array_agg(f.ended_at) AS ends
+           array_agg(f.ended_at) AS ends,
+           array_agg(f.job_id IS NOT NULL AND f.state <> 'succeeded' AND f.discarded_at IS NULL) AS failed
     FROM   tickwork.schedule_jobs r
     LEFT   JOIN tickwork.finished f ON f.job_id = r.job_id
     LEFT   JOIN tickwork.jobs j ON j.id = r.job_id

@@ -42,7 +42,8 @@ SELECT * FROM (SELECT queue, priority, run_at, job_id FROM tickwork_queue WHERE 
 LIMIT  1
 
 -- :pick_place
-SELECT q.job_id, q.attempt + 1, q.task, q.queue, q.priority, j.args, j.policy, q.run_at, q.failures, q.crashes, q.alone, j.tick,
+SELECT q.job_id, q.attempt + 1, q.task, q.queue, q.priority, j.args, j.policy, q.run_at, q.failures, q.crashes, q.alone,
+       CASE WHEN j.run IS NULL THEN j.tick ELSE (SELECT u.tick FROM tickwork_jobs u WHERE u.id = j.run) END,
        q.keyed, q.expires_at, j.queue, j.collection, j.labels, j.flow, j.task, q.losses, j.run, j.step, j.inputs, j.trace
 FROM   tickwork_queue q CROSS JOIN tickwork_jobs j ON j.id = q.job_id
 WHERE  q.queue = :lane AND q.priority = :priority AND q.run_at > :after AND q.run_at <= :until
@@ -54,7 +55,8 @@ SELECT min(run_at) FROM tickwork_queue WHERE queue = ? AND priority = ? AND run_
 
 -- :scout
 -- The next due jobs of a place that are of other kinds than these, in the order in which they are walked over.
-SELECT q.job_id, q.attempt + 1, q.task, q.queue, q.priority, j.args, j.policy, q.run_at, q.failures, q.crashes, q.alone, j.tick,
+SELECT q.job_id, q.attempt + 1, q.task, q.queue, q.priority, j.args, j.policy, q.run_at, q.failures, q.crashes, q.alone,
+       CASE WHEN j.run IS NULL THEN j.tick ELSE (SELECT u.tick FROM tickwork_jobs u WHERE u.id = j.run) END,
        q.keyed, q.expires_at, j.queue, j.collection, j.labels, j.flow, j.task, q.losses, j.run, j.step, j.inputs, j.trace
 FROM   (
     SELECT * FROM tickwork_queue q WHERE q.queue = :lane AND q.priority = :priority

@@ -113,7 +113,8 @@ SELECT name, version, spec, target, calendars, handled_at, active_since, run_cou
 FROM   tickwork_schedules WHERE name IN (SELECT value FROM json_each(?))
 
 -- :runs_of
-SELECT r.schedule, r.job_id, f.job_id IS NOT NULL OR j.id IS NULL, f.ended_at
+SELECT r.schedule, r.job_id, f.job_id IS NOT NULL OR j.id IS NULL, f.ended_at,
+       f.job_id IS NOT NULL AND f.state <> 'succeeded' AND f.discarded_at IS NULL
 FROM   tickwork_schedule_jobs r
 LEFT   JOIN tickwork_finished f ON f.job_id = r.job_id
 LEFT   JOIN tickwork_jobs j ON j.id = r.job_id
