@@ -22,7 +22,7 @@ from tickwork.client import Client, Job, Page
 from tickwork.clock import SystemClock
 from tickwork.config import Settings, find_settings, sqlite_path
 from tickwork.core.duration import parse_duration
-from tickwork.core.flow.elastic import QueueLoad, queue_load
+from tickwork.core.flow.elastic import QueueLoad
 from tickwork.core.flow.placement import read_offer
 from tickwork.core.flow.stamp import decode_task_flow
 from tickwork.core.ids import JobId
@@ -41,6 +41,7 @@ from tickwork.schedules import Schedule, Schedules
 from tickwork.services.house import Nudge
 from tickwork.store.base import LEASE, PoolSizes, Store
 from tickwork.store.dags import AssetView, DagView
+from tickwork.store.loads import queue_loads
 from tickwork.task import Enqueues, Task
 from tickwork.tracing.options import NO_STEP
 from tickwork.twins import twin
@@ -347,9 +348,7 @@ class Tickwork(FlowCalls, DagRegistry):
 
         `workers` are those of the store, for a caller that has read them already.
         """
-        workers = self.store.workers() if workers is None else workers
-        found, durations = self.store.queues(), self.store.durations()
-        return [queue_load(queue, workers, durations.get(queue.name), SLOTS) for queue in found]
+        return queue_loads(self.store, workers=workers)
 
     @contextmanager
     def worker(

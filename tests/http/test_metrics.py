@@ -82,6 +82,13 @@ def test_a_label_of_a_metric_is_never_an_id() -> None:
         assert set(metric.labels) <= FEW
 
 
+def test_a_scrape_says_how_many_workers_a_queue_wants(app: Tickwork, admin: TestClient) -> None:
+    app.enqueue("unknown")
+    seen = scraped(admin)
+    assert seen["tickwork_queue_workers_wanted", (("queue", "default"),)] == 1
+    assert seen["tickwork_queue_unplaced_jobs", (("queue", "default"),)] == 1
+
+
 def test_every_metric_is_in_the_dashboard() -> None:
     drawn = json.dumps(dashboard.dashboard())
     assert [metric.full for metric in METRICS if metric.full not in drawn] == []

@@ -39,6 +39,15 @@ def test_queues_tell_what_stands_in_them_and_who_serves_them(admin: TestClient, 
     assert admin.get(f"{API}/queues/nobody's").status_code == 404
 
 
+def test_a_queue_wants_workers_for_jobs_that_none_can_run(admin: TestClient, app: Tickwork) -> None:
+    register(app, "mail")
+    app.enqueue("mail")
+    app.named("mail").options(needs={"gpu": True}).enqueue()
+    app.named("unknown").enqueue()
+    (queue,) = get(admin, "queues")["items"]
+    assert (queue["due"], queue["workers"], queue["unplaced"], queue["wanted"]) == (3, 1, 2, 2)
+
+
 def test_a_queue_is_paused_in_the_callers_name_and_resumed(admin: TestClient, app: Tickwork) -> None:
     app.enqueue("mail")
     gate = admin.post(f"{API}/queues/default/pause", json={"until": "2h", "reason": "the provider is down"})

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from tests.store.builders import HOUR, SECOND, claim, ended, insert_one, jobs, succeeded
+from tests.store.builders import HOUR, SECOND, a_job, claim, ended, insert_one, jobs, succeeded
+from tickwork.core.flow.elastic import WaitingKind
 from tickwork.core.flow.flow import Flow
 from tickwork.store.base import Backlog, Store
 from tickwork.testing import VirtualClock
@@ -67,3 +68,13 @@ def test_a_job_that_ended_without_having_started_says_nothing(store: Store) -> N
     assert store.durations() == {}
     ended(store)
     assert store.durations() == {"default": timedelta(0)}
+
+
+def test_it_tells_which_kinds_of_jobs_wait(store: Store) -> None:
+    needy = [a_job("t", flow=Flow(needs="gpu")) for _ in range(2)]
+    store.insert_jobs([*jobs(3), *jobs(1, priority=0), *jobs(2, task="u"), *needy, *jobs(4, queue="defaults")])
+    store.insert_jobs(jobs(5, delay=HOUR))
+    found = sorted(store.waiting_kinds("default", 100))
+    assert found == [WaitingKind("t", "", 4), WaitingKind("t", "gpu", 2), WaitingKind("u", "", 2)]
+    assert sum(one.jobs for one in store.waiting_kinds("default", 3)) <= 6
+    assert store.waiting_kinds("nobody's", 100) == []

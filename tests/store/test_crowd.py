@@ -75,6 +75,7 @@ READS: dict[str, Callable[[Crowd], object]] = {
     "worker": lambda on: on.store.worker(on.lease),
     "held jobs": lambda on: on.store.held_jobs(on.lease, 100),
     "queues": lambda on: on.store.queues(),
+    "waiting kinds": lambda on: on.store.waiting_kinds("default", 1000),
     "health": lambda on: on.store.health(),
     "expired attempts": lambda on: on.store.expired_attempts(1000),
     "prune": lambda on: on.store.prune(Retention(), 10),

@@ -271,6 +271,7 @@ VERBS: dict[str, Callable[[Filled], object]] = {
     "claim ahead": lambda on: claim(on.store, PAGE, on.worker, ahead=timedelta(milliseconds=250)),
     "due tasks": lambda on: on.store.due_tasks(["default"]),
     "backlog": lambda on: on.store.backlog(["other", "default"], ["t"], 100),
+    "waiting kinds": lambda on: on.store.waiting_kinds("other", 100),
     "durations": lambda on: on.store.durations(),
     "heartbeat": lambda on: on.store.renew_lease(on.worker, FOR_EVER),
     "cancel requests": lambda on: on.store.cancel_requests(on.worker),

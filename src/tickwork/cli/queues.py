@@ -10,6 +10,7 @@ from tickwork.cli.base import FAILURE, Group, Session, json_option, pass_session
 from tickwork.cli.gates import tell, when_and_why
 from tickwork.cli.limits import change_limit, read_rule, rule_options
 from tickwork.cli.output import about, count_of, plain, print_json, print_table
+from tickwork.core.flow.elastic import QueueLoad
 from tickwork.core.flow.gates import read_until
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ def list_queues(session: Session, /, as_json: bool) -> None:
     """Show what is due, comes later, runs and is held in each queue, and how long the oldest due job has waited.
 
     WANTED is how many workers it wants, for what starts and stops them: all that is due would begin within 30 seconds.
+    Due jobs that no live worker can run (their task, labels or resources) want workers besides those that serve it;
+    with --json, `unplaced` counts them.
     """
     _print_queues(session.app(), as_json)
 
@@ -47,7 +50,7 @@ def list_queues(session: Session, /, as_json: bool) -> None:
 def _print_queues(app: Tickwork, as_json: bool) -> None:
     now, loads = app.store.now(), app.queue_loads()
     if as_json:
-        print_json({"items": [{**plain(one.queue), "workers": one.workers, "wanted": one.wanted} for one in loads]})
+        print_json({"items": [_json(one) for one in loads]})
         return
     if not loads:
         click.echo("No job stands in any queue.")
@@ -63,6 +66,10 @@ def _print_queues(app: Tickwork, as_json: bool) -> None:
         for one in loads
     ]
     print_table(["QUEUE", ">DUE", ">LATER", ">RUNNING", ">HELD", ">WORKERS", ">WANTED", "OLDEST DUE FOR"], rows)
+
+
+def _json(one: QueueLoad) -> dict[str, Any]:
+    return {**plain(one.queue), "workers": one.workers, "wanted": one.wanted, "unplaced": one.unplaced}
 
 
 def _counted(queue: QueueView, name: str) -> str:

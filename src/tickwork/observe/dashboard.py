@@ -50,6 +50,8 @@ PANELS = (
     Panel("Attempts by outcome", ((_own_rate(table.ATTEMPTS, "outcome"), "{{outcome}}"),), "ops"),
     Panel("Slots", ((_gauge(table.WORKER_SLOTS, ""), "slots"), (_gauge(table.WORKER_BUSY, ""), "busy"))),
     Panel("Workers", ((_gauge(table.WORKERS, "state"), "{{state}}"),)),
+    Panel("Workers wanted", ((_gauge(table.QUEUE_WANTED, "queue"), "{{queue}}"),)),
+    Panel("Due jobs that no worker can run", ((_gauge(table.QUEUE_UNPLACED, "queue"), "{{queue}}"),)),
     Panel("Lost leases", ((_own_rate(table.LEASES_EXPIRED, "job"), "taken back"),), "ops"),
     Panel("PostgreSQL connections by process", ((f"{table.CONNECTIONS.full}", "{{instance}}"),)),
     Panel("Refused connections", ((_own_rate(table.CONNECTIONS_REFUSED, "job"), "refused"),), "ops"),

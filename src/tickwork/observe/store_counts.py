@@ -13,6 +13,7 @@ from tickwork.core.job import ENDED, RUN, JobFilter, QueueView
 from tickwork.observe import table
 from tickwork.observe.tally import Labels, Tally
 from tickwork.store.base import Store
+from tickwork.store.loads import queue_loads
 
 FRESH_S = 5.0
 _STATES = ("due", "later", "held", "running")
@@ -83,6 +84,9 @@ class StoreCounts:
         paused = {gate.queue: 1.0 for gate in gates if gate.queue is not None and len(gate.selects) == 1}
         self.tally.set(table.QUEUE_PAUSED, {(name,): paused.get(name, 0.0) for name in {*paused, *_names(queues)}})
         workers = self._store.workers()
+        loads = queue_loads(self._store, queues, workers)
+        self.tally.set(table.QUEUE_WANTED, {(one.queue.name,): float(one.wanted) for one in loads})
+        self.tally.set(table.QUEUE_UNPLACED, {(one.queue.name,): float(one.unplaced) for one in loads})
         live = [worker for worker in workers if worker.state != "lost"]
         self.tally.set(table.WORKERS, {(state,): n for state, n in Counter(one.state for one in workers).items()})
         self.tally.set(table.WORKER_SLOTS, {(): sum(worker.slots for worker in live)})

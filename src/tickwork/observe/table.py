@@ -43,6 +43,10 @@ QUEUE_JOBS = Metric(
     "queue_jobs", "gauge", "Jobs by queue: due, later, held (by a limit or gate), running.", ("queue", "state")
 )
 QUEUE_OLDEST = Metric("queue_oldest_seconds", "gauge", "How long the oldest due job of a queue has waited.", ("queue",))
+QUEUE_WANTED = Metric(
+    "queue_workers_wanted", "gauge", "How many workers would begin all that is due in a queue within 30 s.", ("queue",)
+)
+QUEUE_UNPLACED = Metric("queue_unplaced_jobs", "gauge", "Due jobs that no live worker can run.", ("queue",))
 QUEUE_PAUSED = Metric("queue_paused", "gauge", "1 while a gate pauses the whole queue.", ("queue",))
 WORKERS = Metric("workers", "gauge", "Workers by state.", ("state",))
 WORKER_SLOTS = Metric("worker_slots", "gauge", "Slots of the workers that live.")
@@ -81,6 +85,8 @@ METRICS = (
     CANARY_DELAY,
     QUEUE_JOBS,
     QUEUE_OLDEST,
+    QUEUE_WANTED,
+    QUEUE_UNPLACED,
     QUEUE_PAUSED,
     WORKERS,
     WORKER_SLOTS,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
+from tickwork.core.flow.elastic import WaitingKind
 from tickwork.core.flow.flow import lane_range, read_lane
 from tickwork.core.job import LOWEST_PRIORITY
 from tickwork.store.base import Backlog
@@ -18,6 +19,15 @@ def places_of(queues: Sequence[str]) -> list[tuple[str, int]]:
 def ranges_of(queues: Sequence[str]) -> list[tuple[str, str]]:
     """Return between which names the lanes of jobs with a flow lie."""
     return [lane_range(f"{queue}:") for queue in queues]
+
+
+def by_kind(lanes: Iterable[tuple[str, str, int]]) -> list[WaitingKind]:
+    """Put together what waits in lanes, by its task and what it needs."""
+    found: dict[tuple[str, str], int] = {}
+    for lane, task, count in lanes:
+        kind = task, read_lane(lane).needs
+        found[kind] = found.get(kind, 0) + count
+    return [WaitingKind(*kind, count) for kind, count in found.items()]
 
 
 def by_needs(lanes: Iterable[tuple[str, int, datetime]]) -> list[Backlog]:

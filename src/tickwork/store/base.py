@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import msgspec
 
 from tickwork.blobs import Blobs
+from tickwork.core.flow.elastic import WaitingKind
 from tickwork.core.flow.placement import NOTHING, Offer
 from tickwork.core.ids import ClaimId, JobId, WorkerId
 from tickwork.core.job import (
@@ -387,6 +388,12 @@ class Store(
 
     def backlog(self, queues: Sequence[str], tasks: Sequence[str], most: int) -> list[Backlog]:
         """Return how many jobs of these tasks wait in these queues for a slot, by what they need.
+
+        It costs the same however many there are: about `most` jobs are looked at, those without and those with a flow.
+        """
+
+    def waiting_kinds(self, queue: str, most: int) -> list[WaitingKind]:
+        """Return how many jobs of each task and with which needs wait in a queue for a slot.
 
         It costs the same however many there are: about `most` jobs are looked at, those without and those with a flow.
         """

@@ -17,7 +17,7 @@ from random import Random
 
 from tickwork.clock import Clock, SystemClock
 from tickwork.core.dag.graph import decode_graph
-from tickwork.core.flow.elastic import Elastic, read_processes
+from tickwork.core.flow.elastic import USUAL_SLOTS, Elastic, read_processes
 from tickwork.core.flow.placement import NOTHING, Offer
 from tickwork.errors import InvalidInput
 from tickwork.observe.tally import Tally
@@ -39,7 +39,7 @@ from tickwork.worker.worker import POLL_ONLY_S, POLL_S, Worker
 
 _log = logging.getLogger("tickwork.worker")
 GRACE = timedelta(seconds=20)
-SLOTS = 10
+SLOTS = USUAL_SLOTS
 
 OpenStore = Callable[[dict[str, str | None]], Store]
 

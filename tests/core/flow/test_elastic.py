@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from random import Random
 
@@ -14,12 +14,16 @@ from tickwork.core.flow.elastic import (
     Elastic,
     Load,
     Size,
+    WaitingKind,
+    queue_load,
     read_processes,
     resize,
     wanted_children,
     wanted_slots,
     wanted_workers,
 )
+from tickwork.core.flow.placement import NOTHING, Offer, read_offer
+from tickwork.core.job import RUN, QueueView, WorkerView
 from tickwork.errors import InvalidOption
 
 SECOND = 1_000_000
@@ -160,3 +164,57 @@ def test_a_load_that_ends_lets_the_worker_shrink_to_its_fewest() -> None:
     for second in range(60, 200):
         size = resize(RULE, size, Load(0, 0, SECOND), SLOTS, second * SECOND)
     assert size.count == 1
+
+
+# -- whole queues
+
+
+def a_queue(due: int, running: int = 0) -> QueueView:
+    return QueueView("q", due, 0, running, 0, None, ())
+
+
+def a_worker(*tasks: str, offer: Offer = NOTHING, slots: int = 10, queues: tuple[str, ...] = ("q",)) -> WorkerView:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    return WorkerView("w", "host", 1, "1", queues, tasks, slots, "running", now, now, 0, offer=offer)
+
+
+GPU = read_offer(["gpu"])
+BIG = read_offer(resources="mem=8GB")
+
+
+@pytest.mark.parametrize(
+    ("kind", "worker", "is_placed"),
+    [
+        (WaitingKind("t", "", 5), a_worker("t"), True),
+        (WaitingKind("t", "", 5), a_worker("u"), False),
+        (WaitingKind("t", "gpu", 5), a_worker("t"), False),
+        (WaitingKind("t", "gpu", 5), a_worker("t", offer=GPU), True),
+        (WaitingKind("t", "mem=16000000000", 5), a_worker("t", offer=BIG), False),
+        (WaitingKind("t", "mem=4000000000", 5), a_worker("t", offer=BIG), True),
+        (WaitingKind("t", "", 5), a_worker("t", queues=("other",)), False),
+        (WaitingKind(RUN, "", 5), a_worker(), True),
+    ],
+)
+def test_jobs_that_no_worker_can_run_are_counted(kind: WaitingKind, worker: WorkerView, is_placed: bool) -> None:
+    load = queue_load(a_queue(5), [worker], timedelta(seconds=1), waiting=[kind])
+    assert load.unplaced == (0 if is_placed else 5)
+    assert (load.wanted > load.workers) is not is_placed
+
+
+def test_what_no_worker_can_run_wants_workers_besides_those_that_serve_the_queue() -> None:
+    waiting = [WaitingKind("t", "", 30), WaitingKind("t", "gpu", 20)]
+    minute, three = timedelta(minutes=1), [a_worker("t")] * 3
+    load = queue_load(a_queue(50, running=10), three, minute, waiting=waiting)
+    assert (load.unplaced, load.workers) == (20, 3)
+    assert load.wanted == 4 + 2  # 10 run and 30 could; the 20 others need two workers of ten slots
+    placed = queue_load(a_queue(30, running=10), three, minute, waiting=waiting[:1])
+    assert placed.wanted == 4
+
+
+def test_no_more_are_unplaced_than_are_due() -> None:
+    assert queue_load(a_queue(3), [], None, waiting=[WaitingKind("t", "", 5)]).unplaced == 3
+
+
+def test_a_queue_that_nobody_serves_wants_as_many_workers_as_before() -> None:
+    load = queue_load(a_queue(50), [], timedelta(minutes=1), waiting=[WaitingKind("t", "", 50)])
+    assert (load.workers, load.wanted, load.unplaced) == (0, 5, 50)

@@ -8,16 +8,18 @@ while fewer would have been enough with room to spare; so a constant load change
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
 
 import msgspec
 
+from tickwork.core.flow.placement import needs_of, taken_of
 from tickwork.core.flow.reading import read_whole, shown, to_us
-from tickwork.core.job import QueueView, WorkerView
+from tickwork.core.job import RUN, QueueView, WorkerView
 from tickwork.errors import InvalidOption
 
+USUAL_SLOTS = 10  # of a worker that says nothing else
 _CHILDREN_LIMIT = 256
 _RANGE = re.compile(r"([0-9]{1,4})\.\.([0-9]{1,4})")
 _SPARE = 4  # a quarter of what runs stays free before a worker shrinks
@@ -103,19 +105,52 @@ def wanted_workers(load: Load, slots: int, target: timedelta = timedelta(seconds
     return -(-wanted_slots(load, target) // slots)
 
 
+class WaitingKind(NamedTuple):
+    """Jobs of one task with the same needs that are due in a queue and that nothing holds."""
+
+    task: str
+    needs: str
+    jobs: int
+
+
 class QueueLoad(NamedTuple):
-    """What stands in a queue, how many workers serve it, and how many it wants. What is held wants none."""
+    """What stands in a queue, how many workers serve it, and how many it wants. What is held wants none.
+
+    `unplaced`: so many of the jobs that are due cannot be run by any worker that lives.
+    """
 
     queue: QueueView
     workers: int
     wanted: int
+    unplaced: int = 0
 
 
 def queue_load(
-    queue: QueueView, workers: Iterable[WorkerView], duration: timedelta | None, usual_slots: int
+    queue: QueueView,
+    workers: Iterable[WorkerView],
+    duration: timedelta | None,
+    usual_slots: int = USUAL_SLOTS,
+    waiting: Iterable[WaitingKind] = (),
 ) -> QueueLoad:
-    """Return how many workers like those that serve a queue would do its work in good time."""
-    slots = [one.slots for one in workers if one.serves and queue.name in one.queues]
-    load = Load(queue.due, queue.running, to_us(duration or timedelta(0)))
-    each = -(-sum(slots) // len(slots)) if slots else usual_slots
-    return QueueLoad(queue, len(slots), wanted_workers(load, each))
+    """Return how many workers like those that serve a queue would do its work in good time.
+
+    Jobs of `waiting` that none of them can run want workers besides all that serve the queue.
+    """
+    serving = [one for one in workers if one.serves and queue.name in one.queues]
+    each = -(-sum(one.slots for one in serving) // len(serving)) if serving else usual_slots
+    unplaced = min(queue.due, _unplaced(waiting, serving))
+    took_us = to_us(duration or timedelta(0))
+    wanted = wanted_workers(Load(queue.due - unplaced, queue.running, took_us), each)
+    if unplaced:
+        wanted = max(wanted, len(serving)) + wanted_workers(Load(unplaced, 0, took_us), usual_slots)
+    return QueueLoad(queue, len(serving), wanted, unplaced)
+
+
+def _unplaced(waiting: Iterable[WaitingKind], serving: Sequence[WorkerView]) -> int:
+    """How many of these jobs no worker can run: none has their task, their labels or so much of a resource."""
+    return sum(one.jobs for one in waiting if not any(_can_run(worker, one) for worker in serving))
+
+
+def _can_run(worker: WorkerView, kind: WaitingKind) -> bool:
+    knows = kind.task == RUN or worker.knows(kind.task)
+    return knows and (not kind.needs or taken_of(worker.offer, needs_of(kind.needs)) is not None)

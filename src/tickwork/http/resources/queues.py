@@ -21,6 +21,8 @@ class QueueBody(Struct):
     """What stands in a queue. Counts that are named in `at_least` are only known to be no less than they say.
 
     `held` waits for a limit or a gate. `wanted` is how many workers would have all that is due begin within 30 s.
+    `unplaced` of the due jobs cannot be run by any live worker: none has their task, labels or resources. They want
+    workers besides those that serve the queue.
     """
 
     name: str
@@ -33,6 +35,7 @@ class QueueBody(Struct):
     workers: int
     wanted: int
     is_paused: bool
+    unplaced: int
 
 
 class QueueList(Struct):
@@ -117,4 +120,5 @@ def _shown(load: QueueLoad, is_paused: bool) -> QueueBody:
         workers=load.workers,
         wanted=load.wanted,
         is_paused=is_paused,
+        unplaced=load.unplaced,
     )

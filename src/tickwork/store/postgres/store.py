@@ -25,6 +25,7 @@ from psycopg.pq import TransactionStatus
 from tickwork.blobs import Blobs, LargeResults
 from tickwork.clock import Clock, SystemClock
 from tickwork.core.flow.ageing import AGE, Ageing
+from tickwork.core.flow.elastic import WaitingKind
 from tickwork.core.ids import ClaimId, JobId, WorkerId, is_id
 from tickwork.core.job import (
     AttemptState,
@@ -39,7 +40,7 @@ from tickwork.core.job import (
 )
 from tickwork.errors import LeaseLost, StoreError
 from tickwork.store import codec
-from tickwork.store.backlog import by_needs, places_of, ranges_of
+from tickwork.store.backlog import by_kind, by_needs, places_of, ranges_of
 from tickwork.store.base import (
     DEFAULT_SIZES,
     Backlog,
@@ -553,6 +554,11 @@ class PostgresStore(
         values = {name: documents.document(value) for name, value in asked.items()}
         rows = self._perform(lambda session: session.run("backlog", **values, most=most))
         return by_needs((lane, count, utc(oldest)) for lane, count, oldest in rows)
+
+    def waiting_kinds(self, queue: str, most: int) -> list[WaitingKind]:
+        ((low, high),) = ranges_of([queue])
+        values = {"queue": queue, "low": low, "high": high, "most": most}
+        return by_kind(self._perform(lambda session: session.run("waiting_kinds", **values)))
 
     def finish_attempts(self, endings: Sequence[Finish], logs: Sequence[NewLog] = (), tx: Any = None) -> set[JobId]:
         moves_runs = any(one.run or one.produce for one in endings)

@@ -16,6 +16,7 @@ import msgspec
 from tickwork.blobs import Blobs, LargeResults
 from tickwork.clock import Clock, SystemClock
 from tickwork.core.flow.ageing import Ageing
+from tickwork.core.flow.elastic import WaitingKind
 from tickwork.core.ids import ClaimId, JobId, WorkerId
 from tickwork.core.job import (
     Asking,
@@ -30,7 +31,7 @@ from tickwork.core.job import (
 )
 from tickwork.errors import LeaseLost, StoreError
 from tickwork.store import codec, guarded
-from tickwork.store.backlog import by_needs, places_of, ranges_of
+from tickwork.store.backlog import by_kind, by_needs, places_of, ranges_of
 from tickwork.store.base import (
     Backlog,
     Claims,
@@ -374,6 +375,12 @@ class SqliteStore(
         with self._read() as transaction:
             rows = transaction.run("backlog", {**values, "most": most, "now": transaction.now})
         return by_needs((lane, count, from_us(oldest)) for lane, count, oldest in rows)
+
+    def waiting_kinds(self, queue: str, most: int) -> list[WaitingKind]:
+        ((low, high),) = ranges_of([queue])
+        with self._read() as transaction:
+            values = {"queue": queue, "low": low, "high": high, "most": most, "now": transaction.now}
+            return by_kind(transaction.run("waiting_kinds", values))
 
     def finish_attempts(self, endings: Sequence[Finish], logs: Sequence[NewLog] = (), tx: Any = None) -> set[JobId]:
         with self._write(tx) as transaction:

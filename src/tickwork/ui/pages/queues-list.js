@@ -103,7 +103,7 @@ function Held({ queue }) {
 function Served({ queue }) {
   const isAlone = queue.workers === 0 && queue.due + queue.held > 0;
   if (isAlone) return html`<span class="bad-text nobody"><${Icon} name="triangle-alert" class="small" />nobody serves it</span>`;
-  return html`<a href="#/workers" title=${`${many(queue.wanted, "worker")} would have all that is due begin within 30 s.`}><span class="num">${queue.workers}</span>${queue.wanted > queue.workers ? html` <span class="dim">of ${queue.wanted} wanted</span>` : ""}</a>`;
+  return html`<a href="#/workers" title=${`${many(queue.wanted, "worker")} would have all that is due begin within 30 s.`}><span class="num">${queue.workers}</span>${queue.wanted > queue.workers ? html` <span class="dim">of ${queue.wanted} wanted</span>` : ""}${queue.unplaced > 0 ? html` <span class="bad-text" title="No live worker has their task, labels or resources">${many(queue.unplaced, "job")} that no worker can run</span>` : ""}</a>`;
 }
 
 function Actions({ queue, refresh, open, begun }) {

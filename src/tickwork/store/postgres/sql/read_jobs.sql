@@ -94,6 +94,21 @@ stamped AS MATERIALIZED (
 SELECT queue, count(*), min(run_at) FROM (SELECT * FROM plain UNION ALL SELECT * FROM stamped) waiting
 WHERE  run_at <= (SELECT now FROM clock) AND task = ANY (ARRAY(SELECT json_array_elements_text(%(tasks)s::json))) GROUP BY queue
 
+-- :waiting_kinds
+WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now)
+SELECT w.queue, w.task, count(*) FROM (
+    (SELECT first.* FROM clock CROSS JOIN generate_series(0, 9) AS p (priority) CROSS JOIN LATERAL (
+        SELECT q.queue, q.task FROM tickwork.queue q
+        WHERE  q.queue = %(queue)s AND q.priority = p.priority AND q.run_at <= clock.now
+        ORDER  BY q.run_at, q.job_id LIMIT %(most)s::bigint
+     ) first LIMIT %(most)s::bigint)
+    UNION ALL
+    (SELECT first.queue, first.task FROM clock CROSS JOIN LATERAL (
+        SELECT q.queue, q.task, q.run_at FROM tickwork.queue q WHERE q.queue >= %(low)s AND q.queue < %(high)s
+        ORDER  BY q.queue, q.priority, q.run_at, q.job_id LIMIT %(most)s::bigint
+     ) first WHERE first.run_at <= clock.now)
+) w GROUP BY w.queue, w.task
+
 -- :workers
 SELECT w.id, w.host, w.pid, w.version, w.queues, w.tasks, w.slots, w.schedules, w.offer,
        CASE WHEN w.lease_until < coalesce(%(now)s::timestamptz, clock_timestamp()) THEN 'lost' ELSE w.state END,

@@ -88,6 +88,19 @@ SELECT lane, count(*), min(run_at) FROM (
     )
 ) WHERE run_at <= :now AND task IN (SELECT value FROM json_each(:tasks)) GROUP BY lane
 
+-- :waiting_kinds
+SELECT lane, task, count(*) FROM (
+    SELECT * FROM (
+        SELECT q.queue AS lane, q.task
+        FROM   json_each('[0,1,2,3,4,5,6,7,8,9]') AS p CROSS JOIN tickwork_queue q ON q.queue = :queue AND q.priority = p.value
+        WHERE  q.run_at <= :now LIMIT :most
+    )
+    UNION ALL
+    SELECT lane, task FROM (
+        SELECT q.queue AS lane, q.task, q.run_at FROM tickwork_queue q WHERE q.queue >= :low AND q.queue < :high LIMIT :most
+    ) WHERE run_at <= :now
+) GROUP BY lane, task
+
 -- :workers
 SELECT w.id, w.host, w.pid, w.version, w.queues, w.tasks, w.slots, w.schedules, w.offer,
        CASE WHEN w.lease_until < :now THEN 'lost' ELSE w.state END AS state, w.started_at, w.lease_until, 0, w.asked
