@@ -11,14 +11,14 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from random import Random
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import msgspec
 
 from tickwork.blobs import AN_OBJECT, Blobs, LargeResults, open_blobs
-from tickwork.client import Client, Job, Page
+from tickwork.client import PAGE, Client, Job
 from tickwork.clock import SystemClock
 from tickwork.config import Settings, find_settings, sqlite_path
 from tickwork.core.duration import parse_duration
@@ -35,6 +35,7 @@ from tickwork.dag import Dag, DagRegistry
 from tickwork.errors import InvalidInput
 from tickwork.flow import FlowCalls
 from tickwork.notifications import Notifications
+from tickwork.pages import Page, Pages
 from tickwork.rules import Calendar, Rule, read_rule
 from tickwork.runs import Run
 from tickwork.schedules import Schedule, Schedules
@@ -96,6 +97,9 @@ def open_store(
         f"the store's URL begins with {settings.url.partition(':')[0]!r}, which names no store. "
         f"Write sqlite:///tickwork.db or postgresql://user@host/database."
     )
+
+
+AnyJob = TypeVar("AnyJob", bound=Job)
 
 
 class Tickwork(FlowCalls, DagRegistry):
@@ -220,16 +224,40 @@ class Tickwork(FlowCalls, DagRegistry):
         found = self.client.job(id)
         return Run(self.client, found.id, found.seen) if found is not None and found.seen.version is not None else None
 
+    @overload
     def runs(
-        self, /, dag: str | Dag[Any, Any] | None = None, *, limit: int = 100, cursor: str | None = None, **which: Any
-    ) -> Page[Run]:
-        """One page of runs of a dag, or of all, the newest first. `state=`, `key=` and the like are those of jobs.
+        self, /, dag: str | Dag[Any, Any] | None = None, *, limit: None = None, cursor: str | None = None, **which: Any
+    ) -> Pages[Run]: ...
 
-        `next_cursor` of the page leads to the next one.
+    @overload
+    def runs(
+        self, /, dag: str | Dag[Any, Any] | None = None, *, limit: int, cursor: str | None = None, **which: Any
+    ) -> Page[Run]: ...
+
+    def runs(
+        self,
+        /,
+        dag: str | Dag[Any, Any] | None = None,
+        *,
+        limit: int | None = None,
+        cursor: str | None = None,
+        **which: Any,
+    ) -> Pages[Run] | Page[Run]:
+        """The runs of a dag, or of all, the newest first. `state=`, `key=` and the like are those of jobs.
+
+        They are read page by page while they are iterated over; with `limit`, one page, whose `next_cursor` leads on.
         """
-        named = which if dag is None else {**which, "task": dag}
-        page = self.client.jobs(replace(_filter(named), runs=True), limit, cursor)
-        return Page([Run(self.client, job.id, job.seen) for job in page], page.next_cursor)
+        read = self._reads_runs(dag, which)
+        return Pages(partial(read, PAGE), cursor) if limit is None else read(limit, cursor)
+
+    def _reads_runs(self, dag: str | Dag[Any, Any] | None, which: dict[str, Any]) -> Callable[..., Page[Run]]:
+        wanted = replace(_filter(which if dag is None else {**which, "task": dag}), runs=True)
+
+        def read(limit: int, cursor: str | None) -> Page[Run]:
+            page = self.client.jobs(wanted, limit, cursor)
+            return Page([Run(self.client, job.id, job.seen) for job in page], page.next_cursor)
+
+        return read
 
     def dag_versions(self, name: str | None = None) -> list[DagView]:
         """The newest version of every dag that the store knows, by name; or all versions of one, the newest first."""
@@ -239,12 +267,19 @@ class Tickwork(FlowCalls, DagRegistry):
         """What tasks and dags with `produce=` have made anew, when, and by which job."""
         return self.store.assets()
 
-    def jobs(self, /, *, limit: int = 100, cursor: str | None = None, **which: Any) -> Page[Job]:
-        """One page of jobs, the newest first: state=, task=, queue=, key=, collection=, label=, parent=.
+    @overload
+    def jobs(self, /, *, limit: None = None, cursor: str | None = None, **which: Any) -> Pages[Job]: ...
 
-        `next_cursor` of the page leads to the next one.
+    @overload
+    def jobs(self, /, *, limit: int, cursor: str | None = None, **which: Any) -> Page[Job]: ...
+
+    def jobs(self, /, *, limit: int | None = None, cursor: str | None = None, **which: Any) -> Pages[Job] | Page[Job]:
+        """The jobs, the newest first: state=, task=, queue=, key=, collection=, label=, parent=, error=, since=.
+
+        They are read page by page while they are iterated over; with `limit`, one page, whose `next_cursor` leads on.
         """
-        return self.client.jobs(_filter(which), limit, cursor)
+        read = partial(self.client.jobs, _filter(which))
+        return Pages(partial(read, PAGE), cursor) if limit is None else read(limit, cursor)
 
     def cancel(self, job: str | Job | None = None, /, **which: Any) -> int:
         """Cancel one job, or all that match and have not ended; return how many."""
@@ -266,13 +301,27 @@ class Tickwork(FlowCalls, DagRegistry):
         """A transaction of your own on the store: pass it as `tx=`; it commits when the block ends well."""
         return self.store.connection()
 
+    async def jobs_async(self, /, *, limit: int | None = None, cursor: str | None = None, **which: Any) -> Page[Job]:
+        """The asyncio twin of `jobs`; without `limit`, it reads all. `async for` over `jobs()` reads page by page."""
+        return await asyncio.to_thread(_read, partial(self.client.jobs, _filter(which)), limit, cursor)
+
+    async def runs_async(
+        self,
+        /,
+        dag: str | Dag[Any, Any] | None = None,
+        *,
+        limit: int | None = None,
+        cursor: str | None = None,
+        **which: Any,
+    ) -> Page[Run]:
+        """The asyncio twin of `runs`; without `limit`, it reads all. `async for` over `runs()` reads page by page."""
+        return await asyncio.to_thread(_read, self._reads_runs(dag, which), limit, cursor)
+
     broadcast_async = twin(broadcast)
     job_async = twin(job)
     run_async = twin(run)
-    runs_async = twin(runs)
     dag_versions_async = twin(dag_versions)
     assets_async = twin(assets)
-    jobs_async = twin(jobs)
     cancel_async = twin(cancel)
     redrive_async = twin(redrive)
     discard_async = twin(discard)
@@ -453,7 +502,9 @@ def _some(job: str | Job | None, which: dict[str, Any]) -> JobFilter:
     return _filter(which)
 
 
-_FILTERS = ("id", "ids", "state", "task", "queue", "key", "collection", "label", "parent")
+_FILTERS = (
+    *("id", "ids", "state", "task", "queue", "key", "collection", "label", "parent", "error", "since", "until"),
+)
 
 
 def _filter(which: dict[str, Any]) -> JobFilter:
@@ -474,7 +525,17 @@ def _filter(which: dict[str, Any]) -> JobFilter:
             chosen[option] = read_option(option, chosen[option])
     if chosen.get("state") is not None:
         chosen["state"] = _state(chosen["state"])
+    for instant in ("since", "until"):
+        if chosen.get(instant) is not None:
+            chosen[instant] = read_option("at", chosen[instant])
     return JobFilter(**chosen)
+
+
+def _read(read: Callable[..., Page[AnyJob]], limit: int | None, cursor: str | None) -> Page[AnyJob]:
+    """One page of a list, or without a limit all of it."""
+    if limit is not None:
+        return read(limit, cursor)
+    return Page(Pages(partial(read, PAGE), cursor).load(), None)
 
 
 def _state(name: str) -> JobState:

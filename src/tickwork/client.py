@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from difflib import get_close_matches
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn
 
 from tickwork import errors
 from tickwork.context import LazyTransaction, current_or_none
@@ -17,6 +17,7 @@ from tickwork.core.duration import parse_duration, parse_rate
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import Asking, AttemptView, JobFilter, JobState, JobView, LogChunk, NewJob, QueueView, WorkerView
 from tickwork.core.options import read_option
+from tickwork.pages import Page
 from tickwork.store.base import Store
 from tickwork.twins import twin
 
@@ -82,6 +83,10 @@ class Client:
         """Cancel every matching job that has not ended; return how many."""
         live = (JobState.QUEUED, JobState.RUNNING)
         return sum(len(self.store.cancel_jobs(ids)) for ids in self._pages(which, lambda view: view.state in live))
+
+    def dead(self, which: JobFilter) -> int:
+        """How many dead letters match: what `redrive` and `discard` would change."""
+        return sum(len(ids) for ids in self._pages(which, _is_dead))
 
     def redrive(self, which: JobFilter, rate: str | None = None) -> int:
         """Queue matching dead letters again, at most `rate` ("50/s") of them due at a time; return how many."""
@@ -152,17 +157,6 @@ class Client:
             ids = [view.id for view in views if wanted(view)]
             if ids:
                 yield ids
-
-
-AJob = TypeVar("AJob", bound="Job")
-
-
-class Page(list[AJob]):
-    """Some jobs or runs, and where to go on: pass `next_cursor` as `cursor` to get the ones after them."""
-
-    def __init__(self, jobs: Sequence[AJob], next_cursor: str | None) -> None:
-        super().__init__(jobs)
-        self.next_cursor = next_cursor
 
 
 class Job:
@@ -293,6 +287,22 @@ class Job:
     def why(self) -> str:
         """One sentence: what it is waiting for, where it runs, or how it ended."""
         return self._client.why(self.view)
+
+    async def state_async(self) -> str:
+        """The asyncio twin of `state`."""
+        return await asyncio.to_thread(lambda: self.state)
+
+    async def attempt_async(self) -> int:
+        """The asyncio twin of `attempt`."""
+        return await asyncio.to_thread(lambda: self.attempt)
+
+    async def progress_async(self) -> float | None:
+        """The asyncio twin of `progress`."""
+        return await asyncio.to_thread(lambda: self.progress)
+
+    async def error_async(self) -> str | None:
+        """The asyncio twin of `error`."""
+        return await asyncio.to_thread(lambda: self.error)
 
     cancel_async = twin(cancel)
     retry_async = twin(retry)

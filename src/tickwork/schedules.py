@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
@@ -21,6 +22,7 @@ from tickwork.core.schedule.spec import Spec, template
 from tickwork.core.schedule.tick import Tick, encode_tick
 from tickwork.core.schedule.upcoming import missing_calendars, state_of, upcoming
 from tickwork.errors import InvalidInput, InvalidOption, ScheduleNotFound
+from tickwork.pages import Page, Pages
 from tickwork.rules import Rule
 from tickwork.store.base import Store
 from tickwork.store.schedules import FireView, ScheduleView
@@ -187,9 +189,22 @@ class Schedule:
         self._first = None
         return bool(self._client.store.delete_schedules([self.name]))
 
-    def fires(self, limit: int = 100, before: datetime | None = None) -> list[FireView]:
-        """What became of its occurrences, the latest first, from just before an instant on."""
-        return self._client.store.fires(self.name, limit, before)
+    def fires(self, limit: int | None = None, before: datetime | None = None) -> Sequence[FireView]:
+        """What became of its occurrences, the latest first, from just before an instant on.
+
+        They are read page by page while they are iterated over; with `limit`, no more than that.
+        """
+        return (
+            Pages(self._fires_before, before) if limit is None else self._client.store.fires(self.name, limit, before)
+        )
+
+    async def fires_async(self, limit: int | None = None, before: datetime | None = None) -> list[FireView]:
+        """The asyncio twin of `fires`; without `limit`, it reads all."""
+        return await asyncio.to_thread(lambda: list(self.fires(limit, before)))
+
+    def _fires_before(self, before: datetime | None) -> Page[FireView]:
+        found = self._client.store.fires(self.name, PAGE, before)
+        return Page(found, found[-1].due_at if len(found) == PAGE else None)
 
     def backfill(
         self, start: datetime, end: datetime, *, max_parallel: int = 1, dry_run: bool = False
@@ -229,7 +244,6 @@ class Schedule:
     resume_async = twin(resume)
     run_async = twin(run)
     delete_async = twin(delete)
-    fires_async = twin(fires)
 
 
 def _end_of_pause(until: str | timedelta | datetime, now: datetime) -> datetime:

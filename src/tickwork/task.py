@@ -45,6 +45,7 @@ from tickwork.twins import twin
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 Item = TypeVar("Item")
+Rows = Iterable[Sequence[Any] | Mapping[str, Any]]  # arguments of jobs, by position or by name
 POOLS = ("thread", "async", "process")
 
 
@@ -126,14 +127,18 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
         job = await asyncio.to_thread(self.new_job, args, kwargs) if self._version else self.new_job(args, kwargs)
         return self._held(await self._registry.client.enqueue_async([job], self.defaults.tx))[0]
 
-    def enqueue_many(self, rows: Iterable[Sequence[Any] | Mapping[str, Any]]) -> list[Job]:
-        """Store many jobs in one transaction. A row is a tuple of positional or a dict of named arguments."""
-        jobs = self._jobs(rows)
+    def enqueue_many(self, rows: Rows, options: Iterable[Mapping[str, Any]] | None = None) -> list[Job]:
+        """Store many jobs in one transaction. A row is a tuple of positional or a dict of named arguments.
+
+        `options` are those of each job, one for each row, over the options that all of them have:
+        `send.enqueue_many([("ada",), ("bob",)], [{"key": "mail:ada"}, {"delay": "5m"}])`.
+        """
+        jobs = self._jobs(rows, options)
         return self._held(self._registry.client.enqueue(jobs, self.defaults.tx))
 
-    async def enqueue_many_async(self, rows: Iterable[Sequence[Any] | Mapping[str, Any]]) -> list[Job]:
+    async def enqueue_many_async(self, rows: Rows, options: Iterable[Mapping[str, Any]] | None = None) -> list[Job]:
         """The asyncio twin of `enqueue_many`."""
-        jobs = await asyncio.to_thread(self._jobs, rows) if self._version else self._jobs(rows)
+        jobs = await asyncio.to_thread(self._jobs, rows, options) if self._version else self._jobs(rows, options)
         return self._held(await self._registry.client.enqueue_async(jobs, self.defaults.tx))
 
     def broadcast(self, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> list[Job]:
@@ -160,13 +165,32 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
         """The job for arguments as another job of the task carried them. They are not checked again."""
         return self._new_jobs([encoded])[0]
 
-    def _jobs(self, rows: Iterable[Sequence[Any] | Mapping[str, Any]]) -> list[NewJob]:
+    def _jobs(self, rows: Rows, options: Iterable[Mapping[str, Any]] | None) -> list[NewJob]:
+        if options is not None:
+            return self._jobs_with(list(rows), list(options))
         if self.defaults.key is not None:
             raise InvalidOption(
                 "many jobs cannot share one key: there is one live job per key. Enqueue them one by one."
             )
         signature = self._signature()
         return self._new_jobs([self._row(signature, row) for row in rows])
+
+    def _jobs_with(
+        self, rows: list[Sequence[Any] | Mapping[str, Any]], options: list[Mapping[str, Any]]
+    ) -> list[NewJob]:
+        """Jobs with options of their own."""
+        if len(rows) != len(options):
+            raise InvalidOption(
+                f"there are {len(rows)} rows and {len(options)} options: give one dict of options for each "
+                f"row. Nothing was stored."
+            )
+        if any("tx" in one for one in options):
+            raise InvalidOption(
+                "tx is for all jobs of a batch: task.options(tx=tx).enqueue_many(...). Nothing was stored."
+            )
+        signature = self._signature()
+        made = (self.options(**one) if one else self for one in options)
+        return [with_own._new_jobs([self._row(signature, row)])[0] for with_own, row in zip(made, rows, strict=True)]
 
     def _new_jobs(self, encoded: Sequence[bytes]) -> list[NewJob]:
         jobs = self._registry.new_jobs(self.name, encoded, self.defaults, self._stamp())

@@ -12,7 +12,7 @@ import pytest
 from tests.worker.fixtures import eventually
 from tickwork import JobCancelled, JobFailed, Tickwork, TickworkError, WaitTimeout
 from tickwork.core.job import JobState
-from tickwork.errors import JobEnded
+from tickwork.errors import InvalidOption, JobEnded
 
 
 @contextmanager
@@ -76,6 +76,55 @@ def test_pages_follow_each_other_without_gaps_or_repeats(app: Tickwork) -> None:
         cursor = page.next_cursor
     assert cursor is None
     assert seen == [job.id for job in reversed(jobs)]
+
+
+def test_without_a_limit_all_jobs_are_iterated_over(app: Tickwork, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tickwork.app.PAGE", 10)
+    jobs = app.named("work").enqueue_many([{"n": n} for n in range(25)])
+    ids = [job.id for job in reversed(jobs)]
+    assert [job.id for job in app.jobs()] == ids
+    found = app.jobs(task="work")
+    assert (found[0].id, found[12].id, found[-1].id, len(found), bool(found)) == (ids[0], ids[12], ids[-1], 25, True)
+    assert [job.id for job in found[8:12]] == ids[8:12]
+    assert (bool(app.jobs(task="other")), app.jobs(task="other")) == (False, [])
+
+    async def iterated() -> list[str]:
+        return [job.id async for job in app.jobs()]
+
+    assert asyncio.run(iterated()) == ids
+    assert [job.id for job in asyncio.run(app.jobs_async())] == ids
+    page = asyncio.run(app.jobs_async(limit=5))
+    assert (len(page), page.next_cursor) == (5, ids[4])
+
+
+def test_what_is_read_of_a_job_has_asyncio_twins(app: Tickwork) -> None:
+    job = app.enqueue("work")
+
+    async def read() -> tuple[object, ...]:
+        return await job.state_async(), await job.attempt_async(), await job.progress_async(), await job.error_async()
+
+    assert asyncio.run(read()) == ("queued", 0, None, None)
+
+
+def test_each_job_of_many_may_have_options_of_its_own(app: Tickwork) -> None:
+    work = app.named("work").options(queue="mail")
+    rows = [{"n": 1}, {"n": 2}, {"n": 3}]
+    jobs = work.enqueue_many(
+        rows, [{"key": "a", "delay": "1h"}, {}, {"key": "b", "priority": "high", "queue": "other"}]
+    )
+    assert [(job.key, job.seen.queue, job.seen.priority, job.is_new) for job in jobs] == [
+        ("a", "mail", 5, True),
+        (None, "mail", 5, True),
+        ("b", "other", 2, True),
+    ]
+    again = asyncio.run(work.enqueue_many_async([{"n": 4}, {"n": 5}], [{"key": "a"}, {"key": "c"}]))
+    assert [(job.is_new, job.id == jobs[0].id) for job in again] == [(False, True), (True, False)]
+    for options, told in (([{}], "3 rows and 1 options"), ([{}, {}, {"tx": 1}], "tx is for all jobs")):
+        with pytest.raises(InvalidOption, match=told):
+            work.enqueue_many(rows, options)
+    with pytest.raises(InvalidOption, match="retries"):
+        work.enqueue_many(rows, [{}, {}, {"retrys": 1}])
+    assert len(app.jobs()) == 4
 
 
 def test_jobs_are_chosen_by_what_was_said_of_them(app: Tickwork) -> None:

@@ -41,9 +41,29 @@ def test_redrive_queues_all_or_what_matches_or_what_is_named(cli: Cli, shop: Sho
     jobs = shop.failed("a", "b", "c")
     assert cli.ok("dead", "redrive", jobs[0].id) == "Queued 1 dead letter again.\n"
     assert cli.ok("dead", "redrive", "--task", "add") == "Queued 0 dead letters again.\n"
-    assert cli.ok("dead", "redrive", "--rate", "10/m") == "Queued 2 dead letters again, at 10/m.\n"
+    assert cli("dead", "redrive", "--rate", "10/m").exit_code == 2, "all of them must be asked for"
+    dry = cli.ok("dead", "redrive", "--all", "--dry-run")
+    assert dry == "2 dead letters would be queued again. This was a dry run: none was queued.\n"
+    assert cli.ok("dead", "redrive", "--all", "--rate", "10/m") == "Queued 2 dead letters again, at 10/m.\n"
     times = sorted(shop.app.job(job.id).run_at for job in jobs[1:])  # type: ignore[union-attr]
     assert (times[1] - times[0]).total_seconds() == pytest.approx(6, abs=0.5)
+
+
+def test_dead_letters_are_chosen_by_error_and_by_time(cli: Cli, shop: Shop) -> None:
+    shop.failed("ada", "ada", "bob")
+    for options, count in (
+        (["--error", "ada does not"], 2),
+        (["--error", "nobody"], 0),
+        (["--since", "1h"], 3),
+        (["--until", "1h"], 0),
+        (["--error", "bob", "--since", "1h", "--task", "send"], 1),
+        (["--since", "2020-01-01T00:00:00Z", "--until", "2020-01-02T00:00:00Z"], 0),
+    ):
+        assert cli.json("dead", "redrive", *options, "--dry-run") == {"dry_run": True, "dead": count}, options
+        assert cli.json("dead", "list", *options)["total"] == count, options
+    assert cli.json("dead", "discard", "--error", "bob") == {"discarded": 1}
+    assert cli.json("dead", "redrive", "--error", "ada") == {"redriven": 2}
+    assert cli("dead", "redrive", "--since", "2020-01-01T00:00").exit_code == 2
 
 
 def test_discard_needs_to_be_told_what_and_all_is_all(cli: Cli, shop: Shop) -> None:

@@ -111,7 +111,7 @@ def test_a_code_other_than_0_fails_the_attempt_with_the_last_lines(app: Tickwork
     assert len(error) < 2200
     assert "exit code 3" in job.why()
     assert error_of(run(app, "kill -9 $$")).endswith("CommandFailed: killed by SIGKILL; it wrote nothing")
-    assert "exit code 127" in error_of(run(app, ["no-such-command"]))
+    assert "exit code 127" in error_of(run(app, ["no-such-command"], env={"PATH": "/usr/bin:/bin"}))
     assert "could not be run: [Errno 2]" in error_of(run(app, "true", cwd="/no/such/folder"))
     assert "there is no command to run" in error_of(run(app, ""))
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tickwork.cli.base import Command, Session, json_option, pass_session, url_option
+from tickwork.cli.instants import instant
 from tickwork.cli.output import print_json, print_table, utc
-from tickwork.errors import InvalidInput
 
 if TYPE_CHECKING:
     from tickwork.store.access import AuditView
@@ -40,7 +39,7 @@ def audit(
     from tickwork.store.access import AuditFilter
 
     app = session.app()
-    begin = None if since is None else _since(since, app.store.now())
+    begin = None if since is None else instant(since, app.store.now(), "--since")
     found = app.store.changes(AuditFilter(who, action, target, begin), limit)
     if as_json:
         print_json({"items": [_json(one) for one in found]})
@@ -49,18 +48,6 @@ def audit(
     else:
         titles = ["AT", "WHO", "ACTION", "TARGET", "FROM", "AFTER"]
         print_table(titles, [_row(one) for one in found])
-
-
-def _since(text: str, now: datetime) -> datetime:
-    from tickwork.core.duration import parse_duration
-
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        return now - min(parse_duration(text, what="--since"), timedelta(days=36500))
-    if found.tzinfo is None:
-        raise InvalidInput(f"--since {text!r} needs an offset from UTC: 2026-11-15T12:00+00:00.")
-    return found
 
 
 def _json(one: AuditView) -> dict[str, Any]:

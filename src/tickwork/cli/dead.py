@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from tickwork.cli.base import (
     FAILURE,
+    Decorated,
     Group,
     Session,
     filter_options,
@@ -15,10 +18,28 @@ from tickwork.cli.base import (
     pass_session,
     url_option,
 )
+from tickwork.cli.instants import instant
 from tickwork.cli.output import ago, console, count_of, print_json, print_table, short_error
 from tickwork.errors import InvalidInput
 
-READ_LIMIT = 10_000  # so many dead letters are looked at to group them
+if TYPE_CHECKING:
+    from tickwork.app import Tickwork
+    from tickwork.core.job import JobFilter
+
+READ_LIMIT = 10_000  # dead letters that are looked at to group them
+_TIMES = ("since", "until")
+_CAUSES = (
+    click.option("--error", metavar="TEXT", help="Jobs with this text in the error of their last attempt."),
+    click.option("--since", metavar="WHEN", help="Jobs created since then: a duration back from now, or an instant."),
+    click.option("--until", metavar="WHEN", help="Jobs created before then."),
+)
+
+
+def cause_options(command: Decorated) -> Decorated:
+    """The options that choose dead letters by their error and by when they were created."""
+    for option in reversed(_CAUSES):
+        command = option(command)
+    return command
 
 
 @click.group(cls=Group, example="tickwork dead list\ntickwork dead redrive --task send_email --rate 50/s")
@@ -26,15 +47,16 @@ def dead() -> None:
     """The jobs that failed for good: see why, queue them again, or let them go."""
 
 
-@dead.command("list", example="tickwork dead list --queue mail")
+@dead.command("list", example="tickwork dead list --queue mail --since 1d")
 @filter_options(state=False)
+@cause_options
 @json_option
 @url_option
 @pass_session
 def list_dead(session: Session, /, as_json: bool, **which: str | None) -> None:
     """List dead letters by task and error, the most frequent first."""
     app = session.app()
-    causes, complete = app.client.causes(job_filter(which, dead=True), READ_LIMIT)
+    causes, complete = app.client.causes(_dead_filter(app, which), READ_LIMIT)
     total = sum(cause.count for cause in causes)
     if as_json:
         print_json({"items": causes, "total": total, "complete": complete})
@@ -49,21 +71,44 @@ def list_dead(session: Session, /, as_json: bool, **which: str | None) -> None:
     click.echo(f"\n{count_of(total, 'dead letter')}{more}. See one: tickwork jobs show {causes[0].newest_id}")
 
 
-@dead.command("redrive", example="tickwork dead redrive --task send_email --rate 50/s")
+@dead.command(
+    "redrive",
+    example="tickwork dead redrive --task send_email --rate 50/s\n"
+    'tickwork dead redrive --error "timed out" --since 2d --dry-run\ntickwork dead redrive --all',
+)
 @click.argument("ids", metavar="[ID]...", nargs=-1)
 @filter_options(state=False)
+@cause_options
+@click.option("--all", "everything", is_flag=True, help="Every dead letter.")
 @click.option("--rate", metavar="RATE", help="No more than so many due at a time: 50/s, 10/m.")
+@click.option("--dry-run", is_flag=True, help="Say how many would be queued, and queue none.")
 @json_option
 @url_option
 @pass_session
 @click.pass_context
 def redrive(
-    ctx: click.Context, session: Session, /, ids: tuple[str, ...], rate: str | None, as_json: bool, **which: str | None
+    ctx: click.Context,
+    session: Session,
+    /,
+    ids: tuple[str, ...],
+    everything: bool,
+    rate: str | None,
+    dry_run: bool,
+    as_json: bool,
+    **which: str | None,
 ) -> None:
-    """Queue dead letters again: all, those that match, or those named."""
+    """Queue dead letters again: those that match, those named, or with --all every one."""
+    _check_said(ids, which, everything)
     app = session.app()
-    named = found_jobs(app, ids)
-    count = app.client.redrive(job_filter(which, ids, dead=True), rate)
+    named, wanted = found_jobs(app, ids), _dead_filter(app, which, ids)
+    if dry_run:
+        count = app.client.dead(wanted)
+        if as_json:
+            print_json({"dry_run": True, "dead": count})
+        else:
+            click.echo(f"{count_of(count, 'dead letter')} would be queued again. This was a dry run: none was queued.")
+        return
+    count = app.client.redrive(wanted, rate)
     if as_json:
         print_json({"redriven": count})
     else:
@@ -74,6 +119,7 @@ def redrive(
 @dead.command("discard", example="tickwork dead discard --task send_email\ntickwork dead discard --all")
 @click.argument("ids", metavar="[ID]...", nargs=-1)
 @filter_options(state=False)
+@cause_options
 @click.option("--all", "everything", is_flag=True, help="Every dead letter.")
 @json_option
 @url_option
@@ -83,16 +129,30 @@ def discard(
     ctx: click.Context, session: Session, /, ids: tuple[str, ...], everything: bool, as_json: bool, **which: str | None
 ) -> None:
     """Take jobs out of the dead letters. They stay readable until they are pruned."""
-    if not everything and not ids and not any(which.values()):
-        raise InvalidInput("say which dead letters: ids, filters such as --task and --queue, or --all.")
+    _check_said(ids, which, everything)
     app = session.app()
     named = found_jobs(app, ids)
-    count = app.client.discard(job_filter(which, ids, dead=True))
+    count = app.client.discard(_dead_filter(app, which, ids))
     if as_json:
         print_json({"discarded": count})
     else:
         click.echo(f"Discarded {count_of(count, 'dead letter')}.")
     _check_all(ctx, len(named), count)
+
+
+def _check_said(ids: tuple[str, ...], which: dict[str, str | None], everything: bool) -> None:
+    if not everything and not ids and not any(which.values()):
+        raise InvalidInput("say which dead letters: ids, filters such as --task, --error and --since, or --all.")
+
+
+def _dead_filter(app: Tickwork, which: dict[str, str | None], ids: tuple[str, ...] = ()) -> JobFilter:
+    """What the options say, with times as instants."""
+    from dataclasses import replace
+
+    given, now = dict(which), app.store.now()
+    times = {name: given.pop(name) for name in _TIMES}
+    since, until = (None if text is None else instant(text, now, f"--{name}") for name, text in times.items())
+    return replace(job_filter(given, ids, dead=True), since=since, until=until)
 
 
 def _check_all(ctx: click.Context, named: int, done: int) -> None:
