@@ -526,6 +526,16 @@ def test_a_nursery_that_does_not_answer_is_killed(
     child.kill()  # what it had started
 
 
+def test_a_message_that_another_thread_took_in_is_not_silence(
+    nursery: Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The watch of the lease may take in that a child was born while the worker's thread waits for that."""
+    monkeypatch.setattr(nursery, "_says_within", lambda seconds: True)
+    assert nursery.hear(1.0), "else the nursery would be killed"
+    assert not nursery.hear()
+    assert not nursery.lost
+
+
 def test_a_nursery_that_is_lost_while_it_has_no_children_is_noticed(nursery: Nursery) -> None:
     children = Children(lambda _: "shop.py", lambda _: True, [], 1, 1, SystemClock(), ChildLimits(), nursery=nursery)
     os.kill(nursery.pid, signal.SIGKILL)

@@ -171,7 +171,7 @@ class Nursery:
         if self.lost or (within_s > 0 and not self._says_within(within_s)):
             return self.lost
         with self._hearing:
-            return self._take_in()
+            return self._take_in() or within_s > 0  # another thread may have taken in what it said
 
     def _take_in(self) -> bool:
         if self.lost:
