@@ -88,6 +88,7 @@ class Handler:
     number: int
     began: float
     exclusive: bool = False
+    generation: int = 0
     wrote: int = 0
     gone: bool = False  # its process died under it
     unlogged: bool = False  # the store has lost some of what it wrote

@@ -205,8 +205,9 @@ class Body(Actor):
         attempt.script = draw_script(rng, nature, given.attempt, given.timeout_s, self.world.config.longest_s)
         attempt.began = self.clock.monotonic()
         self.world.judge.truth.began(self.process, given, attempt.began)
-        if given.timeout_s is not None:
+        if given.timeout_s is not None or given.tells_start:
             self._say(Started(given.job_id, given.claim, attempt.began))
+        if given.timeout_s is not None:
             error = f"it ran for more than its timeout of {given.timeout_s:g} s"
             self.after_s(given.timeout_s, lambda: self._insist(attempt, "timed_out", error))
         self._go_on(attempt)

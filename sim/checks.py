@@ -11,6 +11,7 @@ It shares no code with the store. The names of the invariants are those of RELIA
     WELL  nothing is taken from a worker that is well
     SEQ   a sequence keeps its order (see lines.py)
     TICK  schedules fire what they should, once, not early, and nothing is forgotten (see ticks.py)
+    ONCE  a job with on_lost="fail" whose handler began is not begun again, whatever took the attempt away
     SIM   the simulator itself is wrong
 """
 

@@ -14,6 +14,7 @@ from sim.body import HELLO, KILLED, Body
 from sim.config import WorkerConfig
 from tickwork.worker.children import Child, ChildLimits, Children
 from tickwork.worker.messages import Assignment, Hello
+from tickwork.worker.output_credit import OutputCredit
 from tickwork.worker.pools import ChildPools
 
 if TYPE_CHECKING:
@@ -63,7 +64,10 @@ class SimChildren(Children):
         body = Body(self._process, name, 1 if solo else self._slots, loaded=loaded)
         self._bodies = [one for one in self._bodies if not one.dead]
         self._bodies.append(body)
-        child = SimChild(name, cast(Any, body), cast(Any, body), solo, target, moved_at=self._clock.monotonic())
+        output = SimOutput()
+        self._reader._outputs.append(cast(Any, output))  # without the thread that reads real pipes
+        ours = (cast(Any, body), cast(Any, body), solo, target, cast(Any, output), OutputCredit(self._reader.show))
+        child = SimChild(name, *ours, moved_at=self._clock.monotonic())
         self._children.append(child)
         return child
 
@@ -75,6 +79,24 @@ class SimChildren(Children):
     def freeze(self, until_us: int) -> None:
         for body in self._bodies:
             body.freeze(until_us, children=False)
+
+
+class SimOutput:
+    """The descriptors of a simulated child: nothing comes through them."""
+
+    @property
+    def board(self) -> SimOutput:
+        return self
+
+    def drain(self) -> None: ...
+
+    def take(self) -> list[Any]:
+        return []
+
+    def unsent(self) -> list[Any]:
+        return []
+
+    def close(self) -> None: ...
 
 
 class SimChild(Child):

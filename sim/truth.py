@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _NEAR_S = 1e-5
 _LATE_S = 0.02
+_OWN_ENDS = frozenset(["failed", "timed_out", "cancelled"])
 
 
 class Truth:
@@ -67,7 +68,10 @@ class Truth:
             if other[0] == given.job_id and older.number < given.attempt and older.runs:
                 self._judge_older(what, (given.job_id, older.number), older)
         self._judge_company(process, given, what)
-        self._handlers[held] = Handler(process, given.attempt, began, self._is_exclusive(given))
+        story = self._account.stories.get(given.job_id)
+        generation = 0 if story is None else story.generation
+        self._judge_once(key, what, generation)
+        self._handlers[held] = Handler(process, given.attempt, began, self._is_exclusive(given), generation)
         self._world.trace.add(self._world.now_us, process.name, "began", *key)
 
     def _is_exclusive(self, given: Assignment) -> bool:
@@ -86,6 +90,17 @@ class Truth:
         if row is not None and row.claim == given.claim and claim is not None and claim.policy.max_lost is not None:
             unmarked = row.losses >= claim.policy.max_lost and not row.begun
             hold(not unmarked, "S21", f"{what} began, and it is not stored that it runs alone")
+
+    def _judge_once(self, key: Key, what: str, generation: int) -> None:
+        """ONCE: with on_lost="fail" a handler that began is called again only after an end of its own, or by hand."""
+        claim = self._account.claims.get(key)
+        if claim is None or claim.policy.on_lost != "fail" or self._world.is_lossy:
+            return
+        for other, older in self._handlers.items():
+            recorded = self._account.closed.get((key[0], older.number))
+            own = recorded in _OWN_ENDS or (older.end is not None and older.end.kind == "snoozed")
+            again = other[0] == key[0] and older.number < key[1] and older.generation == generation
+            hold(not again or own, "ONCE", f"{what} began, and attempt {older.number} had, too: {older}")
 
     def _judge_older(self, what: str, key: Key, older: Handler) -> None:
         claim = self._account.claims.get(key)
@@ -145,7 +160,7 @@ class Truth:
                 late = limit is not None and ran >= limit.total_seconds() - _NEAR_S
                 hold(late, "OWN", f"{what} timed out after {ran:g} s")
             case "lost":
-                hold(handler is None or handler.gone, "OWN", f"{what} was recorded as crashed, and still runs")
+                hold(handler is None or not handler.runs, "OWN", f"{what} was recorded as lost, and still runs")
             case _:
                 pass
 

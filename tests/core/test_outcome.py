@@ -96,6 +96,20 @@ def test_what_was_snoozed_or_given_back_is_not_charged(ending, delay):
     assert (end.failures, end.crashes) == (1, 2)
 
 
+def test_a_job_that_may_begin_only_once_is_not_given_back_after_it_began():
+    end = after(Released(begun=True), Policy(on_lost="fail"), failures=1)
+    assert (end.attempt, end.job, end.failures) == (AttemptState.LOST, JobState.FAILED, 1)
+    assert "had to stop it while it ran" in str(end.error)
+    assert after(Released(begun=False), Policy(on_lost="fail")).job is JobState.QUEUED
+    assert after(Released(begun=True)).job is JobState.QUEUED
+
+
+def test_its_own_failures_follow_its_retries():
+    policy = Policy(on_lost="fail", retry=RetryPolicy(retries=1))
+    assert [after(Failed("x"), policy, failures).job for failures in (0, 1)] == [JobState.QUEUED, JobState.FAILED]
+    assert after(Snoozed(TEN_MINUTES), policy).job is JobState.QUEUED
+
+
 def test_a_cancelled_attempt_ends_the_job_as_cancelled():
     end = after(Cancelled("not wanted"))
     assert (end.attempt, end.job, end.error) == (AttemptState.CANCELLED, JobState.CANCELLED, "not wanted")

@@ -21,6 +21,7 @@ from tickwork.core.job import AttemptState, JobState, Policy, is_exclusive
 
 CRASH_BUDGET = 3
 ERROR_LIMIT = 64 * 1024
+_STOPPED = "its worker had to stop it while it ran, and on_lost='fail' lets it begin only once"
 _FALSE = frozenset({b"null", b"false", b"0", b"0.0", b"-0.0", b'""', b"[]", b"{}"})
 
 
@@ -57,9 +58,10 @@ class Cancelled(msgspec.Struct, frozen=True, gc=False):
 
 
 class Released(msgspec.Struct, frozen=True, gc=False):
-    """A worker or server gave the job back, for at least `after`; nothing is charged."""
+    """A worker or server gave the job back, for `after`; nothing is charged. `begun`: its handler had begun."""
 
     after: timedelta = timedelta(0)
+    begun: bool = False
 
 
 class Crashed(msgspec.Struct, frozen=True, gc=False):
@@ -110,7 +112,9 @@ def decide(
             return _put_off(failures, crashes, after, alone)
         case Cancelled(error):
             return Transition(AttemptState.CANCELLED, JobState.CANCELLED, failures, crashes, error=error)
-        case Released(after):
+        case Released(after, begun):
+            if begun and policy.on_lost == "fail":
+                return _lost(policy, failures, crashes, _STOPPED, alone=alone, losses=losses)
             return _put_off(failures, crashes, after, alone, losses)
         case Crashed(error, was_alone):
             if was_alone:

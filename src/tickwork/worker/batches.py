@@ -130,7 +130,9 @@ class Batches:
         timeout = smallest_timeout(jobs)
         timeout_s = None if timeout is None else timeout.total_seconds()
         company = tuple(held.assignment() for held in others)
-        return replace(leader.assignment(), timeout_s=timeout_s, company=company)
+        first = leader.assignment()
+        tells = any(one.tells_start for one in (first, *company))
+        return replace(first, timeout_s=timeout_s, company=company, tells_start=tells)
 
     # -- running
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from difflib import get_close_matches
 from math import inf
@@ -53,6 +53,7 @@ class Claiming:
         pace: Pace,
         clock: Clock,
         rng: Random,
+        kill_holder: Callable[[str], None],
     ) -> None:
         self._store = store
         self._pools = pools
@@ -68,6 +69,7 @@ class Claiming:
         self._pace = pace
         self._clock = clock
         self._rng = rng
+        self._kill_holder = kill_holder
         self._batches_first = False
         self._supplies: dict[Sequence[str], Supply] = {(task.name,): Supply(scarce=True) for task in tasks}
         self._supplies |= {self._shared: Supply(), self._solo: Supply()}
@@ -184,11 +186,10 @@ class Claiming:
             company = self._held.company(job.job_id)
             leader = company[0].job
             self._pools.interrupt(leader.job_id, leader.claim, "stop")
-            beside = self._pools.kill_holder(leader.job_id)
             self._held.forget(job.job_id)
             self._endings.notes.progress.pop(job.job_id, None)
+            self._kill_holder(leader.job_id)
             self._endings.release([held.job.job_id for held in company if held.job.job_id in self._held])
-            self._endings.release(beside)
 
     def _exchange(self, worker: WorkerId, tasks: Sequence[str], room: int, slots: int) -> Claims | None:
         """Store endings and claim; None: the lease is over, and it is known by now whether it is lost."""

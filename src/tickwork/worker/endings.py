@@ -6,6 +6,7 @@ Storing an ending twice is harmless, since an attempt can only be closed once; s
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from random import Random
@@ -13,7 +14,7 @@ from random import Random
 import msgspec
 
 from tickwork.clock import Clock
-from tickwork.core.ids import JobId
+from tickwork.core.ids import ClaimId, JobId
 from tickwork.core.job import AttemptState, Claimed
 from tickwork.core.outcome import Ending, Released, decide
 from tickwork.core.why import gist
@@ -27,6 +28,7 @@ from tickwork.worker.turnstiles import Turnstiles
 _log = logging.getLogger("tickwork.worker")
 NOTES_S = 0.5  # logs and progress are stored this often while handlers run
 FINISH_BATCH = 500
+ONCE_KEPT = 10_000
 _FAILURES = frozenset({AttemptState.FAILED, AttemptState.TIMED_OUT})
 
 
@@ -66,6 +68,8 @@ class Endings:
         self.turnstiles = Turnstiles(store)
         self._notes_at = 0.0
         self.notes = Notes()
+        # Attempts that may not begin again, should the store lose their end (see Claiming.give_back_unknown).
+        self._begun_once: deque[tuple[JobId, ClaimId]] = deque(maxlen=ONCE_KEPT)
 
     def __len__(self) -> int:
         return len(self._unstored)
@@ -77,6 +81,8 @@ class Endings:
         """An attempt has ended so; it is held no longer. `took`: its handler ran so long, `waited` after its claim."""
         job = held.job
         self._held.forget(job.job_id)
+        if held.begun and job.policy.on_lost == "fail":
+            self._begun_once.append((job.job_id, job.claim))
         if job.tick is not None:
             self._runs.add(job.job_id)
         transition = decide(job.policy, job.failures, job.crashes, job.alone, ending, self._rng, job.losses)
@@ -116,14 +122,15 @@ class Endings:
         """Give back jobs that had to stop for no fault of theirs."""
         for job_id in job_ids:
             for held in self._held.company(job_id):
-                self.end(held, Released(), 0.0)
+                self.end(held, Released(begun=held.begun), 0.0)
 
     def give_back(self, unknown: Sequence[OpenAttempt]) -> None:
         """Give back attempts that are ours for the store alone."""
         self._store.finish_attempts([self._released(one) for one in unknown])
 
     def _released(self, one: OpenAttempt) -> Finish:
-        transition = decide(one.policy, one.failures, one.crashes, one.alone, Released(), self._rng, one.losses)
+        ending = Released(begun=(one.job_id, one.claim) in self._begun_once)
+        transition = decide(one.policy, one.failures, one.crashes, one.alone, ending, self._rng, one.losses)
         return Finish(one.job_id, one.attempt, one.claim, transition, 0, one.run, one.step)
 
     def clear(self) -> None:

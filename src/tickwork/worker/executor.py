@@ -335,8 +335,9 @@ class Executor:
             given, now = attempt.given, from_us(self.clock.wall_us())
             attempt.span = Processing(given.task, given.queue, given.job_id, given.attempt, given.trace, now)
         timeout_s = attempt.given.timeout_s
-        if timeout_s is not None:
+        if timeout_s is not None or attempt.given.tells_start:
             self.emit(Started(attempt.job_id, attempt.claim, attempt.began))
+        if timeout_s is not None:
             error = f"it ran for more than its timeout of {timeout_s:g} s"
             self._remind(attempt, timeout_s, lambda: self._insist(attempt, "timed_out", error))
 

@@ -10,7 +10,7 @@ from typing import assert_never
 import msgspec
 
 from tickwork.core.ids import ClaimId, JobId
-from tickwork.core.outcome import Crashed
+from tickwork.core.outcome import Crashed, Released
 from tickwork.store.base import NewLog, Progress, Store
 from tickwork.worker import messages
 from tickwork.worker.base import Pools, Source
@@ -91,10 +91,19 @@ class Hearing:
 
     def _hear_start(self, start: messages.Started) -> None:
         held = self._held.attempt(start.job_id, start.claim)
+        if held is not None:
+            for one in self._held.company(start.job_id):
+                one.begun = True
         timeout = None if held is None else self._held.timeout(held)
         if timeout is not None:
             kill_at = start.began + timeout.total_seconds() + KILL_GRACE_S
             self._held.kill_at(kill_at, start.job_id, start.claim)
+
+    def kill_holder(self, job_id: str) -> None:
+        """Kill the process that runs a job, and give back the jobs beside it; what it had said until then counts."""
+        beside = self._pools.kill_holder(job_id)
+        self.listen()
+        self._endings.release(beside)
 
     def _hear_stuck(self, stuck: messages.Stuck) -> None:
         """An attempt does not let itself be ended: kill its process. What ran beside it is not to blame."""
@@ -113,6 +122,8 @@ class Hearing:
         waited = max(0.0, end.began - held.claimed_mono)
         if end.settled:
             self._endings.ended_elsewhere(held, waited, end.took)
+        elif end.kind == "released":
+            self._endings.end(held, Released(begun=held.begun), waited, end.took)
         else:
             self._endings.end(held, end.ending(), waited, end.took)
 
@@ -120,7 +131,10 @@ class Hearing:
         for job_id in job_ids:
             company = self._held.company(job_id)
             for held in company:
-                self._endings.end(held, Crashed(error, alone and len(company) == 1), 0.0)
+                if held.job.policy.on_lost == "fail" and not held.begun and not alone:
+                    self._endings.end(held, Released(), 0.0)  # it waited behind others, and may still begin
+                else:
+                    self._endings.end(held, Crashed(error, alone and len(company) == 1), 0.0)
 
     def answer_asks(self) -> None:
         """Store or give handlers' states. While the store does not answer, they wait."""

@@ -23,6 +23,7 @@ class Held(msgspec.Struct):
     claimed_mono: float
     start_at: float
     cancelled: bool = False
+    begun: bool = False  # its handler was called; known of jobs that may begin only once, and of those with a limit
 
     def assignment(self) -> Assignment:
         """What a child is told to run it."""
@@ -41,7 +42,8 @@ class Held(msgspec.Struct):
         )
         broadcast, spot = (None, None) if job.flow is None else (job.flow.broadcast, job.flow.spot)
         times = (job.run_at_us, job.claimed_at_us, self.claimed_mono)
-        return Assignment(*what, *times, job.tick, (), broadcast, job.run, job.step, policy.produce, job.trace, spot)
+        once, produce = policy.on_lost == "fail", policy.produce
+        return Assignment(*what, *times, job.tick, (), broadcast, job.run, job.step, produce, job.trace, spot, once)
 
 
 class Holdings:

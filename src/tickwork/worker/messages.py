@@ -30,7 +30,8 @@ class Assignment(msgspec.Struct, frozen=True, array_like=True):
     """One attempt to make. `claimed_mono` is when its claim came back, on the monotonic clock that processes share.
 
     `company`: attempts that are made in the same call, of a task with batches. The time limit is then the call's.
-    `spot` is that of a job which sticks to a process.
+    `spot` is that of a job which sticks to a process. `tells_start`: its beginning is told, also without
+    a time limit.
     """
 
     job_id: str
@@ -53,6 +54,7 @@ class Assignment(msgspec.Struct, frozen=True, array_like=True):
     produce: tuple[str, ...] = ()
     trace: str | None = None
     spot: int | None = None
+    tells_start: bool = False
 
 
 class Run(msgspec.Struct, frozen=True, array_like=True, tag="run"):
@@ -157,7 +159,10 @@ class Ended(msgspec.Struct, frozen=True, array_like=True, tag="ended"):
 
 
 class Started(msgspec.Struct, frozen=True, array_like=True, tag="started"):
-    """Said of attempts that have a time limit, so that the supervisor can enforce it when the child cannot."""
+    """Sent before a handler is called, of attempts that have a time limit or may begin only once.
+
+    The supervisor enforces the limit where the child cannot, and does not run an attempt again that began.
+    """
 
     job_id: str
     claim: int

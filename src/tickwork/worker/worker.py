@@ -81,7 +81,19 @@ class Worker:
         self._endings = Endings(store, self._held, retries, clock, rng, nudge_scheduler, tally)
         self._hearing = Hearing(store, pools, self._held, self._endings, pace)
         self._claiming = Claiming(
-            store, pools, tasks, solo_tasks, options, lease, self._held, self._endings, retries, pace, clock, rng
+            store,
+            pools,
+            tasks,
+            solo_tasks,
+            options,
+            lease,
+            self._held,
+            self._endings,
+            retries,
+            pace,
+            clock,
+            rng,
+            self._hearing.kill_holder,
         )
         self._elasticity = elasticity
         self._cancels_at = 0.0
@@ -151,7 +163,7 @@ class Worker:
         self._pools.kill_all()
         self._hearing.listen()  # what had ended just before
         for held in self._held:
-            self._endings.end(held, Released(), 0.0)
+            self._endings.end(held, Released(begun=held.begun), 0.0)
         self._endings.settle()
         self._endings.turnstiles.tell()
         if self._lease.worker is not None:
