@@ -1,8 +1,10 @@
 """Schedules as users hold them: declared, made at run time, looked at, paused, run, backfilled; with a real worker."""
 
 import asyncio
+import time
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -209,6 +211,20 @@ class TestRunning:
 
         with app.worker():
             eventually(lambda: len(ends) >= 4, within_s=3.0)
+
+    def test_a_run_that_is_cancelled_has_ended_before_the_next_one_starts(self, app: Tickwork) -> None:
+        spans: list[tuple[float, float]] = []
+
+        @app.task(schedule=every("300ms"), overlap="cancel", retries=0)
+        def slow() -> None:
+            began = time.monotonic()
+            time.sleep(0.5)  # it does not look whether it was cancelled
+            spans.append((began, time.monotonic()))
+
+        with app.worker(concurrency=4):
+            eventually(lambda: len(spans) >= 3, within_s=15.0)
+        ordered = sorted(spans)
+        assert all(end <= start for (_, end), (start, _) in pairwise(ordered))
 
     def test_a_job_knows_the_period_since_the_occurrence_before(
         self, app: Tickwork, runs: list[dict[str, Any]]

@@ -26,6 +26,8 @@ from tests.store.builders import (
     register,
     succeeded,
 )
+from tests.store.conftest import OpensStore
+from tests.store.hammer import at_once
 from tests.store.test_flow import limited
 from tickwork.core.flow.breaker import breaker
 from tickwork.core.flow.limits import Passage, rate
@@ -147,6 +149,14 @@ def test_the_missed_instants_after_a_jump_are_recorded_once(
     go_on(scheduler, clock, MINUTE)
     assert run_count(store) > runs + 3
     assert max(started(store).values()) == 1
+
+
+def test_of_several_processes_one_repairs_a_step(open_store: OpensStore, clock: VirtualClock, kind: str) -> None:
+    stores = [open_store() for _ in range(4)]
+    stores[0].check_clock()
+    clock.step(-HOUR)
+    found = at_once(*(store.check_clock for store in stores))
+    assert sorted(back is not None for back in found) == [False] * 3 + [not kind.startswith("sqlite")]
 
 
 class TestJobs:

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from random import Random
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from tests.store.builders import (
@@ -22,6 +23,7 @@ from tests.store.builders import (
     succeeded,
 )
 from tests.store.conftest import OpensStore
+from tests.store.dags import a_graph, a_step, take
 from tests.store.hammer import at_once
 from tickwork.core.ids import IdMaker
 from tickwork.core.job import Claimed, JobFilter, JobState, JobView
@@ -273,6 +275,20 @@ class TestOverlap:
             end_one(store)
             scheduler.tick(0.0)
         assert set(actions(store)) == {"start"}
+
+    def test_a_run_of_a_dag_ends_with_its_steps_before_the_next_one_starts(
+        self, store: Store, scheduler: Scheduler, clock: VirtualClock
+    ) -> None:
+        store.put_dag(a_graph(a_step("a")))
+        store.put_schedules([msgspec.structs.replace(new_spec("s", "dag", SECONDS, overlap="cancel"), kind="dag")])
+        go_on(scheduler, clock, SECOND + timedelta(milliseconds=1))
+        assert take(store) == {}, "the run begins"
+        step = take(store)["a"]
+        go_on(scheduler, clock, 2 * SECOND)
+        assert actions(store) == ["start", "skip", "cancel_older"]
+        store.finish_attempts([ending(step, Cancelled())])
+        scheduler.tick(0.0)
+        assert actions(store) == ["start", "skip", "start"]
 
 
 class TestWaitForPrevious:

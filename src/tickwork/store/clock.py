@@ -1,4 +1,4 @@
-"""What a store promises when its own clock steps. SQLite's never goes back; PostgreSQL's is its server's, and may."""
+"""The verbs that repair a step of the store's clock. SQLite's never goes back; PostgreSQL's is that of its server."""
 
 from __future__ import annotations
 
