@@ -1,11 +1,15 @@
 """What a server remembers for a second, and no longer."""
 
 from datetime import UTC, datetime, timedelta
+from typing import cast
 
 import pytest
 
 from tickwork import Tickwork
+from tickwork.core.ids import WorkerId
+from tickwork.core.job import WorkerView
 from tickwork.http.surroundings import Surroundings, remembering
+from tickwork.store.base import Store
 from tickwork.testing import VirtualClock
 
 
@@ -38,3 +42,32 @@ def test_what_workers_tell_of_a_task_is_known_a_second_later(app: Tickwork, cloc
     known = store.task_definition("mail")
     assert known is not None
     assert known.queue == "slow"
+
+
+def test_workers_are_read_once_a_second_and_seldom_where_that_takes_long(app: Tickwork, clock: VirtualClock) -> None:
+    reads: list[float] = []
+    takes = timedelta(0)
+
+    class Slow:
+        def workers(self) -> list[WorkerView]:
+            reads.append(clock.monotonic())
+            clock.advance(takes)
+            return app.store.workers()
+
+        def ask_worker(self, worker: WorkerId, what: str | None) -> bool:
+            return False
+
+    store = remembering(cast("Store", Slow()), clock)
+    for _ in range(4):
+        store.workers()
+        clock.advance(timedelta(seconds=0.5))
+    assert len(reads) == 2
+    store.ask_worker(WorkerId("w"), None)
+    store.workers()
+    assert len(reads) == 3, "what was asked of a worker is seen at once"
+    clock.advance(timedelta(seconds=1))
+    takes = timedelta(seconds=0.3)
+    for _ in range(7):
+        store.workers()
+        clock.advance(timedelta(seconds=0.5))
+    assert len(reads) == 5, "a read of 0.3 s is good for 3 s"

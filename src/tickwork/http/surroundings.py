@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, cast
 
@@ -18,6 +18,8 @@ from tickwork.store.base import Store
 from tickwork.store.operations import Ask
 
 FRESH_S = 1.0
+LONGEST_S = 5.0
+READ_SHARE = 10  # workers are kept for so many times as long as it took to read them
 TASKS_KEPT = 1000
 
 
@@ -60,15 +62,48 @@ class Surroundings:
             return at + timedelta(seconds=now - self._looked), workers, gates
 
 
+class _KnownWorkers:
+    """All workers as they were read last: most pages ask for them, and there may be tens of thousands of leases.
+
+    They are kept for a second, or for ten times as long as the read took, up to LONGEST_S: so one thread reads, for a
+    tenth of the time at most. Meanwhile the others are given what was read before.
+    """
+
+    def __init__(self, read: Callable[[], list[WorkerView]], clock: Clock) -> None:
+        self._read = read
+        self._clock = clock
+        self._reading = threading.Lock()
+        self._known: list[WorkerView] | None = None
+        self._until = 0.0
+
+    def get(self) -> list[WorkerView]:
+        known = self._known
+        if known is not None and (self._clock.monotonic() < self._until or not self._reading.acquire(blocking=False)):
+            return known
+        if known is None:
+            self._reading.acquire()
+        try:
+            began = self._clock.monotonic()
+            self._known = found = self._read()
+            ended = self._clock.monotonic()
+            self._until = ended + min(max(FRESH_S, READ_SHARE * (ended - began)), LONGEST_S)
+            return found
+        finally:
+            self._reading.release()
+
+    def forget(self) -> None:
+        """Read them again for whoever asks next."""
+        self._known = None
+
+
 class _Remembering:
-    """A store that asks for the same task, and for all workers, once in a second."""
+    """A store that asks for the same task once in a second, and for all workers as `_KnownWorkers` does."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
         self._tasks: dict[str, tuple[float, TaskDefinition | None]] = {}
-        self._workers: tuple[float, list[WorkerView]] | None = None
-        self._reading = threading.Lock()
+        self._workers = _KnownWorkers(store.workers, clock)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
@@ -86,18 +121,12 @@ class _Remembering:
         return deleted
 
     def workers(self) -> list[WorkerView]:
-        """All workers, a second old at most: most pages ask for them, and there may be very many leases."""
-        with self._reading:
-            now = self._clock.monotonic()
-            if self._workers is None or now - self._workers[0] >= FRESH_S:
-                self._workers = now, self._store.workers()
-            return self._workers[1]
+        return self._workers.get()
 
     def ask_worker(self, worker: WorkerId, what: Ask | None) -> bool:
         """What was asked of a worker here is seen at once."""
         asked = self._store.ask_worker(worker, what)
-        with self._reading:
-            self._workers = None
+        self._workers.forget()
         return asked
 
     def task_definition(self, name: str) -> TaskDefinition | None:
@@ -112,5 +141,5 @@ class _Remembering:
 
 
 def remembering(store: Store, clock: Clock) -> Store:
-    """The same store; who works, and what workers told of tasks, is a second old at most."""
+    """The same store; what workers told of tasks is a second old at most, who works a few seconds."""
     return cast("Store", _Remembering(store, clock))
