@@ -7,7 +7,7 @@ from datetime import timedelta
 from random import Random
 
 from tickwork.core.job import Policy, TaskDefinition
-from tickwork.store.base import Retention
+from tickwork.core.retention import Retention
 from tickwork.worker.worker import POLL_ONLY_S, POLL_S
 
 LEASES_S = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0)

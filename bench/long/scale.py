@@ -19,8 +19,9 @@ from bench.worker import running_worker, wait_until
 from tickwork import Tickwork
 from tickwork.core.job import Claimed, JobFilter, JobState
 from tickwork.core.outcome import Succeeded, decide
+from tickwork.core.retention import Retention
 from tickwork.errors import StoreError, check
-from tickwork.store.base import Finish, Retention, Store
+from tickwork.store.base import Finish, Store
 
 MOST_GROWTH = 2.0
 MOST_CPU_PERCENT = 0.5

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
+from datetime import timedelta
 from functools import cached_property, partial
 from random import Random
 from typing import Any, TypeVar, overload
@@ -40,7 +41,7 @@ from tickwork.rules import Calendar, Rule, read_rule
 from tickwork.runs import Run
 from tickwork.schedules import Schedule, Schedules
 from tickwork.services.house import Nudge
-from tickwork.store.base import LEASE, PoolSizes, Store
+from tickwork.store.base import PoolSizes, Store
 from tickwork.store.dags import AssetView, DagView
 from tickwork.store.loads import queue_loads
 from tickwork.task import Enqueues, Task
@@ -407,7 +408,7 @@ class Tickwork(FlowCalls, DagRegistry):
         queues: str | list[str] | None = None,
         labels: Sequence[str] = (),
         resources: str | Mapping[str, Any] = "",
-        lease: str | Any = LEASE,
+        lease: str | Any = None,
         grace: str | Any = GRACE,
     ) -> Iterator[None]:
         """Run a worker inside this process while the block runs; at its end running jobs may finish.
@@ -431,8 +432,9 @@ class Tickwork(FlowCalls, DagRegistry):
         children = Children(self._target_of, lambda task: True, [], concurrency, usable_cpus(), clock, ChildLimits())
         pools = LocalPools(local, children, solo, concurrency, clock)
         serving = WorkerOptions(served, concurrency, socket.gethostname(), os.getpid(), VERSION, offer)
-        held = Lease(parse_duration(lease, what="lease"))
-        parts = WorkerParts(self.store, held, clock, rng, public_url=self.settings.public_url)
+        times = self.settings.lease_times(lease, least=timedelta(0))
+        held = Lease(times.lease, times.heartbeat)
+        parts = WorkerParts(self.store, held, clock, rng, settings=self.settings)
         with captured():
             loop, runner, nudge = parts.assemble(pools, known, solo, serving, parse_duration(grace, what="grace"))
             thread = threading.Thread(target=loop.run, name="tickwork-worker", daemon=True)

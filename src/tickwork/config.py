@@ -1,4 +1,8 @@
-"""Settings: arguments over environment over tickwork.toml (or [tool.tickwork] of pyproject.toml) over defaults."""
+"""Settings: arguments over environment over tickwork.toml (or [tool.tickwork] of pyproject.toml) over defaults.
+
+The fields of `Settings` are the one table of them: name, kind, default and description. Values are texts, as the
+environment has them. docs/settings.md, `tickwork config`, `GET /config` and the settings page of the UI follow it.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +10,13 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, cast
 
-from tickwork.core.duration import parse_duration
+from tickwork.core.duration import format_duration, parse_duration
+from tickwork.core.retention import Retention, read_retention
 from tickwork.errors import InvalidInput
 
 _NAMESPACE = re.compile(r"[a-z][a-z0-9_]{0,29}")
@@ -20,33 +25,80 @@ _MOST_CONNECTIONS = 1000
 DEFAULT_URL = "sqlite:///tickwork.db"
 
 
+Kind = Literal["text", "URL", "duration", "number", "rules"]
+LEAST_LEASE = timedelta(seconds=2)
+LEAST_REAP = timedelta(milliseconds=100)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A row of the table of settings."""
+
+    name: str
+    kind: Kind
+    default: str | None
+    description: str
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that says it."""
+        return f"TICKWORK_{self.name.upper()}"
+
+
+def setting(default: Any, kind: Kind, description: str) -> Any:
+    """A field of the table."""
+    return field(default=default, metadata={"kind": kind, "description": description})
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Where the store is and how to reach it. `blobs`: a folder for results too large for it, or `module:object`.
+    """The settings in force.
 
     A namespace is a store of its own beside the others: a file `tickwork.NAME.db`, a schema `tickwork_NAME`. So nothing
     in one can be seen from another, whatever a query forgets.
-
-    `http_allow`: hosts and networks that workers reach for the tasks `http` and `smtp`, besides public ones. `http_ca`:
-    a file with the certificates that they trust. `public_url`: where people find the server, for links.
-    `canary`: how often a server has a job made that does nothing, to measure how soon it starts.
-    `pool_size` and `user_pool_size`: how many PostgreSQL connections one process may have, for Tickwork's own calls and
-    for `app.connection()`. `pool_idle`: after how long without use a connection is closed.
     """
 
-    url: str = DEFAULT_URL
-    driver: str = "apsw"
-    schema: str = "tickwork"
-    listen_url: str | None = None
-    blobs: str | None = None
-    http_allow: str | None = None
-    http_ca: str | None = None
-    public_url: str | None = None
-    canary: str | None = None
-    namespace: str | None = None
-    pool_size: str = "8"
-    user_pool_size: str = "20"
-    pool_idle: str = "10s"
+    url: str = setting(DEFAULT_URL, "URL", "Where the store is: `sqlite:///FILE` or `postgresql://...`.")
+    driver: str = setting("apsw", "text", "What opens a SQLite file: `apsw` or `sqlite3`.")
+    schema: str = setting("tickwork", "text", "The schema of the tables in a PostgreSQL database.")
+    listen_url: str | None = setting(
+        None, "URL", "A direct way to PostgreSQL for LISTEN, where `url` leads to a pooler that does not pass it on."
+    )
+    blobs: str | None = setting(
+        None, "text", "A folder for results that are too large for the store, or `module:object`."
+    )
+    http_allow: str | None = setting(
+        None, "text", "Hosts and networks that the tasks `http` and `smtp` may reach besides public ones."
+    )
+    http_ca: str | None = setting(None, "text", "A file with the certificates that these tasks trust.")
+    public_url: str | None = setting(None, "URL", "Where people find the server, for links in messages.")
+    canary: str | None = setting(
+        None, "duration", "How often a server enqueues a job that does nothing, to measure how soon it starts."
+    )
+    namespace: str | None = setting(None, "text", "A store of its own beside the others at the same URL.")
+    lease: str = setting(
+        "30s",
+        "duration",
+        "How long a worker holds its jobs without a sign of life; at least 2 s. After that others take them.",
+    )
+    heartbeat: str | None = setting(
+        None, "duration", "How often a worker renews its lease; less than half of it. By default a third."
+    )
+    reap_interval: str = setting(
+        "2s", "duration", "How often workers and servers look for leases that ran out; at least 100 ms."
+    )
+    retention: str = setting(
+        "7d, failed=30d", "rules", "How long ended jobs are kept, by state, queue and task: see Retention below."
+    )
+    pool_size: str = setting(
+        "8", "number", "How many PostgreSQL connections one process may have for Tickwork's own calls."
+    )
+    user_pool_size: str = setting(
+        "20", "number", "How many PostgreSQL connections one process may have for `app.connection()`."
+    )
+    pool_idle: str = setting(
+        "10s", "duration", "After how long without use a PostgreSQL connection is closed; from 1 s to 1 day."
+    )
 
     @property
     def pool_sizes(self) -> tuple[int, int, timedelta]:
@@ -70,6 +122,58 @@ class Settings:
         """The schema of this namespace, in a PostgreSQL database."""
         return self.schema if self.namespace is None else f"{self.schema}_{self.namespace}"
 
+    def lease_times(self, lease: str | timedelta | None = None, *, least: timedelta | None = None) -> LeaseTimes:
+        """The lease and the heartbeat of a worker; `lease` goes before the setting.
+
+        Raises InvalidInput for times that cannot work, and for a lease below `least`, by default 2 s.
+        """
+        duration = parse_duration(self.lease if lease is None else lease, what="lease")
+        beat = duration / 3 if self.heartbeat is None else parse_duration(self.heartbeat, what="heartbeat")
+        if duration < (LEAST_LEASE if least is None else least):
+            raise InvalidInput(
+                f"a lease of {format_duration(duration)} is too short: jobs would be taken from workers that are only "
+                f"slow. Say at least 2s."
+            )
+        if not timedelta(0) < beat < duration / 2:
+            raise InvalidInput(
+                f"a heartbeat of {format_duration(beat)} cannot keep a lease of {format_duration(duration)}: one that "
+                f"is late loses it. Say less than {format_duration(duration / 2)}, or leave it out for a third."
+            )
+        return LeaseTimes(duration, beat)
+
+    def reap_every(self) -> timedelta:
+        """How often to look for leases that ran out."""
+        interval = parse_duration(self.reap_interval, what="reap_interval")
+        if interval < LEAST_REAP:
+            raise InvalidInput(f"a reap_interval of {format_duration(interval)} is too short. Say at least 100ms.")
+        return interval
+
+    def kept(self) -> Retention:
+        """How long ended jobs are kept."""
+        return read_retention(self.retention)
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseTimes:
+    """How long a lease lasts, and how often it is renewed."""
+
+    lease: timedelta
+    heartbeat: timedelta
+
+
+SETTINGS = tuple(
+    Setting(one.name, one.metadata["kind"], cast("str | None", one.default), one.metadata["description"])
+    for one in fields(Settings)
+)
+
+
+def effective_settings(settings: Settings, sources: Mapping[str, str]) -> list[tuple[Setting, str | None, str]]:
+    """Each setting with its value, passwords masked, and where it was said."""
+    values = [(one, getattr(settings, one.name)) for one in sorted(SETTINGS, key=lambda one: one.name)]
+    return [
+        (one, None if value is None else masked(value), sources.get(one.name) or "default") for one, value in values
+    ]
+
 
 def _count(name: str, text: str) -> int:
     if not text.isdecimal() or not 1 <= int(text) <= _MOST_CONNECTIONS:
@@ -89,12 +193,11 @@ def find_settings(
     environ = os.environ if environ is None else environ
     values, file = _from_file(Path.cwd())
     sources = dict.fromkeys(values, file)
-    for field in fields(Settings):
-        variable = f"TICKWORK_{field.name.upper()}"
-        value = from_environment(variable, environ)
+    for one in SETTINGS:
+        value = from_environment(one.variable, environ)
         if value is not None:
-            values[field.name] = value
-            sources[field.name] = variable if environ.get(variable) else f"{variable}_FILE"
+            values[one.name] = value
+            sources[one.name] = one.variable if environ.get(one.variable) else f"{one.variable}_FILE"
     said = {name: value for name, value in given.items() if value is not None}
     values.update(said)
     sources.update(dict.fromkeys(said, "argument"))
@@ -109,6 +212,7 @@ def _checked(settings: Settings) -> Settings:
             f"{settings.namespace!r} cannot name a namespace: up to 30 of a-z, 0-9 and _, a letter first."
         )
     _ = settings.pool_sizes  # refuses what is none
+    settings.lease_times(), settings.reap_every(), settings.kept()
     return settings
 
 
@@ -169,7 +273,7 @@ def _table(path: Path, names: tuple[str, ...]) -> dict[str, Any] | None:
         table = table.get(name)
         if table is None:
             return None
-    known = {field.name for field in fields(Settings)}
+    known = {one.name for one in SETTINGS}
     for name, value in table.items():
         if name not in known or not isinstance(value, str):
             raise InvalidInput(

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tickwork import errors
+from tickwork.config import SETTINGS
 from tickwork.core.options import Options
 from tickwork.importers.dag_fields import DagFields, StepFields
 from tickwork.importers.declared import read_declared
@@ -53,6 +54,13 @@ def test_links_between_pages_lead_somewhere() -> None:
     for page in PAGES:
         for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_every_setting_is_described() -> None:
+    page = (ROOT / "docs/settings.md").read_text()
+    for one in SETTINGS:
+        default = "none" if one.default is None else f"`{one.default}`"
+        assert f"| `{one.name}` | `{one.variable}` | {one.kind} | {default} | {one.description} |" in page, one.name
 
 
 def test_every_option_is_described() -> None:

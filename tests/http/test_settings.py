@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 from tests.worker.fixtures import eventually
 from tickwork import Tickwork
 from tickwork.clock import SystemClock
-from tickwork.config import find_settings, masked
+from tickwork.config import SETTINGS, find_settings, masked
 from tickwork.http.parts import Parts
 from tickwork.services.runner import Runner
 
@@ -46,9 +46,11 @@ def test_no_password_is_shown(url: str, shown: str) -> None:
 
 def test_the_settings_of_a_server_are_for_those_who_administer_it(admin: TestClient, app: Tickwork) -> None:
     items = {one["name"]: one for one in admin.get("/api/v1/config").json()["items"]}
-    assert items["url"] == {"name": "url", "value": masked(app.settings.url), "source": "argument"}
-    assert items["driver"] == {"name": "driver", "value": "apsw", "source": "default"}
-    assert items["canary"]["value"] is None
+    told = {name: (one["value"], one["source"], one["variable"]) for name, one in items.items()}
+    assert told["url"] == (masked(app.settings.url), "argument", "TICKWORK_URL")
+    assert told["driver"] == ("apsw", "default", "TICKWORK_DRIVER")
+    assert told["canary"][0] is None
+    assert {name: one["description"] for name, one in items.items()} == {one.name: one.description for one in SETTINGS}
 
 
 def test_health_tells_of_the_store_its_clock_and_the_services(admin: TestClient, app: Tickwork, parts: Parts) -> None:

@@ -6,7 +6,8 @@ from tests.store.builders import MINUTE, a_job, an_id, claim_one, ended, insert_
 from tickwork.core.blob import BlobRef
 from tickwork.core.ids import JobId
 from tickwork.core.job import Claimed
-from tickwork.store.base import Finish, Retention, Store
+from tickwork.core.retention import Retention
+from tickwork.store.base import Finish, Store
 from tickwork.testing import VirtualClock
 
 GONE = Retention(MINUTE, MINUTE)

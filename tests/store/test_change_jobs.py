@@ -26,7 +26,8 @@ from tests.store.builders import (
 )
 from tickwork.core.ids import JobId
 from tickwork.core.job import AttemptState, JobFilter, JobState, Policy
-from tickwork.store.base import Retention, Store
+from tickwork.core.retention import Retention, read_retention
+from tickwork.store.base import Store
 from tickwork.store.codec import to_us
 from tickwork.testing import VirtualClock
 
@@ -268,6 +269,30 @@ class TestPrune:
         assert store.prune(Retention(ended=NOTHING), 2).count == 2
         assert set(store.get_jobs(ids)) == set(ids[2:])
         assert [store.prune(Retention(ended=NOTHING), 2).count for _ in range(3)] == [2, 1, 0]
+
+    def test_the_narrowest_rule_for_a_job_counts(self, store: Store, clock: VirtualClock) -> None:
+        kept = read_retention("1d, failed=3d, queue:mail=2d, queue:mail/failed=4d, task:o'hara=forever, task:u=6d")
+        names = {"task": "t"}, {"task": "t", "queue": "mail"}, {"task": "u", "queue": "mail"}
+        ages = {}
+        for about in names:
+            for how, state in ((succeeded, "succeeded"), (failed, "failed")):
+                ages[ended(store, how, **about)] = kept.age(about["task"], about.get("queue", "default"), state)
+        for day in range(1, 8):
+            clock.advance(DAY if day > 1 else DAY + SECOND)
+            while store.prune(kept, 10).count:
+                pass
+            assert set(store.get_jobs(list(ages))) == {id for id, age in ages.items() if age >= day * DAY + SECOND}
+
+    def test_a_look_goes_on_behind_the_jobs_that_are_kept(self, store: Store, clock: VirtualClock) -> None:
+        ids = [ended(store, how) for how in (failed, failed, failed, succeeded, succeeded)]
+        clock.advance(8 * DAY)
+        first = store.prune(Retention(), 2)
+        assert (first.count, first.next is None) == (0, False)
+        second = store.prune(Retention(), 2, first.next)
+        assert (second.count, second.next is None) == (1, False)
+        third = store.prune(Retention(), 2, second.next)
+        assert (third.count, third.next) == (1, None)
+        assert set(store.get_jobs(ids)) == set(ids[:3])
 
     def test_a_job_that_runs_again_is_not_pruned_for_its_past(self, store: Store, clock: VirtualClock) -> None:
         job_id = ended(store, failed)

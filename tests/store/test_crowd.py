@@ -17,7 +17,8 @@ from tests.store.effort import PostgresEffort, SqliteEffort, effort_on
 from tickwork.core.figures import minute_of
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import JobFilter, JobState
-from tickwork.store.base import Retention, Store, Worker
+from tickwork.core.retention import Retention
+from tickwork.store.base import Store, Worker
 from tickwork.store.postgres import PostgresStore
 from tickwork.store.remote import REMOTE_OTHERS, REMOTE_SHOWN, Grant, RemoteName
 from tickwork.store.sqlite import SqliteStore

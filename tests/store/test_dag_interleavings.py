@@ -33,7 +33,7 @@ from tests.store.test_flow import gate
 from tickwork.core.dag.graph import Approval, Filled, Graph, Hole, Result
 from tickwork.core.ids import JobId
 from tickwork.core.job import Claimed, Policy
-from tickwork.store.base import Retention
+from tickwork.core.retention import Retention
 from tickwork.store.postgres import PostgresStore
 from tickwork.testing import VirtualClock
 

@@ -59,11 +59,12 @@ from tickwork.core.flow.limits import Slot, concurrency, read_limits
 from tickwork.core.flow.stamp import TaskFlow, encode_task_flow
 from tickwork.core.ids import JobId
 from tickwork.core.job import Claimed, JobFilter, JobState, MapPlace
+from tickwork.core.retention import Retention
 from tickwork.core.schedule.interval import every
 from tickwork.core.schedule.spec import new_spec
 from tickwork.core.schedule.tick import Tick, encode_tick
 from tickwork.errors import InvalidInput
-from tickwork.store.base import Retention, Store
+from tickwork.store.base import Store
 from tickwork.testing import VirtualClock
 
 CHAIN = a_graph(a_step("a"), a_step("b", "a"))

@@ -28,10 +28,11 @@ from tickwork.core.figures import ALL, COUNTS, EVER, KEPT, Figures, begin, fold,
 from tickwork.core.ids import first_id
 from tickwork.core.job import JobFilter
 from tickwork.core.outcome import Released
+from tickwork.core.retention import Retention
 from tickwork.core.spread import quantile, step_of_us
 from tickwork.services import bookkeeper
 from tickwork.services.bookkeeper import Bookkeeper
-from tickwork.store.base import Retention, Store
+from tickwork.store.base import Store
 from tickwork.testing import VirtualClock
 
 

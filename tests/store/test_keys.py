@@ -22,8 +22,9 @@ from tests.store.builders import (
     succeeded,
 )
 from tickwork.core.job import JobFilter, JobState, Policy
+from tickwork.core.retention import Retention
 from tickwork.errors import KeyTaken
-from tickwork.store.base import Retention, Store
+from tickwork.store.base import Store
 from tickwork.testing import VirtualClock
 
 FOR_AN_HOUR = Policy(key_for=HOUR)

@@ -22,8 +22,9 @@ from tests.store.builders import (
 )
 from tickwork.core.ids import WorkerId
 from tickwork.core.job import AttemptState, JobState, Policy
+from tickwork.core.retention import Retention
 from tickwork.errors import LeaseLost
-from tickwork.store.base import Retention, Store
+from tickwork.store.base import Store
 from tickwork.testing import VirtualClock
 
 

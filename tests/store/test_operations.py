@@ -27,7 +27,8 @@ from tickwork.core.flow.limits import concurrency, sequence
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import JobFilter, JobState, Policy
 from tickwork.core.operation import Action, Change, Operation, OperationState
-from tickwork.store.base import Retention, Store
+from tickwork.core.retention import Retention
+from tickwork.store.base import Store
 from tickwork.store.operations import KEPT, Step
 from tickwork.testing import VirtualClock
 

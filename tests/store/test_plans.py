@@ -30,10 +30,11 @@ from tickwork.core.flow.limits import Slot, concurrency
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import JobFilter, JobState, NewJob, Waiting
 from tickwork.core.notify.watch import Mark
+from tickwork.core.retention import Retention
 from tickwork.core.schedule.interval import every
 from tickwork.core.schedule.spec import new_spec
 from tickwork.store import figures, finding, search
-from tickwork.store.base import Finish, NewLog, OpenAttempt, Progress, Retention, Store
+from tickwork.store.base import Finish, NewLog, OpenAttempt, Progress, Store
 from tickwork.store.flow import Reach
 from tickwork.store.postgres import PostgresStore
 from tickwork.store.postgres import finding as postgres_finding
@@ -215,7 +216,7 @@ def put_aside_and_go_on(on: Filled) -> None:
 
 def prune(on: Filled) -> None:
     on.clock.advance(SECOND)
-    assert on.store.prune(Retention(ended=timedelta(0), failed=FOR_EVER), PAGE).count == PAGE
+    assert on.store.prune(Retention(ended=timedelta(0), failed=timedelta(0)), PAGE).count == PAGE
 
 
 def why(on: Filled) -> None:

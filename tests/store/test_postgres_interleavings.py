@@ -26,8 +26,8 @@ from tests.store.builders import (
 from tests.store.interleaving import Actor, HeldStore, orders, play, table, wipe
 from tickwork.core.ids import JobId
 from tickwork.core.job import JobFilter, JobState, Policy
+from tickwork.core.retention import Retention
 from tickwork.errors import LeaseLost
-from tickwork.store.base import Retention
 from tickwork.store.postgres import PostgresStore
 from tickwork.testing import VirtualClock
 

@@ -30,7 +30,8 @@ from tickwork.core.flow.limits import Concurrency, Slot
 from tickwork.core.ids import ClaimId, JobId, WorkerId
 from tickwork.core.job import RUN, AttemptState, Claimed
 from tickwork.core.outcome import Released
-from tickwork.store.base import Retention, Store, Worker
+from tickwork.core.retention import Retention
+from tickwork.store.base import Store, Worker
 from tickwork.store.remote import Grant, RemoteAttempt, RemoteName
 from tickwork.testing import VirtualClock
 

@@ -14,10 +14,10 @@ from tickwork import JobFailed, LocalBlobs, Tickwork, batch, if_
 from tickwork.clock import SystemClock
 from tickwork.core.blob import MARK, reference_in
 from tickwork.core.payload import RESULT_LIMIT
+from tickwork.core.retention import Retention
 from tickwork.runs import Run
 from tickwork.services import pruner
 from tickwork.services.pruner import Pruner
-from tickwork.store.base import Retention
 
 LARGE = 3_000_000
 NO_TIME = timedelta(0)

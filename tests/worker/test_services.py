@@ -12,15 +12,17 @@ from tests.worker.fixtures import eventually
 from tickwork import Job, Tickwork
 from tickwork.clock import SystemClock
 from tickwork.core.ids import WorkerId
+from tickwork.core.retention import Retention
 from tickwork.errors import StoreUnreachable
 from tickwork.services.pruner import Pruner
 from tickwork.services.reaper import INTERVAL_S, Expirer, Reaper
 from tickwork.services.runner import LAST_BACKOFF_S, Backoff, Runner
-from tickwork.store.base import Retention, Store, Worker
+from tickwork.store.base import Store, Worker
 from tickwork.store.operations import Ask
 from tickwork.testing import VirtualClock
 from tickwork.worker.heartbeat import Heartbeat, Lease
 
+MINUTE = timedelta(minutes=1)
 MOMENT = timedelta(milliseconds=50)
 NO_TIME = timedelta(0)
 
@@ -119,6 +121,17 @@ def test_a_heartbeat_of_a_worker_that_lost_its_jobs_is_refused(app: Tickwork) ->
     Reaper(app.store, Random(1)).tick(0.0)
     Heartbeat(app.store, lease).tick(0.0)
     assert lease.lost
+
+
+def test_a_heartbeat_beats_as_often_as_it_is_told(app: Tickwork) -> None:
+    claimed(app, "w", timedelta(seconds=10))
+    for lease, interval in ((Lease(MINUTE), 20.0), (Lease(MINUTE, timedelta(seconds=7)), 7.0)):
+        lease.begin(WorkerId("w"), sent=0.0)
+        assert Heartbeat(app.store, lease).tick(0.0) == interval
+
+
+def test_a_reaper_looks_as_often_as_it_is_told(app: Tickwork) -> None:
+    assert Reaper(app.store, Random(1), interval_s=7.0).tick(0.0) == 7.0
 
 
 def test_a_heartbeat_tells_what_is_asked_of_its_worker_once(app: Tickwork) -> None:

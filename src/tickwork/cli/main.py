@@ -100,6 +100,7 @@ Who may call:
   audit     Who changed what, over the server.
 
 Look after the store:
+  config    The settings in force, and where each was said.
   db        upgrade, status, sql.
               tickwork db upgrade --url postgresql://user@host/database
   doctor    Is everything in order? What to do about what is not.
@@ -118,6 +119,7 @@ _COMMANDS = {
     "apply": "apply",
     "audit": "audit",
     "check": "check",
+    "config": "config",
     "cron": "cron",
     "dags": "dags",
     "db": "db",

@@ -69,6 +69,11 @@ _NAMES_SHOWN = 12
     multiple=True,
     help="What it has an amount of, which jobs share out: mem=8GB,gpu=1.",
 )
+@click.option(
+    "--lease",
+    metavar="DURATION",
+    help="How long it holds its jobs without a sign of life. Default 30s, or what the settings say.",
+)
 @click.option("--grace", metavar="DURATION", default="20s", show_default=True, help="For running jobs, after SIGTERM.")
 @click.option("--max-jobs", metavar="N", type=click.IntRange(min=1), help="Replace a child after so many jobs.")
 @click.option(
@@ -103,6 +108,7 @@ def worker(
     processes: str | None,
     labels: tuple[str, ...],
     resources: tuple[str, ...],
+    lease: str | None,
     grace: str,
     max_jobs: int | None,
     recycle_mb: int | None,
@@ -125,7 +131,7 @@ def worker(
         os.environ["TICKWORK_URL"] = session.url  # for the children, which open the store that the user's code names
     limits = (max_jobs, recycle_mb, memory_mb)
     offer = (labels, ",".join(resources))
-    options = _options(target or BUILTIN, concurrency, queues, processes, offer, grace, limits, shell, health)
+    options = _options(target or BUILTIN, concurrency, queues, processes, offer, (lease, grace), limits, shell, health)
     import tickwork.app  # noqa: F401  # children are forks of what is imported here
     from tickwork.worker.nursery import fork_nursery
     from tickwork.worker.supervisor import supervise
@@ -149,7 +155,7 @@ def _options(
     queues: tuple[str, ...],
     processes: str | None,
     offer: tuple[tuple[str, ...], str],
-    grace: str,
+    times: tuple[str | None, str],
     limits: tuple[int | None, int | None, int | None],
     shell: bool,
     health: str | None,
@@ -161,12 +167,14 @@ def _options(
     from tickwork.worker.cpus import usable_cpus
     from tickwork.worker.supervisor import SLOTS, SupervisorOptions, parse_queues
 
+    lease, grace = times
     slots = concurrency or SLOTS
     return SupervisorOptions(
         target=target,
         queues=parse_queues(list(queues)),
         slots=slots,
         processes=read_processes(processes or min(slots, usable_cpus())),
+        lease=None if lease is None else parse_duration(lease, what="--lease"),
         grace=parse_duration(grace, what="--grace"),
         limits=ChildLimits(*limits),
         shell=shell,

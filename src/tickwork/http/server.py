@@ -56,7 +56,7 @@ def serve(app: Tickwork, access: Access, options: ServerOptions, started: Callab
         runner.start(parts.pulse)
         runner.start(parts.store_counts)
         runner.start(Bookkeeper(app.store, clock))
-        keep_house(runner, app.store, clock, rng, tally=parts.tally, public_url=app.settings.public_url)
+        keep_house(runner, app.store, clock, rng, tally=parts.tally, settings=app.settings)
         config = uvicorn.Config(
             asgi(app, parts, ROUTES),
             root_path=options.root_path,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from random import Random
 
 from tickwork.clock import Clock
+from tickwork.config import Settings
 from tickwork.core.ids import IdMaker
 from tickwork.observe.tally import Tally
 from tickwork.services.notifier import Notifier
@@ -16,7 +17,7 @@ from tickwork.services.reaper import Expirer, Reaper
 from tickwork.services.runner import Runner
 from tickwork.services.scheduler import Scheduler
 from tickwork.services.turnstiles import TurnstileKeeper
-from tickwork.store.base import Retention, Store
+from tickwork.store.base import Store
 
 Nudge = Callable[[], None]
 
@@ -30,18 +31,16 @@ def keep_house(
     may_fire: Callable[[], bool] = lambda: True,
     own: Callable[[], str | None] = lambda: None,
     tally: Tally | None = None,
-    public_url: str | None = None,
+    settings: Settings | None = None,
 ) -> Nudge:
-    """Start them; what is returned has the scheduler look at once. `own` is the worker of this process, if any.
-
-    `public_url` is where people find the server, for links in messages.
-    """
+    """Start them; what is returned has the scheduler look at once. `own` is the worker of this process, if any."""
+    settings = settings or Settings()
     ids = IdMaker(lambda: clock.wall_us() // 1000, secrets.randbits)
     nudge = runner.start(Scheduler(store, ids, clock, may_fire))
-    runner.start(Reaper(store, rng, own, tally))
+    runner.start(Reaper(store, rng, own, tally, settings.reap_every().total_seconds()))
     runner.start(Expirer(store, clock))
     runner.start(TurnstileKeeper(store, clock))
     runner.start(Operator(store))
-    runner.start(Pruner(store, Retention(), clock))
-    runner.start(Notifier(store, ids, clock, public_url))
+    runner.start(Pruner(store, settings.kept(), clock))
+    runner.start(Notifier(store, ids, clock, settings.public_url))
     return nudge

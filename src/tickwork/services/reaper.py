@@ -21,9 +21,15 @@ class Reaper:
     """Reclaims attempts whose lease ran out. Safe to run twice at once, on two machines."""
 
     def __init__(
-        self, store: Store, rng: Random, own: Callable[[], str | None] = lambda: None, tally: Tally | None = None
+        self,
+        store: Store,
+        rng: Random,
+        own: Callable[[], str | None] = lambda: None,
+        tally: Tally | None = None,
+        interval_s: float = INTERVAL_S,
     ) -> None:
         """`own` is the worker of this process: after a pause it settles and renews by itself, and is not raced."""
+        self._interval_s = interval_s
         self._store = store
         self._rng = rng
         self._own = own
@@ -53,7 +59,7 @@ class Reaper:
             self.reclaimed += count
             if self._tally is not None:
                 self._tally.add(LEASES_EXPIRED, (), count)
-        return 0.0 if len(expired) == BATCH else INTERVAL_S
+        return 0.0 if len(expired) == BATCH else self._interval_s
 
 
 class Expirer:

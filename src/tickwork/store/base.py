@@ -33,6 +33,7 @@ from tickwork.core.job import (
     WorkerView,
 )
 from tickwork.core.outcome import Transition
+from tickwork.core.retention import Retention
 from tickwork.store.access import AccessVerbs
 from tickwork.store.changes import ChangeVerbs
 from tickwork.store.clock import ClockVerbs
@@ -166,19 +167,19 @@ class Backlog(msgspec.Struct, frozen=True):
     oldest_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Retention:
-    """How long ended jobs are kept."""
-
-    ended: timedelta = timedelta(days=7)
-    failed: timedelta = timedelta(days=30)
+Place = tuple[str, JobId]
+"""Where a walk through the ended jobs stands: the store's own text for an instant, and a job that ended then."""
 
 
 class Pruned(msgspec.Struct, frozen=True):
-    """What was deleted: how many jobs or records of fires, the larger number, and the blobs that nobody names now."""
+    """What was deleted: how many jobs or records of fires, the larger number, and the blobs that nobody names now.
+
+    `next`: where to go on, if there may be more jobs that are old enough.
+    """
 
     count: int
     blobs: list[str]
+    next: Place | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -441,8 +442,8 @@ class Store(
     def expire_jobs(self, limit: int) -> int:
         """End queued jobs whose deadline passed before they were started; return how many."""
 
-    def prune(self, retention: Retention, limit: int) -> Pruned:
-        """Delete ended jobs and records of fires that are old enough.
+    def prune(self, retention: Retention, limit: int, after: Place | None = None) -> Pruned:
+        """Delete ended jobs and records of fires that are old enough, looking at up to `limit` jobs behind a place.
 
         Old figures, workers lost long ago and keys that are free go, too. A job whose key stays taken is kept as long
         as the key.

@@ -17,8 +17,9 @@ from tickwork.store.operations import Ask
 class Lease:
     """Until when a worker may believe that its attempts are its own, on its monotonic clock."""
 
-    def __init__(self, duration: timedelta) -> None:
+    def __init__(self, duration: timedelta, heartbeat: timedelta | None = None) -> None:
         self.duration = duration
+        self.heartbeat = duration / 3 if heartbeat is None else heartbeat
         self.worker: WorkerId | None = None
         self.until = 0.0
         self.lost = False
@@ -42,7 +43,7 @@ class Lease:
 
 
 class Heartbeat:
-    """Renews the lease three times in its length, and tells the worker when somebody wants something else of it."""
+    """Renews the lease in time, and tells the worker when somebody wants something else of it."""
 
     def __init__(self, store: Store, lease: Lease, told: Callable[[Ask | None], None] = lambda asked: None) -> None:
         self._store = store
@@ -51,7 +52,7 @@ class Heartbeat:
         self._asked: Ask | None = None
 
     def tick(self, now: float) -> float:
-        interval = self._lease.duration.total_seconds() / 3
+        interval = self._lease.heartbeat.total_seconds()
         worker = self._lease.worker
         if worker is None:
             return interval / 10

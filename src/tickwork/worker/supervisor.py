@@ -16,6 +16,7 @@ from datetime import timedelta
 from random import Random
 
 from tickwork.clock import Clock, SystemClock
+from tickwork.config import Settings
 from tickwork.core.dag.graph import decode_graph
 from tickwork.core.flow.elastic import USUAL_SLOTS, Elastic, read_processes
 from tickwork.core.flow.placement import NOTHING, Offer
@@ -23,7 +24,7 @@ from tickwork.errors import InvalidInput
 from tickwork.observe.tally import Tally
 from tickwork.services.house import Nudge, keep_house
 from tickwork.services.runner import Runner
-from tickwork.store.base import LEASE, Store
+from tickwork.store.base import Store
 from tickwork.version import VERSION
 from tickwork.worker.base import Pools, WorkerOptions
 from tickwork.worker.children import ChildLimits, Children
@@ -55,7 +56,7 @@ class SupervisorOptions:
     slots: int = SLOTS
     processes: Elastic = field(default_factory=lambda: read_processes(min(SLOTS, usable_cpus())))
     grace: timedelta = GRACE
-    lease: timedelta = LEASE
+    lease: timedelta | None = None  # else that of the settings
     limits: ChildLimits = field(default_factory=ChildLimits)
     shell: bool = False
     offer: Offer = NOTHING
@@ -90,15 +91,16 @@ def supervise(
         if hello is None:
             return
         pools.update(hello.pools)
+        settings = Settings(**hello.settings)  # type: ignore[arg-type]  # as the code of the children read them
+        times = settings.lease_times(options.lease)
         store = open_store(hello.settings)
         started(hello, store)
         solo = frozenset(name for name, pool in hello.pools.items() if pool == "process")
-        lease = Lease(options.lease)
+        lease = Lease(times.lease, times.heartbeat)
         queues = options.queues or queues_of(hello)
         serving = WorkerOptions(queues, options.slots, socket.gethostname(), os.getpid(), VERSION, options.offer)
         tally = None if options.health is None else Tally()
-        public_url = hello.settings.get("public_url")
-        parts = WorkerParts(store, lease, clock, Random(secrets.randbits(64)), tally, public_url)
+        parts = WorkerParts(store, lease, clock, Random(secrets.randbits(64)), tally, settings)
         names = [queue for queue, _ in queues], [task.name for task in hello.tasks]
         elasticity = Elasticity(rule, children, options.slots, store, *names) if rule.low < rule.high else None
         loop, runner, _ = parts.assemble(ChildPools(children), hello, solo, serving, options.grace, elasticity)
@@ -146,7 +148,7 @@ class WorkerParts:
     clock: Clock
     rng: Random
     tally: Tally | None = None
-    public_url: str | None = None
+    settings: Settings = field(default_factory=Settings)
 
     def assemble(
         self,
@@ -173,7 +175,7 @@ class WorkerParts:
             may_fire=lambda: self.lease.worker is not None,
             own=lambda: self.lease.worker,
             tally=self.tally,
-            public_url=self.public_url,
+            settings=self.settings,
         )
         worker = Worker(
             self.store,

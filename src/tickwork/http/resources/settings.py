@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import platform
-from dataclasses import fields
 from datetime import datetime, timedelta
 
-from tickwork.config import Settings, masked, sqlite_path
+from tickwork.config import effective_settings, sqlite_path
 from tickwork.core.schedule.zone import EPOCH
 from tickwork.http.call import Call
 from tickwork.http.route import Routes, Scope, Struct
@@ -18,12 +17,14 @@ routes = Routes("settings")
 class SettingBody(Struct):
     """A setting as it is in force. `source` is "default", "argument", the name of a variable, or a file.
 
-    Passwords in it are masked.
+    Passwords in it are masked. `variable` is the environment variable that says it.
     """
 
     name: str
     value: str | None
     source: str
+    variable: str
+    description: str
 
 
 class ConfigBody(Struct):
@@ -65,13 +66,10 @@ class HealthReport(Struct):
 @routes.get("/config", Scope.ADMIN)
 def get_config(call: Call) -> ConfigBody:
     """List the settings that this server runs with, and where each was said."""
-    settings, sources = call.app.settings, call.app.settings_from
-    names = sorted(field.name for field in fields(Settings))
-    return ConfigBody([_setting(name, getattr(settings, name), sources.get(name)) for name in names])
-
-
-def _setting(name: str, value: str | None, source: str | None) -> SettingBody:
-    return SettingBody(name, None if value is None else masked(value), source or "default")
+    found = effective_settings(call.app.settings, call.app.settings_from)
+    return ConfigBody(
+        [SettingBody(one.name, value, source, one.variable, one.description) for one, value, source in found]
+    )
 
 
 @routes.get("/health", Scope.READ)

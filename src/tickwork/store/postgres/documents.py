@@ -8,7 +8,7 @@ fields that are left out are NULL.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -27,6 +27,11 @@ _encoder = msgspec.json.Encoder()
 def document(rows: Iterable[Any]) -> str:
     """Rows, or plain texts, as one JSON array."""
     return _encoder.encode(list(rows)).decode()
+
+
+def mapping(values: Mapping[str, int]) -> str:
+    """Names with numbers as one JSON object."""
+    return _encoder.encode(values).decode()
 
 
 def array(values: Iterable[object]) -> str:

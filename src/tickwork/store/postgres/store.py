@@ -38,6 +38,7 @@ from tickwork.core.job import (
     TaskDefinition,
     WorkerView,
 )
+from tickwork.core.retention import Retention
 from tickwork.errors import LeaseLost, StoreError
 from tickwork.store import codec
 from tickwork.store.backlog import by_kind, by_needs, places_of, ranges_of
@@ -51,10 +52,10 @@ from tickwork.store.base import (
     Health,
     NewLog,
     OpenAttempt,
+    Place,
     PoolSizes,
     Progress,
     Pruned,
-    Retention,
     SchemaStatus,
     Waiter,
     Worker,
@@ -632,10 +633,14 @@ class PostgresStore(
         ended = self._end_steps([job_id for (job_id,) in steps], **end) if steps else 0
         return max(int(count), ended)
 
-    def prune(self, retention: Retention, limit: int) -> Pruned:
+    def prune(self, retention: Retention, limit: int, after: Place | None = None) -> Pruned:
+        at, after_id = after or ("-infinity", JobId("00000000-0000-0000-0000-000000000000"))
         values = {
+            "after": at,
+            "after_id": after_id,
+            "ages": documents.mapping({place: duration_us(age) for place, age in retention.ages().items()}),
+            "shortest_us": duration_us(retention.shortest()),
             "ended_us": duration_us(retention.ended),
-            "failed_us": duration_us(retention.failed),
             "lost_us": duration_us(_LOST_WORKERS_KEPT),
             "limit": limit,
             "mark": codec.BLOB_MARK,
@@ -644,7 +649,9 @@ class PostgresStore(
         kept = {"kept_us": duration_us(KEPT)}
         self._perform(lambda session: session.run("prune_operations", **kept), limit_s=PRUNE_S)
         self._prune_figures(limit)
-        return Pruned(int(rows[0][0]), codec.own_blobs((job_id, blob) for _, job_id, blob in rows))
+        count, _, _, last_at, last_id = rows[0]
+        blobs = codec.own_blobs((job_id, blob) for _, job_id, blob, _, _ in rows)
+        return Pruned(int(count), blobs, None if last_at is None else (last_at, JobId(last_id)))
 
     def unused_blobs(self, keys: Sequence[str]) -> list[str]:
         owned = [(job_id, key) for job_id, key in codec.blob_owners(keys) if is_id(job_id)]

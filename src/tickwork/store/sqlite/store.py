@@ -29,6 +29,7 @@ from tickwork.core.job import (
     TaskDefinition,
     WorkerView,
 )
+from tickwork.core.retention import Retention
 from tickwork.errors import LeaseLost, StoreError
 from tickwork.store import codec, guarded
 from tickwork.store.backlog import by_kind, by_needs, places_of, ranges_of
@@ -41,9 +42,9 @@ from tickwork.store.base import (
     Health,
     NewLog,
     OpenAttempt,
+    Place,
     Progress,
     Pruned,
-    Retention,
     SchemaStatus,
     Waiter,
     Worker,
@@ -450,11 +451,19 @@ class SqliteStore(
             self._wake()
         return len(rows)
 
-    def prune(self, retention: Retention, limit: int) -> Pruned:
+    def prune(self, retention: Retention, limit: int, after: Place | None = None) -> Pruned:
+        at, job_id = after or ("0", JobId(""))
         with self._write() as transaction:
             now = transaction.now
-            cutoff = {"ended": now - duration_us(retention.ended), "failed": now - duration_us(retention.failed)}
-            doomed = transaction.run("prunable", {**cutoff, "now": now, "limit": limit, "mark": codec.BLOB_MARK})
+            values = {
+                "ages": moves.as_json({place: duration_us(age) for place, age in retention.ages().items()}),
+                "oldest": now - duration_us(retention.shortest()),
+                "after": int(at),
+                "after_id": job_id,
+                "mark": codec.BLOB_MARK,
+            }
+            seen = transaction.run("prunable", {**values, "now": now, "limit": limit})
+            doomed = [(job_id, blob) for job_id, blob, _, goes in seen if goes]
             ids = [job_id for job_id, _ in doomed]
             for kind in ("jobs", "finished", "attempts", "logs", "saved", "runs", "steps"):
                 transaction.run(f"prune_{kind}", (moves.as_json(ids),))
@@ -462,8 +471,9 @@ class SqliteStore(
             transaction.run("prune_keys", (now,))
             transaction.run("prune_operations", (now - duration_us(KEPT),))
             prune_figures(transaction, limit)
-            fires = transaction.run("prune_fires", {"ended": cutoff["ended"], "limit": limit})
-        return Pruned(max(len(ids), len(fires)), codec.own_blobs(doomed))
+            fires = transaction.run("prune_fires", {"ended": now - duration_us(retention.ended), "limit": limit})
+        following = (str(seen[-1][2]), JobId(seen[-1][0])) if len(seen) == limit else None
+        return Pruned(max(len(ids), len(fires)), codec.own_blobs(doomed), following)
 
     def unused_blobs(self, keys: Sequence[str]) -> list[str]:
         with self._read() as transaction:

@@ -7,7 +7,7 @@ import { Panel } from "../parts/page.js";
 import { Table } from "../parts/table.js";
 
 const columns = [
-  { id: "name", title: "Setting", cell: (one) => html`<code>${one.name}</code>` },
+  { id: "name", title: "Setting", cell: (one) => html`<code title=${`${one.description} ${one.variable}`}>${one.name}</code>` },
   { id: "value", title: "Value", cell: (one) => (one.value === null ? html`<span class="dim">not set</span>` : html`<code class="wrap-anywhere">${String(one.value)}</code>`) },
   { id: "source", title: "Said by", cell: (one) => html`<span class=${one.source === "default" ? "dim" : ""}>${one.source}</span>` },
 ];

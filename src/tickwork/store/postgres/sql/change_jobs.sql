@@ -198,19 +198,33 @@ SELECT count(*), ARRAY(
 FROM   ended
 
 -- :prune
--- A job whose key stays taken is kept as long as the key, and a step as long as its run. Each row says how many
--- were deleted, and names one whose result is in a blob, if there are any.
+-- Of the ended jobs behind a place that are older than the shortest age, up to a limit, those go that are older than
+-- their own age. A job whose key stays taken is kept as long as the key, and a step as long as its run. Each row says how many
+-- were deleted, names one whose result is in a blob, if there are any, and says where to go on.
 WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
+seen AS MATERIALIZED (
+    SELECT f.job_id, f.ended_at, f.state FROM tickwork.finished f
+    WHERE  f.ended_at < (SELECT now FROM clock) - %(shortest_us)s::bigint * interval '1 microsecond'
+    AND    (f.ended_at, f.job_id) > (%(after)s::timestamptz, %(after_id)s::uuid)
+    ORDER  BY f.ended_at, f.job_id
+    LIMIT  %(limit)s::bigint
+),
+past AS MATERIALIZED (
+    SELECT s.job_id
+    FROM   seen s
+    CROSS  JOIN LATERAL (SELECT j.task, j.queue, j.run FROM tickwork.jobs j WHERE j.id = s.job_id OFFSET 0) j
+    WHERE  s.ended_at < (SELECT now FROM clock) - interval '1 microsecond' * coalesce(
+               %(ages)s::json ->> ('task/' || j.task || '/' || s.state), %(ages)s::json ->> ('task/' || j.task),
+               %(ages)s::json ->> ('queue/' || j.queue || '/' || s.state), %(ages)s::json ->> ('queue/' || j.queue),
+               %(ages)s::json ->> s.state, %(ages)s::json ->> 'all')::bigint
+    AND    NOT EXISTS (SELECT FROM tickwork.keys k WHERE k.job_id = s.job_id AND k.until > (SELECT now FROM clock))
+    AND    (j.run IS NULL OR NOT EXISTS (SELECT FROM tickwork.jobs run WHERE run.id = j.run OFFSET 0))
+),
 doomed AS MATERIALIZED (
     SELECT f.job_id, CASE WHEN octet_length(f.result) < 1000 AND starts_with(f.result, %(mark)s) THEN f.result END AS blob
     FROM   tickwork.finished f
-    WHERE  f.ended_at < (SELECT now FROM clock) - %(ended_us)s::bigint * interval '1 microsecond'
-    AND    (f.state <> 'failed' OR f.ended_at < (SELECT now FROM clock) - %(failed_us)s::bigint * interval '1 microsecond')
-    AND    NOT EXISTS (SELECT FROM tickwork.keys k WHERE k.job_id = f.job_id AND k.until > (SELECT now FROM clock))
-    AND    NOT EXISTS (SELECT FROM tickwork.jobs j WHERE j.id = f.job_id AND j.run IS NOT NULL
-                       AND EXISTS (SELECT FROM tickwork.jobs run WHERE run.id = j.run OFFSET 0) OFFSET 0)
-    ORDER  BY f.ended_at
-    LIMIT  %(limit)s::bigint
+    WHERE  f.job_id = ANY (ARRAY(SELECT p.job_id FROM past p))
+    ORDER  BY f.job_id
     FOR UPDATE SKIP LOCKED
 ),
 a AS (DELETE FROM tickwork.attempts t WHERE t.job_id = ANY (ARRAY(SELECT d.job_id FROM doomed d))),
@@ -242,8 +256,10 @@ old AS MATERIALIZED (
     FOR UPDATE SKIP LOCKED
 ),
 o AS (DELETE FROM tickwork.fires t WHERE t.ctid = ANY (ARRAY(SELECT old.place FROM old)))
-SELECT all_of_it.count, d.job_id::text, d.blob
+SELECT all_of_it.count, d.job_id::text, d.blob, last.ended_at::text, last.job_id::text
 FROM   (SELECT greatest((SELECT count(*) FROM doomed), (SELECT count(*) FROM old)) AS count) all_of_it
+LEFT   JOIN (SELECT s.ended_at, s.job_id FROM seen s ORDER BY s.ended_at DESC, s.job_id DESC LIMIT 1) last
+       ON (SELECT count(*) FROM seen) = %(limit)s::bigint
 LEFT   JOIN doomed d ON d.blob IS NOT NULL
 
 -- :unused_blobs

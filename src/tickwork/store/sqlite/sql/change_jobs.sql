@@ -40,13 +40,19 @@ WHERE job_id = :job_id AND state = 'failed' AND discarded_at IS NULL
 RETURNING job_id
 
 -- :prunable
--- A job whose key stays taken is kept as long as the key, and a step as long as its run. Results that are in blobs are told.
-SELECT f.job_id, iif(substr(f.result, 1, length(:mark)) = :mark, f.result, NULL) FROM tickwork_finished f
-WHERE  f.ended_at < :ended AND (f.state <> 'failed' OR f.ended_at < :failed)
-AND    NOT EXISTS (SELECT 1 FROM tickwork_keys k WHERE k.job_id = f.job_id AND k.until > :now)
-AND    NOT EXISTS (SELECT 1 FROM tickwork_jobs j WHERE j.id = f.job_id AND j.run IS NOT NULL
-                   AND EXISTS (SELECT 1 FROM tickwork_jobs run WHERE run.id = j.run))
-ORDER  BY f.ended_at LIMIT :limit
+-- The ended jobs behind a place that are older than the shortest age, and whether each may go. A job whose key stays
+-- taken is kept as long as the key, and a step as long as its run. Results that are in blobs are told.
+SELECT f.job_id, iif(substr(f.result, 1, length(:mark)) = :mark, f.result, NULL), f.ended_at,
+       f.ended_at < :now - coalesce(:ages ->> ('task/' || j.task || '/' || f.state), :ages ->> ('task/' || j.task),
+                                    :ages ->> ('queue/' || j.queue || '/' || f.state), :ages ->> ('queue/' || j.queue),
+                                    :ages ->> f.state, :ages ->> 'all')
+       AND NOT EXISTS (SELECT 1 FROM tickwork_keys k WHERE k.job_id = f.job_id AND k.until > :now)
+       AND (j.run IS NULL OR NOT EXISTS (SELECT 1 FROM tickwork_jobs run WHERE run.id = j.run))
+FROM   (SELECT job_id, ended_at, state, result FROM tickwork_finished
+        WHERE  ended_at < :oldest AND (ended_at, job_id) > (:after, :after_id)
+        ORDER  BY ended_at, job_id LIMIT :limit) f
+CROSS  JOIN tickwork_jobs j ON j.id = f.job_id
+ORDER  BY f.ended_at, f.job_id
 
 -- :unused_blobs
 SELECT json_extract(n.value, '$[1]') FROM json_each(?) AS n

@@ -1,0 +1,52 @@
+"""Settings: one table, and values that cannot work are refused where they are read."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from tickwork.config import SETTINGS, effective_settings, find_settings, load_settings
+from tickwork.errors import InvalidInput
+from tickwork.store.base import LEASE
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_by_default_a_lease_is_renewed_three_times() -> None:
+    times = load_settings({}, {}).lease_times()
+    assert (times.lease, times.heartbeat) == (LEASE, LEASE / 3)
+
+
+def test_what_a_command_says_goes_before_the_setting() -> None:
+    times = load_settings({}, {"TICKWORK_LEASE": "1m", "TICKWORK_HEARTBEAT": "5s"}).lease_times("20s")
+    assert (times.lease, times.heartbeat) == (timedelta(seconds=20), timedelta(seconds=5))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "error"),
+    [
+        ("LEASE", "1s", "a lease of 1s is too short.*at least 2s"),
+        ("LEASE", "soon", "lease"),
+        ("HEARTBEAT", "15s", "a heartbeat of 15s cannot keep a lease of 30s.*less than 15s"),
+        ("HEARTBEAT", "0s", "heartbeat"),
+        ("REAP_INTERVAL", "1ms", "a reap_interval of 1ms is too short.*100ms"),
+        ("RETENTION", "task:x", "retention"),
+    ],
+)
+def test_values_that_cannot_work_are_refused(name: str, value: str, error: str) -> None:
+    with pytest.raises(InvalidInput, match=error):
+        load_settings({}, {f"TICKWORK_{name}": value})
+
+
+def test_each_setting_is_told_with_its_source(tmp_path: Path) -> None:
+    (tmp_path / "tickwork.toml").write_text('lease = "1m"\nretention = "1d"\n')
+    settings, sources = find_settings({"driver": "sqlite3"}, {"TICKWORK_URL": "postgresql://a:secret@b/c"})
+    told = {one.name: (value, source) for one, value, source in effective_settings(settings, sources)}
+    assert set(told) == {one.name for one in SETTINGS}
+    assert told["lease"] == ("1m", str(tmp_path / "tickwork.toml"))
+    assert told["url"] == ("postgresql://a:***@b/c", "TICKWORK_URL")
+    assert told["driver"] == ("sqlite3", "argument")
+    assert told["heartbeat"] == (None, "default")
