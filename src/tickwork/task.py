@@ -369,6 +369,7 @@ class TaskRegistry:
         `sequence("account", on_retry="pass")` others may pass a job that waits for a retry), `breaker=breaker()`.
         Where they run: `sticky="account"` (those of one account on the same worker, where possible).
         How its calls come together: `debounce=debounce("5s", key="account")`, `throttle=throttle("1m")`.
+        The last call of a debounced task runs, also when it comes while the job of an earlier one does.
         `produce="asset"`: what a success of it makes anew.
         """
 

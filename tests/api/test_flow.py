@@ -236,6 +236,26 @@ class TestHabits:
         assert [job.view.args for job in (first, other)] == [b'{"account":"a","n":4}', b'{"account":"b","n":5}']
         assert first.run_at > app.store.now() + timedelta(minutes=59)
 
+    def test_a_call_while_the_debounced_job_runs_is_run_after_it(self, app: Tickwork) -> None:
+        began, goes_on, done = threading.Event(), threading.Event(), []
+
+        @app.task(debounce=debounce("1ms", key="account"))
+        def sync(account: str, n: int) -> None:
+            began.set()
+            assert goes_on.wait(20)
+            done.append(n)
+
+        first = sync.enqueue("a", 1)
+        with app.worker():
+            assert began.wait(20)
+            calls = [sync.enqueue("a", n) for n in (2, 3)]
+            goes_on.set()
+            assert {call.id for call in calls} != {first.id}
+            for call in (first, *calls):
+                call.result(timeout=20)
+        assert done[0] == 1
+        assert done[-1] == 3
+
     def test_a_throttled_task_runs_once_in_a_while(self, app: Tickwork) -> None:
         @app.task(throttle=throttle("1h"))
         def sync() -> None: ...

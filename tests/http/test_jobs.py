@@ -11,7 +11,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.http.work import claimed, fail, succeed
-from tickwork import Tickwork
+from tests.worker.fixtures import eventually
+from tickwork import Tickwork, debounce
 from tickwork.blobs import LocalBlobs
 from tickwork.core.ids import WorkerId
 from tickwork.core.job import Policy, TaskDefinition
@@ -64,6 +65,21 @@ def test_the_same_key_gives_the_job_that_is_there(admin: TestClient, app: Tickwo
     (one,) = claimed(app)
     succeed(app, one)
     assert admin.post(JOBS, json={"task": "mail", "key": "k"}).status_code == 201
+
+
+def test_a_call_while_the_debounced_job_runs_is_a_job_of_its_own(admin: TestClient, app: Tickwork) -> None:
+    @app.task(name="index", debounce=debounce("1ms"))
+    def index(n: int) -> None: ...
+
+    with app.worker(queues=["nothing"]):
+        pass
+    first = enqueue(admin, task="index", args={"n": 1})
+    one = eventually(lambda: claimed(app, "index"))[0]
+    second, third = (admin.post(JOBS, json={"task": "index", "args": {"n": n}}) for n in (2, 3))
+    assert (second.status_code, third.status_code) == (201, 200)
+    assert first["id"] == one.job_id != second.json()["id"] == third.json()["id"]
+    succeed(app, one)
+    assert [two.args for two in eventually(lambda: claimed(app, "index"))] == [b'{"n":3}']
 
 
 def test_a_replaced_job_is_the_one_that_is_there(admin: TestClient) -> None:

@@ -23,6 +23,7 @@ PRIORITIES = {"high": 2, "normal": 5, "low": 8}
 LOWEST_PRIORITY = 9
 RUN = "@dag"  # what a run of a dag stands in the queue as; every worker serves it, and the store carries it out
 IfExists = Literal["return", "replace", "error"]  # what an enqueue does when its key is held by a job of its task
+IfHeld = IfExists | Literal["follow"]
 NOBODY = ""  # the worker of an attempt that the store itself holds, as it does runs
 
 
@@ -110,6 +111,9 @@ class NewJob(msgspec.Struct, frozen=True, gc=False):
     counts from the moment it is due. `tick` is the occurrence that it stands for, as JSON, if a schedule made it.
     `flow` is what flow control has to know of it; None: it is a plain job. `version` makes it a run of that version of
     the dag that `task` names. `part` is the place in a run of a job that a step made.
+
+    `if_exists` "follow", which debounce and throttle use, replaces a holder of the key that waits; where the holder has
+    started, this job is stored as well and takes over the key.
     """
 
     id: JobId
@@ -122,7 +126,7 @@ class NewJob(msgspec.Struct, frozen=True, gc=False):
     expires_at: datetime | None = None
     policy: Policy = msgspec.field(default_factory=Policy)
     key: str | None = None
-    if_exists: IfExists = "return"
+    if_exists: IfHeld = "return"
     collection: str | None = None
     labels: tuple[str, ...] = ()
     parent: str | None = None

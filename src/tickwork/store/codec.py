@@ -196,7 +196,7 @@ def one_for_each_key(jobs: Sequence[NewJob]) -> tuple[list[NewJob], list[int]]:
             continue
         if job.id != kept[place].id:
             check_beside(job, kept[place])
-        if job.if_exists == "replace":
+        if job.if_exists in ("replace", "follow"):
             kept[place] = msgspec.structs.replace(job, id=kept[place].id)
     return kept, stands
 

@@ -9,14 +9,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickwork.core.flow.debounce import HABITS, debounce, options_of, throttle
+from tickwork.core.flow.debounce import HABITS, debounce, limits_of, options_of, throttle
 from tickwork.core.options import Options
 from tickwork.errors import InvalidOption
 
 
 def test_a_debounced_call_replaces_the_one_before_and_starts_the_wait_anew() -> None:
     options = options_of(debounce("5s", key="account"), "sync", {"account": 7})
-    assert options == {"key": "debounce:sync:7", "if_exists": "replace", "delay": timedelta(seconds=5)}
+    assert options == {"key": "debounce:sync:7", "if_exists": "follow", "delay": timedelta(seconds=5)}
+
+
+def test_jobs_that_follow_each_other_have_limits_of_their_own() -> None:
+    line, rate = limits_of(throttle("1m", key="account", trailing=True), "sync")
+    assert (line.name, line.said, line.key) == ("task:sync#throttle", "one at a time, in order", "account")
+    assert (rate.name, rate.said, rate.key) == ("task:sync#throttle-rate", "1/m", "account")
+    (line,) = limits_of(debounce("5s"), "sync")
+    assert (line.name, line.said, line.key) == ("task:sync#debounce", "one at a time, in order", None)
+    assert limits_of(throttle("1m"), "sync") == limits_of(None, "sync") == ()
 
 
 def test_a_throttled_call_keeps_its_key_for_a_while_after_it_ended() -> None:
@@ -29,13 +38,14 @@ def test_a_throttled_call_keeps_its_key_for_a_while_after_it_ended() -> None:
 def test_the_options_are_ones_that_the_engine_takes(task: str, account: str) -> None:
     for habit in (debounce("5s", key="account"), throttle("1m", key="account")):
         options = options_of(habit, task, {"account": account})
+        assert options.pop("if_exists", "follow") == "follow"
         assert Options().updated(options).key == options["key"]
 
 
 def test_habits_come_back_from_the_store() -> None:
     stored = b'{"version":1,"habit":{"kind":"debounce","wait":"PT5S","key":"account"}}'
     assert HABITS.encode(debounce("5s", key="account")) == stored
-    for habit in (debounce("5s", key="account"), throttle("1m")):
+    for habit in (debounce("5s", key="account"), throttle("1m"), throttle("1m", trailing=True)):
         assert HABITS.decode(HABITS.encode(habit)) == habit
 
 
@@ -44,6 +54,7 @@ def test_habits_come_back_from_the_store() -> None:
     [
         (lambda: debounce("0s"), "debounce: '0s' is not from 1ms to 365d"),
         (lambda: throttle(5), "throttle: 5 of what"),  # type: ignore[arg-type]
+        (lambda: throttle("32d", trailing=True), "throttle: '32d' is not from 1ms to 31d"),
         (lambda: debounce("5s", key="."), "the key of a debounce or throttle: '.' names nothing"),
     ],
 )

@@ -134,8 +134,8 @@ class TestPlainJobs:
 class TestHabits:
     def test_a_debounced_job_replaces_the_one_before(self) -> None:
         job = stamped(said(debounce=debounce("5s", key="account")), {"account": 7})
-        assert (job.key, job.if_exists, job.delay) == ("debounce:sync:7", "replace", timedelta(seconds=5))
-        assert job.flow is None
+        assert (job.key, job.if_exists, job.delay) == ("debounce:sync:7", "follow", timedelta(seconds=5))
+        assert job.flow == Flow((Slot("task:sync#debounce", "7", 1),), sequence=True)
 
     def test_a_throttled_job_keeps_its_key_and_its_other_rules(self) -> None:
         job = stamped(said(throttle="1m", limits=[ACCOUNT]), {"account": 7}, retries=9)

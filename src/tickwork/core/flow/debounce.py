@@ -1,9 +1,12 @@
-"""Debounce and throttle: two habits of keys, told as the options that they stand for.
+"""Debounce and throttle: two habits of keys, told as the options and limits that they stand for.
 
 *Debounce*: a burst of calls becomes one job, which starts when no call has come for a while, with the arguments of the
-last call: `key`, `if_exists="replace"` and `delay`. *Throttle*: the first call runs at once, and calls while it lives
-and for a while after its end become no job of their own: `key` and `key_for`. Each has a key for each task, so the two
-never meet.
+last call. *Throttle*: the first call runs at once, and calls while it lives and for a while after its end become no job
+of their own; with `trailing`, the last of them runs when the while is over.
+
+A call must not be lost because the job of an earlier one has just started. So such a job follows the one that runs: it
+is stored beside it, takes over the key, and starts when that one has ended for good, by a sequence of its key. Calls
+that come before it starts replace its arguments. Each habit has keys and limits of its own for each task.
 """
 
 from __future__ import annotations
@@ -15,11 +18,13 @@ from typing import Any
 import msgspec
 
 from tickwork.core.flow.keys import key_text, read_key, shortened
+from tickwork.core.flow.limits import Bound, Concurrency, Rate
 from tickwork.core.flow.reading import read_span
 from tickwork.core.flow.stored import Form
 
 _SHORTEST = timedelta(milliseconds=1)
 _LONGEST = timedelta(days=365)
+_LONGEST_TRAILING = timedelta(days=31)  # as of any rate
 
 
 def debounce(wait: str | timedelta, *, key: str | None = None) -> Debounce:
@@ -27,9 +32,15 @@ def debounce(wait: str | timedelta, *, key: str | None = None) -> Debounce:
     return Debounce(wait=read_span("debounce", wait, _SHORTEST, _LONGEST), key=key)
 
 
-def throttle(period: str | timedelta, *, key: str | None = None) -> Throttle:
-    """No second job until `period` after the first one ended: `throttle("1m", key="account")`."""
-    return Throttle(period=read_span("throttle", period, _SHORTEST, _LONGEST), key=key)
+def throttle(period: str | timedelta, *, key: str | None = None, trailing: bool = False) -> Throttle:
+    """No second job until `period` after the first one ended: `throttle("1m", key="account")`.
+
+    With `trailing=True` at most one job starts in any `period`, counted from start to start, and the last call always
+    runs: calls that come before the period is over become one more job, with the arguments of the last of them. Raises
+    InvalidOption.
+    """
+    longest = _LONGEST_TRAILING if trailing else _LONGEST
+    return Throttle(period=read_span("throttle", period, _SHORTEST, longest), key=key, trailing=trailing)
 
 
 class Debounce(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="debounce", forbid_unknown_fields=True):
@@ -43,10 +54,11 @@ class Debounce(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag=
 
 
 class Throttle(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="throttle", forbid_unknown_fields=True):
-    """The first, and no other until `period` after it ended."""
+    """The first, and no other until `period` after it ended. `trailing`: one more, with the last arguments."""
 
     period: timedelta
     key: str | None = None
+    trailing: bool = False
 
     def __post_init__(self) -> None:
         _check_key(self.key)
@@ -65,8 +77,22 @@ def options_of(
     """Return the options that a habit stands for, for one call. Raises InvalidArguments for a key that is none."""
     text = key_text(habit.key, arguments, tenant, labels)
     if isinstance(habit, Debounce):
-        return {"key": shortened(f"debounce:{task}:{text}"), "if_exists": "replace", "delay": habit.wait}
+        return {"key": shortened(f"debounce:{task}:{text}"), "if_exists": "follow", "delay": habit.wait}
+    if habit.trailing:
+        return {"key": shortened(f"throttle:{task}:{text}"), "if_exists": "follow"}
     return {"key": shortened(f"throttle:{task}:{text}"), "key_for": habit.period}
+
+
+def limits_of(habit: Debounce | Throttle | None, task: str) -> tuple[Bound, ...]:
+    """Return the limits that a habit stands for: jobs that follow each other run one at a time and in order."""
+    if habit is None or (isinstance(habit, Throttle) and not habit.trailing):
+        return ()
+    kind = "debounce" if isinstance(habit, Debounce) else "throttle"
+    line = Concurrency(name=f"task:{task}#{kind}", key=habit.key, capacity=1, in_order=True)
+    if isinstance(habit, Debounce):
+        return (line,)
+    pace = Rate(name=f"task:{task}#throttle-rate", key=habit.key, count=1, period=habit.period, burst=0)
+    return line, pace
 
 
 def _check_key(key: str | None) -> None:

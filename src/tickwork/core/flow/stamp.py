@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from tickwork.core.flow.breaker import Breaker
-from tickwork.core.flow.debounce import Debounce, Throttle, options_of
+from tickwork.core.flow.debounce import Debounce, Throttle, limits_of, options_of
 from tickwork.core.flow.flow import Flow
 from tickwork.core.flow.keys import key_text, parameter_of
 from tickwork.core.flow.limits import AnyLimit, Bound, Concurrency, LimitValue, Shared, Slot, slots_of
@@ -76,7 +76,7 @@ def breaker_name(task: str) -> str:
 
 def rules_of(task: str, flow: TaskFlow) -> Iterator[tuple[str, Rule]]:
     """The rules that a task and the queues of its app declare, by name."""
-    for limits in (flow.limits, *flow.queues.values()):
+    for limits in (flow.limits, *flow.queues.values(), limits_of(flow.habit, task)):
         yield from ((limit.name or "", limit) for limit in limits if not isinstance(limit, Shared))
     if flow.breaker is not None:
         yield breaker_name(task), flow.breaker
@@ -114,7 +114,8 @@ class Stamp:
     ) -> None:
         self._task = task
         names = {limit.name for limit in flow.limits}  # a job passes a limit once
-        self._limits = (*flow.limits, *(limit for limit in flow.queues.get(queue, ()) if limit.name not in names))
+        queues = (limit for limit in flow.queues.get(queue, ()) if limit.name not in names)
+        self._limits = (*flow.limits, *queues, *limits_of(flow.habit, task))
         self._is_sequence = any(isinstance(limit, Concurrency) and limit.in_order for limit in self._limits)
         self._breaker = flow.breaker
         self._habit = flow.habit

@@ -20,6 +20,8 @@ from tickwork.store.postgres import documents
 from tickwork.store.postgres.adapters import Rows, Statement, Steps, Values
 
 By = Asking | None
+_REPLACES = ("replace", "follow")
+_TRIES = 5  # of a replacement that met a claim
 
 
 class StepMaker:
@@ -113,13 +115,36 @@ class StepMaker:
             yield from self._check_holders(held, [job.id for job in fresh if job.key is not None])
         new = yield from self._insert(fresh, now, again)
         yield from self._give_back(fresh, new)
-        replacing = [msgspec.structs.replace(job, id=holder) for job, holder in held if job.if_exists == "replace"]
-        if replacing:
-            yield (
-                self._sql["replace_jobs"],
-                {"now": now, "jobs": documents.document(map(documents.replacement, replacing))},
-            )
+        replaced = yield from self._replace(held, now)
+        following = [job for job, holder in held if job.if_exists == "follow" and holder not in replaced]
+        if following:
+            keys = documents.text_array([job.key for job in following])
+            yield self._sql["follow_keys"], {"keys": keys, "ids": documents.array(job.id for job in following)}
+            yield from self._insert(following, now, again)
+            stands |= {job.id: job.id for job in following}
         return [stands.get(job.id, job.id) for job in kept]
+
+    def _replace(self, held: Sequence[tuple[NewJob, JobId]], now: datetime | None) -> Steps[set[JobId]]:
+        """Change holders that wait to what new jobs say; the answer is which were changed.
+
+        A claim that puts a holder aside moves its row: the statement that waited for the claim finds no row, and a new
+        one does. So what still waits is tried again.
+        """
+        left = [msgspec.structs.replace(job, id=holder) for job, holder in held if job.if_exists in _REPLACES]
+        replaced: set[JobId] = set()
+        for _ in range(_TRIES if left else 0):
+            document = documents.document(map(documents.replacement, left))
+            rows = yield self._sql["replace_jobs"], {"now": now, "jobs": document}
+            replaced |= {JobId(job_id) for (job_id,) in rows}
+            left = [job for job in left if job.id not in replaced]
+            if not left:
+                break
+            rows = yield self._sql["key_holders"], {"ids": documents.array(job.id for job in left)}
+            waiting = {job_id for job_id, _, _, state in rows if state == "queued"}
+            left = [job for job in left if job.id in waiting]
+            if not left:
+                break
+        return replaced
 
     def _check_holders(self, held: Sequence[tuple[NewJob, JobId]], taken: Sequence[JobId]) -> Steps[None]:
         """Raise KeyTaken where a holder cannot stand for a new job; the keys that were `taken` are released first."""

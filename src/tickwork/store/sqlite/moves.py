@@ -155,15 +155,16 @@ def _insert_keyed(transaction: Transaction, job: NewJob) -> JobId:
         if holder:
             found = KeyHolder(*holder[0])
             check_holder(job, found)
-            if job.if_exists == "replace":
-                _replace(transaction, found.job_id, job)
-            return found.job_id
+            replaced = job.if_exists in ("replace", "follow") and _replace(transaction, found.job_id, job)
+            if replaced or job.if_exists != "follow":
+                return found.job_id
         transaction.run("take_key", (job.key, job.id))
     _insert_new(transaction, [job])
     return job.id
 
 
-def _replace(transaction: Transaction, holder: JobId, job: NewJob) -> None:
+def _replace(transaction: Transaction, holder: JobId, job: NewJob) -> bool:
+    """Change a waiting job to what a new one says; return False when it does not wait."""
     asked, run_at, expires_at = codec.due_us(job, transaction.now)
     values = {
         "job_id": holder,
@@ -186,8 +187,10 @@ def _replace(transaction: Transaction, holder: JobId, job: NewJob) -> None:
         "version": job.version,
         "stands_as": job.task if job.version is None else RUN,
     }
-    if transaction.run("replace_queue", values):
+    waits = bool(transaction.run("replace_queue", values))
+    if waits:
         transaction.run("replace_job", values)
+    return waits
 
 
 # -- from the queue to running

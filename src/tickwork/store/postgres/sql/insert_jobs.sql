@@ -128,7 +128,7 @@ WHERE  k.job_id = f.job_id AND k.until IS NULL AND f.job_id = ANY (%(ids)s::uuid
 -- :replace_jobs
 -- Only a job that is still waiting can be changed; a running one goes on as it is. Its place in the queue is left and
 -- taken anew instead of updated: a claim that reads at this moment sees old place and old job, or new and new. (`count(*) >= 0`
--- is always true; it makes the taking wait for the leaving.)
+-- is always true; it makes the taking wait for the leaving.) Gives back those that were changed.
 WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
 wanted AS MATERIALIZED (
     SELECT a.*, due.at AS due_at, coalesce(a.expires_at, due.at + a.expires_us * interval '1 microsecond') AS expiry
@@ -165,3 +165,10 @@ ON CONFLICT (id) DO UPDATE SET
     policy = excluded.policy, due_at = excluded.due_at, expires_at = excluded.expires_at, collection = excluded.collection,
     labels = excluded.labels, parent = excluded.parent, trace = excluded.trace, tick = excluded.tick,
     lane = excluded.lane, flow = excluded.flow, version = excluded.version
+RETURNING id::text
+
+-- :follow_keys
+-- New jobs take over the keys of jobs that have started. take_keys has locked them.
+UPDATE tickwork.keys k
+SET    job_id = (SELECT f.id FROM unnest(%(keys)s::text[], %(ids)s::uuid[]) AS f (key, id) WHERE f.key = k.key), until = NULL
+WHERE  k.key = ANY (%(keys)s::text[])
