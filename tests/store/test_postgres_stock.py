@@ -79,6 +79,27 @@ def test_what_must_not_wait_gets_a_connection_though_all_others_are_in_use(small
         assert small.expired_attempts(10) == []
 
 
+def test_callers_that_begin_together_look_at_the_schema_once(
+    postgres: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stock, "PATIENT_CALLS", 0)
+    store = PostgresStore(postgres.url, schema=postgres.schema.name)
+    together = threading.Barrier(6)
+
+    def begin() -> None:
+        together.wait()
+        with store.connection() as tx:
+            tx.execute("SELECT 1")
+
+    callers = [threading.Thread(target=begin) for _ in range(6)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join(20)
+    assert store._stock.open == 1
+    store.close()
+
+
 class Full:
     """A server that has no connection left; `grants` of them become free."""
 

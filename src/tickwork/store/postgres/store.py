@@ -168,6 +168,7 @@ class PostgresStore(
         self._same = SameDatabase(self.server, lambda: self._perform(_which_database))
         self._upgrade_first = upgrade
         self._checked = False
+        self._checking = threading.Lock()
         self._bounds: dict[tuple[WorkerId, tuple[str, ...]], Bounds] = {}
         self._overs = Overs(self._monotonic)
         self._new_claim = new_claim
@@ -689,9 +690,16 @@ class PostgresStore(
                 raise translate(self.server.where, error, lost=connection.closed) from error
 
     def _check_first(self) -> None:
-        """Look at the schema, if nothing has done so yet."""
-        if not self._checked:
-            self._perform(lambda session: None)
+        """Look at the schema, if nothing has done so yet. Handlers that begin together share one connection for it."""
+        if self._checked:
+            return
+        is_ours = self._checking.acquire(timeout=self.server.wait_s)  # a fork may have copied it locked
+        try:
+            if not self._checked:
+                self._perform(lambda session: None)
+        finally:
+            if is_ours:
+                self._checking.release()
 
     def answer_within(self, limit: timedelta) -> None:
         self.server.shorten(limit.total_seconds())
