@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -51,8 +51,23 @@ class MakeJob(Protocol):
     def __call__(self, due: datetime, *, is_catchup: bool) -> NewJob: ...
 
 
+class Backfilled(NamedTuple):
+    """What became of an occurrence. `is_new`: this backfill stored its job; without `job`, it was a dry run.
+
+    An earlier backfill stored a job that is not new: it had succeeded, or was tried once more.
+    """
+
+    due_at: datetime
+    job: Job | None = None
+    state: str | None = None
+    is_new: bool = False
+
+
 class Backfill:
-    """Jobs for occurrences, of which at most `max_parallel` live at a time. Each has its occurrence as its key."""
+    """Jobs for occurrences, of which at most `max_parallel` live at a time. Each has its occurrence as its key.
+
+    With `force`, occurrences run again whose job of an earlier backfill has succeeded.
+    """
 
     def __init__(
         self,
@@ -61,6 +76,8 @@ class Backfill:
         dues: Sequence[datetime],
         max_parallel: int,
         make: MakeJob,
+        *,
+        force: bool = False,
     ) -> None:
         if max_parallel < 1:
             raise InvalidInput(f"max_parallel must be at least 1, not {max_parallel!r}.")
@@ -69,24 +86,31 @@ class Backfill:
         self._dues = dues
         self._max_parallel = max_parallel
         self._make = make
+        self._force = force
 
-    def steps(self) -> Iterator[Job]:
-        """Run it, giving each job when it has ended."""
-        live: list[Job] = []
+    def steps(self) -> Iterator[Backfilled]:
+        """Run it, giving what became of each occurrence when its job has ended."""
+        live: dict[JobId, tuple[datetime, Job]] = {}
         left = deque(self._dues)
         while left or live:
-            starts = [self._job(left.popleft()) for _ in range(min(len(left), self._max_parallel - len(live)))]
-            live += [self._again(job) for job in self._client.enqueue(starts)] if starts else []
-            ended = self._client.wait_for_any(live)
-            live = [job for job in live if job.id not in {one.id for one in ended}]
-            yield from ended
+            dues = [left.popleft() for _ in range(min(len(left), self._max_parallel - len(live)))]
+            live |= {job.id: (due, job) for due, job in zip(dues, self._stored(dues), strict=True)} if dues else {}
+            for ended in self._client.wait_for_any([job for _, job in live.values()]):
+                due, job = live.pop(ended.id)
+                yield Backfilled(due, ended, ended.state, job.is_new)
 
-    @staticmethod
-    def _again(job: Job) -> Job:
-        """An earlier backfill's job that did not succeed is tried once more."""
-        if job.view.state.ended:
-            job.retry()  # leaves one alone that succeeded
-        return job
+    def _stored(self, dues: Sequence[datetime], limit: str | None = None) -> list[Job]:
+        """Store jobs for occurrences. Jobs of an earlier backfill that did not succeed are tried once more."""
+        jobs = self._client.enqueue([self._job(due, limit) for due in dues])
+        earlier = [job.id for job in jobs if not job.is_new]
+        views = self._client.store.get_jobs(earlier) if earlier else {}
+        failed = [one.id for one in views.values() if one.state.ended and one.state is not JobState.SUCCEEDED]
+        if failed:
+            self._client.store.retry_jobs(failed)
+        done = {one.id for one in views.values() if one.state is JobState.SUCCEEDED} if self._force else set()
+        again = [due for due, job in zip(dues, jobs, strict=True) if job.id in done]
+        forced = iter(self._client.enqueue([self._job(due, limit, anew=True) for due in again]) if again else ())
+        return [next(forced) if job.id in done else job for job in jobs]
 
     def enqueue(self) -> list[JobId]:
         """Store all of its jobs now, and return them. A limit lets `max_parallel` of them run at a time, oldest first.
@@ -97,23 +121,15 @@ class Backfill:
         self._client.store.declare_limits({limit: concurrency(self._max_parallel, name=limit)})
         found: list[JobId] = []
         for first in range(0, len(self._dues), PAGE):
-            new = [_limited(self._job(due), limit) for due in self._dues[first : first + PAGE]]
-            jobs = self._client.enqueue(new)
-            found += [job.id for job in jobs]
-            self._retry([job.id for job, made in zip(jobs, new, strict=True) if job.id != made.id])
+            found += [job.id for job in self._stored(self._dues[first : first + PAGE], limit)]
         return found
 
-    def _retry(self, earlier: Sequence[JobId]) -> None:
-        """Jobs of an earlier backfill that did not succeed are tried once more."""
-        views = self._client.store.get_jobs(earlier) if earlier else {}
-        ended = [view.id for view in views.values() if view.state.ended and view.state is not JobState.SUCCEEDED]
-        if ended:
-            self._client.store.retry_jobs(ended)
-
-    def _job(self, due: datetime) -> NewJob:
+    def _job(self, due: datetime, limit: str | None, *, anew: bool = False) -> NewJob:
+        """The job of an occurrence. Its key names what it runs, too: another target has other jobs."""
         job = self._make(due, is_catchup=True)
-        policy = msgspec.structs.replace(job.policy, key_for=KEPT)
-        return msgspec.structs.replace(job, key=f"backfill/{self._name}/{due.isoformat()}", policy=policy)
+        key = f"backfill/{self._name}/{job.task}/{due.isoformat()}{f'/{job.id}' if anew else ''}"
+        made = msgspec.structs.replace(job, key=key, policy=msgspec.structs.replace(job.policy, key_for=KEPT))
+        return made if limit is None else _limited(made, limit)
 
 
 def _limited(job: NewJob, limit: str) -> NewJob:

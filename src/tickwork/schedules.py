@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from tickwork.backfill import Backfill, MakeJob, occurrences
+from tickwork.backfill import Backfill, Backfilled, MakeJob, occurrences
 from tickwork.client import Client, Job
 from tickwork.core.duration import parse_duration
 from tickwork.core.ids import JobId
@@ -206,24 +206,27 @@ class Schedule:
         found = self._client.store.fires(self.name, PAGE, before)
         return Page(found, found[-1].due_at if len(found) == PAGE else None)
 
+    def occurrences(self, start: datetime, end: datetime) -> list[datetime]:
+        """Its occurrences from `start` to `end`. Raises InvalidInput for too many, or a rule that has none."""
+        view = self.view
+        return occurrences(view.spec, start, end, self._calendars(view))
+
     def backfill(
-        self, start: datetime, end: datetime, *, max_parallel: int = 1, dry_run: bool = False
-    ) -> list[datetime]:
-        """Run it for each of its occurrences from `start` to `end`, the oldest first; return them.
+        self, start: datetime, end: datetime, *, max_parallel: int = 1, dry_run: bool = False, force: bool = False
+    ) -> list[Backfilled]:
+        """Run it for each of its occurrences from `start` to `end`, the oldest first; return what became of each.
 
         At most `max_parallel` jobs live at a time, and it returns when all have ended. A job is keyed by its occurrence
-        for 30 days, so a backfill that is repeated does nothing twice. `dry_run` starts nothing.
+        for 30 days, so a backfill that is repeated does nothing twice, unless with `force`. `dry_run` starts nothing.
         """
-        view = self.view
-        dues = occurrences(view.spec, start, end, self._calendars(view))
-        if not dry_run:
-            for _ in Backfill(self._client, self.name, dues, max_parallel, self._job_of(view)).steps():
-                pass
-        return dues
+        dues = self.occurrences(start, end)
+        if dry_run:
+            return [Backfilled(due) for due in dues]
+        return sorted(self.backfilling(dues, max_parallel, force=force).steps(), key=lambda one: one.due_at)
 
-    def backfilling(self, dues: Sequence[datetime], max_parallel: int) -> Backfill:
+    def backfilling(self, dues: Sequence[datetime], max_parallel: int, *, force: bool = False) -> Backfill:
         """A backfill of these occurrences, for who wants to see how far it is."""
-        return Backfill(self._client, self.name, dues, max_parallel, self._job_of(self.view))
+        return Backfill(self._client, self.name, dues, max_parallel, self._job_of(self.view), force=force)
 
     def _job_of(self, view: ScheduleView) -> MakeJob:
         """What makes a job that stands for an occurrence."""

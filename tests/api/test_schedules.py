@@ -240,15 +240,54 @@ class TestBackfill:
     def test_it_runs_each_occurrence_once_also_when_repeated(self, app: Tickwork, runs: list[dict[str, Any]]) -> None:
         schedule = app.schedule("s", "note", every("1h"), paused=True)
         with app.worker():
-            dues = schedule.backfill(NOON - 3 * HOUR, NOON, max_parallel=2)
-            assert schedule.backfill(NOON - 3 * HOUR, NOON, max_parallel=2) == dues
-        assert dues == [NOON - n * HOUR for n in (3, 2, 1, 0)]
+            first = schedule.backfill(NOON - 3 * HOUR, NOON, max_parallel=2)
+            again = schedule.backfill(NOON - 3 * HOUR, NOON, max_parallel=2)
+        dues = [NOON - n * HOUR for n in (3, 2, 1, 0)]
+        assert [(one.due_at, one.state, one.is_new) for one in first] == [(due, "succeeded", True) for due in dues]
+        assert [(one.due_at, one.state, one.is_new) for one in again] == [(due, "succeeded", False) for due in dues]
+        assert [one.job and one.job.id for one in first] == [one.job and one.job.id for one in again]
         assert sorted(run["scheduled_for"] for run in runs) == dues
         assert all(run["is_catchup"] for run in runs)
 
+    def test_with_force_it_runs_occurrences_again_that_succeeded(
+        self, app: Tickwork, runs: list[dict[str, Any]]
+    ) -> None:
+        schedule = app.schedule("s", "note", every("1h"), paused=True)
+        with app.worker():
+            schedule.backfill(NOON, NOON)
+            forced = schedule.backfill(NOON - HOUR, NOON, force=True)
+            assert [one.is_new for one in forced] == [True, True]
+            assert [one.is_new for one in schedule.backfill(NOON - HOUR, NOON)] == [False, False]
+        assert sorted(run["scheduled_for"] for run in runs) == [NOON - HOUR, NOON, NOON]
+
+    def test_a_failed_occurrence_is_told_and_tried_again(self, app: Tickwork) -> None:
+        wrong = True
+
+        @app.task(retries=0)
+        def work() -> None:
+            if wrong:
+                raise ValueError("no")
+
+        schedule = app.schedule("s", work, every("1h"), paused=True)
+        with app.worker():
+            (failed,) = schedule.backfill(NOON, NOON)
+            wrong = False
+            (again,) = schedule.backfill(NOON, NOON)
+        assert (failed.state, failed.is_new, again.state, again.is_new) == ("failed", True, "succeeded", False)
+
+    def test_another_target_is_backfilled_anew(self, app: Tickwork) -> None:
+        for name in ("one", "two"):
+            app.task(name=name)(lambda: None)
+        with app.worker():
+            for name in ("one", "two"):
+                schedule = app.schedule("s", name, every("1h"), paused=True)
+                assert [one.is_new for one in schedule.backfill(NOON, NOON)] == [True]
+
     def test_a_dry_run_starts_nothing(self, app: Tickwork) -> None:
         schedule = app.schedule("s", "t", every("1h"), paused=True)
-        assert schedule.backfill(NOON - HOUR, NOON, dry_run=True) == [NOON - HOUR, NOON]
+        planned = schedule.backfill(NOON - HOUR, NOON, dry_run=True)
+        assert [(one.due_at, one.job) for one in planned] == [(NOON - HOUR, None), (NOON, None)]
+        assert schedule.occurrences(NOON - HOUR, NOON) == [NOON - HOUR, NOON]
         assert app.jobs() == []
 
     def test_what_makes_no_sense_is_refused(self, app: Tickwork) -> None:

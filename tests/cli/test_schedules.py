@@ -101,8 +101,12 @@ class TestActing:
             told = cli.ok("schedules", "backfill", "report", *span, "--max-parallel", "2")
             assert told.endswith("4 occurrences: 4 succeeded.\n")
             again = cli.json("schedules", "backfill", "report", *span)
-        assert again == {"occurrences": 4, "states": {"succeeded": 4}}
-        assert len(report.app.jobs()) == 4
+            assert (again["occurrences"], again["states"]) == (4, {"succeeded": 4})
+            assert [(one["state"], one["is_new"]) for one in again["items"]] == [("succeeded", False)] * 4
+            assert len(report.app.jobs()) == 4
+            forced = cli.ok("schedules", "backfill", "report", *span, "--force")
+            assert forced.endswith("4 occurrences: 4 succeeded.\n")
+        assert len(report.app.jobs()) == 8
 
     def test_a_backfill_whose_jobs_fail_is_exit_code_1(self, cli: Cli, shop: Shop) -> None:
         shop.app.schedule("mail", shop.send, every("1h"), kwargs={"to": "ada"}, paused=True)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from tests.http.work import claimed, succeed
 from tests.worker.fixtures import eventually
 from tickwork import Tickwork, calendar, current_job, every
 from tickwork.core.yaml_text import write_yaml
@@ -326,3 +327,15 @@ class TestPages:
 
 def _listed(client: TestClient) -> dict[str, Any]:
     return {one["name"]: one for one in client.get(API).json()["items"]}
+
+
+def test_a_forced_backfill_runs_what_succeeded_again(admin: TestClient, app: Tickwork) -> None:
+    admin.put(f"{API}/s", json={"task": "mail", "every": "1h", "paused": True}).raise_for_status()
+    span = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-01T00:00:00Z"}
+    (first,) = admin.post(f"{API}/s/backfill", json=span).json()["job_ids"]
+    for one in claimed(app):
+        succeed(app, one)
+    assert admin.post(f"{API}/s/backfill", json=span).json()["job_ids"] == [first]
+    (again,) = admin.post(f"{API}/s/backfill", json={**span, "force": True}).json()["job_ids"]
+    assert again != first
+    assert admin.get(f"/api/v1/jobs/{again}").json()["state"] == "queued"

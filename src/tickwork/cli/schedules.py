@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+from collections import Counter
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from tickwork.app import Tickwork
+    from tickwork.backfill import Backfill, Backfilled
     from tickwork.cli.output import Row
     from tickwork.core.schedule.rule import Calendars
     from tickwork.schedules import Schedule
@@ -249,6 +251,7 @@ def _found(app: Tickwork, names: Sequence[str]) -> list[Schedule]:
 @click.option(
     "--max-parallel", metavar="N", type=click.IntRange(1, 1000), default=1, show_default=True, help="Jobs at a time."
 )
+@click.option("--force", is_flag=True, help="Also run occurrences again that an earlier backfill ran with success.")
 @click.option("--dry-run", is_flag=True, help="Say for which occurrences it would run, and start nothing.")
 @json_option
 @url_option
@@ -262,28 +265,35 @@ def backfill(
     start: str,
     end: str,
     max_parallel: int,
+    force: bool,
     dry_run: bool,
     as_json: bool,
 ) -> None:
     """Run a schedule for its occurrences from FROM to TO, the oldest first, and wait for the jobs.
 
     FROM and TO are instants; without an offset, in the zone of the schedule's rule. An occurrence that was backfilled
-    in the last 30 days is not run again.
+    in the last 30 days is not run again, unless that failed, or with --force.
     """
     schedule = session.app().schedules[name]
     zone = schedule.spec.rule.zone
-    dues = schedule.backfill(_instant(start, zone), _instant(end, zone), dry_run=True)
+    dues = schedule.occurrences(_instant(start, zone), _instant(end, zone))
     if dry_run:
         _print_dues(dues, as_json)
         return
-    states = _run_backfill(schedule, dues, max_parallel)
-    bad = sum(count for state, count in states.items() if state != "succeeded")
+    outcomes = _run_backfill(schedule.backfilling(dues, max_parallel, force=force), schedule.name, len(dues))
+    states = Counter(one.state for one in outcomes)
     if as_json:
-        print_json({"occurrences": len(dues), "states": states})
+        items = [
+            {"due_at": one.due_at, "job_id": one.job.id if one.job else None, "state": one.state, "is_new": one.is_new}
+            for one in outcomes
+        ]
+        print_json({"occurrences": len(dues), "states": states, "items": items})
     else:
         told = ", ".join(f"{count:,} {state}" for state, count in sorted(states.items()))
-        click.echo(f"{count_of(len(dues), 'occurrence')}{f': {told}' if told else ''}.")
-    if bad:
+        before = sum(not one.is_new for one in outcomes)
+        again = f" Of these, {before:,} had a job by an earlier backfill (--force runs all again)." if before else ""
+        click.echo(f"{count_of(len(dues), 'occurrence')}{f': {told}' if told else ''}.{again}")
+    if any(state != "succeeded" for state in states):
         ctx.exit(FAILURE)
 
 
@@ -296,20 +306,20 @@ def _print_dues(dues: Sequence[datetime], as_json: bool) -> None:
     click.echo(f"{count_of(len(dues), 'occurrence')}; nothing was started.", err=True)
 
 
-def _run_backfill(schedule: Schedule, dues: Sequence[datetime], max_parallel: int) -> dict[str, int]:
-    """Run it, with a bar on a terminal; return how many jobs ended in which state."""
+def _run_backfill(backfill: Backfill, name: str, total: int) -> list[Backfilled]:
+    """Run it, with a bar on a terminal; return what became of each occurrence, the oldest first."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    states: dict[str, int] = {}
+    outcomes: list[Backfilled] = []
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     bar = Progress(*columns, console=Console(stderr=True), disable=not console().is_terminal)
     with bar:
-        task = bar.add_task(schedule.name, total=len(dues))
-        for job in schedule.backfilling(dues, max_parallel).steps():
-            states[job.state] = states.get(job.state, 0) + 1
+        task = bar.add_task(name, total=total)
+        for one in backfill.steps():
+            outcomes.append(one)
             bar.advance(task)
-    return states
+    return sorted(outcomes, key=lambda one: one.due_at)
 
 
 def _instant(text: str, zone: str) -> datetime:

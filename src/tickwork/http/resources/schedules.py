@@ -120,6 +120,7 @@ class BackfillBody(Struct):
     end: datetime = msgspec.field(name="to")
     parallel: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 1
     dry_run: bool = False
+    force: bool = False
 
 
 class BackfillAnswer(Struct):
@@ -234,15 +235,15 @@ def backfill_schedule(call: Call, name: str, body: BackfillBody) -> BackfillAnsw
     """Run a schedule for its occurrences of a time, the oldest first; a dry run (200) only says for which.
 
     Its jobs are stored at once, and a limit has so many of them run at a time. An occurrence that was backfilled in the
-    last 30 days is not run again, unless that failed.
+    last 30 days is not run again, unless that failed, or with `force`.
     """
     schedule = found_schedule(call, name)
-    dues = schedule.backfill(body.start, body.end, dry_run=True)
+    dues = schedule.occurrences(body.start, body.end)
     if len(dues) > BACKFILL_LIMIT:
         raise InvalidOption(f"that is {len(dues):,} occurrences; {BACKFILL_LIMIT:,} are the most. Do it in parts.")
     if body.dry_run:
         return Answer(BackfillAnswer(len(dues), True, dues[:_SHOWN_DUES], []), status=200)
-    ids = schedule.backfilling(dues, body.parallel).enqueue()
+    ids = schedule.backfilling(dues, body.parallel, force=body.force).enqueue()
     span = {"from": body.start, "to": body.end, "parallel": body.parallel, "count": len(dues)}
     call.changed(f"schedule {name}", after={"backfill": span})
     return BackfillAnswer(len(dues), False, dues[:_SHOWN_DUES], list(ids[:_SHOWN_DUES]))
