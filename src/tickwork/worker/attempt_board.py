@@ -11,13 +11,15 @@ from __future__ import annotations
 import fcntl
 import mmap
 import os
+import select
 import struct
 import sys
 import tempfile
 import termios
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from tickwork.clock import SystemClock
 
@@ -30,6 +32,7 @@ _HEAD = struct.Struct("=QII")  # reads by the supervisor, entries in use, attemp
 _COUNTS = struct.Struct("=II")
 _ENTRY = struct.Struct("=36sqII")  # job, claim (0: free), number of the open chunk, bytes of its text
 _CHUNK = struct.Struct("=II")
+_READS = struct.Struct("=Q")
 _ENTRIES_AT = 64
 _TEXTS_AT = 1 << 15
 SIZE = _TEXTS_AT + ENTRIES * TEXT_LIMIT
@@ -70,8 +73,7 @@ class BoardReader:
 
     def count_read(self) -> None:
         """Say that bytes are about to be read from the child's pipes: open chunks end here."""
-        (reads,) = struct.unpack_from("=Q", self._memory, 0)
-        struct.pack_into("=Q", self._memory, 0, reads + 1)
+        _READS.pack_into(self._memory, 0, _READS.unpack_from(self._memory, 0)[0] + 1)
 
     def running(self) -> list[Running]:
         """The attempts that run now."""
@@ -106,10 +108,10 @@ class Board:
     def __init__(self, descriptor: int, pipes: Sequence[int]) -> None:
         self._memory = mmap.mmap(descriptor, SIZE)
         os.close(descriptor)
-        self._free = list(range(ENTRIES - 1, -1, -1))
+        self._free = [Entry(self, self._memory, index) for index in range(ENTRIES - 1, -1, -1)]
         self._used = 0
         self._without = 0
-        self._pipes = pipes
+        self._is_anything_in = _watch(pipes)
         self._clock = SystemClock()
         self._forked = False
         os.register_at_fork(after_in_child=self._be_forked)
@@ -121,15 +123,14 @@ class Board:
     def enter(self, job_id: str, claim: int) -> Entry | None:
         """Give an attempt that begins an entry; None when there are too many."""
         try:
-            index = self._free.pop()
+            entry = self._free.pop()
         except IndexError:
             self._without += 1
             self._count()
             return None
-        entry = Entry(self, self._memory, index)
-        _ENTRY.pack_into(self._memory, _ENTRIES_AT + index * _ENTRY.size, job_id.encode(), claim, 1, 0)
-        if index >= self._used:
-            self._used = index + 1
+        entry.begin(job_id, claim)
+        if entry.index >= self._used:
+            self._used = entry.index + 1
             self._count()
         return entry
 
@@ -142,43 +143,46 @@ class Board:
             self._count()
             return
         entry.clear()
-        self._free.append(entry.index)
+        self._free.append(entry)
 
     def _count(self) -> None:
         _COUNTS.pack_into(self._memory, 8, self._used, max(0, self._without))
 
     def reads(self) -> int:
         """How often the supervisor has read from the pipes."""
-        return int(struct.unpack_from("=Q", self._memory, 0)[0])
+        return int(_READS.unpack_from(self._memory, 0)[0])
 
     def drain(self) -> bool:
         """Wait until the pipes are empty, but not for long; True when they were not."""
-        if self._forked or self._are_empty():
-            return False
-        until = self._clock.monotonic() + DRAIN_S
-        while not self._are_empty() and self._clock.monotonic() < until:
-            threading.Event().wait(_DRAIN_LOOK_S)
-        return True
-
-    def _are_empty(self) -> bool:
         try:
-            return not any(map(waiting_bytes, self._pipes))
+            if self._forked or not self._is_anything_in():
+                return False
+            until = self._clock.monotonic() + DRAIN_S
+            while self._is_anything_in() and self._clock.monotonic() < until:
+                threading.Event().wait(_DRAIN_LOOK_S)
         except OSError:  # a handler closed everything
-            return True
+            return False
+        return True
 
 
 class Entry:
     """One attempt's place on the board."""
 
-    __slots__ = ("_board", "_chunk", "_length", "_memory", "_reads", "index")
+    __slots__ = ("_at", "_board", "_chunk", "_length", "_memory", "_reads", "index")
 
     def __init__(self, board: Board, memory: mmap.mmap, index: int) -> None:
         self._board = board
         self._memory = memory
         self.index = index
+        self._at = _ENTRIES_AT + index * _ENTRY.size
         self._chunk = 1
         self._length = 0
         self._reads = 0
+
+    def begin(self, job_id: str, claim: int) -> None:
+        """It is this attempt's from now on."""
+        self._chunk, self._length = 1, 0
+        _ENTRY.pack_into(self._memory, self._at, job_id.encode(), claim, 1, 0)
 
     def ends_chunk(self) -> bool:
         """Whether bytes came through the descriptors since the open chunk began: what follows belongs behind them."""
@@ -198,15 +202,25 @@ class Entry:
 
     def sent(self, chunk: int) -> None:
         """The open chunk was sent; the next one has this number, and is empty."""
-        self._chunk, self._length = chunk, 0
-        self._write()
+        if self._length or chunk != self._chunk:
+            self._chunk, self._length = chunk, 0
+            self._write()
 
     def _write(self) -> None:
-        at = _ENTRIES_AT + self.index * _ENTRY.size + _ENTRY.size - _CHUNK.size
-        _CHUNK.pack_into(self._memory, at, self._chunk, self._length)
+        _CHUNK.pack_into(self._memory, self._at + _ENTRY.size - _CHUNK.size, self._chunk, self._length)
 
     def clear(self) -> None:
-        _ENTRY.pack_into(self._memory, _ENTRIES_AT + self.index * _ENTRY.size, b"", 0, 0, 0)
+        _ENTRY.pack_into(self._memory, self._at, b"", 0, 0, 0)
+
+
+def _watch(pipes: Sequence[int]) -> Callable[[], object]:
+    """Something to ask whether anything is in some pipes, from any thread: each attempt asks it at its end."""
+    if sys.platform != "linux":
+        return lambda: any(map(waiting_bytes, pipes))
+    watched = select.epoll()
+    for pipe in pipes:
+        watched.register(pipe, select.EPOLLIN)
+    return partial(watched.poll, 0, 1)
 
 
 def waiting_bytes(pipe: int) -> int:

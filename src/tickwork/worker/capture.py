@@ -51,6 +51,7 @@ class Sink:
         self._chunk = 1
         self._total = 0
         self.entry: Entry | None = None
+        self._is_at_start = True  # of a line
         self._held = ""  # the end of what was written: perhaps the beginning of a secret
         self._mask: Mask | None = None
 
@@ -73,8 +74,9 @@ class Sink:
         self.entry = entry
 
     def write(self, text: str) -> None:
-        if self.entry is not None and self.entry.ends_chunk():
+        if self.entry is not None and self._is_at_start and self.entry.ends_chunk():
             self.flush()
+        self._is_at_start = text.endswith("\n")
         with self._lock:
             text, self._total = within_limit(text, self._total), self._total + len(text)
             if not text:
@@ -121,8 +123,7 @@ class Recorder:
 
     def end(self, sink: Sink) -> None:
         """Wait until the supervisor has what came through the descriptors, and pass on the rest of the sink."""
-        with suppress(OSError, ValueError):
-            self._streams.flush()
+        self._streams.flush()
         self._board.drain()
         sink.flush(final=True)
         entry = sink.entry

@@ -19,8 +19,11 @@ class Streams:
 
     def flush(self) -> None:
         """Pass on what waits in their buffers."""
-        for stream in (self.out, self.err):
-            stream.flush()
+        try:
+            self.out.flush()
+            self.err.flush()
+        except (OSError, ValueError):  # a handler closed them
+            pass
 
 
 def take_pipes(out: int, err: int) -> Streams:
