@@ -12,6 +12,7 @@ WITNESS = "TICKWORK_BENCH_WITNESS"  # names the file to which `stamp` appends
 WITNESS_LINE = 33  # bytes: a number of 12 digits, an instant of 19, and what is between and after
 
 SHORT_S = 0.001
+SPAN_S = 0.05
 FEW = 10  # jobs of a key at once, where there are some
 
 _witness = os.open(os.environ[WITNESS], os.O_WRONLY | os.O_APPEND) if WITNESS in os.environ else -1
@@ -45,6 +46,13 @@ def short(number: int) -> None:
     time.sleep(SHORT_S)
 
 
+def span(number: int, key: int) -> None:
+    """Take a slot for 50 ms, and no processor, and say from when to when, and where."""
+    began = time.time_ns()
+    time.sleep(SPAN_S)
+    os.write(_witness, b"%012d %d %d %d\n" % (number, began, time.time_ns(), os.getpid()))
+
+
 def forward(number: int) -> int:
     """What it was given."""
     return number
@@ -69,11 +77,13 @@ async def sleeper(number: int, seconds: float) -> None:
 def make_app(url: str | None = None, *, upgrade: bool = False) -> Tickwork:
     """An app with these tasks. Without a URL it is that of TICKWORK_URL."""
     made = Tickwork(url, upgrade=upgrade)
-    for function in (noop, noop_async, stamp, sleeper, short, forward, count_up, gather):
+    for function in (noop, noop_async, stamp, sleeper, short, span, forward, count_up, gather):
         made.task(function)
     made.task(name="noop_few", limits=[concurrency(FEW, key="number")])(noop)
     made.task(name="noop_single", limits=[concurrency(1, key="number")])(noop)
     made.task(limits=[concurrency(1, key="key")])(stamp_limited)
+    made.task(name="span_keyed", limits=[concurrency(1, key="key")])(span)
+    made.task(name="span_in_order", sequence="key")(span)
     made.task(batch=batch(max=100))(noop_batch)
     return made
 

@@ -1,6 +1,19 @@
 """The rows of the table: what is measured, ours and raw. All with one configuration, the shipped defaults."""
 
-from bench.rows import dags, drain, enqueue, held, http, limited, others, presence, promptness, schedules, tenants
+from bench.rows import (
+    dags,
+    drain,
+    enqueue,
+    held,
+    http,
+    idle_slots,
+    limited,
+    others,
+    presence,
+    promptness,
+    schedules,
+    tenants,
+)
 from bench.rows.base import FULL, QUICK, Block, Measure, Row, Sample, Sizes, each_time_anew
 
 __all__ = ["FULL", "QUICK", "ROWS", "Block", "Measure", "Row", "Sample", "Sizes"]
@@ -72,6 +85,13 @@ ROWS = (
     Row("tenants", "Start latency beside a large tenant", "ms", each_time_anew(tenants.beside_large)),
     Row("cold", "Cold start to the first job done", "s", each_time_anew(presence.cold_start)),
     Row("idle", "Idle worker", "MB, %", each_time_anew(presence.idle)),
+    Row(
+        "idle-slots",
+        "Idle slots beside due jobs of 50 ms",
+        "%",
+        each_time_anew(idle_slots.idle_slots),
+        targets=_on_both(plain_percent=3, keyed_percent=3, sequence_percent=3, tenants_percent=3),
+    ),
     Row("herd", "Many schedules due in the same second", "s", each_time_anew(schedules.herd)),
     Row("ticks", "Lateness of schedules, idle", "ms", each_time_anew(schedules.tick_lateness)),
     Row("idle-schedules", "Idle worker, many schedules", "MB, %", each_time_anew(schedules.idle_schedules)),

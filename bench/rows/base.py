@@ -63,6 +63,8 @@ class Sizes:
     http_per_s: float = 500.0
     http_s: float = 10.0
     http_polls: int = 1_000
+    idle_fleets: int = 10
+    idle_slots_s: float = 5.0
 
 
 FULL = Sizes()
@@ -88,6 +90,8 @@ QUICK = Sizes(
     dag_runs=200,
     http_s=3.0,
     http_polls=100,
+    idle_fleets=1,
+    idle_slots_s=1.0,
 )
 
 
@@ -112,7 +116,7 @@ class Row:
 
     name: str
     title: str
-    unit: Literal["jobs/s", "ms", "s", "MB, %"]
+    unit: Literal["jobs/s", "ms", "s", "MB, %", "%"]
     ours: Block
     raw: Block | None = None
     raw_once: bool = False

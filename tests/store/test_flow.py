@@ -40,7 +40,7 @@ from tickwork.core.job import Claimed, JobFilter, JobState, NewJob
 from tickwork.core.why import RUNNABLE, explain, runnable
 from tickwork.store.base import Claims, Store, Worker
 from tickwork.store.codec import to_us
-from tickwork.store.flow import Reach
+from tickwork.store.flow import Reach, Rule
 from tickwork.store.postgres import PostgresStore
 from tickwork.testing import VirtualClock
 
@@ -124,6 +124,25 @@ def test_jobs_that_are_taken_ahead_take_no_turns_from_tenants(store: Store) -> N
     store.insert_jobs([a_job() for _ in range(1500)])
     seen = [tenant for tenant in shares(store, 800, lambda: 4) if tenant is not None]
     assert seen.count("b") == pytest.approx(len(seen) / 4, abs=2)
+
+
+def test_jobs_of_tenants_are_taken_to_spare_and_their_turns_count(store: Store) -> None:
+    store.set_weight("a", 3)
+    store.insert_jobs([of_tenant(tenant) for tenant in "ab" for _ in range(20)])
+    taken = take(store, register(store), 8, reach=Reach(4, spare=4))
+    assert Counter(one.flow.tenant for one in taken if one.flow) == {"a": 6, "b": 2}
+    assert take(store, register(store), 8, reach=Reach(0)) == []
+
+
+@pytest.mark.parametrize("limit", [concurrency(10), rate("100/s", burst=50)])
+def test_beside_jobs_with_limits_nothing_is_taken_to_spare(store: Store, limit: Rule) -> None:
+    """Else a busy worker would take others each time that a slot becomes free, and never one that needs it free."""
+    store.declare_limits({"two": limit})
+    store.insert_jobs([a_job() for _ in range(20)])
+    store.insert_jobs([limited(priority=0) for _ in range(3)])
+    worker = register(store)
+    assert take(store, worker, 1, reach=Reach(0, spare=1)) == []
+    assert len(take(store, worker, 3, reach=Reach(2, spare=1))) == 2
 
 
 # -- concurrency

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tickwork.worker.pace import MOST, SHORT_S, Pace
+from tickwork.worker.pace import MEDIUM_S, MOST, SHORT_S, Pace
 
 
 def after(durations: list[float], slots: int = 10) -> int:
@@ -27,7 +27,7 @@ def test_it_learns_by_and_by_that_jobs_are_short() -> None:
     assert 0 < after([0.0001] * 3) < after([0.0001] * 50) <= MOST
 
 
-@pytest.mark.parametrize("seconds", [SHORT_S * 1.01, 1.0, 3600.0])
+@pytest.mark.parametrize("seconds", [MEDIUM_S * 1.01, 1.0, 3600.0])
 def test_one_slow_job_stops_it_at_once(seconds: float) -> None:
     assert after([0.0001] * 500 + [seconds]) == 0
 
@@ -43,3 +43,26 @@ def test_no_more_is_taken_ahead_than_the_slots_finish_in_a_moment() -> None:
 
 def test_jobs_that_take_no_time_at_all_are_no_trouble() -> None:
     assert after([0.0] * 1000) == MOST
+
+
+@pytest.mark.parametrize("seconds", [SHORT_S * 1.01, 0.05, MEDIUM_S])
+def test_of_jobs_that_are_not_short_a_few_are_held_to_spare(seconds: float) -> None:
+    assert after([seconds], slots=1) == 1
+    assert 1 < after([seconds], slots=8) <= 4
+
+
+def test_the_longer_an_exchange_takes_the_more_is_held_to_spare() -> None:
+    pace = Pace(16)
+    pace.took(0.05)
+    before = pace.ahead()
+    for _ in range(50):
+        pace.exchanged(0.01)
+    assert before < pace.ahead() == pace.spare() <= 8
+
+
+def test_short_jobs_have_none_to_spare() -> None:
+    pace = Pace(16)
+    for _ in range(500):
+        pace.took(0.001)
+    assert pace.ahead() > 0
+    assert pace.spare() == 0

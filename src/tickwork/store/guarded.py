@@ -153,13 +153,15 @@ def play(ground: Ground, asked: Asked, turns: TurnKeeper, *, hurry: bool) -> Rou
         if due:  # what stands there is for others; behind it may be something that is not due yet
             next_us = _earliest(next_us, ground.next_due_us([head.place for head in due]))
         return Round(wants_more=lags, next_us=next_us, now_us=look.now_us, is_near=is_near)
+    if asked.reach.spare and _any_limited(look.heads, applicants, look.now_us):
+        asked = asked.without_spare()
     verdict, dropped = judge(ground, look, asked, applicants)
     verdict.masses = masses.to_move(verdict)
     masses.moved(verdict.masses, ground.apply(verdict), {head.place: head.grace_us for head in due}, look.now_us)
     started = [applicant for applicant, _ in verdict.starts]
     if search is not None:
         search.took({*(one.job_id for one in (*started, *verdict.put_aside)), *dropped})
-    _took_turns(turns, started, look.weights, asked.reach.slots)
+    _took_turns(turns, started, look.weights, asked.reach.slots + asked.reach.spare)
     aside = len(verdict.put_aside) + len(dropped)
     did = bool(started or aside or verdict.opens or verdict.emptied)
     is_full = len(applicants) > len(started) + aside and asked.after(started).reach.slots <= 0
@@ -167,6 +169,13 @@ def play(ground: Ground, asked: Asked, turns: TurnKeeper, *, hurry: bool) -> Rou
     puts_aside = 2 * aside > len(applicants)
     wants_more = (did or lags) and not is_full
     return Round(started, dropped, wants_more, next_us, look.now_us, verdict.full, puts_aside, is_near)
+
+
+def _any_limited(heads: Sequence[Head], applicants: Sequence[Applicant], now_us: int) -> bool:
+    """Return whether jobs are due that are for free slots alone: what is held to spare would keep these from them."""
+    if any(head.run_at_us <= now_us and read_lane(head.lane).held_by is not None for head in heads):
+        return True
+    return any(one.flow is not None and (one.flow.slots or one.flow.needs) for one in applicants)
 
 
 class _Scope(NamedTuple):
@@ -180,7 +189,7 @@ class _Scope(NamedTuple):
 
 def _scope(asked: Asked, early: int, masses: Masses, *, hurry: bool) -> _Scope:
     if not hurry and not masses:
-        return _Scope(asked.room, min(asked.room, max(0, asked.reach.slots) + early))
+        return _Scope(asked.room, min(asked.room, max(0, asked.reach.slots + asked.reach.spare) + early))
     room = 2 * MANY if masses else max(asked.room, _MOST)
     return _Scope(room, room, evenly=True)
 

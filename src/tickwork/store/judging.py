@@ -109,7 +109,7 @@ class _Room:
 
     A worker may ask for more than it has free slots, for jobs that are short. Jobs with a flow are among that only
     where it takes little from others: if nobody is under their keys, or while these stay half empty; and if they have
-    no rate, needs or tenant.
+    no rate, needs or tenant. Of tenants' jobs it may take some to spare.
     """
 
     def __init__(
@@ -117,6 +117,7 @@ class _Room:
     ) -> None:
         self._left = asked.room
         self._slots = asked.reach.slots
+        self._spare = asked.reach.spare
         self._by_id = by_id
         self._stiles = stiles
         self._taken: dict[Passage, int] = {}
@@ -141,7 +142,7 @@ class _Room:
         return True
 
     def _may_be_early(self, flow: Flow, slots: Sequence[Slot]) -> bool:
-        if flow.needs or flow.tenant is not None:
+        if flow.needs or (flow.tenant is not None and self._slots + self._spare <= 0):
             return False
         for slot in slots:
             passage = slot.passage

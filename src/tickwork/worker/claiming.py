@@ -110,6 +110,8 @@ class Claiming:
         """
         self._look_again = None
         ahead = 0 if self._pools.stalled() else self._pace.ahead()
+        if self._pace.spare() and not self._may_spare():
+            ahead = 0
         if not self._held.batches:
             took, self._next_due = self._claim_calls(ahead, now)
             return took
@@ -122,6 +124,13 @@ class Claiming:
             self._batches_first = calls[0] > 0 and not self._batches_first
         self._next_due = min((due for _, due in (calls, batched) if due is not None), default=None)
         return calls[0] + batched[0]
+
+    def _may_spare(self) -> bool:
+        """Whether to ask for jobs to spare: with the ends of others or for free slots, and never for their own sake.
+
+        Where some jobs need a process of their own, and so a free slot, others must not be held in their stead.
+        """
+        return not self._solo and (self.free > 0 or len(self._endings) > 0)
 
     def _claim_calls(self, ahead: int, now: float) -> tuple[int, float | None]:
         """Claim jobs that are called one by one."""
@@ -198,7 +207,7 @@ class Claiming:
         batch = self._endings.batch()
         words = self._endings.last_words(batch)
         began = self._clock.monotonic()
-        reach = Reach(min(room, slots), offer, supply.search(began))
+        reach = Reach(min(room, slots), offer, supply.search(began), min(room, self._pace.spare()))
         try:
             done = self._store.exchange(worker, batch, words, self._queues(), tasks, room, window, reach)
         except StoreError:  # it may have been carried out all the same, or may still be
@@ -211,6 +220,7 @@ class Claiming:
             self._renew(worker)
         else:
             found, is_near = len(done.claims.jobs), done.claims.is_near
+            self._pace.exchanged(replied - began)
             self._least_s = min(replied - began, self._least_s * LEAST_GROWS)
             supply.claimed(began, replied, found, found + len(batch), is_near=is_near, least_s=self._least_s)
         return done.claims

@@ -2,15 +2,22 @@
 
 A worker that claims only for free slots spends its time waiting for the store when jobs are short. One that takes too
 much ahead makes jobs wait behind slow ones while other workers are free. So: as much as its slots finish in a moment.
+Where jobs take a little longer, it holds a few to spare: what its slots begin while it exchanges ends for new jobs.
 """
 
 from __future__ import annotations
 
+from math import ceil
+
 MOMENT_S = 0.05
-SHORT_S = 0.02  # jobs that take longer are never taken ahead
+SHORT_S = 0.02  # of jobs that take longer no more is taken ahead than is begun during an exchange
+MEDIUM_S = 0.1  # and of those that take longer than this, nothing
 MOST = 512
 BATCH = 256  # one claim brings at most so many
 _WEIGHT = 0.05
+_EXCHANGE_S = 0.003  # what an exchange takes until it was measured
+_EXCHANGE_WEIGHT = 0.1
+_MARGIN = 2  # jobs do not end evenly
 
 
 class Pace:
@@ -19,16 +26,29 @@ class Pace:
     def __init__(self, slots: int) -> None:
         self.slots = slots
         self.mean_s = 0.0  # how long a job took lately
-        self._typical_s = SHORT_S  # nothing is taken ahead until something was measured
+        self._typical_s: float | None = None  # nothing is taken ahead until something was measured
+        self._exchange_s = _EXCHANGE_S
 
     def took(self, seconds: float) -> None:
-        """Note how long a job ran. A long one counts at once, short ones by and by."""
+        """Note how long a job ran. A longer one counts at once, shorter ones by and by."""
         self.mean_s += (_WEIGHT if self.mean_s else 1.0) * (seconds - self.mean_s)
-        weight = 1.0 if seconds > SHORT_S else _WEIGHT
-        self._typical_s += weight * (seconds - self._typical_s)
+        before = max(SHORT_S, seconds) if self._typical_s is None else self._typical_s
+        weight = 1.0 if seconds > max(SHORT_S, before) else _WEIGHT
+        self._typical_s = before + weight * (seconds - before)
+
+    def exchanged(self, seconds: float) -> None:
+        """Note how long the store took to take ends and give jobs."""
+        self._exchange_s += _EXCHANGE_WEIGHT * (min(seconds, MOMENT_S) - self._exchange_s)
 
     def ahead(self) -> int:
         """How many jobs may be held beyond the slots."""
-        if self._typical_s >= SHORT_S:
-            return 0
+        if self._typical_s is None or self._typical_s >= SHORT_S:
+            return self.spare()
         return min(MOST, int(MOMENT_S * self.slots / max(self._typical_s, 1e-5)))
+
+    def spare(self) -> int:
+        """How many of these may be jobs of tenants and under limits: where jobs are not short, what is begun soon."""
+        if self._typical_s is None or not SHORT_S <= self._typical_s <= MEDIUM_S:
+            return 0
+        most = max(1, self.slots // 2)  # what waits here keeps its keys from others
+        return min(most, 1 + ceil(_MARGIN * self.slots * self._exchange_s / self._typical_s))
