@@ -70,6 +70,7 @@ class Story:
     cancelled: bool = False
     pruned: bool = False
     acknowledged: bool = False
+    begun: bool = False  # it has started, and has not ended for good since: in a sequence it keeps its place
 
 
 @dataclass(slots=True)

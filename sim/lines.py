@@ -20,7 +20,7 @@ from tickwork.core.flow.stamp import Rule
 from tickwork.core.job import NewJob
 
 if TYPE_CHECKING:
-    from sim.account import Call
+    from sim.account import Call, Story
     from sim.mirror import Mirror
     from sim.world import World
 
@@ -36,7 +36,6 @@ class Lines:
         self._world = world
         self._is_used = world.stream("lines").random() < 0.3
         self._key_of: dict[str, str] = {}
-        self._begun: set[str] = set()
 
     def __bool__(self) -> bool:
         return self._is_used
@@ -57,31 +56,32 @@ class Lines:
         return job_id in self._key_of
 
     def judge(self, call: Call, moves: Sequence[Move]) -> None:
-        """Judge the starts of a verb by where all jobs stand after it, and note who has ended for good."""
+        """Judge the starts of a verb by where all jobs stand after it, and note which have ended for good."""
         for move in moves:
-            if self.is_in_line(move.job_id) and isinstance(move.after, RunningRow | FinishedRow | None):
-                if isinstance(move.before, QueueRow) and isinstance(move.after, RunningRow):
-                    self._started(call, move.after)
-                if not isinstance(move.after, RunningRow):
-                    self._begun.discard(move.job_id)
-            if (
-                self.is_in_line(move.job_id)
-                and isinstance(move.before, RunningRow)
-                and isinstance(move.after, QueueRow)
-            ):
+            if not self.is_in_line(move.job_id):
+                continue
+            if isinstance(move.before, QueueRow) and isinstance(move.after, RunningRow):
+                self._started(call, move.after)
+            if isinstance(move.before, RunningRow) and isinstance(move.after, QueueRow):
                 self._world.trace.count("a sequence's head came back")
+            if isinstance(move.after, FinishedRow):
+                self._stories[move.job_id].begun = False
+
+    @property
+    def _stories(self) -> dict[str, Story]:
+        return self._world.judge.account.stories
 
     def _started(self, call: Call, row: RunningRow) -> None:
         mirror, key = self._world.judge.account.mirror, self._key_of[row.job_id]
         others = [job_id for job_id, other in self._key_of.items() if other == key and job_id != row.job_id]
         beside = [one for one in others if one in mirror.running]
         hold(not beside, "SEQ", f"{row} started beside {beside} of the key {key}")
-        begun = [one for one in others if one in self._begun and one in mirror.queue]
+        begun = [one for one in others if one in mirror.queue and self._stories[one].begun]
         hold(not begun, "SEQ", f"{row} passed {begun}, which started before it and has not ended")
-        if row.job_id not in self._begun:
+        if not self._stories[row.job_id].begun:
             before = [one for one in others if self._is_before(mirror, one, row, call.now)]
             hold(not before, "SEQ", f"{row} passed {before}, which are due before it")
-        self._begun.add(row.job_id)
+        self._stories[row.job_id].begun = True
 
     def _is_before(self, mirror: Mirror, job_id: str, row: RunningRow, now: int) -> bool:
         other = mirror.queue.get(job_id)

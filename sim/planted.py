@@ -315,7 +315,7 @@ def _head_loses_its_place() -> AbstractContextManager[object]:
 
 PLANTS = (
     _bug("1 finish without the attempt", _finish_without_attempt, "S1", "S5", "S6"),
-    _bug("fence without holder", _fence_without_holder, "OWN", "S6", plan=_RESTORED),
+    _bug("fence without holder", _fence_without_holder, "OWN", "S6", "LOG", plan=_RESTORED),
     _bug("lost attempts never charged", _losses_never_charged, "S21", "L1"),
     _bug("2 finish without the state", _finish_without_state, "S6"),
     _bug("3 a heartbeat renews for anyone", _renew_for_anyone, "S6"),
