@@ -20,6 +20,7 @@ from tickwork.worker.base import WorkerOptions
 from tickwork.worker.children import Child, ChildLimits, Children
 from tickwork.worker.heartbeat import Lease
 from tickwork.worker.messages import Assignment, End, Ended
+from tickwork.worker.output_credit import OutputCredit
 from tickwork.worker.worker import Worker
 
 TASK = TaskDefinition("t", "default", 5, Policy(), b"{}")
@@ -112,7 +113,11 @@ class CountedChildren(Children):
     def _spawn(self, target: str, *, solo: bool) -> Child:
         self.spawned += 1
         connection = Mock(**{"recv.side_effect": BlockingIOError, "send.side_effect": len})
-        child = Child(str(self.spawned), Mock(**{"poll.return_value": None}), connection, solo, target)
+        output, credit = Mock(**{"take.return_value": []}), OutputCredit(self._reader.show)
+        output.board.unsent.return_value = []
+        self._reader._outputs.append(output)
+        process = Mock(**{"poll.return_value": None})
+        child = Child(str(self.spawned), process, connection, solo, target, output, credit)
         child.kill = Mock()  # type: ignore[method-assign]
         self._children.append(child)
         return child
