@@ -123,6 +123,9 @@ class StepFields(_Fields):
         UNSET
     )
     on_lost: Literal["retry", "fail"] | UnsetType = UNSET
+    max_lost: (
+        Annotated[int, Meta(ge=1, description="It fails when so many attempts in a row were lost.")] | UnsetType
+    ) = UNSET
     labels: list[str] | UnsetType = UNSET
     tenant: str | UnsetType = UNSET
     resources: (
@@ -199,6 +202,9 @@ class TaskScheduleFields(ScheduleFields):
     backoff: Duration | UnsetType = UNSET
     timeout: Duration | UnsetType = UNSET
     on_lost: Literal["retry", "fail"] | UnsetType = UNSET
+    max_lost: (
+        Annotated[int, Meta(ge=1, description="It fails when so many attempts in a row were lost.")] | UnsetType
+    ) = UNSET
     needs: dict[str, bool | int | float | str] | UnsetType = UNSET
     retry_on: Annotated[list[str], Meta(description="Exceptions by name.")] | UnsetType = UNSET
     give_up_on: Annotated[list[str], Meta(description="Exceptions by name.")] | UnsetType = UNSET

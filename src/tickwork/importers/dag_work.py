@@ -26,7 +26,19 @@ from tickwork.importers.requests import read_request
 from tickwork.importers.schedules import HTTP, SHELL, SHELL_ARGUMENTS, encode, made
 
 KINDS = ("task", SHELL, HTTP, "approve")
-OPTIONS = ("queue", "priority", "retries", "backoff", "timeout", "expires", "on_lost", "labels", "tenant", "resources")
+OPTIONS = (
+    "queue",
+    "priority",
+    "retries",
+    "backoff",
+    "timeout",
+    "expires",
+    "on_lost",
+    "max_lost",
+    "labels",
+    "tenant",
+    "resources",
+)
 _GOES_WITH = {"args": "task", **dict.fromkeys(SHELL_ARGUMENTS, SHELL)}
 ARGUMENTS = tuple(_GOES_WITH)  # the fields that say what it is called with
 _OF_JOBS = (*OPTIONS, "map", "product", "max_parallel")

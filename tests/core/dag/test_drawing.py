@@ -87,6 +87,7 @@ def test_nodes_and_edges() -> None:
         "task": "work",
         "mapped": True,
         "run_if": "all_succeeded",
+        "may_fail": False,
         "when": [],
         "group": "inner",
         "level": 1,
