@@ -191,6 +191,26 @@ def test_what_a_child_was_given_before_it_loaded_waits_for_the_next_one(pool: Ca
     assert "job1" in one.ended(1)
 
 
+@pytest.mark.parametrize("how", ["interrupted", "the lease ended"])
+def test_what_was_stopped_while_its_child_loaded_is_given_back_and_not_kept_for_the_next_one(
+    pool: Callable[..., Pool], how: str
+) -> None:
+    """Seed 36: it began in the next child, seconds after the lease had ended."""
+    one = pool()
+    os.kill(one.all[0].process.pid, signal.SIGKILL)
+    one.hears(Died)
+    (loading,) = one.all
+    one.children.submit([assignment(1)])
+    pid = loading.process.pid  # it is there, and can be killed
+    if how == "interrupted":
+        one.children.interrupt("job1", 1, "stop")
+        os.kill(pid, signal.SIGKILL)
+    else:
+        one.children.kill_running()
+    assert one.hears(Returned)[0].job_ids == ["job1"]
+    assert not one.children._homeless
+
+
 def test_with_no_child_at_all_attempts_wait(pool: Callable[..., Pool]) -> None:
     one = pool()
     for _ in range(2):

@@ -90,6 +90,7 @@ class Child:
     recalled: bool = False
     silent: bool = False  # its end of the socket is closed
     fenced: bool = False  # it was killed because the lease ended: what it ran is not to blame
+    interrupted: set[str] = field(default_factory=set)  # jobs that it was told to stop
     lock: threading.RLock = field(default_factory=threading.RLock)  # sending and killing, also by the lease's watch
 
     def send(self, message: ToExecutor) -> None:
@@ -272,6 +273,7 @@ class Children:
         """Have all children stop what they run, and give it back."""
         for child in tuple(self._children):
             for one in () if child.fenced else tuple(child.held.values()):
+                child.interrupted.add(one.job_id)
                 child.send(Interrupt(one.job_id, one.claim, "stop"))
 
     def kill_running(self) -> None:
@@ -351,6 +353,7 @@ class Children:
     def interrupt(self, job_id: str, claim: int, reason: str) -> None:
         child = self._holder(job_id)
         if child is not None:
+            child.interrupted.add(job_id)
             child.send(Interrupt(job_id, claim, "stop" if reason == "stop" else "cancel"))
             return
         for waiting in (self._waiting, self._homeless):
@@ -474,18 +477,23 @@ class Children:
     def _died(self, child: Child, code: int) -> Died | Returned:
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
         self._forget(child)
-        if child.hello is None and self._general:
+        unloaded = child.hello is None and bool(self._general)
+        if unloaded and not child.fenced:
             self._keep_unstarted(child)
         self._replace(child)
-        if child.fenced:
+        if child.fenced or (unloaded and child.held):
             return Returned(list(child.held))
         error = f"the process that ran it {how}" if child.trouble is None else f"no process for it: {child.trouble}"
         return Died(list(child.held), error, len(child.held) == 1)
 
     def _keep_unstarted(self, child: Child) -> None:
-        """A child that died while it loaded had begun nothing: what it was given waits for another one."""
-        unstarted = list(child.held.values())
-        child.held.clear()
+        """Keep the jobs of a child that died while it loaded for another one, but for those that were interrupted.
+
+        It had begun none of them.
+        """
+        unstarted = [one for one in child.held.values() if one.job_id not in child.interrupted]
+        for one in unstarted:
+            del child.held[one.job_id]
         if child.solo:
             self._waiting.extendleft(reversed(unstarted))
         else:
