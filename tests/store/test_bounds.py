@@ -459,4 +459,4 @@ def _blocks_read(store: PostgresStore, worker: WorkerId, *tables: str) -> list[i
 
 def _report(store: PostgresStore) -> None:
     """Have every connection of the store report its statistics now, by ending it."""
-    store._pool.close()
+    store._stock.close()
