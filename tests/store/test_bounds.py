@@ -199,8 +199,8 @@ class TestOvers:
         assert overs.locked({"a", "b"}, ()) == set()
 
     def test_it_does_not_grow_without_end(self, overs: Overs) -> None:
-        for number in range(KEPT + 1):
-            overs.learn({f"k{number}": number}, set())
+        overs.learn({f"k{number}": number for number in range(KEPT)}, set())
+        overs.learn({f"k{KEPT}": KEPT}, set())
         assert len(overs._known) <= KEPT
         assert overs.after([f"k{KEPT}"]) == [KEPT]
 

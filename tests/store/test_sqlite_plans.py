@@ -44,14 +44,14 @@ def test_a_claim_reads_one_range_of_the_queue_in_its_order(store: SqliteStore) -
             "PRIMARY KEY (queue=? AND priority=? AND run_at>?)",
         ),
         ("leave_queue", ("default", 5, 0, ""), "tickwork_queue", "tickwork_queue_job"),
-        ("current_attempts", {"attempts": "{}"}, "r", "PRIMARY KEY"),
-        ("expired_current_attempts", {"attempts": "{}", "now": 0}, "r", "PRIMARY KEY"),
+        ("current_attempts", {"claims": "{}"}, "r", "PRIMARY KEY"),
+        ("expired_current_attempts", {"claims": "{}", "now": 0}, "r", "PRIMARY KEY"),
         ("leave_running", ("",), "tickwork_running", "PRIMARY KEY"),
         ("holds_of", ("[]",), "h", "tickwork_holds_job"),
         ("free_hold", ("", "", 1), "tickwork_holds", "PRIMARY KEY"),
         ("dequeue_expired", (0, 10), "tickwork_queue", "tickwork_queue_expiry"),
-        ("expired_attempts", {"now": 0, "limit": 10}, "w", "tickwork_workers_lease"),
-        ("key_holder", ("k", 0), "tickwork_keys", "PRIMARY KEY"),
+        ("expired_attempts", {"now": 0, "limit": 10}, "tickwork_workers", "tickwork_workers_lease"),
+        ("key_holder", ("k", 0), "k", "PRIMARY KEY"),
     ],
 )
 def test_no_table_is_read_from_end_to_end(
