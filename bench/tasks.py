@@ -10,6 +10,7 @@ from tickwork import Tickwork, batch, concurrency
 
 WITNESS = "TICKWORK_BENCH_WITNESS"  # names the file to which `stamp` appends
 WITNESS_LINE = 33  # bytes: a number of 12 digits, an instant of 19, and what is between and after
+SPAN_LINE = 61  # bytes: a number of 12 digits, two instants of 19, a pid of 7, and what is between and after
 
 SHORT_S = 0.001
 SPAN_S = 0.05
@@ -50,7 +51,7 @@ def span(number: int, key: int) -> None:
     """Take a slot for 50 ms, and no processor, and say from when to when, and where."""
     began = time.time_ns()
     time.sleep(SPAN_S)
-    os.write(_witness, b"%012d %d %d %d\n" % (number, began, time.time_ns(), os.getpid()))
+    os.write(_witness, b"%012d %d %d %07d\n" % (number, began, time.time_ns(), os.getpid()))
 
 
 def forward(number: int) -> int:

@@ -2,7 +2,8 @@
 
 Jobs take 50 ms and no processor, under keys of which there are always more free ones than slots. What is counted is the
 time between the end of one handler and the start of the next, from when all workers have begun until few jobs are left.
-Beside the workers as many threads sleep for as long in a loop: what they come to is what this machine allows.
+Beside fleets of single slots as many threads sleep for as long in a loop: what they come to is what this machine
+allows. Beside the others they would take a part of the processor that is measured.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import NamedTuple
 from bench import witness
 from bench.places import Database
 from bench.rows.base import LOOK_S, START_LIMIT_S, Sample, Sizes, fill_with, opened
-from bench.tasks import SPAN_S
+from bench.tasks import SPAN_LINE, SPAN_S
 from bench.worker import running_worker, wait_until
 from tickwork import Tickwork
 
@@ -81,7 +82,7 @@ def idle_slots(database: Database, sizes: Sizes) -> Sample:
         for fleet in FLEETS[: sizes.idle_fleets]:
             idle, ratio = _measured(database, put, fleet, sizes.idle_slots_s)
             extra[f"{load}_{fleet.workers}x{fleet.slots}_percent"] = idle
-            if load == "plain":
+            if load == "plain" and fleet.slots == 1:
                 extra[f"{load}_{fleet.workers}x{fleet.slots}_ratio"] = ratio
     worst = {load: max(value for name, value in extra.items() if _is_of(name, load)) for load in LOADS}
     return Sample({f"{load}_percent": value for load, value in worst.items()}, extra)
@@ -104,13 +105,13 @@ def _measured(database: Database, put: Put, fleet: Fleet, seconds: float) -> tup
     with ExitStack() as stack:
         app = stack.enter_context(opened(database))
         put(app, jobs, fleet.keys)
-        bare = stack.enter_context(_Bare(fleet.all_slots))
+        bare = stack.enter_context(_Bare(fleet.all_slots if fleet.slots == 1 else 0))
         for number in range(fleet.workers):
             (folder / str(number)).mkdir()
             options = ["-c", str(fleet.slots), "--processes", "1"]
             worker = stack.enter_context(running_worker(database.url, folder / str(number), witness.env(path), options))
         limit_s = START_LIMIT_S + _SLOWEST * seconds
-        wait_until(lambda: len(_spans(path)) >= jobs - left, "most jobs done", limit_s, worker, LOOK_S)
+        wait_until(lambda: _ended(path) >= jobs - left, "most jobs done", limit_s, worker, LOOK_S)
         spans = sorted(_spans(path))[: jobs - left]
         wait_until(lambda: not database.queued(), "all jobs taken", limit_s, worker, LOOK_S)
     firsts: dict[int, int] = {}
@@ -121,6 +122,10 @@ def _measured(database: Database, put: Put, fleet: Fleet, seconds: float) -> tup
     started = sum(since <= span.began < until for span in spans)
     share = busy / (fleet.all_slots * (until - since))
     return 100 * (1 - share), started / bare.between(since, until)
+
+
+def _ended(path: Path) -> int:
+    return path.stat().st_size // SPAN_LINE
 
 
 def _spans(path: Path) -> list[Span]:

@@ -40,7 +40,7 @@ from tickwork.core.job import Claimed, JobFilter, JobState, NewJob
 from tickwork.core.why import RUNNABLE, explain, runnable
 from tickwork.store.base import Claims, Store, Worker
 from tickwork.store.codec import to_us
-from tickwork.store.flow import Reach, Rule
+from tickwork.store.flow import Reach
 from tickwork.store.postgres import PostgresStore
 from tickwork.testing import VirtualClock
 
@@ -129,20 +129,56 @@ def test_jobs_that_are_taken_ahead_take_no_turns_from_tenants(store: Store) -> N
 def test_jobs_of_tenants_are_taken_to_spare_and_their_turns_count(store: Store) -> None:
     store.set_weight("a", 3)
     store.insert_jobs([of_tenant(tenant) for tenant in "ab" for _ in range(20)])
-    taken = take(store, register(store), 8, reach=Reach(4, spare=4))
+    taken = take(store, register(store), 8, reach=Reach(4, prefetch=4))
     assert Counter(one.flow.tenant for one in taken if one.flow) == {"a": 6, "b": 2}
     assert take(store, register(store), 8, reach=Reach(0)) == []
 
 
-@pytest.mark.parametrize("limit", [concurrency(10), rate("100/s", burst=50)])
-def test_beside_jobs_with_limits_nothing_is_taken_to_spare(store: Store, limit: Rule) -> None:
-    """Else a busy worker would take others each time that a slot becomes free, and never one that needs it free."""
-    store.declare_limits({"two": limit})
-    store.insert_jobs([a_job() for _ in range(20)])
-    store.insert_jobs([limited(priority=0) for _ in range(3)])
+def test_half_of_the_limited_jobs_that_could_start_are_prefetched_and_half_left_to_others(
+    store: Store,
+) -> None:
+    store.declare_limits({"two": concurrency(1)})
+    store.insert_jobs([limited(key) for key in "abcdef"])
+    busy = register(store)
+    assert len(take(store, busy, 3, reach=Reach(0, prefetch=3))) == 3
+    assert len(take(store, busy, 3, reach=Reach(0, prefetch=3))) == 1
+    assert len(take(store, busy, 1, reach=Reach(0, prefetch=1))) == 1
+    assert take(store, busy, 1, reach=Reach(0, prefetch=1)) == []
+    assert len(take(store, register(store), 1, reach=Reach(1, prefetch=1))) == 1
+
+
+def test_jobs_that_a_limit_held_are_prefetched_when_their_keys_become_free(store: Store) -> None:
+    store.declare_limits({"two": concurrency(1)})
+    store.insert_jobs([limited(key) for key in "ab"])
+    waiting = store.insert_jobs([limited(key) for key in "ab"])
+    busy = register(store)
+    running = take(store, busy, 8, reach=Reach(8))
+    assert take(store, busy, 2, reach=Reach(0, prefetch=2)) == []
+    store.finish_attempts([succeeded(one) for one in running])
+    assert ids(take(store, busy, 2, reach=Reach(0, prefetch=2))) == waiting[:1]
+
+
+def test_a_key_that_a_start_has_filled_is_not_looked_at_until_that_job_ends(store: Store) -> None:
+    store.declare_limits({"two": concurrency(1)})
+    store.insert_jobs([limited("a") for _ in range(3)])
     worker = register(store)
-    assert take(store, worker, 1, reach=Reach(0, spare=1)) == []
-    assert len(take(store, worker, 3, reach=Reach(2, spare=1))) == 2
+    (first,) = take(store, worker)
+    store.finish_attempts([succeeded(first)])
+    (second,) = take(store, worker, 1)
+    assert [(view.held, view.opens_at) for view in store.limit_keys("two", 10)] == [(1, None)]
+    store.finish_attempts([succeeded(second)])
+    assert len(take(store, worker)) == 1
+
+
+@pytest.mark.parametrize("what", ["a rate", "the last key", "a need"])
+def test_nothing_is_prefetched_behind_a_job_that_needs_a_free_slot(store: Store, what: str) -> None:
+    """Else a busy worker would take others each time that one of its jobs ends, and never one that needs a slot."""
+    store.declare_limits({"two": rate("100/s", burst=50) if what == "a rate" else concurrency(1)})
+    urgent = store.insert_jobs([a_job(priority=0, flow=Flow(needs="gpu")) if what == "a need" else limited(priority=0)])
+    store.insert_jobs([a_job() for _ in range(20)])
+    worker, offer = register(store), read_offer(["gpu"])
+    assert take(store, worker, 2, reach=Reach(0, offer, prefetch=2)) == []
+    assert ids(take(store, worker, 3, reach=Reach(1, offer, prefetch=2)))[0] == urgent[0]
 
 
 # -- concurrency

@@ -57,7 +57,7 @@ def test_the_longer_an_exchange_takes_the_more_is_held_to_spare() -> None:
     before = pace.ahead()
     for _ in range(50):
         pace.exchanged(0.01)
-    assert before < pace.ahead() == pace.spare() <= 8
+    assert before < pace.ahead() == pace.prefetch() <= 8
 
 
 def test_short_jobs_have_none_to_spare() -> None:
@@ -65,4 +65,4 @@ def test_short_jobs_have_none_to_spare() -> None:
     for _ in range(500):
         pace.took(0.001)
     assert pace.ahead() > 0
-    assert pace.spare() == 0
+    assert pace.prefetch() == 0

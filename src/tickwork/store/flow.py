@@ -27,15 +27,15 @@ HELD_COUNTED = 1_000  # so many held jobs are counted under a key
 class Reach(msgspec.Struct, frozen=True):
     """What a worker can do for jobs with a flow: how many of them it may take now, and what it has left to give.
 
-    Limited jobs are taken for free slots alone, never ahead. Of jobs of tenants that nothing else can hold, and of
-    plain ones, up to `spare` more are taken, which start within a moment. And how it looks for jobs of any kind: a
-    `search` looks at a bounded number of them, further on each time (see search.py), or at the `ends` of the lines.
+    Jobs with needs or under a rate limit are claimed for free slots alone. Of other jobs up to `prefetch` more are
+    claimed, which start as soon as a slot is free; `judging.py` says how many of these may be under limits. A `search`
+    reads a bounded number of jobs, further on each time (see search.py), or only the `ends` of the queue.
     """
 
     slots: int
     offer: Offer = NOTHING
     search: Literal["all", "ends"] | None = None
-    spare: int = 0
+    prefetch: int = 0
 
 
 @dataclass(frozen=True, slots=True)

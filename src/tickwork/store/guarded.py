@@ -133,7 +133,7 @@ def play(ground: Ground, asked: Asked, turns: TurnKeeper, *, hurry: bool) -> Rou
     if any(head.grace_us for head in due):  # others may stand behind them that are still left to somebody
         next_us = _earliest(next_us, look.now_us + GRACE_US)
     masses = turns.masses.setdefault(asked.tasks, Masses())
-    scope = _scope(asked, turns.early, masses, hurry=hurry)
+    scope = _scope(asked, turns.early, masses, due, hurry=hurry)
     wishes = _wishes(due, look, asked, turns, scope)
     search = turns.search_for(asked, len(due))
     if search is None:
@@ -153,15 +153,13 @@ def play(ground: Ground, asked: Asked, turns: TurnKeeper, *, hurry: bool) -> Rou
         if due:  # what stands there is for others; behind it may be something that is not due yet
             next_us = _earliest(next_us, ground.next_due_us([head.place for head in due]))
         return Round(wants_more=lags, next_us=next_us, now_us=look.now_us, is_near=is_near)
-    if asked.reach.spare and _any_limited(look.heads, applicants, look.now_us):
-        asked = asked.without_spare()
     verdict, dropped = judge(ground, look, asked, applicants)
     verdict.masses = masses.to_move(verdict)
     masses.moved(verdict.masses, ground.apply(verdict), {head.place: head.grace_us for head in due}, look.now_us)
     started = [applicant for applicant, _ in verdict.starts]
     if search is not None:
         search.took({*(one.job_id for one in (*started, *verdict.put_aside)), *dropped})
-    _took_turns(turns, started, look.weights, asked.reach.slots + asked.reach.spare)
+    _took_turns(turns, started, look.weights, asked.reach.slots + asked.reach.prefetch)
     aside = len(verdict.put_aside) + len(dropped)
     did = bool(started or aside or verdict.opens or verdict.emptied)
     is_full = len(applicants) > len(started) + aside and asked.after(started).reach.slots <= 0
@@ -169,13 +167,6 @@ def play(ground: Ground, asked: Asked, turns: TurnKeeper, *, hurry: bool) -> Rou
     puts_aside = 2 * aside > len(applicants)
     wants_more = (did or lags) and not is_full
     return Round(started, dropped, wants_more, next_us, look.now_us, verdict.full, puts_aside, is_near)
-
-
-def _any_limited(heads: Sequence[Head], applicants: Sequence[Applicant], now_us: int) -> bool:
-    """Return whether jobs are due that are for free slots alone: what is held to spare would keep these from them."""
-    if any(head.run_at_us <= now_us and read_lane(head.lane).held_by is not None for head in heads):
-        return True
-    return any(one.flow is not None and (one.flow.slots or one.flow.needs) for one in applicants)
 
 
 class _Scope(NamedTuple):
@@ -187,11 +178,27 @@ class _Scope(NamedTuple):
     evenly: bool = False
 
 
-def _scope(asked: Asked, early: int, masses: Masses, *, hurry: bool) -> _Scope:
+def _scope(asked: Asked, early: int, masses: Masses, due: Sequence[Head], *, hurry: bool) -> _Scope:
     if not hurry and not masses:
-        return _Scope(asked.room, min(asked.room, max(0, asked.reach.slots + asked.reach.spare) + early))
+        room = _room_to_pick(due, asked)
+        return _Scope(room, min(room, max(0, asked.reach.slots + 2 * asked.reach.prefetch) + early))
     room = 2 * MANY if masses else max(asked.room, _MOST)
     return _Scope(room, room, evenly=True)
+
+
+def _room_to_pick(due: Sequence[Head], asked: Asked) -> int:
+    """Return how many jobs to pick: as many as are asked for, unless some are to be prefetched and there are limits.
+
+    Half of the limited jobs that could start is left to other workers (see judging.py). Where limits hold them, the
+    heads of their lanes tell how many these are, and picking more would hide them from others. Else more are picked.
+    """
+    slots, prefetch = max(0, asked.reach.slots), asked.reach.prefetch
+    if not prefetch or not any(":" in head.lane for head in due):
+        return asked.room
+    held = sum(head.lane.startswith(":") for head in due)
+    if held == 0:
+        return asked.room + prefetch
+    return asked.room if held < len(due) else min(asked.room, slots + max(0, held - slots) // 2)
 
 
 def _learn(turns: TurnKeeper, asked: Asked, started: Sequence[Applicant], *, is_full: bool) -> None:
@@ -285,8 +292,8 @@ def _all_that_is_needed(heads: Iterable[Head]) -> Offer:
 
 def _is_servable(head: Head, asked: Asked) -> bool:
     lane = read_lane(head.lane)
-    if lane.held_by is not None and asked.reach.slots <= 0:
-        return False  # what was held is not taken ahead
+    if lane.held_by is not None and asked.reach.slots + asked.reach.prefetch <= 0:
+        return False  # what was held is not taken ahead of short jobs
     return not lane.needs or taken_of(asked.reach.offer, needs_of(lane.needs)) is not None
 
 

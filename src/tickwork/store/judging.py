@@ -53,19 +53,26 @@ def judge(ground: Ground, look: Look, asked: Asked, applicants: Sequence[Applica
             _park(verdict, applicant, gate_passage(gate), gate.until_us, stiles)
     for applicant in aside:
         _mark(verdict, applicant, None, stiles)
-    _admit(verdict, ground.now_us, asked, _fitting(wanting, asked.reach), stiles)
-    _close_empty(verdict, picked, stiles)
+    room = _Room(asked, _fitting(wanting, asked.reach), stiles, ground.now_us)
+    if asked.reach.prefetch:
+        room.share_prefetch(_others_due(look, applicants))
+    _admit(verdict, ground.now_us, room, stiles)
+    _close(verdict, picked, stiles)
     return verdict, dropped
 
 
-def _admit(
-    verdict: Verdict, now_us: int, asked: Asked, wanting: Sequence[Wanting], stiles: dict[Passage, Stile]
-) -> None:
+def _others_due(look: Look, applicants: Sequence[Applicant]) -> int:
+    """Return how many lanes of held jobs that may start now were not picked from."""
+    picked = {one.lane for one in applicants}
+    held = {head.lane for head in look.heads if head.lane.startswith(":") and head.run_at_us <= look.now_us}
+    return len(held - picked)
+
+
+def _admit(verdict: Verdict, now_us: int, room: _Room, stiles: dict[Passage, Stile]) -> None:
     """Let through whom limits and breakers let through and the worker has room for; park whom they do not."""
     turnstiles = {name: one for name, stile in stiles.items() if (one := stile.turnstile) is not None}
-    by_id = {applicant.job_id: (applicant, slots) for applicant, slots in wanting}
-    room = _Room(asked, by_id, stiles, now_us)
-    candidates = [Candidate(applicant.job_id, slots, applicant.run_at_us) for applicant, slots in wanting]
+    by_id = room.by_id
+    candidates = [Candidate(applicant.job_id, slots, applicant.run_at_us) for applicant, slots in by_id.values()]
     admission = admit(candidates, turnstiles, now_us, room.takes)
     for job_id in admission.admitted:
         applicant, _ = by_id[job_id]
@@ -76,7 +83,7 @@ def _admit(
     verdict.states |= {**admission.arrivals, **room.breakers.changed}
     for applicant, held in room.broken:
         _park(verdict, applicant, *held, stiles)
-    live = _live_after(verdict, stiles) if admission.refused else {}
+    live = _live_after(verdict, stiles) if admission.refused else Counter()
     for refusal in admission.refused:
         _park(verdict, by_id[refusal.id][0], refusal.held_by, refusal.opens_at_us, stiles)
         if live.get(refusal.held_by):
@@ -93,7 +100,7 @@ def _once(slots: tuple[Slot, ...]) -> tuple[Slot, ...]:
     return slots if len(weights) == len(slots) else tuple(Slot(*passage, w) for passage, w in weights.items())
 
 
-def _live_after(verdict: Verdict, stiles: Mapping[Passage, Stile]) -> dict[Passage, int]:
+def _live_after(verdict: Verdict, stiles: Mapping[Passage, Stile]) -> Counter[Passage]:
     """What is live of each limit when this round has started its jobs."""
     live = Counter({name: stile.live for name, stile in stiles.items() if stile.live})
     for applicant, slots in verdict.starts:
@@ -107,30 +114,35 @@ def _live_after(verdict: Verdict, stiles: Mapping[Passage, Stile]) -> dict[Passa
 class _Room:
     """What a worker has room for, while jobs are let through one after the other.
 
-    A worker may ask for more than it has free slots, for jobs that are short. Jobs with a flow are among that only
-    where it takes little from others: if nobody is under their keys, or while these stay half empty; and if they have
-    no rate, needs or tenant. Of tenants' jobs it may take some to spare.
+    A worker may ask for more jobs than it has free slots. Jobs with a flow are among these only where that takes little
+    from other workers: under keys where nothing runs, or that stay half empty, and without a rate or needs. Tenants'
+    jobs only as a `prefetch`. Where jobs are not short, which is when there is one, half of the limited jobs that could
+    start is left to other workers; and after a job that needs a free slot, nothing more is prefetched: the next free
+    slot is for that one.
     """
 
-    def __init__(
-        self, asked: Asked, by_id: Mapping[JobId, Wanting], stiles: Mapping[Passage, Stile], now_us: int
-    ) -> None:
+    def __init__(self, asked: Asked, wanting: Sequence[Wanting], stiles: Mapping[Passage, Stile], now_us: int) -> None:
+        self.by_id = {applicant.job_id: (applicant, slots) for applicant, slots in wanting}
         self._left = asked.room
         self._slots = asked.reach.slots
-        self._spare = asked.reach.spare
-        self._by_id = by_id
+        self._prefetch = asked.reach.prefetch
         self._stiles = stiles
         self._taken: dict[Passage, int] = {}
+        self._limited_prefetch = 0
         self.breakers = _Breakers(stiles, now_us)
         self.broken: list[tuple[Applicant, tuple[Passage, int]]] = []
 
     def takes(self, candidate: Candidate) -> bool:
-        applicant, slots = self._by_id[candidate.id]
+        applicant, slots = self.by_id[candidate.id]
         flow = applicant.flow
         if (held := self.breakers.holds(slots)) is not None:
             self.broken.append((applicant, held))
             return False
-        if self._left <= 0 or (flow is not None and self._slots <= 0 and not self._may_be_early(flow, slots)):
+        if self._left <= 0:
+            return False
+        if flow is not None and self._slots <= 0 and not self._may_be_early(flow, slots):
+            if self._prefetch:
+                self._left = 0
             return False
         self.breakers.start(candidate.id, slots)
         self._left -= 1
@@ -142,8 +154,14 @@ class _Room:
         return True
 
     def _may_be_early(self, flow: Flow, slots: Sequence[Slot]) -> bool:
-        if flow.needs or (flow.tenant is not None and self._slots + self._spare <= 0):
+        if flow.needs or (flow.tenant is not None and self._slots + self._prefetch <= 0):
             return False
+        if self._prefetch and flow.slots and self._slots + self._limited_prefetch <= 0:
+            return False
+        return self._leaves_room(slots, self._taken)
+
+    def _leaves_room(self, slots: Sequence[Slot], taken: Mapping[Passage, int]) -> bool:
+        """Return whether these keys are free, or stay half empty, if these slots are taken beside what was `taken`."""
         for slot in slots:
             passage = slot.passage
             stile = self._stiles.get(passage)
@@ -151,10 +169,24 @@ class _Room:
                 continue
             if not isinstance(stile.rule, Concurrency):
                 return False
-            before = stile.live + self._taken.get(passage, 0)
+            before = stile.live + taken.get(passage, 0)
             if before and 2 * (before + slot.weight) > stile.rule.capacity:
                 return False
         return True
+
+    def share_prefetch(self, others: int) -> None:
+        """Let up to half of the limited jobs be prefetched that could start beyond the free slots.
+
+        These are among those that were picked, and there are `others`.
+        """
+        startable = others
+        taken: dict[Passage, int] = {}
+        for applicant, slots in self.by_id.values():
+            if applicant.flow is not None and applicant.flow.slots and self._leaves_room(slots, taken):
+                startable += 1
+                for slot in slots:
+                    taken[slot.passage] = taken.get(slot.passage, 0) + slot.weight
+        self._limited_prefetch = min(self._prefetch, max(0, startable - max(0, self._slots)) // 2)
 
 
 class _Breakers:
@@ -227,14 +259,23 @@ def _mark(verdict: Verdict, applicant: Applicant, held_by: Passage | None, stile
         stiles[slot.passage] = stile._replace(marker=first)
 
 
-def _close_empty(verdict: Verdict, picked: Mapping[Passage, int], stiles: Mapping[Passage, Stile]) -> None:
-    """Turnstiles that were open stay so while they hold more than was picked; an empty one closes."""
+def _close(verdict: Verdict, picked: Mapping[Passage, int], stiles: Mapping[Passage, Stile]) -> None:
+    """Close the turnstiles that were open and now hold nothing, or are full: later claims need not look at them.
+
+    An attempt that ran before this round may end before its commit. What it leaves is seen afterwards, by `full`.
+    """
     gone = Counter(_lane(one).held_by for one, _ in [*verdict.starts, *verdict.parks, *verdict.diverts])
+    live = _live_after(verdict, stiles) if picked else Counter()
     for passage in picked:
         if passage in verdict.opens or passage not in stiles:
             continue
-        if stiles[passage].waiting <= gone[passage]:
+        stile = stiles[passage]
+        if stile.waiting <= gone[passage]:
             verdict.emptied.add(passage)
+        elif isinstance(stile.rule, Concurrency) and live[passage] >= stile.rule.capacity:
+            verdict.opens[passage] = None
+            if stile.live:
+                verdict.full[passage] = live[passage]
 
 
 def _passes_on(verdict: Verdict, gate: Gate) -> None:

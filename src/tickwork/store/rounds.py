@@ -280,11 +280,6 @@ class Asked:
         reach = msgspec.structs.replace(self.reach, slots=self.reach.slots - len(flows), offer=left)
         return Asked(self.queues, self.tasks, self.room - len(started), reach)
 
-    def without_spare(self) -> Asked:
-        """What it asks for where nothing is held to spare: jobs for free slots."""
-        reach = msgspec.structs.replace(self.reach, spare=0)
-        return Asked(self.queues, self.tasks, min(self.room, max(0, reach.slots)), reach)
-
 
 def gate_passage(gate: Gate) -> Passage:
     """Return the turnstile of a gate."""

@@ -110,7 +110,7 @@ class Claiming:
         """
         self._look_again = None
         ahead = 0 if self._pools.stalled() else self._pace.ahead()
-        if self._pace.spare() and not self._may_spare():
+        if self._pace.prefetch() and not self._may_prefetch():
             ahead = 0
         if not self._held.batches:
             took, self._next_due = self._claim_calls(ahead, now)
@@ -125,8 +125,8 @@ class Claiming:
         self._next_due = min((due for _, due in (calls, batched) if due is not None), default=None)
         return calls[0] + batched[0]
 
-    def _may_spare(self) -> bool:
-        """Whether to ask for jobs to spare: with the ends of others or for free slots, and never for their own sake.
+    def _may_prefetch(self) -> bool:
+        """Whether to prefetch: with the ends of others or for free slots, and never for its own sake.
 
         Where some jobs need a process of their own, and so a free slot, others must not be held in their stead.
         """
@@ -207,7 +207,7 @@ class Claiming:
         batch = self._endings.batch()
         words = self._endings.last_words(batch)
         began = self._clock.monotonic()
-        reach = Reach(min(room, slots), offer, supply.search(began), min(room, self._pace.spare()))
+        reach = Reach(min(room, slots), offer, supply.search(began), min(room, self._pace.prefetch()))
         try:
             done = self._store.exchange(worker, batch, words, self._queues(), tasks, room, window, reach)
         except StoreError:  # it may have been carried out all the same, or may still be

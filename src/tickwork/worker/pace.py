@@ -2,7 +2,7 @@
 
 A worker that claims only for free slots spends its time waiting for the store when jobs are short. One that takes too
 much ahead makes jobs wait behind slow ones while other workers are free. So: as much as its slots finish in a moment.
-Where jobs take a little longer, it holds a few to spare: what its slots begin while it exchanges ends for new jobs.
+Where jobs take a little longer, it prefetches a few: as many as its slots begin while it exchanges ends for jobs.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ class Pace:
     def ahead(self) -> int:
         """How many jobs may be held beyond the slots."""
         if self._typical_s is None or self._typical_s >= SHORT_S:
-            return self.spare()
+            return self.prefetch()
         return min(MOST, int(MOMENT_S * self.slots / max(self._typical_s, 1e-5)))
 
-    def spare(self) -> int:
-        """How many of these may be jobs of tenants and under limits: where jobs are not short, what is begun soon."""
+    def prefetch(self) -> int:
+        """Return how many jobs of 20 to 100 ms to hold beyond the slots, so that no slot waits for an exchange."""
         if self._typical_s is None or not SHORT_S <= self._typical_s <= MEDIUM_S:
             return 0
         most = max(1, self.slots // 2)  # what waits here keeps its keys from others

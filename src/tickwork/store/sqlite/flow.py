@@ -80,13 +80,13 @@ class SqliteGround:
         heads = self._plain_heads()
         for queue in self._queues:
             heads += [Head(*head[:3]) for head in _heads(transaction, f"{queue}:")]
-        empty = []
-        for name, rule in transaction.run("open_turnstiles", {"now": now, "limit": guarded.OPEN_LIMIT}):
-            held = _heads(transaction, held_prefix(passage_of(name)))
-            ours = [one for one in held if read_lane(one[0]).queue in self._queues]
-            heads += [Head(lane, priority, run_at, codec.decode_rule(rule)) for lane, priority, run_at, _ in ours]
-            if not held:
-                empty.append(passage_of(name))
+        is_empty: dict[str, bool] = {}
+        held = transaction.run("open_heads", {"now": now, "limit": guarded.OPEN_LIMIT})
+        for name, rule, lane, priority, run_at in held:
+            is_empty[name] = lane is None and is_empty.get(name, True)
+            if lane is not None and read_lane(lane).queue in self._queues:
+                heads.append(Head(lane, priority, run_at, codec.decode_rule(rule)))
+        empty = [passage_of(name) for name, holds_nothing in is_empty.items() if holds_nothing]
         ((opens_at,),) = transaction.run("next_opening", (now,))
         weights = dict(transaction.run("weights"))
         return Look(now, [GATES.decode(value.encode()) for (value,) in gates], weights, heads, empty, opens_at)

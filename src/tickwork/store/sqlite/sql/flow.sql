@@ -24,9 +24,27 @@ SELECT id, queues, offer FROM tickwork_workers WHERE state = 'running' AND slots
 -- :weights
 SELECT name, weight FROM tickwork_tenants
 
--- :open_turnstiles
-SELECT t.name, coalesce(l.override, l.declared) FROM tickwork_turnstiles t LEFT JOIN tickwork_limits l ON l.name = t.bound
-WHERE  t.open_at <= :now ORDER BY t.open_at LIMIT :limit
+-- :open_heads
+-- The first job of each priority of each lane that open turnstiles hold, with the turnstile and its rule: one statement for
+-- all, since there may be hundreds. The last row of a turnstile has no job.
+WITH RECURSIVE open AS MATERIALIZED (
+    SELECT t.name, coalesce(l.override, l.declared) AS rule, ':' || t.name || char(31) AS first, ':' || t.name || ' ' AS until
+    FROM   tickwork_turnstiles t LEFT JOIN tickwork_limits l ON l.name = t.bound
+    WHERE  t.open_at <= :now ORDER BY t.open_at LIMIT :limit
+),
+head (name, rule, until, job_id) AS (
+    SELECT o.name, o.rule, o.until, (SELECT q.job_id FROM tickwork_queue q WHERE q.queue >= o.first AND q.queue < o.until
+                                     ORDER BY q.queue, q.priority, q.run_at, q.job_id LIMIT 1)
+    FROM   open o
+    UNION ALL
+    SELECT h.name, h.rule, h.until, coalesce(
+               (SELECT n.job_id FROM tickwork_queue n WHERE n.queue = q.queue AND n.priority > q.priority
+                ORDER BY n.priority, n.run_at, n.job_id LIMIT 1),
+               (SELECT n.job_id FROM tickwork_queue n WHERE n.queue > q.queue AND n.queue < h.until
+                ORDER BY n.queue, n.priority, n.run_at, n.job_id LIMIT 1))
+    FROM   head h CROSS JOIN tickwork_queue q ON q.job_id = h.job_id
+)
+SELECT h.name, h.rule, q.queue, q.priority, q.run_at FROM head h LEFT JOIN tickwork_queue q ON q.job_id = h.job_id
 
 -- :next_opening
 SELECT min(open_at) FROM tickwork_turnstiles WHERE open_at > ?
