@@ -56,7 +56,7 @@ def test_the_longer_an_exchange_takes_the_more_is_held_to_spare() -> None:
     pace.took(0.05)
     before = pace.ahead()
     for _ in range(50):
-        pace.exchanged(0.01)
+        pace.exchanged(0.01, 0.0)
     assert before < pace.ahead() == pace.prefetch() <= 8
 
 
@@ -66,3 +66,14 @@ def test_short_jobs_have_none_to_spare() -> None:
         pace.took(0.001)
     assert pace.ahead() > 0
     assert pace.prefetch() == 0
+
+
+def test_the_longer_an_exchange_takes_the_longer_ends_may_wait_for_others() -> None:
+    pace = Pace(16)
+    for _ in range(50):
+        pace.exchanged(0.001, 10.0)
+    quick = pace.gather_until()
+    for _ in range(50):
+        pace.exchanged(0.02, 10.0)
+    assert 10.0 < quick < 10.003
+    assert 10.03 < pace.gather_until() < 10.05

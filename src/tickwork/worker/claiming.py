@@ -88,6 +88,11 @@ class Claiming:
         """How many slots are free; below zero when more is held."""
         return self._pace.slots - self._held.load
 
+    def gathers(self, now: float) -> bool:
+        """Return whether ends wait for others, which they do while a prefetched job is there for the next free slot."""
+        prefetched = self._pace.prefetch() > 0 and self.free < 0
+        return prefetched and len(self._endings) > 0 and now < self._pace.gather_until()
+
     def clear(self) -> None:
         """What an earlier lease of ours may hold is not ours to give back any more."""
         self._is_unsure = False
@@ -95,6 +100,8 @@ class Claiming:
     def times(self) -> list[float]:
         """When to claim again, as far as the last claims could tell."""
         times = [] if self._look_again is None else [self._look_again]
+        if self._endings:
+            times.append(self._pace.gather_until())
         if self._next_due is not None:
             # Without a free slot nothing is claimed ahead of its time: to ask earlier would be to ask without end.
             times.append(self._next_due - (AHEAD_LIMIT.total_seconds() / 2 if self.free > 0 else 0.0))
@@ -220,7 +227,7 @@ class Claiming:
             self._renew(worker)
         else:
             found, is_near = len(done.claims.jobs), done.claims.is_near
-            self._pace.exchanged(replied - began)
+            self._pace.exchanged(replied - began, replied)
             self._least_s = min(replied - began, self._least_s * LEAST_GROWS)
             supply.claimed(began, replied, found, found + len(batch), is_near=is_near, least_s=self._least_s)
         return done.claims

@@ -120,12 +120,14 @@ class Worker:
         self._look_for_cancels(now, False)  # now and then, whatever becomes of the claim
         self._claiming.give_back_unknown(now)
         self._endings.turnstiles.tell()  # before others are claimed that it may concern
-        took = 0
-        if owning and self._claims:
+        took, claims = 0, owning and self._claims
+        gathers = claims and self._claiming.gathers(now)
+        if claims and not gathers:
             self._resize()
             took = self._claiming.claim(now)
         self._look_for_cancels(now, called)  # now, since who is called mostly has new jobs to claim
-        self._endings.settle()
+        if not gathers:
+            self._endings.settle()
         self._endings.store_notes(now)
         now = self._clock.monotonic()  # the store took its time
         self._claiming.start_due(now, hurry=self.draining)

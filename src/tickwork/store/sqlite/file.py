@@ -12,6 +12,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -37,9 +38,11 @@ from tickwork.store.sqlite.connection import (
     remember_driver,
     translated,
 )
+from tickwork.store.sqlite.writer_queue import WriterQueue
 
 _log = logging.getLogger("tickwork.store")
 MEMORY = ":memory:"
+_NO_QUEUE = contextlib.nullcontext()
 _CLOCK_TROUBLE = timedelta(seconds=5)
 _inherited: list[Connection] = []  # in a forked process: the parent's connections, kept from being closed
 
@@ -63,8 +66,9 @@ class SqliteFile:
         with translated(self.path):
             if self.path != MEMORY:
                 self._check_place()
-            guard = Path(f"{self.path}-writer") if self.defect and self.path != MEMORY else None
-            self._lock = WriteLock(guard)
+            beside = None if self.path == MEMORY else Path(f"{self.path}-writer")
+            self._lock = WriteLock(beside if self.defect else None)
+            self._queue = None if beside is None or self.defect else WriterQueue(beside)
             self._writer = open_connection(self.path, self.driver)
             try:
                 self._prepare()
@@ -106,7 +110,7 @@ class SqliteFile:
             self._known_as = remember_driver(Path(self.path), self.driver)
 
     def _migrate(self) -> list[Migration]:
-        with self._lock, transaction(self._writer) as writer:
+        with self._lock, transaction(self._writer, self._turn()) as writer:
             writer.run(_MIGRATIONS)
             missing = pending(migrations(_PACKAGE), dict(writer.run(_APPLIED)), self.path)
             for migration in missing:
@@ -129,6 +133,10 @@ class SqliteFile:
         with translated(self.path):
             return self._migrate()
 
+    def _turn(self) -> AbstractContextManager[None]:
+        """The turn of a writer to begin; there is no queue in memory, or where a writer has a lock of its own."""
+        return _NO_QUEUE if self._queue is None else self._queue.turn()
+
     @contextlib.contextmanager
     def writing(self) -> Iterator[Connection]:
         """The writing connection inside a transaction that has the write lock from its start."""
@@ -139,7 +147,7 @@ class SqliteFile:
                 f"this thread has a transaction open on {self.path} (app.connection()), which a second one would wait "
                 f"for in vain. Nothing was written. Pass it along: tx=."
             )
-        with translated(self.path), self._lock, transaction(self._writer) as connection:
+        with translated(self.path), self._lock, transaction(self._writer, self._turn()) as connection:
             yield connection
 
     @contextlib.contextmanager
@@ -154,7 +162,7 @@ class SqliteFile:
         with translated(self.path):
             connection = self._take_reader()
             try:
-                with transaction(connection, "BEGIN"):
+                with transaction(connection):
                     yield connection
             finally:
                 self._readers.append(connection)
@@ -176,7 +184,7 @@ class SqliteFile:
         try:
             # With a defective library even the user's own transactions must not write beside ours.
             with self._lock if own or self.defect else contextlib.nullcontext():
-                with translated(self.path):
+                with translated(self.path), self._turn():
                     connection.run("BEGIN IMMEDIATE")
                 try:
                     with self._marked():
@@ -291,6 +299,8 @@ class SqliteFile:
             connection.close()
         self._readers.clear()
         self._lock.close()
+        if self._queue is not None:
+            self._queue.close()
         if self._known_as is not None:
             forget_driver(self._known_as)
             self._known_as = None
@@ -332,14 +342,21 @@ def schema_script() -> str:
 
 
 class transaction:
-    """A transaction around a block: committed at its end, rolled back when it raises."""
+    """A transaction around a block: committed at its end, rolled back when it raises.
 
-    def __init__(self, connection: Connection, begin: str = "BEGIN IMMEDIATE") -> None:
+    With a `turn` it writes, and takes that while it begins; without one it reads.
+    """
+
+    def __init__(self, connection: Connection, turn: AbstractContextManager[None] | None = None) -> None:
         self._connection = connection
-        self._begin = begin
+        self._turn = turn
 
     def __enter__(self) -> Connection:
-        self._connection.run(self._begin)
+        if self._turn is None:
+            self._connection.run("BEGIN")
+        else:
+            with self._turn:
+                self._connection.run("BEGIN IMMEDIATE")
         return self._connection
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:

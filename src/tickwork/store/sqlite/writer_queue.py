@@ -1,0 +1,148 @@
+"""The queue of writers in front of a SQLite file.
+
+SQLite's write lock has no queue: a writer that finds it taken tries again every half millisecond. With 16 busy workers
+on one file some of them waited for 350 ms while others wrote many times. So a writer takes the lock of a second file
+before it begins a transaction, and releases it once it has begun: only the first in the queue tries to get SQLite's
+lock. The others wait for the second file, whose lock the kernel grants in the order of the requests.
+
+The queue is for fairness alone. SQLite's lock keeps writers apart, also those that do not take part in the queue.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from queue import SimpleQueue
+from weakref import WeakSet
+
+QUEUE_S = 2.0  # a writer that waited for longer tries to get SQLite's lock at once
+
+
+class WriterQueue:
+    """Where writers of this process wait for their turn to begin a transaction, after those of other processes."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._one_at_a_time = threading.Lock()  # among the threads of this process
+        self._file: _FileLock | None = None
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Wait for the turn of this writer, which lasts as long as the block; after QUEUE_S, go on without it."""
+        alone = self._one_at_a_time.acquire(timeout=QUEUE_S)
+        locked = self._lock_file() if alone else None
+        try:
+            yield
+        finally:
+            if locked is not None:
+                locked.release()
+            if alone:
+                self._one_at_a_time.release()
+
+    def _lock_file(self) -> _FileLock | None:
+        try:
+            self._file = self._file or _FileLock(self._path)  # made by the first write, not before
+        except OSError:  # the folder cannot be written, which SQLite has to say
+            return None
+        return self._file if self._file.acquire(QUEUE_S) else None
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+class _FileLock:
+    """The lock of a file (`flock`), waited for in the kernel's queue and for a limited time.
+
+    `flock` has no deadline. So a lock that is taken is waited for on a thread; where the time is over first, that
+    thread gives the lock back as soon as it has it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._file = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._requests: SimpleQueue[_Request | None] = SimpleQueue()
+        self._waiter: threading.Thread | None = None
+        self._last: _Request | None = None
+        _open_locks.add(self)
+
+    def acquire(self, timeout_s: float) -> bool:
+        """Take the lock; return False if it could not be had in time. One thread at a time may call this."""
+        # While the waiter still waits on behalf of an earlier call, it would give back what was taken here.
+        if self._last is None or self._last.is_over.is_set():
+            try:
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                pass
+            else:
+                return True
+        self._last = _Request()
+        if self._waiter is None:
+            self._waiter = threading.Thread(target=self._wait, name="tickwork-writer-queue", daemon=True)
+            self._waiter.start()
+        self._requests.put(self._last)
+        return self._last.wait(timeout_s)
+
+    def release(self) -> None:
+        fcntl.flock(self._file, fcntl.LOCK_UN)
+
+    def _wait(self) -> None:
+        while (request := self._requests.get()) is not None:
+            fcntl.flock(self._file, fcntl.LOCK_EX)
+            if not request.grant():
+                fcntl.flock(self._file, fcntl.LOCK_UN)
+            request.is_over.set()
+        os.close(self._file)
+
+    def close(self) -> None:
+        _open_locks.discard(self)
+        if self._waiter is None:
+            os.close(self._file)
+        else:
+            self._requests.put(None)  # the waiter may be using the file, so it closes it
+
+    def leave_to_parent(self) -> None:
+        """Close the copy of the file that a forked process has: the lock of a parent that dies must not outlive it."""
+        os.close(self._file)
+
+
+class _Request:
+    """One call that waits for the lock: granted, or abandoned because its time was over."""
+
+    def __init__(self) -> None:
+        self.is_over = threading.Event()  # the waiter has dealt with it
+        self._granted = threading.Event()
+        self._lock = threading.Lock()
+        self._is_abandoned = False
+
+    def grant(self) -> bool:
+        """Hand over the lock; return False if its caller does not wait any more."""
+        with self._lock:
+            if not self._is_abandoned:
+                self._granted.set()
+            return not self._is_abandoned
+
+    def wait(self, timeout_s: float) -> bool:
+        """Return whether the lock was handed over in time."""
+        try:
+            self._granted.wait(timeout_s)
+        finally:
+            with self._lock:
+                self._is_abandoned = not self._granted.is_set()
+        return not self._is_abandoned
+
+
+_open_locks: WeakSet[_FileLock] = WeakSet()
+
+
+def _leave_all_to_parent() -> None:
+    for lock in list(_open_locks):
+        lock.leave_to_parent()
+    _open_locks.clear()
+
+
+os.register_at_fork(after_in_child=_leave_all_to_parent)
