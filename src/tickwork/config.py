@@ -79,7 +79,8 @@ class Settings:
     lease: str = setting(
         "30s",
         "duration",
-        "How long a worker holds its jobs without a sign of life; at least 2 s. After that others take them.",
+        "How long a worker holds its jobs without a heartbeat; at least 2 s. After that others take them. "
+        "Also the default for leases over REST.",
     )
     heartbeat: str | None = setting(
         None, "duration", "How often a worker renews its lease; less than half of it. By default a third."

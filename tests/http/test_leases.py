@@ -14,6 +14,7 @@ from starlette.testclient import TestClient
 from tests.store.builders import claim_one
 from tests.worker.fixtures import eventually, output_of, supersede
 from tickwork import Job, Tickwork, concurrency
+from tickwork.config import load_settings
 from tickwork.core.access import Scope
 from tickwork.core.flow.limits import Concurrency
 from tickwork.credentials import create_key
@@ -335,6 +336,27 @@ class TestClaiming:
 
 
 class TestLease:
+    @pytest.mark.parametrize(("setting", "length_s"), [("30s", 30), ("2m", 120), ("3h", 3600)])
+    def test_one_without_a_length_is_as_long_as_the_setting_says_up_to_an_hour(
+        self, admin: TestClient, app: Tickwork, setting: str, length_s: int
+    ) -> None:
+        app.settings = load_settings({"url": app.settings.url}, {"TICKWORK_LEASE": setting})
+        enqueue(app)
+        job = lease_one(admin)
+        renewed = say(admin, job, "heartbeat")
+        for answer in (job, renewed):
+            left_s = (datetime.fromisoformat(answer["lease_until"]) - app.store.now()).total_seconds()
+            assert length_s - 10 < left_s <= length_s
+
+    def test_one_with_a_length_does_not_follow_the_setting(self, admin: TestClient, app: Tickwork) -> None:
+        app.settings = load_settings({"url": app.settings.url}, {"TICKWORK_LEASE": "2m"})
+        enqueue(app)
+        job = lease_one(admin, lease="1m")
+        renewed = say(admin, job, "heartbeat", lease=60)
+        for answer in (job, renewed):
+            left_s = (datetime.fromisoformat(answer["lease_until"]) - app.store.now()).total_seconds()
+            assert 50 < left_s <= 60
+
     def test_a_heartbeat_extends_it(self, admin: TestClient, app: Tickwork) -> None:
         enqueue(app)
         job = lease_one(admin, lease="2s")

@@ -35,7 +35,7 @@ from tickwork.worker.capture import LOG_LIMIT
 routes = Routes("work")
 
 WAIT_LIMIT_S = 60.0
-LEASE_S, SHORTEST_LEASE_S, LONGEST_LEASE_S = 30.0, 1.0, 3600.0
+SHORTEST_LEASE_S, LONGEST_LEASE_S = 1.0, 3600.0
 AFTER_LIMIT_S = 366 * 86400.0
 NOTE_LIMIT = 500
 _RESULT_BODY = RESULT_LIMIT + 64 * 1024
@@ -50,15 +50,15 @@ class LeaseBody(Struct):
     """What a worker would do: jobs of these queues, the first one first, and of these tasks; without: of any.
 
     Tickwork's own tasks (`shell`, `http`, `smtp`) are given to those who name them. `wait` is how long to wait for a
-    job, up to 60 s, and `lease` how long each job is the worker's own without a heartbeat, from 1 s to 1 h. `labels`
-    and `resources` are what it has, for jobs with needs.
+    job, up to 60 s, and `lease` how long each job is the worker's own without a heartbeat, from 1 s to 1 h; without it,
+    the `lease` setting of the server applies, up to 1 h. `labels` and `resources` are what it has, for jobs with needs.
     """
 
     queues: Annotated[list[Name], msgspec.Meta(min_length=1, max_length=100)]
     worker: Name
     tasks: Annotated[list[Name], msgspec.Meta(max_length=1000)] = msgspec.field(default_factory=list)
     wait: Duration = 0.0
-    lease: Duration = LEASE_S
+    lease: Duration | None = None
     max: Annotated[int, msgspec.Meta(ge=1, le=100)] = 1
     labels: Annotated[list[Name], msgspec.Meta(max_length=100)] = msgspec.field(default_factory=list)
     resources: dict[str, str | float] = msgspec.field(default_factory=dict)
@@ -78,9 +78,12 @@ class AttemptBody(Struct):
 
 
 class HeartbeatBody(AttemptBody):
-    """Which attempt goes on, for how long from now on, and how far it is, from 0 to 1."""
+    """Which attempt goes on, for how long from now on, and how far it is, from 0 to 1.
 
-    lease: Duration = LEASE_S
+    Without `lease`, the `lease` setting of the server applies, up to 1 h.
+    """
+
+    lease: Duration | None = None
     progress: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
     note: str | None = None
 
@@ -147,13 +150,19 @@ async def lease_jobs(call: Call, body: LeaseBody) -> LeasesBody:
         tuple(dict.fromkeys(_task(name) for name in body.tasks)),
         read_offer(body.labels, body.resources),
     )
-    lease_s = read_seconds(body.lease, "lease", SHORTEST_LEASE_S, LONGEST_LEASE_S)
-    asker = Asker(worker_name(body.worker), call.who.name, timedelta(seconds=lease_s), body.max)
+    asker = Asker(worker_name(body.worker), call.who.name, _lease(call, body.lease), body.max)
     wait_s = read_seconds(body.wait, "wait", 0, WAIT_LIMIT_S)
     if call.parts.stopping.is_set():
         return LeasesBody(jobs=[])
     leased = await call.parts.hub.poll(wanted, asker, wait_s, _disconnected(call.request))
     return LeasesBody(jobs=await run_in_threadpool(shown, call, leased) if leased else [])
+
+
+def _lease(call: Call, named: Duration | None) -> timedelta:
+    """Return the length of a lease: the one that the request names, else the setting, up to the upper bound."""
+    if named is None:
+        return min(call.app.settings.lease_times().lease, timedelta(seconds=LONGEST_LEASE_S))
+    return timedelta(seconds=read_seconds(named, "lease", SHORTEST_LEASE_S, LONGEST_LEASE_S))
 
 
 async def _disconnected(request: Request) -> None:
@@ -174,7 +183,7 @@ def renew_lease(call: Call, id: str, body: HeartbeatBody) -> RenewedBody:
 
     An attempt whose timeout has passed ends here.
     """
-    lease = timedelta(seconds=read_seconds(body.lease, "lease", SHORTEST_LEASE_S, LONGEST_LEASE_S))
+    lease = _lease(call, body.lease)
     one = call.app.store.renew_attempt(_name(call, id, body), lease)
     if one is None:
         raise _lost(call, id, body)
