@@ -4,7 +4,7 @@ import asyncio
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
 
@@ -13,13 +13,16 @@ from starlette.testclient import TestClient
 
 from tests.store.builders import claim_one
 from tests.worker.fixtures import eventually, output_of, supersede
-from tickwork import Job, Tickwork, concurrency
+from tickwork import Job, Tickwork, at, concurrency, every
+from tickwork.clock import SystemClock
 from tickwork.config import load_settings
 from tickwork.core.access import Scope
 from tickwork.core.flow.limits import Concurrency
+from tickwork.core.ids import IdMaker
 from tickwork.credentials import create_key
 from tickwork.http.parts import Parts
 from tickwork.services.reaper import Reaper
+from tickwork.services.scheduler import Scheduler
 
 JSON = dict[str, Any]
 
@@ -177,6 +180,10 @@ class TestClaiming:
             "map_index": None,
             "map_count": None,
             "step": None,
+            "schedule": None,
+            "scheduled_for": None,
+            "is_catchup": False,
+            "interval": None,
         }
         assert job.state == "running"
         assert job.why().startswith("it is running: attempt 1 on bash-1")
@@ -333,6 +340,60 @@ class TestClaiming:
             admin.portal.call(parts.hub.stop)
             assert waiting.result(timeout=5) == []
         assert lease(admin, wait="30s") == []
+
+
+class TestOccurrence:
+    """Jobs of a schedule, and steps of its runs, come with their occurrence, as `current_job()` has it."""
+
+    NOON, HOUR = datetime(2026, 11, 16, 12, tzinfo=UTC), timedelta(hours=1)
+
+    @pytest.fixture(params=["task", "limited task", "dag", "dag of limited steps"])
+    def target(self, app: Tickwork, request: pytest.FixtureRequest) -> str:
+        limits = [concurrency(5, name="disk")] if "limited" in request.param else []
+
+        @app.task(queue="images", limits=limits)
+        def resize(width: int = 320) -> None: ...
+
+        @app.dag
+        def gallery() -> None:
+            resize.map([320, 640])
+
+        return "gallery" if "dag" in request.param else "resize"
+
+    def fire(self, app: Tickwork) -> None:
+        """Run a scheduler until it has started a job."""
+        ids = IdMaker(lambda: time.time_ns() // 1_000_000, Random(1).getrandbits)
+        scheduler = Scheduler(app.store, ids, SystemClock())
+        eventually(lambda: (scheduler.tick(0.0), list(app.jobs()) + list(app.runs()))[1])
+
+    def known(self, admin: TestClient, target: str) -> tuple[Any, ...]:
+        """Lease a job; return what its worker knows of the occurrence."""
+        queues = ["images", "default"]  # runs stand in the second one
+        found = lease(admin, queues=queues, wait="5s") or lease(admin, queues=queues, wait="5s")
+        assert (found[0]["step"] is not None) == (target == "gallery")
+        interval = found[0]["interval"]
+        period = None if interval is None else (self.instant(interval["from"]), self.instant(interval["to"]))
+        return found[0]["schedule"], self.instant(found[0]["scheduled_for"]), found[0]["is_catchup"], period
+
+    def instant(self, text: str) -> datetime:
+        return datetime.fromisoformat(text)
+
+    def test_that_was_backfilled(self, admin: TestClient, app: Tickwork, target: str) -> None:
+        app.schedule("hourly", target, every("1h"), paused=True).backfilling([self.NOON], 1).enqueue()
+        assert self.known(admin, target) == ("hourly", self.NOON, True, (self.NOON - self.HOUR, self.NOON))
+
+    def test_that_was_missed(self, admin: TestClient, app: Tickwork, target: str) -> None:
+        now = app.store.now()
+        app.schedule("once", target, at(now - self.HOUR), start=now - 2 * self.HOUR)
+        self.fire(app)
+        assert self.known(admin, target) == ("once", now - self.HOUR, True, None)
+
+    def test_that_was_started_in_time(self, admin: TestClient, app: Tickwork, target: str) -> None:
+        schedule = app.schedule("often", target, every("500ms"), overlap="skip")
+        self.fire(app)
+        (fire,) = [one for one in schedule.fires() if one.job_id is not None]
+        due = fire.due_at
+        assert self.known(admin, target) == ("often", due, fire.is_catchup, (due - timedelta(milliseconds=500), due))
 
 
 class TestLease:

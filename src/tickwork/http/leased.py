@@ -12,9 +12,11 @@ from tickwork.core.blob import MARK
 from tickwork.core.ids import ClaimId
 from tickwork.core.job import MapPlace
 from tickwork.core.outcome import Failed
+from tickwork.core.schedule.tick import decode_tick
 from tickwork.errors import BlobError, InvalidArguments
 from tickwork.http.call import Call
 from tickwork.http.claimer import Leased
+from tickwork.http.occurrence import IntervalBody, occurrence_fields
 from tickwork.http.route import Struct
 from tickwork.store.codec import from_us
 
@@ -27,6 +29,9 @@ class LeasedJobBody(Struct):
 
     `timeout` is how many seconds it may take in all; at a heartbeat after that it has ended. `map_index` and
     `map_count` say which instance of a mapped step it is, from 0 on, and of how many.
+
+    If a schedule made the job, or the run that it is a step of, `scheduled_for` is the occurrence, `interval` its
+    period, and `is_catchup` says that it was missed or backfilled. Otherwise `schedule` and these are null or false.
     """
 
     id: str
@@ -44,6 +49,10 @@ class LeasedJobBody(Struct):
     step: str | None
     map_index: int | None
     map_count: int | None
+    schedule: str | None
+    scheduled_for: datetime | None
+    is_catchup: bool
+    interval: IntervalBody | None
 
 
 def claim_text(claim: ClaimId) -> str:
@@ -88,6 +97,7 @@ def _shown(call: Call, one: Leased, place: MapPlace | None) -> LeasedJobBody | N
         step=job.step,
         map_index=None if place is None else place.index,
         map_count=None if place is None else place.count,
+        **occurrence_fields(None if job.tick is None else decode_tick(job.tick)),
     )
 
 

@@ -13,6 +13,7 @@ from tickwork.core.job import IfExists, JobFilter, JobState, JobView
 from tickwork.errors import DagNotFound, JobNotFound
 from tickwork.http.call import Call
 from tickwork.http.lists import Limit, bad_cursor, is_sayable
+from tickwork.http.occurrence import IntervalBody, occurrence_fields
 from tickwork.http.reading import Text, instant
 from tickwork.http.resources.graphs import MERMAID, GraphQuery, RunGraphBody, flowchart, run_graph
 from tickwork.http.resources.jobs import taken_keys
@@ -37,13 +38,6 @@ class NewRunBody(Struct):
     collection: str | None = None
     labels: list[str] | None = None
     tenant: str | None = None
-
-
-class IntervalBody(Struct, rename={"start": "from", "end": "to"}):
-    """The period that an occurrence stands for: from the one before it to it."""
-
-    start: datetime
-    end: datetime
 
 
 class RunItem(Struct):
@@ -240,7 +234,6 @@ def run_body(run: Run) -> RunBody:
 
 
 def _common(view: JobView) -> dict[str, Any]:
-    tick = view.tick
     return {
         "id": view.id,
         "dag": view.task,
@@ -254,8 +247,5 @@ def _common(view: JobView) -> dict[str, Any]:
         "started_at": view.started_at,
         "ended_at": view.ended_at,
         "error": view.error,
-        "schedule": None if tick is None else tick.schedule,
-        "scheduled_for": None if tick is None else tick.scheduled_for,
-        "is_catchup": tick is not None and tick.is_catchup,
-        "interval": None if tick is None or tick.interval is None else IntervalBody(*tick.interval),
+        **occurrence_fields(view.tick),
     }
