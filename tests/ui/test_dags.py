@@ -2,7 +2,7 @@
 
 import json
 import re
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -126,6 +126,24 @@ def test_a_step_that_asks_is_answered_on_the_page_and_a_run_that_waits_is_cancel
     page.get_by_role("dialog").get_by_role("button", name="Cancel it").click()
     expect(page.locator("h1 .state")).to_have_attribute("data-state", "cancelled")
     assert ended(served, second)["state"] == "cancelled"
+
+
+def test_a_run_of_a_schedule_shows_its_occurrence_and_another_run_none(page: Page, served: Served, books: str) -> None:
+    due = datetime(2026, 1, 5, 1, 30, tzinfo=UTC)  # half past two in Berlin
+    (id,) = served.app.schedules["nightly"].backfilling([due], 1).enqueue()
+    place(page, served, f"/runs/{id}")
+    shown = page.get_by_role("region", name="Occurrence")
+    expect(shown.locator("dt")).to_have_text(["Scheduled for", "Schedule", "Interval"])
+    expect(shown.locator("dd").first).to_contain_text(re.compile("[45] Jan 2026"))  # by the zone of this machine
+    expect(shown.locator("dd").first).to_contain_text("catch-up")
+    expect(shown.get_by_role("link", name="nightly")).to_have_attribute("href", "#/schedules/nightly")
+    instants = [one.get_attribute("datetime") for one in shown.locator("time").all()]
+    assert instants == ["2026-01-05T01:30:00Z", "2026-01-04T01:30:00Z", "2026-01-05T01:30:00Z"]
+    ended(served, id)
+
+    place(page, served, f"/runs/{books}")
+    expect(page.locator("h1")).to_contain_text("books")
+    expect(shown).to_have_count(0)
 
 
 def test_each_cell_of_the_grid_is_how_the_step_stood_in_the_run_and_opens_it(page: Page, served: Served) -> None:

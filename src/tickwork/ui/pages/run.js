@@ -6,14 +6,15 @@ import { useResource } from "../lib/data.js";
 import { many, shortId } from "../lib/format.js";
 import { named } from "../lib/graph.js";
 import { onRun } from "../lib/live.js";
-import { place, setQuery } from "../lib/router.js";
+import { href, place, setQuery } from "../lib/router.js";
 import { may } from "../lib/session.js";
 import { firstSteps, tally, useSteps } from "../lib/steps.js";
+import { clockOf, dayOf, explained } from "../lib/time.js";
 import { Code } from "../parts/code.js";
 import { CopyAs, CopyButton, curl } from "../parts/copy.js";
 import { Icon } from "../parts/icon.js";
 import { Loading, Notice, Trouble } from "../parts/notices.js";
-import { Page, Panel } from "../parts/page.js";
+import { Facts, Page, Panel } from "../parts/page.js";
 import { State } from "../parts/state.js";
 import { chosenTab, Tabs } from "../parts/tabs.js";
 import { Tree } from "../parts/tree.js";
@@ -73,6 +74,7 @@ function Shown({ run, steps, graph, after }) {
       lead=${html`<${Lead} run=${run} />`} actions=${html`<${Actions} run=${run} after=${after} onRerun=${() => setAsking({ what: "rerun" })} />`}>
     ${run.error && html`<${Notice} tone="bad" icon="circle-x"><span class="pre">${run.error}</span></${Notice}>`}
     ${waiting.slice(0, ASKING).map((step) => html`<${Asking} key=${step.name} run=${run} step=${step} onAnswer=${answer} />`)}
+    ${run.schedule && html`<${Occurrence} run=${run} />`}
     <div class="run-sum"><${CountsBar} counts=${tally(steps.list)} /></div>
     <div class="tabs-row"><${Tabs} tabs=${TABS} />${["graph", "timeline", "steps"].includes(tab) && html`<${Finder} find=${find} only=${only} onNext=${() => setSeek(seek + 1)} />`}</div>
     <div class="with-side" data-open=${Boolean(chosen)}>
@@ -119,6 +121,18 @@ function Lead({ run }) {
     ${run.generation > 1 && html`<span>${many(run.generation - 1, "rerun")}</span>`}
     ${run.key && html`<span>key <code>${run.key}</code></span>`}
     ${run.labels.map((label) => html`<span class="tag">${label}</span>`)}`;
+}
+
+/** A day with its year, and a time: occurrences may be years old. */
+const instant = (at) => html`<time datetime=${at} title=${explained(at)}>${dayOf(at)} ${clockOf(at)}</time>`;
+
+/** The occurrence of the schedule that made the run. */
+function Occurrence({ run }) {
+  return html`<${Panel} label="Occurrence" class="occurrence"><${Facts} items=${[
+    ["Scheduled for", html`${instant(run.scheduled_for)} ${run.is_catchup && html`<span class="tag">catch-up</span>`}`],
+    ["Schedule", html`<a class="link" href=${href(`/schedules/${part(run.schedule)}`)}>${run.schedule}</a>`],
+    ["Interval", run.interval && html`${instant(run.interval.from)} – ${instant(run.interval.to)}`],
+  ]} /></${Panel}>`;
 }
 
 function Actions({ run, after, onRerun }) {
