@@ -123,6 +123,19 @@ class Client:
         mean = f" Did you mean {near[0]!r}?" if near else ""
         return f"No worker has told of a task {name!r} yet.{mean} Its jobs wait until a worker has it."
 
+    def unknown_dag(self, name: str) -> str | None:
+        """Return a warning for a dag that is not stored, with the nearest stored name; None for a stored dag."""
+        definition = self.store.task_definition(name)
+        if definition is not None and definition.version is not None:
+            return None
+        known = [one.name for one in self.store.task_definitions(PAGE) if one.version is not None]
+        near = get_close_matches(name, known, n=1)
+        mean = f" Did you mean {near[0]!r}?" if near else ""
+        return (
+            f"No dag {name!r} is stored yet.{mean} Store it before its schedule is due: what the schedule starts "
+            f"without it does not run."
+        )
+
     def wait_for_any(self, jobs: Sequence[Job]) -> list[Job]:
         """Wait until some of these jobs have ended, however they did; return those. Those that are gone have."""
         wait_s = _FIRST_LOOK_S

@@ -457,6 +457,17 @@ def test_a_dag_is_started_by_its_name_and_its_parameters_are_checked(app: Tickwo
     other.close()
 
 
+def test_the_parameters_of_its_schedules_are_checked(app: Tickwork, etl: Etl) -> None:
+    app.dags["etl"].put()
+    other = Tickwork(app.url)
+    for given in ({}, {"day": 1}, {"day": "x", "factr": 1}):
+        for one, target in ((app, app.dags["etl"]), (app, "etl"), (other, "etl")):
+            with pytest.raises(InvalidArguments, match="'etl'"):
+                one.schedule("s", target, every("1h"), kwargs=given)
+    assert len(app.schedules) == 0
+    other.close()
+
+
 def test_a_changed_dag_is_a_new_version_and_runs_keep_theirs(app: Tickwork) -> None:
     @app.task
     def say(text: str) -> str:

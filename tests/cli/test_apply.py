@@ -281,3 +281,19 @@ def test_an_approval_that_says_its_default_is_the_same_version_again(cli: Cli, a
     Path("work.yaml").write_text(f"dags: {{d: {{steps: {{{steps}}}}}}}")
     assert "new, version 1" in cli.ok("apply", "work.yaml")
     assert "Nothing changed." in cli.ok("apply", "work.yaml")
+
+
+def test_the_parameters_of_a_stored_dag_are_checked_and_an_unknown_dag_is_a_warning(cli: Cli, tmp_path: Path) -> None:
+    dag = tmp_path / "dag.yaml"
+    dag.write_text("dags: {etl: {params: {day: string}, steps: {a: {task: fetch}}}}")
+    cli.ok("apply", str(dag))
+    schedule = tmp_path / "schedule.yaml"
+    schedule.write_text("schedules:\n  s: {dag: etl, every: 1h, args: {dya: x}}\n")
+    result = cli("apply", str(schedule))
+    assert result.exit_code == 2
+    assert f"{schedule}:2: schedules.s.args.dya: there is no parameter 'dya' (did you mean 'day'?)." in result.stderr
+    assert cli.json("schedules", "list") == {"items": []}
+    schedule.write_text("schedules: {s: {dag: elt, every: 1h, args: {dya: x}}}")
+    result = cli("apply", str(schedule))
+    assert result.exit_code == 0
+    assert "warning: No dag 'elt' is stored yet. Did you mean 'etl'?" in result.stderr

@@ -153,3 +153,16 @@ def test_a_command_that_is_no_text_is_a_problem_with_its_place(cli: Cli) -> None
         "work.yaml:1: schedules.s.shell: it must be a text or a list, not True.",
         "work.yaml:2: dags.d.steps.a.shell: it must be a text or a list, not True.",
     ]
+
+
+def test_the_parameters_of_dags_are_checked_against_code_and_an_unknown_dag_is_a_warning(cli: Cli) -> None:
+    Path("tasks.py").write_text(f"{TASKS}\n\n@app.dag\ndef letters(to: str):\n    mail(to)\n")
+    Path("work.yaml").write_text("schedules: {s: {dag: letters, every: 1h, args: {to: 7}}}")
+    assert cli("check", "work.yaml").exit_code == 0, "alone, nothing is known of the dag"
+    result = cli("check", "work.yaml", "tasks.py")
+    assert result.exit_code == 2
+    assert result.stderr.splitlines() == ["work.yaml:1: schedules.s.args.to: it must be of the type string, not 7."]
+    Path("work.yaml").write_text("schedules: {s: {dag: leters, every: 1h, args: {to: 7}}}")
+    result = cli("check", "work.yaml", "tasks.py")
+    assert result.exit_code == 0
+    assert "have a dag 'leters' (did you mean 'letters'?)" in result.stderr

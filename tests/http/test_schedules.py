@@ -94,6 +94,46 @@ def test_what_is_wrong_is_told_with_a_pointer(
     assert list(app.schedules) == []
 
 
+ETL = """\
+dags:
+  etl:
+    params: {day: string, parts: {type: integer, default: 3}}
+    steps:
+      fetch: {task: fetch, args: {day: "${params.day}"}}
+"""
+
+
+def test_the_parameters_of_a_dag_are_checked_against_the_stored_one(admin: TestClient, app: Tickwork) -> None:
+    assert admin.post("/api/v1/dags", json={"text": ETL}).status_code < 300
+    for args, faults in (
+        ({"day": "x", "prats": 1}, [("/args/prats", "there is no parameter 'prats' (did you mean 'parts'?).")]),
+        (
+            {"parts": "many"},
+            [
+                ("/args/parts", "it must be of the type integer, not 'many'."),
+                ("", "the parameter 'day' has no default, and args does not say what it is."),
+            ],
+        ),
+    ):
+        answer = admin.put(f"{API}/s", json={"dag": "etl", "every": "1h", "args": args})
+        assert answer.status_code == 422
+        assert {(one["pointer"], one["detail"]) for one in answer.json()["errors"]} == set(faults)
+        assert "Nothing was stored." in answer.json()["detail"]
+    assert list(app.schedules) == []
+    made = admin.put(f"{API}/s", json={"dag": "etl", "every": "1h", "args": {"day": "x"}})
+    assert (made.status_code, "tickwork-warning" in made.headers) == (201, False)
+    assert app.schedules["s"].spec.args == '{"day":"x"}', "a default is that of the version which is started"
+
+
+def test_a_dag_that_is_not_stored_is_taken_with_a_warning(admin: TestClient, app: Tickwork) -> None:
+    admin.post("/api/v1/dags", json={"text": ETL})
+    app.task(name="job")(lambda: None)
+    for dag, near in (("elt", " Did you mean 'etl'?"), ("job", "")):
+        answer = admin.put(f"{API}/s", json={"dag": dag, "every": "1h", "args": {"n": 1}})
+        assert answer.status_code in (200, 201)
+        assert answer.headers["tickwork-warning"].startswith(f"No dag {dag!r} is stored yet.{near} Store it before")
+
+
 def test_an_unknown_field_and_a_calendar_that_is_nowhere_are_refused(admin: TestClient) -> None:
     assert "evry" in admin.put(f"{API}/s", json={"task": "t", "evry": "1h"}).json()["detail"]
     answer = admin.put(f"{API}/s", json={"task": "t", "every": "1h", "calendars": "nowhere"})

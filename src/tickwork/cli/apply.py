@@ -51,8 +51,10 @@ def apply(session: Session, path: str, prune: bool, source: str | None, dry_run:
         raise click.UsageError("say --source NAME: what was declared by standard input is not known otherwise.")
     app = session.app(create=True)
     found = read_files(path, cache(app.store.task_definition))
-    unknown = [warning for task in sorted(found.tasks) if (warning := app.client.unknown_task(task)) is not None]
-    print_remarks([*remarks_on(found, {secret.name for secret in app.store.secrets()}), *unknown])
+    unknown = [app.client.unknown_task(task) for task in sorted(found.tasks)]
+    unknown += [app.client.unknown_dag(dag) for dag in sorted(found.other_dags)]
+    remarks = remarks_on(found, {secret.name for secret in app.store.secrets()})
+    print_remarks([*remarks, *(warning for warning in unknown if warning is not None)])
     plan = Plan(app.schedules, found, source, prune=prune)
     if not dry_run:
         plan.carry_out()

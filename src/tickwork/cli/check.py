@@ -69,7 +69,7 @@ def _checked(file: str, known: Mapping[str, TaskDefinition]) -> dict[str, Any]:
             problems = [
                 f"{shown_file(file)}: dag {name!r} is in the Python files, too." for name in found.dags if name in known
             ]
-            remarks += _unknown_tasks(file, found, known)
+            remarks += [*_unknown_tasks(file, found, known), *_unknown_dags(file, found, known)]
     except InvalidInput as error:
         problems = str(error).splitlines()
     return {"file": shown_file(file), "items": declared, "problems": problems, "remarks": remarks}
@@ -82,6 +82,16 @@ def _unknown_tasks(file: str, found: Declared, known: Mapping[str, TaskDefinitio
     for task in sorted(found.tasks):
         if task not in known and task not in OWN_TASKS and not task.startswith("@"):
             yield f"{shown_file(file)}: the Python files have no task {task!r}{meant(task, known)}; a worker needs it."
+
+
+def _unknown_dags(file: str, found: Declared, known: Mapping[str, TaskDefinition]) -> Iterator[str]:
+    """Yield a warning for each dag of a schedule that is neither in the file nor in the Python files."""
+    from tickwork.importers.problems import meant
+
+    dags = [name for name, one in known.items() if one.version is not None]
+    for dag in sorted(found.other_dags - set(dags)):
+        near = meant(dag, [*dags, *found.dags])
+        yield f"{shown_file(file)}: neither it nor the Python files have a dag {dag!r}{near}; a schedule starts it."
 
 
 def _items(found: Declared) -> Iterator[dict[str, Any]]:

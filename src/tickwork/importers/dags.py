@@ -6,7 +6,7 @@ dag of which anything is wrong is not made.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -21,9 +21,9 @@ from tickwork.importers.dag_fields import AllOf, DagFields, ParamFields
 from tickwork.importers.dag_steps import listed, read_steps
 from tickwork.importers.expressions import Filler, Scope
 from tickwork.importers.field import Field
-from tickwork.importers.problems import Problems, meant
+from tickwork.importers.problems import Problems
 from tickwork.importers.reading import Reading
-from tickwork.importers.schedules import made, read_dag_schedule
+from tickwork.importers.schedules import made, param_misfits, read_dag_schedule
 from tickwork.importers.structs import read_struct
 
 _KINDS: dict[str, type | tuple[type, ...]] = {
@@ -52,7 +52,7 @@ def read_dag(place: Field, reading: Reading) -> DeclaredDag | None:
         reading.problems.add(place["steps"], "it has no steps.")
     params = _params(place["params"], said, reading.problems)
     steps = read_steps(place["steps"], said.steps or {}, place["params"].names(), reading)
-    schedule = _schedule(place, params.get("required", ()), reading.problems)
+    schedule = _schedule(place, params, reading.problems)
     result = _result(place, reading)
     _check_cycles(place["steps"], steps, reading.problems)
     if len(reading.problems) > before:
@@ -93,17 +93,15 @@ def _on(said: DagFields) -> tuple[tuple[str, ...], ...]:
             return ()
 
 
-def _schedule(dag: Field, required: Iterable[str], problems: Problems) -> Spec | None:
+def _schedule(dag: Field, params: Mapping[str, Any], problems: Problems) -> Spec | None:
     place = dag["schedule"]
     if not isinstance(place.value, dict) or not problems.is_sound(place):
         return None
-    given, known = place["args"], dag["params"].names()
-    for name in given.names():
-        if name not in known:
-            problems.add(given[name], f"there is no parameter {name!r}{meant(name, known)}.")
-    for name in required:
-        if name not in given.names():
-            problems.add(place, f"the parameter {name!r} has no default, and args does not say what it is.")
+    # A parameter that is declared wrongly is a problem of its own. Here it is known, and takes any value.
+    declared: dict[str, Any] = {name: {} for name in dag["params"].names()}
+    schema = {**params, "properties": {**declared, **params.get("properties", {})}}
+    for misfit in param_misfits(place, schema):
+        problems.add(misfit.field, str(misfit))
     with problems.gathered():
         return read_dag_schedule(str(dag.path[-1]), place)
     return None

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
@@ -34,7 +35,14 @@ from tickwork.importers.hooks import read_hook
 from tickwork.importers.problems import BadFile, Problems
 from tickwork.importers.reading import Reading
 from tickwork.importers.requests import request_of
-from tickwork.importers.schedules import Known, check_names, read_calendar, read_schedule
+from tickwork.importers.schedules import (
+    Known,
+    check_names,
+    param_misfits,
+    read_calendar,
+    read_schedule,
+    stored_params,
+)
 from tickwork.importers.structs import read_struct
 
 _KINDS = ("dags", "schedules", "calendars", "hooks")
@@ -63,6 +71,11 @@ class Declared:
         return steps | specs | {hook.target for hook in self.hooks.values() if hook.kind == "task"}
 
     @property
+    def other_dags(self) -> set[str]:
+        """The dags that its schedules start and that it does not declare."""
+        return {spec.target for spec in self.specs if spec.kind == "dag"} - set(self.dags)
+
+    @property
     def all_specs(self) -> list[Spec]:
         """All schedules, those of dags, too."""
         return [*self.specs, *(dag.schedule for dag in self.dags.values() if dag.schedule is not None)]
@@ -75,19 +88,42 @@ def read_declared(text: str, known: Known, *, file: str) -> Declared:
 
 def read_all_declared(texts: Mapping[str, str], known: Known) -> Declared:
     """Read files that belong together, by their names. What one of them declares, no other may."""
-    found, wrong = Declared(), []
+    found, of_dags = Declared(), _DagSchedules()
+    files = {file: Problems(file) for file in texts}
     for file, text in texts.items():
-        try:
-            _read_file(file, text, known, found)
-        except BadFile as error:
-            wrong += error.problems
-    if wrong:
+        _read_file(text, known, found, of_dags, files[file])
+    of_dags.check(found, known)
+    if wrong := [one for problems in files.values() for one in problems.by_line()]:
         raise BadFile(wrong)
     return found
 
 
-def _read_file(file: str, text: str, known: Known, found: Declared) -> None:
-    problems = Problems(file)
+class _DagSchedule(NamedTuple):
+    place: Field
+    dag: str
+    problems: Problems
+
+
+class _DagSchedules:
+    """Schedules that start dags. Their parameters are checked when all files are read: a dag may come after them."""
+
+    def __init__(self) -> None:
+        self.declared: set[str] = set()  # the names of all dags in the files, also of those that cannot be read
+        self.schedules: list[_DagSchedule] = []
+
+    def check(self, found: Declared, known: Known) -> None:
+        """Note parameters that do not fit the dag of the files, or the stored one where the files have none."""
+        for place, dag, problems in self.schedules:
+            if dag in found.dags:
+                params: Mapping[str, Any] | None = found.dags[dag].graph.params
+            else:
+                params = None if dag in self.declared else stored_params(dag, known)
+            for misfit in () if params is None else param_misfits(place, params):
+                problems.add(misfit.field, str(misfit))
+
+
+def _read_file(text: str, known: Known, found: Declared, of_dags: _DagSchedules, problems: Problems) -> None:
+    file = problems.file
     for document in read_documents(text, file=file):
         root = Field(document, (), document.value)
         for path, line in document.repeated:
@@ -96,16 +132,16 @@ def _read_file(file: str, text: str, known: Known, found: Declared) -> None:
             with problems.gathered():
                 check_names(root, _KINDS, "is not read by this version of Tickwork")
             if isinstance(root.value, dict):
-                _Reader(file, known, found, problems).read(root)
-    problems.raise_if_any()
+                _Reader(file, known, found, of_dags, problems).read(root)
 
 
 class _Reader:
     """Reads one document. What is wrong with one thing does not keep the others from being read."""
 
-    def __init__(self, file: str, known: Known, found: Declared, problems: Problems) -> None:
+    def __init__(self, file: str, known: Known, found: Declared, of_dags: _DagSchedules, problems: Problems) -> None:
         self._known = known
         self._found = found
+        self._of_dags = of_dags
         self._problems = problems
         self._reading = Reading(file, known, problems, found.secrets)
 
@@ -120,6 +156,7 @@ class _Reader:
                 spec = self._read_schedule(place)
                 if spec is not None:
                     found.schedules[spec.name] = spec
+        self._of_dags.declared.update(root["dags"].names())
         for place in self._named(root["dags"], found.dags):
             with self._problems.gathered():
                 self._read_dag(place)
@@ -134,7 +171,10 @@ class _Reader:
         if not self._has_fields_of(place, TaskScheduleFields):
             return None
         request = partial(request_of, reading=self._reading)
-        return read_schedule(str(place.path[-1]), place, self._known, request)
+        spec = read_schedule(str(place.path[-1]), place, self._known, request)
+        if spec.kind == "dag":
+            self._of_dags.schedules.append(_DagSchedule(place, spec.target, self._problems))
+        return spec
 
     def _has_fields_of(self, place: Field, kind: type[Struct]) -> bool:
         """Whether the fields are those of a Struct, and of their types; what is not is noted."""

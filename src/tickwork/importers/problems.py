@@ -36,7 +36,7 @@ class Problems:
     """Gathers what is wrong while a file is read."""
 
     def __init__(self, file: str) -> None:
-        self._file = file
+        self.file = file
         self._found: list[Problem] = []
         self._unsound: set[Path] = set()  # the places of misfits, and what they are in
 
@@ -44,7 +44,7 @@ class Problems:
         return len(self._found)
 
     def add(self, place: Field, text: str, *, line: int | None = None) -> None:
-        self._found.append(Problem(self._file, place.line if line is None else line, place.name, text, place.path))
+        self._found.append(Problem(self.file, place.line if line is None else line, place.name, text, place.path))
 
     def is_sound(self, place: Field) -> bool:
         """Whether a place and all in it are of the types that they should be. What is not cannot be read further."""
@@ -61,7 +61,11 @@ class Problems:
 
     def raise_if_any(self) -> None:
         if self._found:
-            raise BadFile(sorted(self._found, key=lambda one: one.line))
+            raise BadFile(self.by_line())
+
+    def by_line(self) -> list[Problem]:
+        """Return what was found, in the order of the lines."""
+        return sorted(self._found, key=lambda one: one.line)
 
 
 class _Gathered:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import datetime
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
 import msgspec
 
+from tickwork.core.dag.params import fits, told
 from tickwork.core.job import TaskDefinition
 from tickwork.core.options import task_name
 from tickwork.core.schedule.calendar import Calendar, calendar
@@ -22,6 +23,7 @@ from tickwork.core.schedule.spec import JobOptions, Spec, new_spec
 from tickwork.core.stored_signature import StoredSignature
 from tickwork.errors import InvalidInput
 from tickwork.importers.field import Field, Misfit
+from tickwork.importers.problems import meant
 
 Made = TypeVar("Made")
 Known = Callable[[str], TaskDefinition | None]  # what workers have told of the task of that name
@@ -40,7 +42,10 @@ FIELDS = frozenset([*_RULES, *_OTHERS, *POLICIES, *JobOptions.__struct_fields__]
 
 
 def read_schedule(name: str, place: Field, known: Known, request: Callable[[Field], dict[str, Any]]) -> Spec:
-    """A schedule of a task, a dag, a command, or a request, whose arguments `request` reads. Raises Misfit."""
+    """Read a schedule of a task, a dag, a command, or a request, whose arguments `request` reads. Raises Misfit.
+
+    The parameters of a dag are not checked here: the dag may be declared further below. See `param_misfits`.
+    """
     check_names(place, FIELDS, "is not a field of a schedule")
     kind, target, arguments = _target(place, request)
     if kind == "dag":
@@ -51,6 +56,29 @@ def read_schedule(name: str, place: Field, known: Known, request: Callable[[Fiel
 def read_dag_schedule(dag: str, place: Field) -> Spec:
     """The schedule of a dag, which has its name; `args` are parameters of its runs. Raises Misfit."""
     return _of_dag(made(place, lambda: _spec(dag, place, dag, encode(_unknown, dag, arguments_of(place)))))
+
+
+def param_misfits(place: Field, params: Mapping[str, Any]) -> Iterator[Misfit]:
+    """Yield what is wrong with the parameters that a schedule gives its dag. `params` is the JSON Schema of the dag."""
+    given, known = place["args"], params.get("properties", {})
+    for name in given.names():
+        if name not in known:
+            yield Misfit(given[name], f"there is no parameter {name!r}{meant(name, known)}.")
+        elif not fits(given[name].value, known[name], params):
+            kind = told(known[name], params)
+            yield given[name].misfit(f"must be {'one of' if 'enum' in known[name] else 'of the type'} {kind}")
+    for name in params.get("required", ()):
+        if name not in given.names():
+            yield Misfit(place, f"the parameter {name!r} has no default, and args does not say what it is.")
+
+
+def stored_params(dag: str, known: Known) -> Mapping[str, Any] | None:
+    """Return the JSON Schema of the parameters of a stored dag; None where no dag of that name is stored."""
+    definition = known(dag)
+    if definition is None or definition.version is None:
+        return None
+    params: dict[str, Any] = msgspec.json.decode(definition.schema)
+    return params
 
 
 def _of_dag(spec: Spec) -> Spec:

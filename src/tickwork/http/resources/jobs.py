@@ -83,14 +83,15 @@ def create_jobs(call: Call, body: NewJobsBody) -> EnqueuedList | Answer:
     return Answer(answer, 201, warning_of(call, sorted({job.task for job in new})))
 
 
-def warning_of(call: Call, tasks: Iterable[str]) -> dict[str, str]:
-    """The header that names tasks which no worker has told of, with the nearest known ones; none where all are known.
+def warning_of(call: Call, tasks: Iterable[str], dags: Iterable[str] = ()) -> dict[str, str]:
+    """Return the header that names tasks which no worker has told of, and dags that are not stored; none without any.
 
-    A caller without the `read` scope is not told which tasks there are.
+    It names the nearest known ones, too. A caller without the `read` scope is not told which tasks there are.
     """
     if Scope.READ not in call.who.scopes:
         return {}
-    told = (call.parts.surroundings.unknown_task(call.app.client, task) for task in tasks)
+    told = [call.parts.surroundings.unknown_task(call.app.client, task) for task in tasks]
+    told += [call.app.client.unknown_dag(dag) for dag in dags]
     found = [text for text in told if text is not None]
     said = " ".join(found[:_WARNINGS]).encode("ascii", "backslashreplace").decode()
     return {"Tickwork-Warning": said} if found else {}

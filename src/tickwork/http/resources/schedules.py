@@ -33,7 +33,9 @@ from tickwork.http.resources.jobs import warning_of
 from tickwork.http.route import API, Answer, Routes, Scope, Struct
 from tickwork.importers.as_declared import declared_schedule
 from tickwork.importers.dag_fields import TaskScheduleFields
-from tickwork.importers.schedules import read_schedule
+from tickwork.importers.field import Field
+from tickwork.importers.problems import Problems
+from tickwork.importers.schedules import Known, param_misfits, read_schedule, stored_params
 from tickwork.schedules import Schedule
 from tickwork.store.glances import FireGlance
 from tickwork.store.schedules import ScheduleView
@@ -162,8 +164,7 @@ def put_schedule(call: Call, name: str, body: TaskScheduleFields) -> ScheduleBod
     """
     app = call.app
     known = cache(app.store.task_definition)
-    request = request_reader(known)
-    spec = read_body(msgspec.to_builtins(body), lambda place: read_schedule(name, place, known, request))
+    spec = read_body(msgspec.to_builtins(body), lambda place: _read_spec(name, place, known))
     app.schedules.check_calendars([spec])
     old = app.store.get_schedules([name]).get(name)
     if not is_conditional(call, None if old is None else _etag(old.spec)):
@@ -174,7 +175,8 @@ def put_schedule(call: Call, name: str, body: TaskScheduleFields) -> ScheduleBod
         raise changed_meanwhile()
     app.schedules.pause_as_said([spec])
     call.changed(f"schedule {name}", None if old is None else declared_schedule(old.spec), declared_schedule(spec))
-    warning = warning_of(call, [spec.target] if spec.kind == "task" else [])
+    target = [spec.target]
+    warning = warning_of(call, target) if spec.kind == "task" else warning_of(call, [], dags=target)
     return _answer(call, app.schedules[name].view, 201 if old is None else 200, warning)
 
 
@@ -247,6 +249,18 @@ def backfill_schedule(call: Call, name: str, body: BackfillBody) -> BackfillAnsw
     span = {"from": body.start, "to": body.end, "parallel": body.parallel, "count": len(dues)}
     call.changed(f"schedule {name}", after={"backfill": span})
     return BackfillAnswer(len(dues), False, dues[:_SHOWN_DUES], list(ids[:_SHOWN_DUES]))
+
+
+def _read_spec(name: str, place: Field, known: Known) -> Spec:
+    """Read a schedule, and check the parameters of a dag that is stored. Raises Misfit, and BadFile."""
+    spec = read_schedule(name, place, known, request_reader(known))
+    params = stored_params(spec.target, known) if spec.kind == "dag" else None
+    if params is not None:
+        problems = Problems("")
+        for misfit in param_misfits(place, params):
+            problems.note(misfit)
+        problems.raise_if_any()
+    return spec
 
 
 def found_schedule(call: Call, name: str) -> Schedule:
