@@ -19,7 +19,7 @@ from tickwork.core.schedule.interval import After
 from tickwork.core.schedule.rule import Calendars, read_instant
 from tickwork.core.schedule.spec import Spec
 from tickwork.core.schedule.zone import TICK
-from tickwork.errors import InvalidInput
+from tickwork.errors import InvalidInput, check
 
 OCCURRENCES_LIMIT = 100_000
 KEPT = timedelta(days=30)  # how long an occurrence that was backfilled is not backfilled again
@@ -45,6 +45,16 @@ def occurrences(spec: Spec, start: datetime, end: datetime, calendars: Calendars
     return found
 
 
+def check_storable_at_once(spec: Spec) -> None:
+    """Raise InvalidInput for a schedule whose occurrences wait for each other: a limit cannot hold jobs for that."""
+    if spec.policies.wait_for_previous:
+        raise InvalidInput(
+            f"schedule {spec.name!r} has wait_for_previous, so each occurrence starts when the one before it has "
+            f"succeeded. A backfill by a request stores all jobs at once and cannot wait for that. Nothing was stored. "
+            f"Run it where it can wait: tickwork schedules backfill {spec.name} FROM TO"
+        )
+
+
 class MakeJob(Protocol):
     """Makes a job that stands for an occurrence."""
 
@@ -52,9 +62,10 @@ class MakeJob(Protocol):
 
 
 class Backfilled(NamedTuple):
-    """What became of an occurrence. `is_new`: this backfill stored its job; without `job`, it was a dry run.
+    """What became of an occurrence. `is_new`: this backfill stored its job.
 
-    An earlier backfill stored a job that is not new: it had succeeded, or was tried once more.
+    An earlier backfill stored a job that is not new: it had succeeded, or was tried once more. Without `job`, nothing
+    was started: it was a dry run, or an occurrence before it did not succeed and the schedule has wait_for_previous.
     """
 
     due_at: datetime
@@ -66,7 +77,8 @@ class Backfilled(NamedTuple):
 class Backfill:
     """Jobs for occurrences, of which at most `max_parallel` live at a time. Each has its occurrence as its key.
 
-    With `force`, occurrences run again whose job of an earlier backfill has succeeded.
+    With `force`, occurrences run again whose job of an earlier backfill has succeeded. With `in_order`, each starts
+    when the one before it has succeeded, or has failed and was discarded: as wait_for_previous says.
     """
 
     def __init__(
@@ -78,18 +90,28 @@ class Backfill:
         make: MakeJob,
         *,
         force: bool = False,
+        in_order: bool = False,
     ) -> None:
         if max_parallel < 1:
             raise InvalidInput(f"max_parallel must be at least 1, not {max_parallel!r}.")
+        if in_order and max_parallel > 1:
+            raise InvalidInput(
+                f"schedule {name!r} has wait_for_previous, so its occurrences run one after another: "
+                f"max_parallel must be 1, not {max_parallel!r}."
+            )
         self._client = client
         self._name = name
         self._dues = dues
         self._max_parallel = max_parallel
         self._make = make
         self._force = force
+        self._in_order = in_order
 
     def steps(self) -> Iterator[Backfilled]:
-        """Run it, giving what became of each occurrence when its job has ended."""
+        """Run it, giving what became of each occurrence when its job has ended.
+
+        In order, it starts nothing after an occurrence that did not succeed, and gives the rest without a job.
+        """
         live: dict[JobId, tuple[datetime, Job]] = {}
         left = deque(self._dues)
         while left or live:
@@ -98,13 +120,21 @@ class Backfill:
             for ended in self._client.wait_for_any([job for _, job in live.values()]):
                 due, job = live.pop(ended.id)
                 yield Backfilled(due, ended, ended.state, job.is_new)
+                if self._in_order and not _lets_next_start(ended):
+                    yield from map(Backfilled, left)
+                    return
 
     def _stored(self, dues: Sequence[datetime], limit: str | None = None) -> list[Job]:
-        """Store jobs for occurrences. Jobs of an earlier backfill that did not succeed are tried once more."""
+        """Store jobs for occurrences. Jobs of an earlier backfill that did not succeed are tried once more.
+
+        In order, a failed job that an operator discarded stays as it is: the next occurrence may start.
+        """
         jobs = self._client.enqueue([self._job(due, limit) for due in dues])
         earlier = [job.id for job in jobs if not job.is_new]
         views = self._client.store.get_jobs(earlier) if earlier else {}
         failed = [one.id for one in views.values() if one.state.ended and one.state is not JobState.SUCCEEDED]
+        if self._in_order:
+            failed = [id for id in failed if not views[id].discarded]
         if failed:
             self._client.store.retry_jobs(failed)
         done = {one.id for one in views.values() if one.state is JobState.SUCCEEDED} if self._force else set()
@@ -113,10 +143,12 @@ class Backfill:
         return [next(forced) if job.id in done else job for job in jobs]
 
     def enqueue(self) -> list[JobId]:
-        """Store all of its jobs now, and return them. A limit lets `max_parallel` of them run at a time, oldest first.
+        """Store all of its jobs now, oldest first, and return them. A limit lets `max_parallel` run at a time.
 
-        Nobody has to wait for them. The limit is that of the schedule: the latest backfill of it says how many.
+        Nobody has to wait for them. The limit is that of the schedule: the latest backfill of it says how many. It
+        does not keep their order, also where it is one: a job can start before one of an older occurrence.
         """
+        check(not self._in_order, f"Schedule {self._name!r} has wait_for_previous; its backfill is not stored at once.")
         limit = f"backfill:{self._name}"
         self._client.store.declare_limits({limit: concurrency(self._max_parallel, name=limit)})
         found: list[JobId] = []
@@ -130,6 +162,12 @@ class Backfill:
         key = f"backfill/{self._name}/{job.task}/{due.isoformat()}{f'/{job.id}' if anew else ''}"
         made = msgspec.structs.replace(job, key=key, policy=msgspec.structs.replace(job.policy, key_for=KEPT))
         return made if limit is None else _limited(made, limit)
+
+
+def _lets_next_start(ended: Job) -> bool:
+    """Return whether the next occurrence may start: as for the fires of the schedule, also after a discarded job."""
+    view = ended.seen
+    return view.state is JobState.SUCCEEDED or view.discarded
 
 
 def _limited(job: NewJob, limit: str) -> NewJob:

@@ -218,6 +218,7 @@ class Schedule:
 
         At most `max_parallel` jobs live at a time, and it returns when all have ended. A job is keyed by its occurrence
         for 30 days, so a backfill that is repeated does nothing twice, unless with `force`. `dry_run` starts nothing.
+        With wait_for_previous it ends at the first occurrence that does not succeed; those after it have no job.
         """
         dues = self.occurrences(start, end)
         if dry_run:
@@ -225,8 +226,11 @@ class Schedule:
         return sorted(self.backfilling(dues, max_parallel, force=force).steps(), key=lambda one: one.due_at)
 
     def backfilling(self, dues: Sequence[datetime], max_parallel: int, *, force: bool = False) -> Backfill:
-        """A backfill of these occurrences, for who wants to see how far it is."""
-        return Backfill(self._client, self.name, dues, max_parallel, self._job_of(self.view), force=force)
+        """Return a backfill of these occurrences, for callers that show its progress."""
+        view = self.view
+        in_order = view.spec.policies.wait_for_previous
+        make = self._job_of(view)
+        return Backfill(self._client, self.name, dues, max_parallel, make, force=force, in_order=in_order)
 
     def _job_of(self, view: ScheduleView) -> MakeJob:
         """What makes a job that stands for an occurrence."""

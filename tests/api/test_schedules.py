@@ -275,6 +275,59 @@ class TestBackfill:
             (again,) = schedule.backfill(NOON, NOON)
         assert (failed.state, failed.is_new, again.state, again.is_new) == ("failed", True, "succeeded", False)
 
+    def test_with_wait_for_previous_it_stops_at_an_occurrence_that_fails_and_goes_on_when_repeated(
+        self, app: Tickwork
+    ) -> None:
+        wrong, ran = {NOON - HOUR}, []
+
+        @app.task(retries=0)
+        def load() -> None:
+            due = current_job().scheduled_for
+            ran.append(due)
+            if due in wrong:
+                raise ValueError("no")
+
+        schedule = app.schedule("s", load, every("1h"), paused=True, wait_for_previous=True)
+        dues = [NOON - n * HOUR for n in (3, 2, 1, 0)]
+        with app.worker(concurrency=4):
+            eventually(lambda: app.store.task_definition("load"))
+            first = schedule.backfill(NOON - 3 * HOUR, NOON)
+            assert [(one.due_at, one.state) for one in first] == list(
+                zip(dues, ["succeeded", "succeeded", "failed", None], strict=True)
+            )
+            assert (first[-1].job, ran) == (None, dues[:3])
+            again = schedule.backfill(NOON - 3 * HOUR, NOON)
+            assert ([one.state for one in again][2:], ran[3:]) == (["failed", None], [NOON - HOUR])
+            wrong.clear()
+            mended = schedule.backfill(NOON - 3 * HOUR, NOON)
+        assert [(one.state, one.is_new) for one in mended] == [("succeeded", False)] * 3 + [("succeeded", True)]
+        assert ran[4:] == [NOON - HOUR, NOON]
+
+    def test_with_wait_for_previous_it_goes_on_after_a_failed_job_that_was_discarded(self, app: Tickwork) -> None:
+        ran = []
+
+        @app.task(retries=0)
+        def load() -> None:
+            ran.append(current_job().scheduled_for)
+            if ran[-1] == NOON - HOUR:
+                raise ValueError("no")
+
+        schedule = app.schedule("s", load, every("1h"), paused=True, wait_for_previous=True)
+        with app.worker():
+            eventually(lambda: app.store.task_definition("load"))
+            failed, _ = schedule.backfill(NOON - HOUR, NOON)
+            assert failed.job is not None
+            app.discard(failed.job)
+            again = schedule.backfill(NOON - HOUR, NOON)
+        assert [one.state for one in again] == ["failed", "succeeded"]
+        assert ran == [NOON - HOUR, NOON]
+
+    def test_with_wait_for_previous_nothing_runs_side_by_side(self, app: Tickwork) -> None:
+        schedule = app.schedule("s", "t", every("1h"), paused=True, wait_for_previous=True)
+        with pytest.raises(InvalidInput, match=r"one after another: max_parallel must be 1, not 2\."):
+            schedule.backfill(NOON, NOON, max_parallel=2)
+        assert app.jobs() == []
+
     def test_another_target_is_backfilled_anew(self, app: Tickwork) -> None:
         for name in ("one", "two"):
             app.task(name=name)(lambda: None)

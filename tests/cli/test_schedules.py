@@ -1,5 +1,7 @@
 """`tickwork schedules` and what other commands say of schedules, on both stores."""
 
+import json
+
 import pytest
 
 from tests.cli.conftest import Cli, Shop
@@ -114,6 +116,26 @@ class TestActing:
             eventually(lambda: shop.app.store.task_definition("send"))
             result = cli("schedules", "backfill", "mail", "2026-11-01", "2026-11-01")
         assert (result.exit_code, result.stdout) == (1, "1 occurrence: 1 failed.\n")
+
+    def test_a_backfill_with_wait_for_previous_names_the_occurrence_at_which_it_stopped(
+        self, cli: Cli, shop: Shop
+    ) -> None:
+        rule = every("1h")
+        shop.app.schedule("mail", shop.send, rule, kwargs={"to": "ada"}, paused=True, wait_for_previous=True)
+        span = ("2026-11-01", "2026-11-01T02:00")
+        with shop.app.worker(queues=["mail"]):
+            eventually(lambda: shop.app.store.task_definition("send"))
+            result = cli("schedules", "backfill", "mail", *span)
+            (job,) = shop.app.jobs()
+            assert (result.exit_code, result.stdout) == (1, "3 occurrences: 1 failed, 2 not started.\n")
+            stopped = f"error: the occurrence 2026-11-01 00:00:00 UTC did not succeed (job {job.id}, failed)"
+            assert stopped in result.stderr
+            assert result.stderr.endswith(f"tickwork dead discard {job.id}\n")
+            cli.ok("dead", "discard", job.id)
+            told = cli("schedules", "backfill", "mail", *span, "--json")
+        assert [one["state"] for one in json.loads(told.stdout)["items"]] == ["failed", "failed", None]
+        assert len(shop.app.jobs()) == 2
+        assert cli("schedules", "backfill", "mail", *span, "--max-parallel", "2").exit_code == 2
 
     def test_what_cannot_be_backfilled_is_wrong_usage(self, cli: Cli, shop: Shop) -> None:
         shop.app.schedule("delay", shop.add, after("1h"), kwargs={"a": 1}, paused=True)

@@ -230,6 +230,17 @@ def test_a_backfill_runs_so_many_at_a_time_and_nothing_twice(admin: TestClient, 
     assert ran == [datetime(2026, 1, 1, hour, tzinfo=UTC) for hour in range(6)]
 
 
+def test_a_backfill_that_would_not_wait_for_the_previous_run_is_refused(admin: TestClient, app: Tickwork) -> None:
+    admin.put(f"{API}/s", json={"task": "t", "every": "1h", "wait_for_previous": True})
+    for dry_run in (False, True):
+        span = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-01T05:00:00Z", "dry_run": dry_run}
+        answer = admin.post(f"{API}/s/backfill", json=span)
+        assert answer.status_code == 422
+        assert "wait_for_previous" in answer.json()["detail"]
+        assert "tickwork schedules backfill s" in answer.json()["detail"]
+    assert list(app.jobs()) == []
+
+
 def test_too_many_occurrences_are_refused(admin: TestClient, app: Tickwork) -> None:
     admin.put(f"{API}/s", json={"task": "t", "every": "1s"})
     answer = admin.post(f"{API}/s/backfill", json={"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z"})

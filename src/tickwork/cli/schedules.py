@@ -272,7 +272,8 @@ def backfill(
     """Run a schedule for its occurrences from FROM to TO, the oldest first, and wait for the jobs.
 
     FROM and TO are instants; without an offset, in the zone of the schedule's rule. An occurrence that was backfilled
-    in the last 30 days is not run again, unless that failed, or with --force.
+    in the last 30 days is not run again, unless that failed, or with --force. With wait_for_previous it stops at the
+    first occurrence that does not succeed.
     """
     schedule = session.app().schedules[name]
     zone = schedule.spec.rule.zone
@@ -281,7 +282,8 @@ def backfill(
         _print_dues(dues, as_json)
         return
     outcomes = _run_backfill(schedule.backfilling(dues, max_parallel, force=force), schedule.name, len(dues))
-    states = Counter(one.state for one in outcomes)
+    states = Counter(one.state for one in outcomes if one.state is not None)
+    left = len(outcomes) - states.total()
     if as_json:
         items = [
             {"due_at": one.due_at, "job_id": one.job.id if one.job else None, "state": one.state, "is_new": one.is_new}
@@ -289,12 +291,29 @@ def backfill(
         ]
         print_json({"occurrences": len(dues), "states": states, "items": items})
     else:
-        told = ", ".join(f"{count:,} {state}" for state, count in sorted(states.items()))
-        before = sum(not one.is_new for one in outcomes)
+        counts = [*sorted(states.items()), *([("not started", left)] if left else [])]
+        told = ", ".join(f"{count:,} {state}" for state, count in counts)
+        before = sum(one.job is not None and not one.is_new for one in outcomes)
         again = f" Of these, {before:,} had a job by an earlier backfill (--force runs all again)." if before else ""
         click.echo(f"{count_of(len(dues), 'occurrence')}{f': {told}' if told else ''}.{again}")
+    if left:
+        click.echo(f"error: {_stopped(outcomes, left)}", err=True)
     if any(state != "succeeded" for state in states):
         ctx.exit(FAILURE)
+
+
+def _stopped(outcomes: Sequence[Backfilled], left: int) -> str:
+    """Say at which occurrence a backfill stopped, and how to go on."""
+    last = [one for one in outcomes if one.job is not None][-1]
+    id = last.job.id if last.job is not None else None
+    leave_out = (
+        f" To leave it out, discard it before that: tickwork dead discard {id}" if last.state == "failed" else ""
+    )
+    return (
+        f"the occurrence {utc(last.due_at)} did not succeed (job {id}, {last.state}), and the schedule has "
+        f"wait_for_previous: {count_of(left, 'later occurrence')} not started. Correct the cause and repeat the "
+        f"command, which runs that job again and goes on.{leave_out}"
+    )
 
 
 def _print_dues(dues: Sequence[datetime], as_json: bool) -> None:

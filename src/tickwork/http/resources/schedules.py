@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
+from tickwork.backfill import check_storable_at_once
 from tickwork.core.job import JobState
 from tickwork.core.schedule.preview import clock_change
 from tickwork.core.schedule.rule import Calendars
@@ -234,12 +235,14 @@ def resume_schedule(call: Call, name: str) -> ScheduleBody | Answer:
 
 @routes.post("/schedules/{name}/backfill", Scope.OPERATE, status=202, also={200: BackfillAnswer})
 def backfill_schedule(call: Call, name: str, body: BackfillBody) -> BackfillAnswer | Answer:
-    """Run a schedule for its occurrences of a time, the oldest first; a dry run (200) only says for which.
+    """Run a schedule for its occurrences of a time; a dry run (200) only says for which.
 
-    Its jobs are stored at once, and a limit has so many of them run at a time. An occurrence that was backfilled in the
-    last 30 days is not run again, unless that failed, or with `force`.
+    Its jobs are stored at once, the oldest first, and a limit lets `parallel` of them run at a time. It does not keep
+    their order. An occurrence that was backfilled in the last 30 days is not run again, unless that failed, or with
+    `force`. 422 for a schedule with `wait_for_previous`: jobs that are stored at once do not wait for each other.
     """
     schedule = found_schedule(call, name)
+    check_storable_at_once(schedule.spec)
     dues = schedule.occurrences(body.start, body.end)
     if len(dues) > BACKFILL_LIMIT:
         raise InvalidOption(f"that is {len(dues):,} occurrences; {BACKFILL_LIMIT:,} are the most. Do it in parts.")
