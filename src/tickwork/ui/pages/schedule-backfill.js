@@ -30,11 +30,11 @@ export function Backfill({ name, zone, onClose }) {
       return false;
     }
     const done = await post(path, body);
-    say(`${many(done.count, "occurrence")} of ${name} ${done.count === 1 ? "is" : "are"} started, the oldest first.`, done.job_ids[0] ? { action: { label: "Look at the first", run: () => go(`/jobs/${done.job_ids[0]}`) } } : {});
+    say(`${many(done.count, "occurrence")} of ${name} ${done.count === 1 ? "is" : "are"} started.`, done.job_ids[0] ? { action: { label: "Look at the first", run: () => go(`/jobs/${done.job_ids[0]}`) } } : {});
     return true;
   };
   return html`<${FormDialog} title="Backfill ${name}" does=${tried ? `Start ${count(tried.count)}` : "Try it out"} wide onClose=${onClose} onSubmit=${submit}>
-    <p>Runs it for the occurrences of a time, the oldest first. One that was backfilled in the last 30 days is not run again, unless that failed.</p>
+    <p>Runs it for the occurrences of a time, in no fixed order. One that was backfilled in the last 30 days is not run again, unless that failed.</p>
     <div class="fields" onInput=${() => setTried(null)}>
       <label class="field"><span>From</span><input type="datetime-local" name="from" required defaultValue=${local(Date.now() - 7 * DAY_MS)} /></label>
       <label class="field"><span>To</span><input type="datetime-local" name="to" required defaultValue=${local(Date.now())} /></label>
