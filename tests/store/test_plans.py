@@ -513,6 +513,19 @@ def test_a_batch_costs_in_proportion_whatever_statistics_say(
     assert many <= 1.5 * few * MANY_OF_THEM / FEW_OF_THEM, f"{few} rows were read for few, {many} for ten times as many"
 
 
+@pytest.mark.parametrize("verb", BATCHES)
+def test_a_batch_costs_in_proportion_where_statistics_know_a_few_rows(verb: str, postgres: PostgresStore) -> None:
+    """For a table of 30 rows PostgreSQL would rather read all of them for each job than look each job up."""
+    prepare, effort = BATCHES[verb], PostgresEffort()
+    worker = register(postgres, lease=FOR_EVER)
+    postgres.declare_limits({"many": concurrency(1)})
+    few = effort.of(prepare(postgres, worker, FEW_OF_THEM))
+    with psycopg.connect(postgres.url, autocommit=True) as connection:
+        connection.execute("ANALYZE")
+    many = effort.of(prepare(postgres, worker, MANY_OF_THEM))
+    assert many <= 1.5 * few * MANY_OF_THEM / FEW_OF_THEM, f"{few} rows were read for few, {many} for ten times as many"
+
+
 PAGES = [verb for verb in VERBS if verb.startswith(("list", "find", "search"))]
 
 

@@ -97,7 +97,7 @@ SELECT id::text FROM new WHERE key IS NOT NULL
 -- sees what they did. Leaves out jobs that are there already. The lock stays until the transaction ends.
 INSERT INTO tickwork.keys AS k (key, job_id)
 SELECT a.key, a.id FROM json_to_recordset(%(jobs)s::json) AS a (id uuid, key text)
-WHERE  NOT EXISTS (SELECT FROM tickwork.jobs j WHERE j.id = a.id)
+WHERE  NOT EXISTS (SELECT FROM tickwork.jobs j WHERE j.id = a.id OFFSET 0)
 ORDER  BY a.key
 ON CONFLICT (key) DO UPDATE SET
     job_id = CASE WHEN k.until <= coalesce(%(now)s::timestamptz, clock_timestamp()) THEN excluded.job_id ELSE k.job_id END,
@@ -118,7 +118,7 @@ WHERE  j.id = ANY (%(ids)s::uuid[])
 -- :release_keys
 -- Keys that were taken for jobs which are not stored after all. The transaction may be the caller's, and go on.
 DELETE FROM tickwork.keys k
-WHERE  k.job_id = ANY (%(ids)s::uuid[]) AND NOT EXISTS (SELECT FROM tickwork.jobs j WHERE j.id = k.job_id)
+WHERE  k.job_id = ANY (%(ids)s::uuid[]) AND NOT EXISTS (SELECT FROM tickwork.jobs j WHERE j.id = k.job_id OFFSET 0)
 
 -- :free_taken_keys
 -- The same insert ran twice at once, and its job has ended meanwhile: the key that we took for it is nobody's.
