@@ -10,8 +10,8 @@ BASE ?= HEAD
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
-# Two at a time, as on the smallest machine we promise to be quick on; a test's xdist_group stays together.
-PYTEST_QUICK := $(BIN)/pytest -n 2 --dist loadgroup -m "not process"
+# Three at a time, on two cores: tests wait for half of their time. A test's xdist_group stays together.
+PYTEST_QUICK := $(BIN)/pytest -n 3 --dist loadgroup -m "not process"
 # One at a time: these tests measure real time, and would disturb each other.
 PYTEST_PROCESS := $(BIN)/pytest -m process --verbose --durations 10
 TSC := $(VENV)/node/node_modules/.bin/tsc
