@@ -78,6 +78,11 @@ def test_pages_follow_each_other_without_gaps_or_repeats(app: Tickwork) -> None:
     assert seen == [job.id for job in reversed(jobs)]
 
 
+def test_more_than_a_hundred_jobs_are_iterated_over(app: Tickwork) -> None:
+    app.named("work").enqueue_many([{"n": n} for n in range(101)])
+    assert len(list(app.jobs())) == 101
+
+
 def test_without_a_limit_all_jobs_are_iterated_over(app: Tickwork, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tickwork.app.PAGE", 10)
     jobs = app.named("work").enqueue_many([{"n": n} for n in range(25)])

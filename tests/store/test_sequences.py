@@ -79,6 +79,14 @@ def test_nobody_passes_a_job_that_comes_back(store: Store, clock: VirtualClock, 
     runs_in_this_order(store, worker, waiting)
 
 
+def test_nobody_passes_a_job_that_is_given_back_after_a_while(store: Store, clock: VirtualClock) -> None:
+    worker, waiting = line(store)
+    one = started(store, worker)
+    clock.advance(MINUTE)
+    store.finish_attempts([released(one)])
+    runs_in_this_order(store, worker, waiting)
+
+
 def test_nobody_passes_a_job_whose_worker_was_lost(store: Store, clock: VirtualClock) -> None:
     worker, waiting = line(store)
     lost = register(store, lease=MINUTE)

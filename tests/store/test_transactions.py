@@ -14,6 +14,7 @@ from psycopg.rows import dict_row
 from sqlalchemy import orm
 from sqlalchemy.ext import asyncio as sqlalchemy_asyncio
 
+from tests.postgres_server import Postgres
 from tests.store.builders import (
     HOUR,
     a_job,
@@ -456,6 +457,21 @@ class TestRefused:
         dialect = "postgresql+psycopg" if "sqlalchemy" in library.__name__ else "postgresql"
         library(sqlalchemy_url(another_database(postgres.url), dialect), refused, True)
         assert claim(postgres) == []
+
+    def test_a_connection_to_another_database_with_tables_of_ours(
+        self, postgres: PostgresStore, postgres_server: Postgres
+    ) -> None:
+        other = PostgresStore(postgres_server.create_database("with_tables_of_ours"), upgrade=True)
+        other.now()
+
+        def refused(tx: Any) -> None:
+            with pytest.raises(InvalidInput, match="the database 'with_tables_of_ours'"):
+                postgres.insert_jobs([a_job()], tx=tx)
+
+        with_psycopg(other.url, refused, True)
+        assert (claim(postgres), claim(other)) == ([], [])
+        other.close()
+        postgres_server.drop_database("with_tables_of_ours")
 
     @pytest.mark.parametrize("library", ASYNC, ids=lambda library: library.__name__)
     def test_an_asynchronous_connection_to_another_database(
