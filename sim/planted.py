@@ -24,12 +24,13 @@ from sim.world import World
 from tickwork.core import outcome
 from tickwork.core.ids import ClaimId, JobId, WorkerId
 from tickwork.core.job import AttemptState, Claimed, JobState, Policy
-from tickwork.core.outcome import Transition
+from tickwork.core.outcome import Released, Transition
 from tickwork.core.retry import RetryPolicy
 from tickwork.services import scheduler
 from tickwork.store.base import Finish
 from tickwork.store.codec import duration_us
 from tickwork.store.sqlite import SqliteStore, moves
+from tickwork.worker import endings
 from tickwork.worker.claiming import Claiming
 from tickwork.worker.endings import Endings
 from tickwork.worker.heartbeat import Heartbeat, Lease
@@ -319,10 +320,22 @@ def _head_loses_its_place() -> AbstractContextManager[object]:
     )
 
 
+def _begun_work_released() -> AbstractContextManager[object]:
+    """A job with on_lost="fail" that its worker gives back begins again, though its handler had begun."""
+    original = endings.decide
+
+    def decide(policy: Policy, failures: int, crashes: int, alone: bool, ending: Any, *others: Any) -> Transition:
+        ending = Released(ending.after) if isinstance(ending, Released) else ending
+        return original(policy, failures, crashes, alone, ending, *others)
+
+    return mock.patch.object(endings, "decide", decide)
+
+
 PLANTS = (
     _bug("1 finish without the attempt", _finish_without_attempt, "S1", "S5", "S6", first=45),
     _bug("fence without holder", _fence_without_holder, "OWN", "S6", "LOG", plan=_RESTORED, first=40),
     _bug("lost attempts never charged", _losses_never_charged, "S21", "L1"),
+    _bug("begun work is given back", _begun_work_released, "ONCE", first=170),
     _bug("2 finish without the state", _finish_without_state, "S6"),
     _bug("3 a heartbeat renews for anyone", _renew_for_anyone, "S6"),
     _bug("4 attempts counted at finish", _attempt_counted_at_finish, "S3"),

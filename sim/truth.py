@@ -92,15 +92,21 @@ class Truth:
             hold(not unmarked, "S21", f"{what} began, and it is not stored that it runs alone")
 
     def _judge_once(self, key: Key, what: str, generation: int) -> None:
-        """ONCE: with on_lost="fail" a handler that began is called again only after an end of its own, or by hand."""
-        claim = self._account.claims.get(key)
-        if claim is None or claim.policy.on_lost != "fail" or self._world.is_lossy:
+        """ONCE: with on_lost="fail" a handler that began is called again only after an end of its own, or by hand.
+
+        A job that waits for another attempt may be replaced, and have this policy only since then.
+        """
+        if self._world.is_lossy:
             return
-        for other, older in self._handlers.items():
-            recorded = self._account.closed.get((key[0], older.number))
+        for (job_id, _), older in self._handlers.items():
+            if job_id != key[0] or older.number >= key[1] or older.generation != generation:
+                continue
+            claims = [self._account.claims.get((job_id, number)) for number in (key[1], older.number)]
+            if any(claim is None or claim.policy.on_lost != "fail" for claim in claims):
+                continue
+            recorded = self._account.closed.get((job_id, older.number))
             own = recorded in _OWN_ENDS or (older.end is not None and older.end.kind == "snoozed")
-            again = other[0] == key[0] and older.number < key[1] and older.generation == generation
-            hold(not again or own, "ONCE", f"{what} began, and attempt {older.number} had, too: {older}")
+            hold(own, "ONCE", f"{what} began, and attempt {older.number} had, too: {older}")
 
     def _judge_older(self, what: str, key: Key, older: Handler) -> None:
         claim = self._account.claims.get(key)
