@@ -53,7 +53,8 @@ class WorkerProcess:
 
     def children(self) -> list[int]:
         """The children that run handlers, or are about to."""
-        found = [pid for nursery in self.nurseries() for pid in children_of(nursery) if name_of(pid) == CHILD_NAME]
+        born = [pid for nursery in self.nurseries() for pid in children_of(nursery)]
+        found = [pid for pid in born if name_of(pid) == CHILD_NAME and not gone(pid)]
         self.descendants.update(found)
         return found
 
