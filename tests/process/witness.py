@@ -40,7 +40,7 @@ class Witness:
 
     def events(self, job: str | None = None, event: str | None = None) -> list[Event]:
         found = []
-        for line in self.path.read_text().splitlines():
+        for line in self.path.read_text().rpartition("\n")[0].splitlines():  # the last one may be half written
             at, pid, told_of, attempt, what = line.split(" ", 4)
             if job in (None, told_of) and (event is None or what.startswith(event)):
                 found.append(Event(int(at), int(pid), told_of, int(attempt), what))

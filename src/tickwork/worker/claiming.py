@@ -91,17 +91,17 @@ class Claiming:
     def gathers(self, now: float) -> bool:
         """Return whether ends wait for others, which they do while a prefetched job is there for the next free slot."""
         prefetched = self._pace.prefetch() > 0 and self.free < 0
-        return prefetched and len(self._endings) > 0 and now < self._pace.gather_until()
+        return prefetched and len(self._endings) > 0 and round(self._pace.gather_until() - now, 6) > 0
 
     def clear(self) -> None:
         """What an earlier lease of ours may hold is not ours to give back any more."""
         self._is_unsure = False
 
-    def times(self) -> list[float]:
-        """When to claim again, as far as the last claims could tell."""
+    def times(self, now: float) -> list[float]:
+        """When to claim again, as far as the last claims could tell; not before ends were gathered."""
+        if self.gathers(now):
+            return [self._pace.gather_until()]
         times = [] if self._look_again is None else [self._look_again]
-        if self._endings:
-            times.append(self._pace.gather_until())
         if self._next_due is not None:
             # Without a free slot nothing is claimed ahead of its time: to ask earlier would be to ask without end.
             times.append(self._next_due - (AHEAD_LIMIT.total_seconds() / 2 if self.free > 0 else 0.0))

@@ -185,7 +185,7 @@ class Worker:
         owning = self._lease.left(now) > 0
         times = [now + (self._poll_s() if owning else min(self._poll_s(), LEASE_LOOK_S))]
         if owning and self._claims:
-            times.extend(self._claiming.times())
+            times.extend(self._claiming.times(now))
         if owning:
             times.extend(self._held.start_times())
             times.append(self._held.batches.look_at)
