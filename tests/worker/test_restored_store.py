@@ -85,6 +85,26 @@ def test_a_job_that_it_gets_again_runs_once_and_ends_by_the_second_claim(
     assert [one.state for one in store.attempts(job_id)] == ["succeeded"]
 
 
+def test_two_jobs_of_one_process_that_it_gets_again_run_once(
+    store: SqliteStore, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seed 57307098: the process was killed for the first, and the worker failed as it looked for the second there."""
+    monkeypatch.setattr("tests.worker.quiet.QuietPools", StoppingPools)
+    worker, pools = a_worker(store, clock, queues=(("default", 1.0),), slots=4)
+    worker.tick(clock.monotonic())
+    ids = store.insert_jobs(jobs(2))
+    restore = snapshot(store)
+    worker.called = True
+    worker.tick(clock.monotonic())
+    assert set(pools.given) == set(ids)
+    restore()
+    worker.tick(clock.monotonic())
+    assert set(pools.given) == set(ids)
+    pools.end(ids)
+    worker.tick(clock.monotonic())
+    assert [state_of(store, one) for one in ids] == [JobState.SUCCEEDED] * 2
+
+
 def test_an_end_that_the_store_has_lost_is_noticed(store: SqliteStore, clock: VirtualClock) -> None:
     """The job stands as running under a worker that lives, so no reaper takes it back."""
     worker, pools = a_worker(store, clock, queues=(("default", 1.0),), slots=1)

@@ -197,7 +197,9 @@ class Claiming:
 
         That happens when the store has lost the earlier claim: a backup was restored, or a failover lost commits.
         """
-        for job in [one for one in jobs if one.job_id in self._held]:
+        for job in jobs:
+            if job.job_id not in self._held:  # also when the process of another one was killed just now
+                continue
             _log.warning("Job %s was claimed again while it runs here; its earlier attempt is stopped.", job.job_id)
             company = self._held.company(job.job_id)
             leader = company[0].job
