@@ -58,6 +58,26 @@ def scene() -> Scene:
     return Scene()
 
 
+def test_it_does_not_start_when_the_lease_ends_while_its_start_is_stored(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seed 57311475: the worker was paused after the store had answered, and started the job after its lease."""
+    (suspect,) = scene.suspects()
+    begin_alone = scene.store.begin_alone
+
+    def slow(*given: Any) -> bool:
+        done = begin_alone(*given)
+        scene.clock.advance(2 * scene.worker._lease.duration)
+        return done
+
+    monkeypatch.setattr(scene.store, "begin_alone", slow)
+    scene.tick()
+    assert scene.given() == set()
+    monkeypatch.undo()
+    scene.tick()
+    assert [one.state for one in scene.store.attempts(suspect)][-1] == "released", "it is not blamed"
+
+
 def test_it_waits_until_nothing_else_is_held_and_nothing_is_claimed_beside_it(scene: Scene) -> None:
     (suspect,) = scene.suspects()
     neighbours = set(scene.store.insert_jobs(jobs(2)))

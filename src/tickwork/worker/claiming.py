@@ -13,7 +13,7 @@ from random import Random
 from tickwork.clock import Clock
 from tickwork.core.ids import WorkerId
 from tickwork.core.job import RUN, Claimed, TaskDefinition
-from tickwork.core.outcome import Failed
+from tickwork.core.outcome import Failed, Released
 from tickwork.errors import StoreError
 from tickwork.store.base import AHEAD_LIMIT, Claims, Store
 from tickwork.store.codec import to_us
@@ -271,6 +271,9 @@ class Claiming:
         job = held.job
         if not self._store.begin_alone(job.job_id, job.claim):
             self._held.forget(job.job_id)  # it was reclaimed
+            return
+        if self._lease.left(self._clock.monotonic()) <= 0:  # the store took its time
+            self._endings.end(held, Released(), 0.0)
             return
         _log.warning("Job %s runs alone: its last %d attempts were lost with their workers.", job.job_id, job.losses)
         self._held.start_exclusive(held)
