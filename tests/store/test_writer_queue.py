@@ -169,6 +169,31 @@ def test_a_thread_that_waits_for_another_goes_on_after_a_limited_time(
         assert not is_free(path), "it has not ended the turn of the first"
 
 
+@pytest.mark.parametrize("granted", [False, True])
+def test_an_interrupted_writer_keeps_no_turn(
+    new_queue: Callable[[], WriterQueue], path: Path, monkeypatch: pytest.MonkeyPatch, granted: bool
+) -> None:
+    """Ctrl-C, or the end of a handler's time, may interrupt a thread while it waits, or just after its turn came."""
+    holder, queue = holding(path), new_queue()
+    wait = writer_queue._Request.wait
+
+    def interrupted(request: writer_queue._Request, timeout_s: float) -> bool:
+        if granted:
+            holder.communicate()
+            wait(request, timeout_s)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(writer_queue._Request, "wait", interrupted)
+        with pytest.raises(KeyboardInterrupt), queue.turn():
+            pytest.fail("it was interrupted")
+    holder.communicate()
+    until(lambda: is_free(path))
+    with queue.turn():
+        assert not is_free(path)
+    assert is_free(path)
+
+
 def test_a_forked_process_does_not_keep_the_turn_of_its_parent(
     new_queue: Callable[[], WriterQueue], path: Path
 ) -> None:

@@ -33,9 +33,9 @@ class WriterQueue:
     @contextmanager
     def turn(self) -> Iterator[None]:
         """Wait for the turn of this writer, which lasts as long as the block; after QUEUE_S, go on without it."""
-        alone = self._one_at_a_time.acquire(timeout=QUEUE_S)
-        locked = self._lock_file() if alone else None
+        alone, locked = self._one_at_a_time.acquire(timeout=QUEUE_S), None
         try:
+            locked = self._lock_file() if alone else None
             yield
         finally:
             if locked is not None:
@@ -85,7 +85,12 @@ class _FileLock:
             self._waiter = threading.Thread(target=self._wait, name="tickwork-writer-queue", daemon=True)
             self._waiter.start()
         self._requests.put(self._last)
-        return self._last.wait(timeout_s)
+        try:
+            return self._last.wait(timeout_s)
+        except BaseException:  # the thread was interrupted
+            if not self._last.abandon():
+                self.release()
+            raise
 
     def release(self) -> None:
         fcntl.flock(self._file, fcntl.LOCK_UN)
@@ -128,12 +133,14 @@ class _Request:
 
     def wait(self, timeout_s: float) -> bool:
         """Return whether the lock was handed over in time."""
-        try:
-            self._granted.wait(timeout_s)
-        finally:
-            with self._lock:
-                self._is_abandoned = not self._granted.is_set()
-        return not self._is_abandoned
+        self._granted.wait(timeout_s)
+        return not self.abandon()
+
+    def abandon(self) -> bool:
+        """Give the request up; return False if the lock was handed over before."""
+        with self._lock:
+            self._is_abandoned = not self._granted.is_set()
+            return self._is_abandoned
 
 
 _open_locks: WeakSet[_FileLock] = WeakSet()
