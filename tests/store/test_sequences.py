@@ -216,6 +216,19 @@ def test_a_job_that_failed_for_good_is_out_of_the_way_and_comes_back_at_the_end(
     runs_in_this_order(store, worker, [waiting[2], waiting[0]])
 
 
+@pytest.mark.parametrize("ends", [is_cancelled, is_expired])
+def test_a_started_job_that_ended_while_it_waited_comes_back_at_the_end(
+    store: Store, clock: VirtualClock, ends: Any
+) -> None:
+    worker, (first,) = line(store, 1, policy=Policy(expires=5 * MINUTE))
+    second, third = store.insert_jobs([in_order("a") for _ in range(2)])
+    store.finish_attempts([retried(started(store, worker))])
+    ends(store, first, clock)
+    clock.advance(SECOND)
+    assert store.retry_jobs([first]) == [first]
+    runs_in_this_order(store, worker, [second, third, first])
+
+
 # -- an operator moves it
 
 

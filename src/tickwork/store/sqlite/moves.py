@@ -450,6 +450,8 @@ def queue_again(transaction: Transaction, job_id: JobId, run_at: int, unless: st
         tried = (job_id, attempt, attempt_state, worker, started_at, ended_at, error, *progress)
         transaction.run("enter_attempts", tried)
     stamp = codec.decode_flow(flow)
+    if stamp is not None:
+        transaction.run("forget_holds_of", (job_id,))  # else the hold of its last attempt would make it the head again
     place = (home_lane(queue, stamp), row_priority(priority, stamp), run_at, job_id, task, attempt)
     transaction.run("enter_queue", (*place, 0, 0, 0, int(key is not None), None, 0))
     return True

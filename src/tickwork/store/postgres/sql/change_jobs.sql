@@ -95,6 +95,10 @@ left_queue AS (
 gone AS (
     DELETE FROM tickwork.finished f WHERE f.job_id = ANY (ARRAY(SELECT c.job_id FROM chosen c WHERE c.place IS NULL))
 ),
+-- An ended job starts at the end of its sequence: the hold of its last attempt would make it the head again.
+forgotten AS (
+    DELETE FROM tickwork.holds h WHERE h.job_id = ANY (ARRAY(SELECT c.job_id FROM chosen c WHERE c.place IS NULL))
+),
 tried AS (
     INSERT INTO tickwork.attempts (job_id, attempt, state, worker, started_at, ended_at, error, progress, progress_note)
     SELECT c.job_id, c.attempt, c.attempt_state, c.worker, c.started_at, c.ended_at, c.error, c.progress, c.progress_note

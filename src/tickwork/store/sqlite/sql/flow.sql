@@ -143,6 +143,9 @@ FROM   json_each(?) AS a CROSS JOIN tickwork_holds AS h INDEXED BY tickwork_hold
 -- :free_hold
 DELETE FROM tickwork_holds WHERE turnstile = ? AND job_id = ? AND attempt = ?
 
+-- :forget_holds_of
+DELETE FROM tickwork_holds WHERE job_id = ?
+
 -- :any_waits
 SELECT EXISTS (SELECT 1 FROM tickwork_turnstiles WHERE waits)
 
