@@ -123,6 +123,14 @@ def test_a_heartbeat_of_a_worker_that_lost_its_jobs_is_refused(app: Tickwork) ->
     assert lease.lost
 
 
+def test_an_older_renewal_that_is_answered_last_does_not_shorten_the_lease() -> None:
+    lease = Lease(timedelta(seconds=10))
+    lease.begin(WorkerId("w"), 0.0)
+    lease.renewed(WorkerId("w"), 5.0, granted=True)
+    lease.renewed(WorkerId("w"), 3.0, granted=True)
+    assert lease.until == 15.0
+
+
 def test_a_heartbeat_beats_as_often_as_it_is_told(app: Tickwork) -> None:
     claimed(app, "w", timedelta(seconds=10))
     for lease, interval in ((Lease(MINUTE), 20.0), (Lease(MINUTE, timedelta(seconds=7)), 7.0)):

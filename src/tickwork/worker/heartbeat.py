@@ -29,11 +29,14 @@ class Lease:
         self.worker, self.until, self.lost = worker, sent + self.duration.total_seconds(), False
 
     def renewed(self, worker: WorkerId, sent: float, granted: bool) -> None:
-        """The store answered a renewal that was sent then. It says nothing of a worker that registered anew since."""
+        """Take the store's answer to a renewal that was sent then. It says nothing of a worker that registered anew since.
+
+        Heartbeat and claims renew from threads of their own, so an older renewal may be answered last.
+        """
         if self.worker != worker:
             return
         if granted:
-            self.until = sent + self.duration.total_seconds()
+            self.until = max(self.until, sent + self.duration.total_seconds())
         else:
             self.lost = True
 
