@@ -89,7 +89,8 @@ class Truth:
         )
         if row is not None and row.claim == given.claim and claim is not None and claim.policy.max_lost is not None:
             unmarked = row.losses >= claim.policy.max_lost and not row.begun
-            hold(not unmarked, "S21", f"{what} began, and it is not stored that it runs alone")
+            lossy = self._world.is_lossy  # a restore may have taken back that it was stored
+            hold(lossy or not unmarked, "S21", f"{what} began, and it is not stored that it runs alone")
 
     def _judge_once(self, key: Key, what: str, generation: int) -> None:
         """ONCE: with on_lost="fail" a handler that began is called again only after an end of its own, or by hand.
