@@ -29,7 +29,7 @@ class Lease:
         self.worker, self.until, self.lost = worker, sent + self.duration.total_seconds(), False
 
     def renewed(self, worker: WorkerId, sent: float, granted: bool) -> None:
-        """Take the store's answer to a renewal that was sent then. It says nothing of a worker that registered anew since.
+        """Take the store's answer to a renewal that was sent then; one of an earlier registration is ignored.
 
         Heartbeat and claims renew from threads of their own, so an older renewal may be answered last.
         """
