@@ -48,7 +48,7 @@ def test_jobs_that_take_no_time_at_all_are_no_trouble() -> None:
 @pytest.mark.parametrize("seconds", [SHORT_S * 1.01, 0.05, MEDIUM_S])
 def test_of_jobs_that_are_not_short_a_few_are_held_to_spare(seconds: float) -> None:
     assert after([seconds], slots=1) == 1
-    assert 1 < after([seconds], slots=8) <= 4
+    assert 1 < after([seconds], slots=8) <= 6
 
 
 def test_the_longer_an_exchange_takes_the_more_is_held_to_spare() -> None:
@@ -57,7 +57,7 @@ def test_the_longer_an_exchange_takes_the_more_is_held_to_spare() -> None:
     before = pace.ahead()
     for _ in range(50):
         pace.exchanged(0.01, 0.0)
-    assert before < pace.ahead() == pace.prefetch() <= 8
+    assert before < pace.ahead() == pace.prefetch() <= 12
 
 
 def test_short_jobs_have_none_to_spare() -> None:

@@ -61,5 +61,5 @@ class Pace:
         """Return how many jobs of 20 to 100 ms to hold beyond the slots, so that no slot waits for an exchange."""
         if self._typical_s is None or not SHORT_S <= self._typical_s <= MEDIUM_S:
             return 0
-        most = max(1, self.slots // 2)  # what waits here keeps its keys from others
+        most = max(1, 3 * self.slots // 4)  # what waits here keeps its keys from others
         return min(most, 1 + ceil(_MARGIN * self.slots * self._exchange_s / self._typical_s))

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from tickwork.core.flow.flow import Flow, home_lane, passage_of, read_lane, turnstile_name
+from tickwork.core.flow.flow import Flow, Lane, home_lane, passage_of, read_lane, turnstile_name
 from tickwork.core.flow.gates import GATES, Gate
 from tickwork.core.flow.limits import Passage, Slot
 from tickwork.core.flow.sticky import Neighbour
@@ -138,6 +138,7 @@ class PostgresGround:
             "in_order": array([lane.in_order and lane.held_by is None for lane in lanes]),
             "graces_us": array([wish.grace_us for wish in wishes]),
             **after_wishes(self._reached, wishes),
+            "turnstiles": text_array([self._opened(lane) for lane in lanes]),
             "tasks": self._tasks,
         }
         in_order = [wish.lane for wish, lane in zip(wishes, lanes, strict=True) if lane.in_order and not lane.held_by]
@@ -147,6 +148,11 @@ class PostgresGround:
         held, *_, rows = self._together(("hold_worker", {"worker": self.worker}), *waits, ("pick_places", asked))
         self._check_lease(held)
         return [_applicant(row) for row in rows]
+
+    def _opened(self, lane: Lane) -> str | None:
+        """The turnstile that has to be open for a job of this lane, unless this round's endings have freed it."""
+        name = None if lane.held_by is None else turnstile_name(lane.held_by)
+        return None if name in self.freed else name
 
     def next_due_us(self, places: Sequence[Place]) -> int | None:
         lanes = text_array([lane for lane, _ in places])

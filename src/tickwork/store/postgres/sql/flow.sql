@@ -132,13 +132,15 @@ WITH RECURSIVE span AS MATERIALIZED (
 -- :pick_places
 -- Each group takes from its places in their order, until it has enough. From a lane in which order counts one claim at a
 -- time takes: another would pass by what this one has locked. The first pick of a round has waited for its turn there (see
--- lock_lanes); a second one, which could meet another round that waits for it, leaves such a lane out.
+-- lock_lanes); a second one, which could meet another round that waits for it, leaves such a lane out. What a turnstile
+-- holds is left out if another round has closed it since this one looked: its next job would have to wait again.
 WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
 wish AS MATERIALIZED (
     SELECT w.* FROM unnest(%(groups)s::integer[], %(of_groups)s::bigint[], %(lanes)s::text[], %(priorities)s::smallint[],
                            %(mosts)s::bigint[], %(in_order)s::boolean[], %(graces_us)s::bigint[], %(after_us)s::bigint[],
-                           %(after_ids)s::uuid[])
-           WITH ORDINALITY AS w (grp, of_group, lane, priority, most, in_order, grace_us, after_us, after_id, rank)
+                           %(after_ids)s::uuid[], %(turnstiles)s::text[])
+           WITH ORDINALITY
+           AS w (grp, of_group, lane, priority, most, in_order, grace_us, after_us, after_id, turnstile, rank)
     WHERE  NOT w.in_order OR pg_try_advisory_xact_lock(hashtextextended(w.lane, 7))
 ),
 picked AS MATERIALIZED (
@@ -147,6 +149,10 @@ picked AS MATERIALIZED (
     CROSS  JOIN LATERAL (
         SELECT w.rank, q.*
         FROM   (SELECT * FROM wish w WHERE w.grp = g.grp ORDER BY w.rank) w
+        CROSS  JOIN LATERAL (
+            SELECT WHERE w.turnstile IS NULL
+            OR     (SELECT t.open_at <= (SELECT now FROM clock) FROM tickwork.turnstiles t WHERE t.name = w.turnstile)
+        ) open
         CROSS  JOIN LATERAL (
             SELECT q.ctid AS place, q.job_id, q.attempt + 1 AS attempt, q.task, q.queue AS lane, q.priority, q.run_at,
                    q.failures, q.crashes, q.alone, q.keyed, q.expires_at, q.losses

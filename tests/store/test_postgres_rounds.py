@@ -1,0 +1,52 @@
+"""Rounds of guarded claims on PostgreSQL that run at once: one does not spend itself on what another has taken."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from tests.store.builders import a_job, claim, claim_one, register, succeeded
+from tickwork.core.flow.flow import Flow
+from tickwork.core.flow.limits import Slot, concurrency
+from tickwork.core.ids import JobId
+from tickwork.core.job import NewJob
+from tickwork.store.postgres import PostgresStore
+from tickwork.store.postgres.ground import PostgresGround
+from tickwork.store.rounds import Applicant, Look, Wish
+
+
+def with_key(key: str) -> NewJob:
+    return a_job(flow=Flow(slots=(Slot("one", key, 1),)))
+
+
+def test_a_round_picks_no_job_of_a_key_that_another_round_took_since_it_looked(
+    postgres: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else rounds that meet pick the next jobs of the same keys, start none of them, and are in each other's way."""
+    worker, other = register(postgres), register(postgres)
+    postgres.declare_limits({"one": concurrency(1, key="key")})
+    postgres.insert_jobs([with_key("a"), with_key("b")])
+    first = claim(postgres, 2, worker)
+    of_a, _, of_b = postgres.insert_jobs([with_key("a"), with_key("a"), with_key("b")])
+    assert claim(postgres, 3, worker) == [], "the limit holds them"
+    postgres.finish_attempts([succeeded(one) for one in first])
+
+    look, pick = PostgresGround.look, PostgresGround.pick
+    picked: list[JobId] = []
+
+    def look_and_be_overtaken(ground: PostgresGround) -> Look:
+        seen = look(ground)
+        if ground.worker == worker:
+            monkeypatch.setattr(PostgresGround, "look", look)
+            assert claim_one(postgres, other).job_id == of_a
+        return seen
+
+    def note_picked(ground: PostgresGround, wishes: Sequence[Wish]) -> list[Applicant]:
+        applicants = pick(ground, wishes)
+        if ground.worker == worker:
+            picked.extend(one.job_id for one in applicants)
+        return applicants
+
+    monkeypatch.setattr(PostgresGround, "look", look_and_be_overtaken)
+    monkeypatch.setattr(PostgresGround, "pick", note_picked)
+    assert claim_one(postgres, worker).job_id == of_b
+    assert picked == [of_b]
