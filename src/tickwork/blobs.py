@@ -22,6 +22,7 @@ from tickwork.config import Settings, sqlite_path
 from tickwork.core.blob import BlobRef, Unfillable, owner_of, whole
 from tickwork.core.payload import BLOB_LIMIT, RESULT_LIMIT, too_large
 from tickwork.errors import BlobError, InvalidArguments, InvalidInput, InvalidPayload
+from tickwork.file_modes import FILE_MODE, FOLDER_MODE, exposed, narrow
 
 AN_OBJECT = "an object of the program"  # stands in the settings for one that was given to Tickwork(blobs=...)
 _NAMED = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
@@ -50,7 +51,8 @@ class Blobs(Protocol):
 class LocalBlobs:
     """Blobs as files of a folder, which is made when it is first needed. Any number of processes may share it.
 
-    A file is written under another name, synced and renamed, so a blob is there as a whole or not at all.
+    A file is written under another name, synced and renamed, so a blob is there as a whole or not at all. Files and the
+    folders that are made are for this user alone. A folder that was there before keeps its mode.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
@@ -62,9 +64,10 @@ class LocalBlobs:
     def put(self, key: str, data: bytes) -> None:
         path = self._path(key)
         _make_folder(path.parent)
+        narrow(path.parent)
         partial = path.with_name(f"{key}~{secrets.token_hex(8)}")
         try:
-            with open(partial, "xb") as file:
+            with open(partial, "xb", opener=_open_private) as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
@@ -95,6 +98,10 @@ class LocalBlobs:
         if there.is_dir() and os.access(there, os.W_OK | os.X_OK):
             return None
         return f"{there} cannot be written" if there.is_dir() else f"{there} is not a folder"
+
+    def exposed(self) -> list[Path]:
+        """The folders with blobs in them that other users of this machine may look into."""
+        return exposed(self.folder.glob("[0-9a-f][0-9a-f]")) if exposed([self.folder]) else []
 
     def _path(self, key: str) -> Path:
         if "/" in key or key.startswith("."):
@@ -216,8 +223,12 @@ def _make_folder(folder: Path) -> None:
         return
     _make_folder(folder.parent)
     with suppress(FileExistsError):
-        folder.mkdir()
+        folder.mkdir(mode=FOLDER_MODE)
     _sync(folder.parent)
+
+
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags, FILE_MODE)
 
 
 def _sync(folder: Path) -> None:

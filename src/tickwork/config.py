@@ -7,6 +7,7 @@ environment has them. docs/settings.md, `tickwork config`, `GET /config` and the
 from __future__ import annotations
 
 import os
+import pwd
 import re
 import tomllib
 from collections.abc import Mapping
@@ -259,8 +260,28 @@ def _from_file(start: Path) -> tuple[dict[str, Any], str]:
         for name, table in (("tickwork.toml", ()), ("pyproject.toml", ("tool", "tickwork"))):
             found = _table(folder / name, table)
             if found is not None:
+                _check_owner(folder / name)
                 return found, str(folder / name)
     return {}, ""
+
+
+def _check_owner(path: Path) -> None:
+    """Raise InvalidInput for settings that another user may have written: they would choose what this process runs."""
+    for place in (path, path.parent):
+        owner = place.stat().st_uid
+        if owner not in (0, os.geteuid()):
+            raise InvalidInput(
+                f"the settings in {path} are not read: {place} belongs to {_user(owner)}, and this process runs as "
+                f"{_user(os.geteuid())}. Run it as the owner or in a folder of your own, or give that folder and file "
+                f"to this user or to root."
+            )
+
+
+def _user(number: int) -> str:
+    try:
+        return f"user {pwd.getpwuid(number).pw_name}"
+    except KeyError:
+        return f"user {number}"
 
 
 def _table(path: Path, names: tuple[str, ...]) -> dict[str, Any] | None:

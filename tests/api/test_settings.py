@@ -1,5 +1,6 @@
 """Settings: one table, and values that cannot work are refused where they are read."""
 
+import os
 from datetime import timedelta
 from pathlib import Path
 
@@ -50,3 +51,35 @@ def test_each_setting_is_told_with_its_source(tmp_path: Path) -> None:
     assert told["url"] == ("postgresql://a:***@b/c", "TICKWORK_URL")
     assert told["driver"] == ("sqlite3", "argument")
     assert told["heartbeat"] == (None, "default")
+
+
+@pytest.mark.parametrize("file", ["tickwork.toml", "pyproject.toml"])
+def test_settings_of_a_folder_or_file_of_another_user_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str
+) -> None:
+    below = tmp_path / "below"
+    below.mkdir()
+    (tmp_path / file).write_text('[tool.tickwork]\nlease = "1m"\n' if file == "pyproject.toml" else 'lease = "1m"\n')
+    monkeypatch.chdir(below)
+    assert load_settings({}, {}).lease == "1m"
+    monkeypatch.setattr(os, "geteuid", lambda: 65534)
+    if os.getuid() != 0:  # else root's own files are believed, as everywhere
+        with pytest.raises(InvalidInput, match=f"the settings in .*{file} are not read.*belongs to"):
+            load_settings({}, {})
+        return
+    assert load_settings({}, {}).lease == "1m", "what root wrote is believed"
+    for owned in (tmp_path, tmp_path / file):
+        os.chown(owned, 4242, -1)
+        with pytest.raises(InvalidInput, match=f"the settings in .*{file} are not read.*belongs to user 4242"):
+            load_settings({}, {})
+        os.chown(owned, 0, -1)
+
+
+def test_a_project_of_another_user_that_says_nothing_of_us_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "x"\n')
+    monkeypatch.setattr(os, "geteuid", lambda: 65534)
+    if os.getuid() == 0:
+        os.chown(tmp_path / "pyproject.toml", 4242, -1)
+    assert load_settings({}, {}).lease == "30s"

@@ -50,6 +50,27 @@ class TestAFolder:
         with pytest.raises(FileNotFoundError):
             blobs.get(one)
 
+    def test_blobs_are_for_their_user_alone_whatever_the_umask(self, blobs: LocalBlobs) -> None:
+        before = os.umask(0)
+        try:
+            blobs.put(key_of(b"one"), b"one")
+        finally:
+            os.umask(before)
+        places = [blobs.folder, *blobs.folder.rglob("*")]
+        assert {(place.is_dir(), place.stat().st_mode & 0o777) for place in places} == {(True, 0o700), (False, 0o600)}
+        assert blobs.exposed() == []
+
+    def test_a_folder_that_was_there_keeps_its_mode_and_what_is_in_it_is_closed_to_others(self, tmp_path: Path) -> None:
+        blobs, key = LocalBlobs(tmp_path), key_of(b"one")
+        tmp_path.chmod(0o755)
+        (tmp_path / key[:2]).mkdir()
+        (tmp_path / key[:2]).chmod(0o755)
+        assert blobs.exposed() == [tmp_path / key[:2]]
+        blobs.put(key, b"one")
+        assert tmp_path.stat().st_mode & 0o777 == 0o755
+        assert (tmp_path / key[:2]).stat().st_mode & 0o777 == 0o700
+        assert blobs.exposed() == []
+
     def test_a_blob_is_found_by_its_age(self, blobs: LocalBlobs) -> None:
         key, day = key_of(b"one"), 86_400
         blobs.put(key, b"one")

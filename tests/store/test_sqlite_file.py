@@ -40,6 +40,65 @@ def test_what_was_answered_is_on_the_disk(store: SqliteStore, path: Path) -> Non
         assert opened.run("PRAGMA journal_mode") == [("wal",)]
 
 
+def modes(folder: Path) -> dict[str, str]:
+    return {path.name: f"{path.stat().st_mode & 0o777:o}" for path in folder.iterdir()}
+
+
+def test_all_files_of_a_store_are_for_their_user_alone_whatever_the_umask(path: Path, driver: str) -> None:
+    before = os.umask(0)
+    try:
+        store = SqliteStore(str(path), driver=driver)
+        insert_one(store)
+        waiter = store.waiter()
+        found = modes(path.parent)
+        waiter.close()
+        assert not any("chmod 600" in one for one in store.health().warnings)
+        store.close()
+    finally:
+        os.umask(before)
+    assert found == {
+        **dict.fromkeys(("jobs.db", "jobs.db-wal", "jobs.db-shm", "jobs.db-writer"), "600"),
+        "jobs.db-wake": "700",
+    }
+
+
+def test_files_that_were_open_to_others_are_closed_to_them_when_their_owner_opens_the_store(
+    path: Path, driver: str
+) -> None:
+    SqliteStore(str(path), driver=driver).close()
+    for end in ("", "-writer"):
+        Path(f"{path}{end}").touch()
+        Path(f"{path}{end}").chmod(0o664)
+    store = SqliteStore(str(path), driver=driver)
+    insert_one(store)
+    assert set(modes(path.parent).values()) == {"600"}
+    store.close()
+
+
+def test_files_of_another_user_keep_their_mode_and_are_a_finding(
+    path: Path, driver: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    SqliteStore(str(path), driver=driver).close()
+    path.chmod(0o644)
+    monkeypatch.setattr(os, "geteuid", lambda: NOBODY)
+    store = SqliteStore(str(path), driver=driver)
+    assert modes(path.parent)["jobs.db"] == "644"
+    (finding,) = [one for one in store.health().warnings if "chmod 600" in one]
+    assert str(path) in finding
+    store.close()
+
+
+def test_a_file_that_another_program_has_tables_in_keeps_its_mode(path: Path) -> None:
+    own = sqlite3.connect(path)
+    own.execute("CREATE TABLE orders (id INTEGER)")
+    own.close()
+    path.chmod(0o660)
+    store = SqliteStore(str(path), adopt=True)
+    assert modes(path.parent)["jobs.db"] == "660"
+    assert any("chmod 600" in one for one in store.health().warnings)
+    store.close()
+
+
 def test_a_full_disk_refuses_the_whole_batch_and_work_goes_on_when_there_is_room(store: SqliteStore) -> None:
     ((pages,),) = store._file._writer.run("PRAGMA page_count")
     store._file._writer.run(f"PRAGMA max_page_count = {pages + 5}")

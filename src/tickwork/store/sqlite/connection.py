@@ -21,6 +21,7 @@ from typing import Any, Protocol
 import apsw
 
 from tickwork.errors import MixedDrivers, StoreError, StoreFull, StoreNotOurs, StoreReadOnly, StoreUnreachable
+from tickwork.file_modes import FILE_MODE
 
 BUSY_S = 5.0
 _NAP_S, _FIRST_NAP_S = 0.0005, 0.00005
@@ -244,7 +245,7 @@ class WriteLock:
 
     def __init__(self, path: Path | None) -> None:
         self._threads = threading.RLock()
-        self._file = None if path is None else os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        self._file = None if path is None else os.open(path, os.O_RDWR | os.O_CREAT, FILE_MODE)
 
     def __enter__(self) -> None:
         self._threads.acquire()

@@ -21,6 +21,7 @@ import apsw
 
 from tickwork.core.duration import format_duration
 from tickwork.errors import InvalidInput, MixedDrivers, StoreNotOurs, StoreUnreachable
+from tickwork.file_modes import create_private, exposed, narrow
 from tickwork.store.base import Health, SchemaStatus
 from tickwork.store.migrate import Migration, migrations, pending, script
 from tickwork.store.sqlite.connection import (
@@ -86,6 +87,7 @@ class SqliteFile:
                 f"{path} cannot be opened: there is no folder {path.parent}. Make it, or choose another."
             )
         check_driver(path, self.driver)
+        create_private(path)  # the log of changes and its index, which SQLite makes, have the mode of the file
 
     def _open_after_fork(self) -> None:
         """Leave the parent's connections alone: to close one here could take its files from under the parent."""
@@ -106,6 +108,10 @@ class SqliteFile:
         if pending(migrations(_PACKAGE), applied, self.path):
             self._migrate()
         if self.path != MEMORY:
+            # A file that another program keeps its tables in has the mode that its users need.
+            if all(name.startswith(("tickwork_", "sqlite_")) for name in tables):
+                for part in self._parts():
+                    narrow(part)
             self._writer.run("PRAGMA journal_mode=WAL")
             self._known_as = remember_driver(Path(self.path), self.driver)
 
@@ -285,7 +291,16 @@ class SqliteFile:
                 f"{stuck} attempts belong to workers whose lease ran out over a minute ago. No reaper runs: start a "
                 f"worker."
             )
+        if open_to_others := " ".join(map(str, exposed(self._parts()))):
+            warnings.append(
+                f"Other users of this machine have rights to files of this store, which hold arguments and results. "
+                f"Take them away: chmod 600 {open_to_others}"
+            )
         return Health(facts, warnings)
+
+    def _parts(self) -> list[Path]:
+        """The files of this store: SQLite's three, and the lock of its writers."""
+        return [] if self.path == MEMORY else [Path(f"{self.path}{end}") for end in ("", "-wal", "-shm", "-writer")]
 
     def _size(self) -> int:
         """What the file and its log of changes take on the disk."""

@@ -16,6 +16,8 @@ from functools import cache
 from itertools import count
 from pathlib import Path
 
+from tickwork.file_modes import FOLDER_MODE, narrow
+
 _numbers = count()
 _PATH_LIMIT = 100  # a socket's path must fit into 108 bytes
 
@@ -24,7 +26,8 @@ class SocketWaiter:
     """A socket of our own in the folder; readable when somebody called."""
 
     def __init__(self, folder: Path) -> None:
-        folder.mkdir(mode=0o777, exist_ok=True)
+        folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
+        narrow(folder)
         self._path = folder / f"{os.getpid()}-{next(_numbers)}"
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.setblocking(False)

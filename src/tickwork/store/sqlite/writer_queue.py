@@ -19,6 +19,8 @@ from pathlib import Path
 from queue import SimpleQueue
 from weakref import WeakSet
 
+from tickwork.file_modes import FILE_MODE
+
 QUEUE_S = 2.0  # a writer that waited for longer tries to get SQLite's lock at once
 
 
@@ -64,7 +66,7 @@ class _FileLock:
     """
 
     def __init__(self, path: Path) -> None:
-        self._file = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._file = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
         self._requests: SimpleQueue[_Request | None] = SimpleQueue()
         self._waiter: threading.Thread | None = None
         self._last: _Request | None = None
