@@ -14,10 +14,13 @@ import threading
 from datetime import timedelta
 
 from tickwork.core.access import Token, is_name, read_name, read_role, read_scopes
+from tickwork.core.duration import parse_duration
 from tickwork.errors import InvalidInput
 from tickwork.store.access import KeyView, UserView
 from tickwork.store.base import Store
 
+LASTS = "90d"  # a key that nobody renews is a key that nobody knows of
+NEVER = "never"
 LASTS_MOST = timedelta(days=3653)
 PASSWORD_LEAST, PASSWORD_MOST = 8, 1024  # characters
 _COST, _BLOCK, _PARALLEL = 1 << 15, 8, 3  # 32 MiB, and a tenth of a second or more
@@ -28,6 +31,11 @@ _AT_ONCE = threading.BoundedSemaphore(2)  # however many log in, their passwords
 def new_token() -> str:
     """256 random bits as text."""
     return secrets.token_urlsafe(32)
+
+
+def read_lasts(text: str) -> timedelta | None:
+    """Return for how long a key is to last; None for `never`. Raises InvalidInput."""
+    return None if text == NEVER else parse_duration(text, what="expires")
 
 
 def create_key(store: Store, name: str, scopes: list[str], lasts: timedelta | None, by: str) -> tuple[str, KeyView]:

@@ -1,6 +1,7 @@
 """`tickwork keys`, `users`, `secrets` and `audit`, on both stores, and the server that they let somebody in to."""
 
 import json
+from datetime import timedelta
 from pathlib import Path
 
 import httpx2
@@ -31,13 +32,24 @@ class TestKeys:
         result = cli("keys", "create", "deploy", "--scope", "read", "--scope", "enqueue", "--expires", "90d")
         token = read_token(result.stdout.strip())
         assert token is not None
-        assert "This is shown once. Revoke it: tickwork keys revoke deploy" in result.stderr
+        assert "This is shown once. It expires 20" in result.stderr
+        assert "Revoke it: tickwork keys revoke deploy" in result.stderr
         (key,) = cli.json("keys", "list")["items"]
         assert (key["name"], key["scopes"], key["state"]) == ("deploy", ["read", "enqueue"], "live")
         assert key["created_by"].startswith("cli:")
         listed = cli.ok("keys", "list")
         assert listed.splitlines()[1].split()[:3] == ["deploy", f"twk_{token.id}", "live"]
         assert token.secret not in listed + json.dumps(key) + cli.ok("audit", "--json")
+
+    def test_a_key_expires_after_90_days_unless_it_is_said_otherwise(self, cli: Cli, shop: Shop) -> None:
+        def lasts(name: str, *options: str) -> float | None:
+            cli.ok("keys", "create", name, "--scope", "read", *options)
+            (made,) = [key for key in shop.app.store.api_keys() if key.name == name]
+            return None if made.expires_at is None else (made.expires_at - made.created_at) / timedelta(days=1)
+
+        assert [lasts("a"), lasts("b", "--expires", "12h"), lasts("c", "--never")] == [90, 0.5, None]
+        (finding,) = [one for one in cli.json("doctor")["warnings"] if "expires in" in one]
+        assert finding.startswith("The API key b expires in 11h59m")
 
     def test_a_revoked_key_stays_in_the_list(self, cli: Cli, shop: Shop) -> None:
         made = cli.json("keys", "create", "deploy", "--scope", "admin")
@@ -55,6 +67,7 @@ class TestKeys:
             ("", "--scope", "read"),
             ("deploy", "--scope", "read", "--expires", "soon"),
             ("deploy", "--scope", "read", "--expires", "0s"),
+            ("deploy", "--scope", "read", "--expires", "1d", "--never"),
         ],
     )
     def test_a_mistake_makes_no_key(self, cli: Cli, shop: Shop, arguments: tuple[str, ...]) -> None:

@@ -1,5 +1,6 @@
 """Keys, users, secrets and the audit log over REST, on both stores."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -43,6 +44,15 @@ class TestKeys:
         assert (row["who"], row["target"], row["after"]["name"]) == ("dev", "key:deploy", "deploy")
         assert token.secret not in str(audit(admin))
 
+    def test_a_key_expires_after_90_days_unless_it_is_said_otherwise(self, app: Tickwork, admin: TestClient) -> None:
+        def lasts_days(**expires: str) -> float | None:
+            name = f"k{len(app.store.api_keys())}"
+            admin.post(KEYS, json={"name": name, "scopes": ["read"], **expires}).raise_for_status()
+            (made,) = [key for key in app.store.api_keys() if key.name == name]
+            return None if made.expires_at is None else (made.expires_at - made.created_at) / timedelta(days=1)
+
+        assert [lasts_days(), lasts_days(expires="12h"), lasts_days(expires="never")] == [90, 0.5, None]
+
     def test_a_key_works_with_its_scopes_and_notes_when_it_was_used(self, app: Tickwork, admin: TestClient) -> None:
         token = admin.post(KEYS, json={"name": "deploy", "scopes": ["enqueue"]}).json()["token"]
         bearer = {"Authorization": f"Bearer {token}"}
@@ -60,6 +70,7 @@ class TestKeys:
             {"name": "x", "scopes": ["read"], "expires": "0s"},
             {"name": "x", "scopes": ["read"], "expires": "99999999d"},
             {"name": "x", "scopes": ["read"], "expires": "soon"},
+            {"name": "x", "scopes": ["read"], "expires": None},
         ],
     )
     def test_what_cannot_be_is_refused(self, app: Tickwork, admin: TestClient, body: dict[str, Any]) -> None:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tickwork.store.base import Health
 
 LATE = timedelta(minutes=1)  # a due job that waits longer is worth a word
+EXPIRING = timedelta(days=14)  # a key that ends sooner wants to be replaced
 _STUCK_LIMIT = 1000
 _NAME_WIDTH = 20
 
@@ -68,7 +69,7 @@ def examine(app: Tickwork) -> tuple[dict[str, str], list[str]]:
     }
     warnings = [*health.warnings, *_warnings(health, live, queues, now, stuck)]
     warnings += [_undeclared(name) for name in app.schedules.undeclared()]
-    return facts, [*warnings, *_blob_trouble(app), *_troubled(app)]
+    return facts, [*warnings, *_blob_trouble(app), *_troubled(app), *_expiring(app, now)]
 
 
 def _large_results(app: Tickwork) -> str:
@@ -148,6 +149,15 @@ def _troubled(app: Tickwork) -> Iterator[str]:
     for view in app.schedules.views():
         for name in missing_calendars(view.spec, calendars):
             yield f"Schedule {view.name} starts nothing: its calendar {name} is not in this store. See: tickwork apply"
+
+
+def _expiring(app: Tickwork, now: datetime) -> Iterator[str]:
+    for key in app.store.api_keys():
+        if key.is_live and key.expires_at is not None and key.expires_at - now < EXPIRING:
+            yield (
+                f"The API key {key.name} expires in {about(key.expires_at - now)}. Make another one for its user: "
+                f"tickwork keys create NAME {' '.join(f'--scope {scope}' for scope in key.scopes)}"
+            )
 
 
 def _print_beside(out: Console, name: str, text: str, style: str) -> None:

@@ -32,24 +32,29 @@ def keys() -> None:
     type=click.Choice(SCOPES),
     help="What it may do; several if need be.",
 )
-@click.option("--expires", metavar="DURATION", help="When it ends by itself: 90d, 12h. Else it stays until revoked.")
+@click.option("--expires", metavar="DURATION", help="After how long it ends by itself: 30d, 12h. Default 90d.")
+@click.option("--never", is_flag=True, help="It does not end by itself, but stays until it is revoked.")
 @json_option
 @url_option
 @pass_session
-def create(session: Session, /, name: str, scopes: tuple[str, ...], expires: str | None, as_json: bool) -> None:
+def create(
+    session: Session, /, name: str, scopes: tuple[str, ...], expires: str | None, never: bool, as_json: bool
+) -> None:
     """Make a key, and print its token. The token is shown this once: the store has a digest of it alone."""
-    from tickwork.core.duration import parse_duration
-    from tickwork.credentials import create_key
+    from tickwork.credentials import LASTS, NEVER, create_key, read_lasts
 
+    if never and expires is not None:
+        raise click.UsageError("--expires and --never contradict each other: give one of them.")
     app = session.app(create=True)
-    lasts = None if expires is None else parse_duration(expires, what="--expires")
+    lasts = read_lasts(NEVER if never else expires or LASTS)
     token, made = create_key(app.store, name, list(scopes), lasts, by())
     record(app, "create_api_key", f"key:{name}", after=key_json(made))
     if as_json:
         print_json({**key_json(made), "token": token})
         return
     click.echo(token)
-    click.echo(f"This is shown once. Revoke it: tickwork keys revoke {name}", err=True)
+    until = "It does not expire" if made.expires_at is None else f"It expires {utc(made.expires_at)}"
+    click.echo(f"This is shown once. {until}. Revoke it: tickwork keys revoke {name}", err=True)
 
 
 @keys.command("list", example="tickwork keys list --json")

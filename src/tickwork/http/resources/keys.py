@@ -6,8 +6,7 @@ from datetime import datetime
 
 import msgspec
 
-from tickwork.core.duration import parse_duration
-from tickwork.credentials import create_key, find_key
+from tickwork.credentials import LASTS, create_key, find_key, read_lasts
 from tickwork.http.call import Call
 from tickwork.http.problems import Problem
 from tickwork.http.route import Routes, Scope, Struct
@@ -17,14 +16,14 @@ routes = Routes("keys")
 
 
 class NewKeyBody(Struct):
-    """A key to make, with scopes of read, enqueue, operate, work, metrics and admin.
+    """A key to make, with scopes of read, enqueue, operate, shell, use-secrets, work, metrics and admin.
 
-    `expires` is a duration, "90d"; without it the key lasts until it is revoked.
+    `expires` is a duration, or "never": then the key lasts until it is revoked.
     """
 
     name: str
     scopes: list[str]
-    expires: str | None = None
+    expires: str = LASTS
 
 
 class KeyBody(Struct):
@@ -58,8 +57,7 @@ class KeyListBody(Struct):
 @routes.post("/keys", Scope.ADMIN, status=201, is_repeatable=False)
 def create_api_key(call: Call, body: NewKeyBody) -> CreatedKeyBody:
     """Make an API key. Its token is in this answer, and nowhere else."""
-    lasts = None if body.expires is None else parse_duration(body.expires, what="expires")
-    token, made = create_key(call.app.store, body.name, body.scopes, lasts, call.who.name)
+    token, made = create_key(call.app.store, body.name, body.scopes, read_lasts(body.expires), call.who.name)
     shown = key_body(made)
     call.changed(f"key:{made.name}", after=shown)
     return CreatedKeyBody(**msgspec.structs.asdict(shown), token=token)

@@ -16,7 +16,7 @@ import { When } from "../parts/when.js";
 import { SCOPES } from "./settings-scopes.js";
 
 const CODE = `tickwork keys create deploy --scope read --scope enqueue --expires 90d`;
-const LASTS = [["30d", "30 days"], ["90d", "90 days"], ["365d", "a year"], ["", "until it is revoked"]];
+const LASTS = [["30d", "30 days"], ["90d", "90 days"], ["365d", "a year"], ["never", "until it is revoked"]];
 
 async function revoke(key, refresh) {
   const text = `Whoever uses ${key.prefix}… is let in no more, at once, and sessions that began with it end. It cannot be taken back.`;
