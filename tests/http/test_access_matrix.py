@@ -63,7 +63,10 @@ def people(app: Tickwork) -> dict[str, Who]:
     for role, scopes in ROLES.items():
         found[role] = Who(b"Bearer " + key(role, scopes), scopes)
     for scope in Scope:
-        found[f"only {scope}"] = Who(b"Bearer " + key(f"only-{scope}", frozenset({scope})), frozenset({scope}))
+        found[f"only {scope}"] = Who(
+            b"Bearer " + key(f"only-{scope}", frozenset({scope})),
+            frozenset(Scope) if scope is Scope.ADMIN else frozenset({scope}),
+        )
     found["wrong secret"] = Who((found["admin"].header or b"")[:-1] + b"~", None)
     revoked = key("revoked", ROLES["admin"])
     store.revoke_api_key(next(one.id for one in store.api_keys() if one.name == "revoked"))

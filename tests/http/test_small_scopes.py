@@ -1,12 +1,18 @@
 """What somebody with a small scope cannot do by a detour: run commands, have secrets sent, read jobs of others."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
 from tickwork import Tickwork
+from tickwork.core.access import Scope
 from tickwork.credentials import create_key
+from tickwork.http.access import StoreAccess, TokenAccess
+from tickwork.http.asgi import asgi
+from tickwork.http.parts import Parts
+from tickwork.http.table import ROUTES
 
 JOBS = "/api/v1/jobs"
 COMMAND = {"task": "shell", "args": {"command": "env"}}
@@ -14,11 +20,113 @@ REQUEST = {"task": "http", "args": {"url": "https://x.example/", "secrets": {"au
 MAIL = {"task": "smtp", "args": {"host": "x.example", "secrets": {"password": "${secret.STRIPE}"}}}
 
 
+def with_scopes(app: Tickwork, client: TestClient, *scopes: str) -> TestClient:
+    """The client, calling with a key that has these scopes."""
+    token, _ = create_key(app.store, "-".join(scopes), list(scopes), None, "tests")
+    client.headers["Authorization"] = f"Bearer {token}"
+    return client
+
+
+@pytest.fixture
+def operator(app: Tickwork, anybody: TestClient) -> TestClient:
+    return with_scopes(app, anybody, "read", "enqueue", "operate")
+
+
 @pytest.fixture
 def enqueuer(app: Tickwork, anybody: TestClient) -> TestClient:
     token, _ = create_key(app.store, "enqueuer", ["enqueue"], None, "tests")
     anybody.headers["Authorization"] = f"Bearer {token}"
     return anybody
+
+
+SECRET_COMMAND = {"task": "shell", "args": {"command": "ls", "secrets": {"env.A": "${secret.STRIPE}"}}}
+ASKING = "{url: 'https://x.example/', headers: {a: '${secret.STRIPE}'}}"
+WITH_SCHEDULE = f"dags: {{d: {{steps: {{a: {{task: m}}}}}}}}\nschedules: {{s: {{http: {ASKING}, every: 1h}}}}"
+WORK_OF_SHELL: list[tuple[str, str, dict[str, Any]]] = [
+    ("POST", "/jobs", COMMAND),
+    ("POST", "/jobs/batch", {"jobs": [{"task": "mail"}, COMMAND]}),
+    ("PUT", "/schedules/s", {"shell": "env", "every": "1h"}),
+    ("PUT", "/schedules/s", {**COMMAND, "every": "1h"}),
+    ("POST", "/dags", {"text": "dags: {d: {steps: {a: {task: mail}, b: {shell: env}}}}"}),
+    ("POST", "/dags", {"text": "dags: {d: {steps: {a: {task: shell, args: {command: env}}}}}"}),
+    ("POST", "/dags", {"text": "{dags: {d: {steps: {a: {task: m}}}}, schedules: {s: {shell: env, every: 1h}}}"}),
+    ("POST", "/dags", {"text": "dags: {d: {steps: {a: {task: shell, map: {command: [env]}}}}}"}),
+]
+WORK_WITH_SECRETS: list[tuple[str, str, dict[str, Any]]] = [
+    ("POST", "/jobs", REQUEST),
+    ("POST", "/jobs", MAIL),
+    ("PUT", "/schedules/s", {**REQUEST, "every": "1h"}),
+    ("PUT", "/schedules/s", {"http": {"url": "https://x.example/${secret.STRIPE}"}, "every": "1h"}),
+    ("POST", "/dags", {"text": f"dags: {{d: {{steps: {{a: {{http: {ASKING}}}}}}}}}"}),
+    (
+        "POST",
+        "/dags",
+        {"text": WITH_SCHEDULE},
+    ),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "body"), WORK_OF_SHELL)
+def test_defining_commands_takes_the_scope_shell(
+    app: Tickwork, operator: TestClient, method: str, path: str, body: dict[str, Any]
+) -> None:
+    answer = operator.request(method, f"/api/v1{path}", json=body)
+    assert (answer.status_code, answer.json()["code"]) == (403, "not-allowed")
+    assert "'shell'" in answer.json()["detail"]
+    assert [*app.jobs(), *app.schedules.views(), *app.dag_versions()] == []
+    allowed = with_scopes(app, operator, "read", "enqueue", "operate", "shell")
+    assert allowed.request(method, f"/api/v1{path}", json=body).status_code in (200, 201)
+
+
+@pytest.mark.parametrize(("method", "path", "body"), WORK_WITH_SECRETS)
+def test_handing_secrets_to_built_in_tasks_takes_the_scope_use_secrets(
+    app: Tickwork, operator: TestClient, method: str, path: str, body: dict[str, Any]
+) -> None:
+    answer = operator.request(method, f"/api/v1{path}", json=body)
+    assert (answer.status_code, answer.json()["code"]) == (403, "not-allowed")
+    assert "'use-secrets'" in answer.json()["detail"]
+    assert [*app.jobs(), *app.schedules.views(), *app.dag_versions()] == []
+    allowed = with_scopes(app, operator, "read", "enqueue", "operate", "use-secrets")
+    assert allowed.request(method, f"/api/v1{path}", json=body).status_code in (200, 201)
+
+
+def test_a_command_with_secrets_takes_both_scopes(app: Tickwork, anybody: TestClient) -> None:
+    for missing in ("shell", "use-secrets"):
+        scopes = {"enqueue", "operate", "shell", "use-secrets"} - {missing}
+        assert with_scopes(app, anybody, *sorted(scopes)).post(JOBS, json=SECRET_COMMAND).status_code == 403
+    assert with_scopes(app, anybody, "enqueue", "shell", "use-secrets").post(JOBS, json=SECRET_COMMAND).is_success
+
+
+def test_an_operator_starts_retries_and_reruns_what_others_defined_but_cannot_edit_it(
+    admin: TestClient, app: Tickwork, operator: TestClient
+) -> None:
+    text = {"text": "{dags: {d: {steps: {a: {shell: env}}}}, schedules: {s: {shell: env, every: 1h}}}"}
+    admin.post("/api/v1/dags", json=text).raise_for_status()
+    made = admin.post(JOBS, json={**COMMAND, "delay": "1h"}).json()["id"]
+    assert operator.post("/api/v1/dags/d/runs", json={}).status_code == 201
+    assert operator.post("/api/v1/schedules/s/trigger").status_code == 201
+    assert operator.post(f"{JOBS}/{made}/retry").status_code == 200
+    again = f"{JOBS}/{made}/rerun"
+    assert operator.post(again, json={}).status_code == 201
+    assert operator.post(again, json={"args": COMMAND["args"], "delay": "1h"}).status_code == 201
+    assert operator.post(again, json={"args": {"command": "id"}}).status_code == 403
+    assert operator.post(again, json={"queue": "another"}).status_code == 403
+
+
+def test_the_scope_admin_includes_all_others(app: Tickwork, anybody: TestClient) -> None:
+    client = with_scopes(app, anybody, "admin")
+    assert client.get(JOBS).status_code == 200
+    assert client.post(JOBS, json=SECRET_COMMAND).status_code == 201
+    assert client.post("/api/v1/queues/q/pause", json={}).status_code == 200
+    assert client.get("/metrics").status_code == 200
+    assert set(client.get("/api/v1/session").json()["scopes"]) == set(Scope)
+
+
+def test_the_token_of_dev_grants_all_also_where_a_key_with_smaller_scopes_has_it(app: Tickwork, parts: Parts) -> None:
+    token, _ = create_key(app.store, "small", ["read"], None, "tests")
+    served = asgi(app, replace(parts, access=StoreAccess(app, TokenAccess(token))), ROUTES)
+    with TestClient(served, headers={"Authorization": f"Bearer {token}"}) as client:
+        assert client.post(JOBS, json=COMMAND).status_code == 201
 
 
 @pytest.mark.parametrize("job", [COMMAND, REQUEST, MAIL])

@@ -14,7 +14,7 @@ from tickwork.cli.output import ago, print_json, print_table, utc
 if TYPE_CHECKING:
     from tickwork.store.access import KeyView
 
-SCOPES = ("read", "enqueue", "operate", "work", "metrics", "admin")
+SCOPES = ("read", "enqueue", "operate", "shell", "use-secrets", "work", "metrics", "admin")
 
 
 @click.group(cls=Group, example="tickwork keys create deploy --scope enqueue --expires 90d\ntickwork keys list")

@@ -14,13 +14,13 @@ from tickwork.cli.output import ago, print_json, print_table
 if TYPE_CHECKING:
     from tickwork.store.access import UserView
 
-ROLES = ("viewer", "operator", "admin")
+ROLES = ("viewer", "operator", "developer", "admin")
 _password_option = click.option("--password-stdin", is_flag=True, help="Read the password from stdin: its first line.")
 
 
 @click.group(cls=Group, example="tickwork users add ada --role admin\ntickwork users list")
 def users() -> None:
-    """Add, list and remove users: viewers look, operators act, admins do everything."""
+    """Add, list and remove users: viewers look, operators act, developers also define commands, admins do all."""
 
 
 @users.command("add", example="tickwork users add ada --role admin")

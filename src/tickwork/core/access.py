@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -17,16 +17,23 @@ class Scope(StrEnum):
     READ = "read"
     ENQUEUE = "enqueue"
     OPERATE = "operate"
+    SHELL = "shell"
+    USE_SECRETS = "use-secrets"
     WORK = "work"
     METRICS = "metrics"
     ADMIN = "admin"
 
 
+_LOOK = frozenset({Scope.READ, Scope.METRICS})
+_OPERATE = _LOOK | {Scope.ENQUEUE, Scope.OPERATE}
 ROLES: dict[str, frozenset[Scope]] = {
-    "viewer": frozenset({Scope.READ, Scope.METRICS}),
-    "operator": frozenset({Scope.READ, Scope.METRICS, Scope.ENQUEUE, Scope.OPERATE}),
+    "viewer": _LOOK,
+    "operator": _OPERATE,
+    "developer": _OPERATE | {Scope.SHELL, Scope.USE_SECRETS},
     "admin": frozenset(Scope),
 }
+BUILT_IN = ("http", "shell", "smtp")  # tasks that run commands, or open secrets by name
+_RUNS_COMMANDS = "shell"
 
 TOKEN_PREFIX = "twk"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@+-]{0,99}")
@@ -72,6 +79,21 @@ def read_scopes(given: Sequence[str]) -> tuple[Scope, ...]:
         said = "a key needs a scope" if unknown is None else f"there is no scope {unknown!r}"
         raise InvalidInput(f"{said}. The scopes are {', '.join(Scope)}. Nothing was stored.")
     return tuple(scope for scope in Scope if scope.value in given)
+
+
+def granted(stored: Collection[str]) -> frozenset[Scope]:
+    """Return the scopes that stored names grant. `admin` grants all; a name of a later version grants none."""
+    return frozenset(Scope) if Scope.ADMIN in stored else frozenset(scope for scope in Scope if scope.value in stored)
+
+
+def scopes_of_work(task: str, arguments: Iterable[str]) -> frozenset[Scope]:
+    """Return the scopes that it takes to define work of this task, with arguments of these names.
+
+    Only built-in tasks run commands and open secrets by name: what they do is said by who defines the work.
+    """
+    shell = {Scope.SHELL} if task == _RUNS_COMMANDS else set()
+    secrets = {Scope.USE_SECRETS} if task in BUILT_IN and "secrets" in arguments else set()
+    return frozenset(shell | secrets)
 
 
 def read_role(given: str) -> str:

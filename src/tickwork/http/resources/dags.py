@@ -18,6 +18,7 @@ from tickwork.http.call import Call
 from tickwork.http.declared import refused_text
 from tickwork.http.lists import PageQuery, is_sayable
 from tickwork.http.problems import Problem
+from tickwork.http.reach import check_work, work_of_graph, work_of_spec
 from tickwork.http.resources.graphs import MERMAID, EdgeBody, GraphQuery, NodeBody, flowchart, graph_body
 from tickwork.http.route import Routes, Scope, Struct
 from tickwork.importers.declared import Declared, read_declared
@@ -144,6 +145,8 @@ def declare_dags(call: Call, body: DeclaredBody) -> DeclaredAnswer:
     What is wrong with a text is told with a JSON pointer into it, and its line. Nothing is stored then.
     """
     found = _read(call, body)
+    check_work(call, (work for dag in found.dags.values() for work in work_of_graph(dag.graph)))
+    check_work(call, map(work_of_spec, found.all_specs))
     plan = Plan(call.app.schedules, found)
     if not body.dry_run:
         plan.carry_out()

@@ -12,9 +12,10 @@ from tickwork.core.schedule.tick import encode_tick
 from tickwork.http.call import Call
 from tickwork.http.durations import Span, duration
 from tickwork.http.problems import Problem
+from tickwork.http.reach import argument_names, check_work
 from tickwork.http.reading import instant
-from tickwork.http.resources.job_shapes import JobBody, NewJobBody, needs_of
-from tickwork.http.resources.jobs import answered, check_reach, found
+from tickwork.http.resources.job_shapes import JobBody, needs_of
+from tickwork.http.resources.jobs import answered, found
 from tickwork.http.route import API, Answer, Routes, Scope, Struct
 
 routes = Routes("jobs")
@@ -42,9 +43,9 @@ def rerun_job(call: Call, id: str, body: RerunJobBody) -> JobBody | Answer:
     """
     old = found(call, id).view
     _check_plain(old)
-    given = msgspec.json.decode(old.args) if body.args is None else body.args
-    # What is no object has no names to tell by whether secrets are handed on.
-    check_reach(call, [NewJobBody(old.task, given if isinstance(given, dict) else {"secrets": given})])
+    is_edited = body.queue is not None or (body.args is not None and body.args != msgspec.json.decode(old.args))
+    if is_edited or Scope.OPERATE not in call.who.scopes:  # unedited it is a retry, which takes `operate`
+        check_work(call, [(old.task, argument_names(old.args) if body.args is None else body.args)])
     view = call.parts.gathering.insert(_new_job(call, old, body))
     shown = answered(call, view, is_new=body.args is not None)
     return Answer(shown, 201, {"Location": f"{API}/jobs/{view.id}"})

@@ -17,6 +17,7 @@ from tickwork.errors import InvalidInput, JobNotFound, KeyTaken
 from tickwork.http.call import Call
 from tickwork.http.durations import Span, duration
 from tickwork.http.problems import Fault, Problem
+from tickwork.http.reach import check_work
 from tickwork.http.reading import instant
 from tickwork.http.resources.job_shapes import (
     BATCH_BYTES,
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
     from tickwork.app import Tickwork
 
 routes = Routes("jobs")
-_REACH_SECRETS = ("http", "smtp")
-_RUNS_COMMANDS = "shell"
 _SPANS = ("delay", "key_for", "backoff", "timeout", "expires")
 
 
@@ -58,7 +57,7 @@ def create_job(call: Call, body: NewJobBody) -> JobBody | Answer:
     Who may not read jobs is not told its arguments, nor what it came to. 409 when the key is held by a job of another
     task, or `if_exists` is "error".
     """
-    check_reach(call, [body])
+    check_work(call, [(body.task, body.args)])
     new = _new_job(call.app.named, body)
     with taken_keys(call):
         view = call.parts.gathering.insert(new)
@@ -72,7 +71,7 @@ def create_jobs(call: Call, body: NewJobsBody) -> EnqueuedList | Answer:
     """Enqueue up to 10,000 jobs, all of them or none. 409 when a key is held by a job of another task."""
     if len(body.jobs) > BATCH_LIMIT:
         raise Problem(422, "invalid", f"{len(body.jobs):,} jobs are too many for a batch; the cap is {BATCH_LIMIT:,}.")
-    check_reach(call, body.jobs)
+    check_work(call, ((one.task, one.args) for one in body.jobs))
     new, faults = _new_jobs(call.app, body.jobs)
     if faults:
         said = f"{len(faults)} of {len(body.jobs)} jobs cannot be enqueued: {faults[0].detail} Nothing was stored."
@@ -107,24 +106,6 @@ def taken_keys(call: Call) -> Iterator[None]:
             raise
         said = f"the key {taken.key!r} is taken by another job. Nothing was stored. Use another key."
         raise Problem(409, "key-taken", said) from None
-
-
-def check_reach(call: Call, bodies: list[NewJobBody]) -> None:
-    """Refuse whoever may only enqueue and asks for a command, or has a built-in task be given secrets.
-
-    A command can read all that its worker can, and a request can send a secret anywhere.
-    """
-    if Scope.OPERATE in call.who.scopes:
-        return
-    if any(body.task == _RUNS_COMMANDS for body in bodies):
-        raise _beyond(call, "have commands run")
-    if any(body.task in _REACH_SECRETS and "secrets" in body.args for body in bodies):
-        raise _beyond(call, "hand secrets to built-in tasks")
-
-
-def _beyond(call: Call, what: str) -> Problem:
-    said = f"{call.who.name} may not {what}: it takes the scope {Scope.OPERATE.value!r}. Nothing was done."
-    return Problem(403, "not-allowed", said)
 
 
 def answered(call: Call, view: JobView, *, is_new: bool) -> JobBody:

@@ -29,6 +29,7 @@ from tickwork.http.lists import (
     name_after,
 )
 from tickwork.http.problems import Problem
+from tickwork.http.reach import check_work, work_of_spec
 from tickwork.http.resources.calendars import OccurrenceBody
 from tickwork.http.resources.jobs import warning_of
 from tickwork.http.route import API, Answer, Routes, Scope, Struct
@@ -166,6 +167,7 @@ def put_schedule(call: Call, name: str, body: TaskScheduleFields) -> ScheduleBod
     app = call.app
     known = cache(app.store.task_definition)
     spec = read_body(msgspec.to_builtins(body), lambda place: _read_spec(name, place, known))
+    check_work(call, [work_of_spec(spec)])
     app.schedules.check_calendars([spec])
     old = app.store.get_schedules([name]).get(name)
     if not is_conditional(call, None if old is None else _etag(old.spec)):

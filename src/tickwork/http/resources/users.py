@@ -15,7 +15,7 @@ routes = Routes("users")
 
 
 class NewUserBody(Struct):
-    """A user to make. The role is viewer, operator or admin."""
+    """A user to make. The role is viewer, operator, developer or admin."""
 
     name: str
     role: str

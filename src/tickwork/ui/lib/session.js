@@ -9,7 +9,7 @@ import { call, get, onStranger, post } from "./api.js";
 export const session = signal(/** @type {Session | null | undefined} */ (undefined));
 const scopes = computed(() => new Set(session.value?.scopes || []));
 
-/** Whether the one who looks may do what takes this scope. @param {"read"|"enqueue"|"operate"|"work"|"metrics"|"admin"} scope */
+/** Whether the one who looks may do what takes this scope. @param {"read"|"enqueue"|"operate"|"shell"|"use-secrets"|"work"|"metrics"|"admin"} scope */
 export const may = (scope) => scopes.value.has("admin") || scopes.value.has(scope);
 
 onStranger(() => {
