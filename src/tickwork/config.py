@@ -18,6 +18,7 @@ from typing import Any, Literal, cast
 
 from tickwork.core.duration import format_duration, parse_duration
 from tickwork.core.retention import Retention, read_retention
+from tickwork.core.web.addresses import read_proxies
 from tickwork.errors import InvalidInput
 
 _NAMESPACE = re.compile(r"[a-z][a-z0-9_]{0,29}")
@@ -73,6 +74,11 @@ class Settings:
     )
     http_ca: str | None = setting(None, "text", "A file with the certificates that these tasks trust.")
     public_url: str | None = setting(None, "URL", "Where people find the server, for links in messages.")
+    trusted_proxies: str = setting(
+        "127.0.0.1, ::1",
+        "text",
+        "Addresses and networks of proxies whose `X-Forwarded-For` and `-Proto` a server believes, or `none`.",
+    )
     canary: str | None = setting(
         None, "duration", "How often a server enqueues a job that does nothing, to measure how soon it starts."
     )
@@ -214,6 +220,7 @@ def _checked(settings: Settings) -> Settings:
             f"{settings.namespace!r} cannot name a namespace: up to 30 of a-z, 0-9 and _, a letter first."
         )
     _ = settings.pool_sizes  # refuses what is none
+    read_proxies(settings.trusted_proxies)
     settings.lease_times(), settings.reap_every(), settings.kept()
     return settings
 

@@ -13,6 +13,8 @@ from tests.worker.fixtures import eventually
 from tickwork import credentials
 from tickwork.core.access import read_token
 from tickwork.credentials import is_password
+from tickwork.http import server as http_server
+from tickwork.http.server import ServerOptions
 
 PASSWORD = "correct horse"
 CANARY = "canary-6f1ed002-value"
@@ -173,3 +175,30 @@ class TestServer:
 def _address(said: str) -> str | None:
     found = [line.split()[1] for line in said.splitlines() if line.startswith("server ")]
     return found[0] if found else None
+
+
+@pytest.mark.parametrize(
+    ("options", "public_url", "warns"),
+    [
+        (("--host", "192.0.2.7"), "", True),
+        (("--host", "192.0.2.7"), "https://jobs.example", False),
+        (("--host", "192.0.2.7", "--tls-cert", "c.pem", "--tls-key", "k.pem"), "", False),
+        (("--host", "127.0.0.1"), "", False),
+    ],
+)
+def test_a_server_that_other_machines_reach_without_tls_warns(
+    cli: Cli,
+    shop: Shop,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    options: tuple[str, ...],
+    public_url: str,
+    warns: bool,
+) -> None:
+    cli.ok("keys", "create", "k", "--scope", "read")
+    served: list[ServerOptions] = []
+    monkeypatch.setattr(http_server, "serve", lambda app, access, given, started: served.append(given))
+    monkeypatch.setenv("TICKWORK_PUBLIC_URL", public_url)
+    result = cli("server", *options)
+    assert ("go over the network as they are" in result.stderr + caplog.text) is warns
+    assert served[0].host == options[1]

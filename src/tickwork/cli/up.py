@@ -24,6 +24,8 @@ STOP_S = 10.0  # for the server, once the worker has gone
 @click.argument("target", metavar="[MODULE_OR_FILE]", required=False)
 @click.option("--host", metavar="ADDRESS", default="127.0.0.1", show_default=True, help="Where the server listens.")
 @click.option("--port", metavar="N", type=click.IntRange(0, 65535), default=8700, show_default=True)
+@click.option("--tls-cert", metavar="FILE", help="Serve https with this certificate (PEM, with its chain).")
+@click.option("--tls-key", metavar="FILE", help="The key of the certificate (PEM, without a password).")
 @click.option("-c", "--concurrency", metavar="N", type=click.IntRange(min=1), help="Slots of the worker. Default 10.")
 @click.option("--processes", metavar="N|LOW..HIGH", help="Child processes. Default: one for each core.")
 @click.option("--grace", metavar="SECONDS", type=click.IntRange(min=0), default=20, show_default=True)
@@ -35,6 +37,8 @@ def up(
     target: str | None,
     host: str,
     port: int,
+    tls_cert: str | None,
+    tls_key: str | None,
     concurrency: int | None,
     processes: str | None,
     grace: int,
@@ -50,13 +54,16 @@ def up(
     worker += [] if concurrency is None else ["-c", str(concurrency)]
     worker += [] if processes is None else ["--processes", processes]
     worker += ["--allow-shell"] if allow_shell else []
+    server = ["server", "--host", host, "--port", str(port)]
+    server += [] if tls_cert is None else ["--tls-cert", tls_cert]
+    server += [] if tls_key is None else ["--tls-key", tls_key]
     stopped = stop_event()
-    parts = [Part(["server", "--host", host, "--port", str(port)]), Part(worker)]
+    parts = [Part(server), Part(worker)]
     code: int | None = None
     while code is None and not stopped.wait(LOOK_S):
         code = next((ended for part in parts if (ended := part.ended()) is not None), None)
-    server, working = parts
+    serving, working = parts
     working.stop(drain_s=grace + INSIST_S, insist_s=INSIST_S)
-    server.stop(drain_s=STOP_S, insist_s=INSIST_S)
+    serving.stop(drain_s=STOP_S, insist_s=INSIST_S)
     if code is not None:
         raise click.exceptions.Exit(code if code > 0 else FAILURE)

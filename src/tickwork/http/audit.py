@@ -24,7 +24,7 @@ def record(call: Call, action: str) -> None:
 
 
 def address_of(call: Call) -> str:
-    """Where a call came from, as far as we can tell. A proxy on this machine may tell anything."""
+    """Return the address that a call came from, by the word of the proxies that the settings trust."""
     return "" if call.request.client is None else storable(call.request.client.host)[:ADDRESS_LIMIT]
 
 

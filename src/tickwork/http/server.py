@@ -5,11 +5,13 @@ from __future__ import annotations
 import secrets
 import signal
 import socket
+import ssl
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 from types import FrameType
+from typing import NamedTuple
 
 import uvicorn
 
@@ -17,6 +19,7 @@ from tickwork.app import Tickwork
 from tickwork.clock import SystemClock
 from tickwork.core.access import Scope
 from tickwork.core.canary import NAME as CANARY
+from tickwork.core.web.addresses import read_proxies
 from tickwork.errors import InvalidInput
 from tickwork.http.access import Access, is_loopback
 from tickwork.http.asgi import asgi
@@ -34,17 +37,27 @@ KEEP_ALIVE_S = 30
 _BACKLOG = 2048
 
 
+class Tls(NamedTuple):
+    """The files of a certificate, with those that vouch for it, and of its key."""
+
+    cert: str
+    key: str
+
+
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
-    """Where to listen, and under which prefix a proxy shows the server."""
+    """Where to listen, under which prefix a proxy shows the server, and its certificate if it speaks TLS itself."""
 
     host: str = "127.0.0.1"
     port: int = PORT
     root_path: str = ""
+    tls: Tls | None = None
 
 
 def serve(app: Tickwork, access: Access, options: ServerOptions, started: Callable[[str], None]) -> None:
     """Serve until SIGTERM or Ctrl-C; requests that run then may end. `started` is told the address."""
+    if options.tls is not None:
+        check_tls(options.tls)
     listening = _listen(options.host, options.port)
     clock, rng = SystemClock(), Random(secrets.randbits(64))
     opened = frozenset({Scope.METRICS}) if is_loopback(options.host) else frozenset()
@@ -57,24 +70,46 @@ def serve(app: Tickwork, access: Access, options: ServerOptions, started: Callab
         runner.start(parts.store_counts)
         runner.start(Bookkeeper(app.store, clock))
         keep_house(runner, app.store, clock, rng, tally=parts.tally, settings=app.settings)
-        config = uvicorn.Config(
-            asgi(app, parts, ROUTES),
-            root_path=options.root_path,
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            lifespan="off",
-            ws="none",
-            http=BoundedProtocol,
-            timeout_keep_alive=KEEP_ALIVE_S,
-            timeout_graceful_shutdown=DRAIN_S,
-        )
-        started(_address(listening))
-        _Server(config, parts).run([listening])
+        started(_address(listening, "http" if options.tls is None else "https"))
+        _Server(uvicorn_config(app, parts, options), parts).run([listening])
     finally:
         runner.stop()
         listening.close()
         app.close()
+
+
+def uvicorn_config(app: Tickwork, parts: Parts, options: ServerOptions) -> uvicorn.Config:
+    """Return what uvicorn is told: the routes, TLS, and which proxies may say who a client is."""
+    tls: dict[str, str] = {}
+    if options.tls is not None:
+        tls = {"ssl_certfile": options.tls.cert, "ssl_keyfile": options.tls.key}
+    return uvicorn.Config(
+        asgi(app, parts, ROUTES),
+        root_path=options.root_path,
+        proxy_headers=True,
+        forwarded_allow_ips=[str(one) for one in read_proxies(app.settings.trusted_proxies)],
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        lifespan="off",
+        ws="none",
+        http=BoundedProtocol,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_graceful_shutdown=DRAIN_S,
+        **tls,  # type: ignore[arg-type]
+    )
+
+
+def check_tls(tls: Tls) -> None:
+    """Raise InvalidInput for files that are no certificate with its key, or a key with a password."""
+    try:
+        # Without the empty password, a key that has one would be asked for at the terminal.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(tls.cert, tls.key, password="")
+    except OSError as error:  # of which ssl.SSLError is one
+        raise InvalidInput(
+            f"{tls.cert} and {tls.key} cannot be used for TLS: {error.strerror or error}. Give a certificate and its "
+            f"key as PEM files, the key without a password."
+        ) from None
 
 
 def _end_on_signals() -> None:
@@ -127,6 +162,6 @@ def _listen(host: str, port: int) -> socket.socket:
     return listening
 
 
-def _address(listening: socket.socket) -> str:
+def _address(listening: socket.socket, scheme: str) -> str:
     host, port = listening.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"

@@ -108,6 +108,23 @@ class Allowed:
         return any(one in network for network in self.networks for one in (address, inner) if one is not None)
 
 
+def read_proxies(text: str) -> tuple[IPv4Network | IPv6Network, ...]:
+    """Read a list of addresses and networks such as `10.1.0.0/16, ::1`; `none` is empty. Raises InvalidInput."""
+    found = []
+    for one in re.split(r"[,\s]+", "" if text.strip() == "none" else text):
+        try:
+            network = ip_network(one) if one else None
+        except ValueError:
+            raise InvalidInput(
+                f"trusted_proxies has {one!r}, which is neither an address nor a network. Write those of your proxies, "
+                f"such as 10.1.0.0/16, or none."
+            ) from None
+        if network is not None and network.prefixlen == 0:
+            raise InvalidInput(f"trusted_proxies has {one}: then every client could name itself any address.")
+        found += [] if network is None else [network]
+    return tuple(found)
+
+
 def read_allowed(text: str | None) -> Allowed:
     """Read a list such as `intranet.example.org, 10.1.0.0/16`. Raises InvalidInput."""
     hosts, networks = set(), []

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
+from urllib.parse import urlsplit
 
 from tickwork.core.access import ROLES, digest_of, is_name
 from tickwork.core.throttle import FREE_OF_ADDRESS, FREE_OF_NAME
@@ -138,9 +139,15 @@ def _end_former(call: Call) -> None:
 
 def _cookie(call: Call, value: str, lasts: timedelta) -> str:
     path = call.request.scope.get("root_path") or "/"
-    secure = "; Secure" if call.request.url.scheme == "https" else ""
+    secure = "; Secure" if _is_https(call) else ""
     age = int(lasts.total_seconds())
     return f"{COOKIE}={value}; Path={path}; Max-Age={age}; HttpOnly; SameSite=Lax{secure}"
+
+
+def _is_https(call: Call) -> bool:
+    """Whether the browser speaks https: to us, to a proxy that we trust, or, by its setting, at the public URL."""
+    url, public = call.request.url, urlsplit(call.app.settings.public_url or "")
+    return url.scheme == "https" or (public.scheme == "https" and public.hostname == url.hostname)
 
 
 def _block(address: str) -> str:

@@ -1,0 +1,120 @@
+"""TLS of the server itself, and what it believes of proxies in front of it."""
+
+import ssl
+from pathlib import Path
+
+import httpx2
+import pytest
+from starlette.testclient import TestClient
+
+from tests.cli.programs import program
+from tests.worker.test_smtp_task import certificate
+from tickwork import Tickwork
+from tickwork.config import load_settings
+from tickwork.credentials import add_user
+from tickwork.errors import InvalidInput
+from tickwork.http.parts import Parts
+from tickwork.http.server import ServerOptions, Tls, check_tls, uvicorn_config
+from tickwork.store.access import AuditFilter
+
+__all__ = ["certificate"]
+SESSION = "/api/v1/session"
+LOGIN = {"user": "ada", "password": "correct horse"}
+FORWARDED = {"X-Forwarded-For": "203.0.113.9", "X-Forwarded-Proto": "https"}
+
+
+def client_from(app: Tickwork, parts: Parts, address: str, trusted: str | None = None) -> TestClient:
+    """Calls the server as uvicorn would serve it, from an address."""
+    given = {} if trusted is None else {"TICKWORK_TRUSTED_PROXIES": trusted}
+    app.settings = load_settings({"url": app.url}, given)
+    config = uvicorn_config(app, parts, ServerOptions())
+    config.load()
+    return TestClient(config.loaded_app, client=(address, 50000))
+
+
+def logged_in_from(app: Tickwork, client: TestClient) -> tuple[str, bool]:
+    """The address that the audit log has of a login, and whether its cookie is for https alone."""
+    answer = client.post(SESSION, json=LOGIN, headers=FORWARDED)
+    assert answer.status_code == 201
+    row = app.store.changes(AuditFilter(action="create_session"), 1)[0]
+    return row.change.address, "; Secure" in answer.headers["set-cookie"]
+
+
+@pytest.fixture(autouse=True)
+def ada(app: Tickwork) -> None:
+    add_user(app.store, "ada", "viewer", "correct horse")
+
+
+@pytest.mark.parametrize(
+    ("address", "trusted", "found"),
+    [
+        ("127.0.0.1", None, ("203.0.113.9", True)),
+        ("192.0.2.1", None, ("192.0.2.1", False)),
+        ("127.0.0.1", "none", ("127.0.0.1", False)),
+        ("192.0.2.1", "192.0.2.0/24", ("203.0.113.9", True)),
+        ("127.0.0.1", "192.0.2.0/24", ("127.0.0.1", False)),
+    ],
+)
+def test_only_trusted_proxies_say_who_a_client_is_and_that_it_speaks_https(
+    app: Tickwork, parts: Parts, address: str, trusted: str | None, found: tuple[str, bool]
+) -> None:
+    assert logged_in_from(app, client_from(app, parts, address, trusted)) == found
+
+
+def test_a_client_behind_a_trusted_proxy_cannot_name_itself_another_address(app: Tickwork, parts: Parts) -> None:
+    client = client_from(app, parts, "127.0.0.1")
+    made_up = {"X-Forwarded-For": "198.51.100.1, 127.0.0.1, 203.0.113.9"}
+    client.post(SESSION, json={**LOGIN, "password": "wrong horse"}, headers=made_up)
+    assert app.store.changes(AuditFilter(action="failed_login"), 1)[0].change.address == "203.0.113.9"
+
+
+def test_behind_a_trusted_proxy_each_client_is_throttled_by_itself(app: Tickwork, parts: Parts) -> None:
+    client = client_from(app, parts, "127.0.0.1")
+
+    def tried(address: str) -> int:
+        return client.post(SESSION, json={"token": "x"}, headers={"X-Forwarded-For": address}).status_code
+
+    assert [tried("203.0.113.9") for _ in range(21)] == [401] * 20 + [429]
+    assert tried("203.0.113.10") == 401
+
+
+@pytest.mark.parametrize("said", ["*", "everybody", "10.0.0.0/33", "0.0.0.0/0", "::/0", "10.1.2.3/16"])
+def test_what_names_no_proxy_or_all_of_them_is_refused(said: str) -> None:
+    with pytest.raises(InvalidInput, match="trusted_proxies has"):
+        load_settings({}, {"TICKWORK_TRUSTED_PROXIES": said})
+
+
+def test_a_cookie_is_secure_where_the_public_url_is_https_and_only_there(app: Tickwork, parts: Parts) -> None:
+    client = client_from(app, parts, "192.0.2.1")
+    app.settings = load_settings({"url": app.url}, {"TICKWORK_PUBLIC_URL": "https://jobs.example/x"})
+    for host, is_secure in (("jobs.example", True), ("testserver", False)):
+        cookie = client.post(SESSION, json=LOGIN, headers={"Host": host}).headers["set-cookie"]
+        assert ("; Secure" in cookie) is is_secure
+
+
+def test_files_that_are_no_certificate_are_refused(tmp_path: Path, certificate: Path) -> None:
+    check_tls(Tls(str(certificate), str(certificate)))
+    (tmp_path / "empty.pem").write_text("")
+    for tls in (Tls(str(certificate), str(tmp_path / "empty.pem")), Tls(str(tmp_path / "none"), str(certificate))):
+        with pytest.raises(InvalidInput, match="cannot be used for TLS"):
+            check_tls(tls)
+
+
+@pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
+def test_a_server_with_a_certificate_speaks_https(app: Tickwork, tmp_path: Path, certificate: Path) -> None:
+    tls = ("--tls-cert", str(certificate), "--tls-key", str(certificate))
+    with program(tmp_path, "server", "--port", "0", *tls, TICKWORK_URL=app.url) as server:
+        server.says("server     https://127.0.0.1:")
+        address = server.said.partition("server     ")[2].split()[0].replace("127.0.0.1", "localhost")
+        trust = ssl.create_default_context(cafile=str(certificate))
+        answer = httpx2.post(f"{address}{SESSION}", json=LOGIN, verify=trust, timeout=10)
+        assert (answer.status_code, "; Secure" in answer.headers["set-cookie"]) == (201, True)
+        with pytest.raises(httpx2.HTTPError):
+            httpx2.get(address.replace("https", "http"), timeout=10)
+        assert server.end() == 0
+
+
+def test_a_certificate_goes_with_its_key(tmp_path: Path) -> None:
+    with program(tmp_path, "server", "--tls-cert", "x.pem") as server:
+        assert server.process.wait(20) == 2
+        assert "--tls-cert and --tls-key go together" in server.said
