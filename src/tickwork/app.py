@@ -173,7 +173,7 @@ class Tickwork(FlowCalls, DagRegistry):
     @property
     def vault(self) -> Vault:
         """The secrets of the store."""
-        return Vault(lambda: self.store, self.url)
+        return Vault(lambda: self.store, self.url, namespace=self.settings.namespace)
 
     @property
     def client(self) -> Client:

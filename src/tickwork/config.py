@@ -16,8 +16,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from tickwork.core.access import BUILT_IN
 from tickwork.core.duration import format_duration, parse_duration
 from tickwork.core.retention import Retention, read_retention
+from tickwork.core.secret_use import read_variables
 from tickwork.core.web.addresses import read_proxies
 from tickwork.errors import InvalidInput
 
@@ -78,6 +80,12 @@ class Settings:
         "127.0.0.1, ::1",
         "text",
         "Addresses and networks of proxies whose `X-Forwarded-For` and `-Proto` a server believes, or `none`.",
+    )
+    secret_env: str | None = setting(
+        None, "text", "Variables of the environment that pass for secrets: names, or how they begin, as in `SMTP_*`."
+    )
+    builtin_off: str | None = setting(
+        None, "text", "Built-in tasks that workers do not run: `http`, `smtp`, `shell`; of one namespace: `red:http`."
     )
     canary: str | None = setting(
         None, "duration", "How often a server enqueues a job that does nothing, to measure how soon it starts."
@@ -156,6 +164,10 @@ class Settings:
             raise InvalidInput(f"a reap_interval of {format_duration(interval)} is too short. Say at least 100ms.")
         return interval
 
+    def is_off(self, task: str) -> bool:
+        """Return whether workers of these settings do not run a built-in task."""
+        return task in _switched_off(self.builtin_off, self.namespace)
+
     def kept(self) -> Retention:
         """How long ended jobs are kept."""
         return read_retention(self.retention)
@@ -181,6 +193,20 @@ def effective_settings(settings: Settings, sources: Mapping[str, str]) -> list[t
     return [
         (one, None if value is None else masked(value), sources.get(one.name) or "default") for one, value in values
     ]
+
+
+def _switched_off(text: str | None, namespace: str | None) -> set[str]:
+    """The built-in tasks that are switched off: those named alone, and those named with this namespace."""
+    found: set[str] = set()
+    for one in re.split(r"[,\s]+", text or ""):
+        where, _, task = one.rpartition(":")
+        if one and (task not in BUILT_IN or (where and not _NAMESPACE.fullmatch(where))):
+            raise InvalidInput(
+                f"builtin_off has {one!r}. Write names of built-in tasks ({', '.join(BUILT_IN)}), or NAMESPACE:TASK."
+            )
+        if one and where in ("", namespace):
+            found.add(task)
+    return found
 
 
 def _count(name: str, text: str) -> int:
@@ -221,6 +247,8 @@ def _checked(settings: Settings) -> Settings:
         )
     _ = settings.pool_sizes  # refuses what is none
     read_proxies(settings.trusted_proxies)
+    read_variables(settings.secret_env)
+    _switched_off(settings.builtin_off, settings.namespace)
     settings.lease_times(), settings.reap_every(), settings.kept()
     return settings
 

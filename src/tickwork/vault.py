@@ -1,5 +1,8 @@
 """Secrets at rest: sealed with AES-256-GCM before the store sees them, opened where a job asks for them.
 
+A sealed value is bound to its name, its store, its namespace and what may use it: moved to another place, or with other
+users written beside it, it does not open.
+
 The key is TICKWORK_SECRET_KEY (or the file that TICKWORK_SECRET_KEY_FILE names). A SQLite store without it has a file
 of its own beside the database, made with the first secret and readable by its owner alone.
 """
@@ -8,15 +11,19 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 import os
 import secrets
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from tickwork.config import from_environment, sqlite_path
 from tickwork.core.access import digest_of, read_secret_name
+from tickwork.core.ids import JobId
+from tickwork.core.secret_use import Use, is_open_to, read_uses
 from tickwork.errors import InvalidInput, SecretError
+from tickwork.store.access import Sealed
 from tickwork.store.base import Store
 
 KEY = "TICKWORK_SECRET_KEY"
@@ -29,26 +36,69 @@ _HOW = "32 random bytes, in hexadecimal or Base64: openssl rand -hex 32"
 class Vault:
     """Seals and opens the secrets of a store."""
 
-    def __init__(self, store: Callable[[], Store], url: str, environ: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        store: Callable[[], Store],
+        url: str,
+        environ: Mapping[str, str] | None = None,
+        *,
+        namespace: str | None = None,
+    ) -> None:
         self._store = store
+        self._namespace = namespace or ""
         self._environ = os.environ if environ is None else environ
         path = sqlite_path(url)
         self._file = None if path is None else Path(f"{Path(path).absolute()}-secret-key")
 
-    def put(self, name: str, value: str, by: str) -> None:
-        """Store a secret. Raises InvalidInput for a name or value that cannot be, SecretError without a key."""
+    def put(self, name: str, value: str, by: str, *, uses: Iterable[str] | None = None) -> None:
+        """Store a secret for these tasks, dags and queues; without `uses`, for those that it was for, or for all.
+
+        Raises InvalidInput for what cannot be, SecretError without a key.
+        """
         read_secret_name(name)
+        uses = self._uses(name) if uses is None else read_uses(uses)
         data = value.encode("utf-8", "surrogatepass")
         if not data or len(data) > VALUE_LIMIT or "\0" in value:
             raise InvalidInput(
                 f"the value of a secret is 1 to {VALUE_LIMIT:,} bytes of text, without zero bytes. Nothing was stored."
             )
-        self._store().put_secret(name, _sealed(self._key(make=True), name, data), by)
+        key = self._key(make=True)
+        self._store().put_secret(name, Sealed(_sealed(key, data, self._bound_to(name, uses)), uses), by)
 
-    def get(self, name: str) -> str | None:
-        """The value of a secret; None when there is none. Raises SecretError when there is one and it does not open."""
+    def _uses(self, name: str) -> tuple[str, ...]:
+        """What the secret of this name may be used by, if there is one. Raises SecretError where that was changed."""
         sealed = self._store().get_secret(name)
-        return None if sealed is None else _opened(self._key(make=False), name, sealed)
+        if sealed is None or not sealed.uses:
+            return ()
+        self.get(name)  # what it was sealed with
+        return sealed.uses
+
+    def get(self, name: str, use: Use | None = None) -> str | None:
+        """Return the value of a secret, None when there is none. Raises SecretError for one that does not open.
+
+        With `use`, the job that asks, one that it may not use does not open either.
+        """
+        sealed = self._store().get_secret(name)
+        if sealed is None:
+            return None
+        value = _opened(self._key(make=False), name, sealed.text, self._bound_to(name, sealed.uses))
+        if use is not None and not is_open_to(sealed.uses, use, self._dag(use, sealed.uses)):
+            raise SecretError(
+                f"the secret {name} is not for task {use.task!r} in queue {use.queue!r}: it was set for "
+                f"{', '.join(sealed.uses)}."
+            )
+        return value
+
+    def _dag(self, use: Use, uses: Sequence[str]) -> str | None:
+        """The dag whose run a job is a step of, looked up only where that matters."""
+        if use.run is None or not any(one.startswith("dag:") for one in uses):
+            return None
+        run = self._store().get_jobs([JobId(use.run)]).get(JobId(use.run))
+        return None if run is None else run.task
+
+    def _bound_to(self, name: str, uses: Sequence[str]) -> bytes:
+        """What a sealed value is bound to."""
+        return json.dumps(["tickwork secret", name, self._store().store_id(), self._namespace, *uses]).encode()
 
     def _key(self, *, make: bool) -> bytes:
         given = from_environment(KEY, self._environ)
@@ -61,15 +111,15 @@ class Vault:
         return _decoded(_read_file(self._file), str(self._file))
 
 
-def _sealed(key: bytes, name: str, data: bytes) -> str:
+def _sealed(key: bytes, data: bytes, bound_to: bytes) -> str:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
     nonce = secrets.token_bytes(_NONCE_SIZE)
-    text = base64.b64encode(nonce + AESGCM(key).encrypt(nonce, data, _bound_to(name))).decode()
+    text = base64.b64encode(nonce + AESGCM(key).encrypt(nonce, data, bound_to)).decode()
     return f"{_VERSION}:{_fingerprint(key)}:{text}"
 
 
-def _opened(key: bytes, name: str, sealed: str) -> str:
+def _opened(key: bytes, name: str, sealed: str, bound_to: bytes) -> str:
     from cryptography.exceptions import InvalidTag
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
@@ -80,20 +130,12 @@ def _opened(key: bytes, name: str, sealed: str) -> str:
         )
     data = base64.b64decode(text)
     try:
-        return (
-            AESGCM(key)
-            .decrypt(data[:_NONCE_SIZE], data[_NONCE_SIZE:], _bound_to(name))
-            .decode("utf-8", "surrogatepass")
-        )
+        return AESGCM(key).decrypt(data[:_NONCE_SIZE], data[_NONCE_SIZE:], bound_to).decode("utf-8", "surrogatepass")
     except InvalidTag:
         raise SecretError(
-            f"the secret {name} was changed in the store by somebody without the key. Set it anew."
+            f"the secret {name} was changed in the store by somebody without the key, or copied from another store or "
+            f"namespace. Set it anew."
         ) from None
-
-
-def _bound_to(name: str) -> bytes:
-    """What a sealed value is bound to: copied to another name it does not open."""
-    return f"tickwork secret {name}".encode()
 
 
 def _fingerprint(key: bytes) -> str:

@@ -177,6 +177,23 @@ def _address(said: str) -> str | None:
     return found[0] if found else None
 
 
+def test_a_secret_is_set_for_some_tasks_and_keeps_them_with_its_next_value(cli: Cli, shop: Shop) -> None:
+    def uses() -> list[str]:
+        (view,) = cli.json("secrets", "list")["items"]
+        return list(view["uses"])
+
+    cli.ok("secrets", "set", "STRIPE", "--for", "task:charge", "--for", "queue:payments", input=CANARY)
+    assert uses() == ["queue:payments", "task:charge"]
+    assert "queue:payments, task:charge" in cli.ok("secrets", "list")
+    cli.ok("secrets", "set", "STRIPE", input=f"{CANARY}2")
+    assert uses() == ["queue:payments", "task:charge"]
+    cli.ok("secrets", "set", "STRIPE", "--for-all", input=CANARY)
+    assert uses() == []
+    for options in (("--for", "charge"), ("--for", "task:a", "--for-all")):
+        assert cli("secrets", "set", "STRIPE", *options, input=CANARY).exit_code == 2
+    assert uses() == []
+
+
 @pytest.mark.parametrize(
     ("options", "public_url", "warns"),
     [

@@ -154,7 +154,7 @@ def test_dags_are_stored_and_what_will_not_work_yet_is_told(cli: Cli, file_url: 
     result = cli("apply", "-", input=text)
     assert (result.exit_code, "d     new, version 1" in result.stdout) == (0, True)
     assert len(result.stderr.splitlines()) == 1
-    assert "the secret NOWHERE_SET is not set in this environment" in result.stderr
+    assert "the secret NOWHERE_SET is not set here: neither in a store" in result.stderr
 
 
 def test_what_changes_is_told_field_by_field(cli: Cli, given: Path) -> None:

@@ -30,13 +30,14 @@ app.dags = {"good": Dag()}
 
 def test_a_line_for_each_thing_and_warnings_beside_them(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOKEN", "x")
+    monkeypatch.setenv("TICKWORK_SECRET_ENV", "TOKEN")
     Path("work.yaml").write_text(EXAMPLE)
     result = cli("check", "work.yaml")
     assert result.exit_code == 0
     assert result.stdout.splitlines() == ["nightly: 5 steps, ok", "heartbeat: schedule, ok", "holidays: calendar, ok"]
     assert [line.partition(" ")[2] for line in result.stderr.splitlines()] == [
-        "work.yaml:41: dags.nightly.steps.alarm.http.auth.basic: the secret ALARM is not set in this environment; "
-        "workers need it in theirs.",
+        "work.yaml:41: dags.nightly.steps.alarm.http.auth.basic: the secret ALARM is not set here: "
+        "neither in a store, nor as a variable that secret_env allows.",
     ]
     assert not Path("tickwork.db").exists()
 

@@ -8,6 +8,7 @@ from starlette.testclient import TestClient
 
 from tickwork import Tickwork
 from tickwork.core.access import digest_of, read_token
+from tickwork.core.secret_use import Use
 from tickwork.credentials import hash_password, is_password
 from tickwork.store.access import AuditFilter
 
@@ -147,6 +148,13 @@ class TestSecrets:
         rows = audit(admin, target="secret:TOKEN")
         assert [row["action"] for row in rows] == ["delete_secret", "set_secret"]
         assert CANARY not in "".join(answer.text for answer in answers) + str(rows)
+
+    def test_a_secret_is_set_for_some_tasks_and_says_so(self, app: Tickwork, admin: TestClient) -> None:
+        body = {"value": CANARY, "uses": ["task:charge", "dag:pay"]}
+        assert admin.put(f"{SECRETS}/TOKEN", json=body).json()["uses"] == ["dag:pay", "task:charge"]
+        assert admin.get(SECRETS).json()["items"][0]["uses"] == ["dag:pay", "task:charge"]
+        assert admin.put(f"{SECRETS}/TOKEN", json={"value": CANARY, "uses": ["charge"]}).status_code == 422
+        assert app.vault.get("TOKEN", Use("charge", "default")) == CANARY
 
     def test_what_was_set_is_what_jobs_find(self, app: Tickwork, admin: TestClient) -> None:
         admin.put(f"{SECRETS}/TOKEN", json={"value": CANARY})

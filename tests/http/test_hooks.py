@@ -24,6 +24,7 @@ PUSH = {"after": "abc", "repository": {"name": "shop"}}
 @pytest.fixture(autouse=True)
 def secret(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOOK_SECRET", SECRET)
+    monkeypatch.setenv("TICKWORK_SECRET_ENV", "HOOK_SECRET")
 
 
 def put(admin: TestClient, spec: dict[str, Any], name: str = "h") -> None:

@@ -111,6 +111,7 @@ def scene(store_url: str, tmp_path: Path, app: Tickwork) -> Iterator[Scene]:
         "TICKWORK_SECRET_KEY": CANARIES["key"],
         "TICKWORK_HTTP_ALLOW": "127.0.0.1",
         "FROM_ENVIRONMENT": CANARIES["environment"],
+        "TICKWORK_SECRET_ENV": "FROM_ENVIRONMENT, HOOK",
         "HOOK": CANARIES["hook"],
     }
     token, _ = create_key(app.store, "tests", ["admin", "read", "enqueue", "operate", "work", "metrics"], None, "tests")

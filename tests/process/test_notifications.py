@@ -32,6 +32,7 @@ def test_failures_are_told_once_while_workers_are_killed(store_url: str, tmp_pat
         "TICKWORK_URL": store_url,
         "TICKWORK_HTTP_ALLOW": "127.0.0.1",
         "SIGNING": "s1gning-s3cret",
+        "TICKWORK_SECRET_ENV": "SIGNING",
         "TICKWORK_PUBLIC_URL": "https://tick.example",
     }
     app = Tickwork(store_url)

@@ -9,7 +9,7 @@ import pytest
 from tests.store.builders import HOUR, MINUTE, SECOND
 from tests.store.conftest import OpensStore
 from tests.store.hammer import at_once
-from tickwork.store.access import AuditFilter, Begun, Change, KeptAnswer, KeyView
+from tickwork.store.access import AuditFilter, Begun, Change, KeptAnswer, KeyView, Origin, Sealed
 from tickwork.store.base import Store
 from tickwork.testing import VirtualClock
 
@@ -122,6 +122,24 @@ class TestSessions:
     def test_a_session_ends_at_once(self, store: Store, ada: None, end: Callable[[Store], object]) -> None:
         assert end(store)
         assert store.get_session("s1", self.IDLE) is None
+
+    def test_open_sessions_are_those_that_let_somebody_in(self, store: Store, ada: None, clock: VirtualClock) -> None:
+        put_key(store)
+        store.put_session("s2", "key", "k1", 7 * DAY, origin=Origin("192.0.2.1", "a browser"))
+        store.put_session("s3", "token", "t", HOUR)
+        store.put_session("s4", "user", "nobody", 7 * DAY, "hash")
+        clock.advance(MINUTE)
+        store.use_session("s1")
+        first, second, third = store.open_sessions(self.IDLE)
+        assert (first.digest, first.kind, first.subject, first.used_at) == ("s1", "user", "ada", clock.now())
+        assert (second.digest, second.key_name, second.origin) == ("s2", "deploy", Origin("192.0.2.1", "a browser"))
+        assert third.digest == "s3"
+        assert [one.digest for one in store.open_sessions(self.IDLE, "key", "k1")] == ["s2"]
+        clock.advance(HOUR)
+        store.revoke_api_key("k1")
+        assert [one.digest for one in store.open_sessions(self.IDLE)] == ["s1"]
+        clock.advance(12 * HOUR)
+        assert store.open_sessions(self.IDLE) == []
 
     def test_a_user_who_comes_back_does_not_bring_old_sessions_back(self, store: Store, ada: None) -> None:
         store.remove_user("ada")
@@ -293,14 +311,37 @@ class TestAnswers:
 
 
 def test_secrets_are_stored_as_they_come_and_listed_without_values(store: Store, clock: VirtualClock) -> None:
-    store.put_secret("TOKEN", "sealed", "user:ada")
-    store.put_secret("TOKEN", "sealed anew", "user:bob")
-    assert store.get_secret("TOKEN") == "sealed anew"
+    store.put_secret("TOKEN", Sealed("sealed"), "user:ada")
+    assert store.get_secret("TOKEN") == Sealed("sealed", ())
+    store.put_secret("TOKEN", Sealed("sealed anew", ("dag:x", "task:y")), "user:bob")
+    assert store.get_secret("TOKEN") == Sealed("sealed anew", ("dag:x", "task:y"))
     (view,) = store.secrets()
     assert (view.name, view.set_at, view.set_by) == ("TOKEN", clock.now(), "user:bob")
+    assert view.uses == ("dag:x", "task:y")
     assert store.delete_secret("TOKEN")
     assert not store.delete_secret("TOKEN")
     assert store.get_secret("TOKEN") is None
+
+
+def test_a_store_has_an_id_that_stays_however_many_ask_first(open_store: OpensStore) -> None:
+    store = open_store()
+    found = at_once(*[store.store_id] * 4)
+    assert len(set(found)) == 1
+    assert len(found[0]) == 32
+    assert open_store().store_id() == found[0]
+
+
+def test_a_good_login_is_remembered_for_its_time(store: Store, clock: VirtualClock) -> None:
+    assert not store.knows_login("known:x")
+    store.remember_login("known:x", HOUR)
+    clock.advance(30 * MINUTE)
+    store.remember_login("known:x", HOUR)
+    clock.advance(59 * MINUTE)
+    assert store.knows_login("known:x")
+    assert not store.knows_login("known:y")
+    clock.advance(MINUTE)
+    assert not store.knows_login("known:x")
+    assert store.prune_access(9) == 1
 
 
 def test_what_is_old_enough_is_pruned(store: Store, clock: VirtualClock) -> None:

@@ -236,15 +236,19 @@ def test_a_command_that_is_ended_before_it_starts_never_starts(tmp_path: Path) -
     assert not (tmp_path / "begun").exists()
 
 
-def test_secrets_come_from_the_environment_of_the_worker(app: Tickwork, tmp_path: Path) -> None:
+def test_variables_that_secret_env_allows_pass_for_secrets_and_no_others(app: Tickwork, tmp_path: Path) -> None:
     secrets = {"env.HEADER": "Bearer ${secret.OUR_TOKEN} $${secret.OUR_TOKEN}"}
     shell = ("worker", "--allow-shell", "-c", "1", "--processes", "1")
-    with program(tmp_path, *shell, TICKWORK_URL=app.url, OUR_TOKEN="t0p") as worker:
+    given = {"TICKWORK_URL": app.url, "OUR_TOKEN": "t0p", "NOT_ALLOWED": "t0p", "TICKWORK_SECRET_ENV": "OUR_*"}
+    with program(tmp_path, *shell, **given) as worker:
         worker.says("shell      on: whoever can write to the store")
         job = run(app, 'echo "$HEADER, $OTHER"', secrets=secrets, env={"OTHER": "${secret.OUR_TOKEN}"})
         assert job.result(timeout=20)["stdout"] == "Bearer t0p ${secret.OUR_TOKEN}, ${secret.OUR_TOKEN}\n"
+        for name in ("NOT_ALLOWED", "TICKWORK_URL"):
+            refused = run(app, "true", secrets={"env.X": f"${{secret.{name}}}"})
+            assert f"the secret {name} is not set: neither in the store" in error_of(refused)
         missing = run(app, "true", secrets={"env.X": "${secret.NOWHERE_SET}"})
-        assert "the secret NOWHERE_SET is not set in this worker's environment" in error_of(missing)
+        assert "the secret NOWHERE_SET is not set: neither in the store" in error_of(missing)
 
 
 def test_the_task_that_sleeps_takes_its_time(app: Tickwork, worker: Program) -> None:

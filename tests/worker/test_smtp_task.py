@@ -111,6 +111,7 @@ def app(tmp_path: Path, certificate: Path, monkeypatch: pytest.MonkeyPatch) -> I
     monkeypatch.setenv("TICKWORK_HTTP_ALLOW", "127.0.0.1, localhost")
     monkeypatch.setenv("TICKWORK_HTTP_CA", str(certificate))
     monkeypatch.setenv("MAIL_SECRET", "p4ss-w0rd")
+    monkeypatch.setenv("TICKWORK_SECRET_ENV", "MAIL_SECRET")
     app = Tickwork(f"sqlite:///{tmp_path}/tickwork.db")
     with app.worker():
         yield app

@@ -46,11 +46,15 @@ def read_files(path: str, known: Known) -> Declared:
 
 def remarks_on(found: Declared, stored: Collection[str] = ()) -> list[str]:
     """What may not work: secrets that are neither in the store nor here, and a `dst` that has no effect."""
-    unset = {name: where for name, where in found.secrets.items() if name not in os.environ and name not in stored}
+    from tickwork.config import load_settings
+    from tickwork.core.secret_use import secret_variables
+
+    here = {*secret_variables(os.environ, load_settings({}).secret_env), *stored}
+    unset = {name: where for name, where in found.secrets.items() if name not in here}
     idle = {spec.name: spec.rule.idle_dst for spec in found.all_specs}
     return [
         *(
-            f"{where}: the secret {name} is not set in this environment; workers need it in theirs."
+            f"{where}: the secret {name} is not set here: neither in a store, nor as a variable that secret_env allows."
             for name, where in unset.items()
         ),
         *(f"schedule {name}: {said}." for name, said in idle.items() if said is not None),

@@ -19,15 +19,29 @@ def secrets() -> None:
     """
 
 
-@secrets.command("set", example="tickwork secrets set SMTP_PASSWORD < password.txt")
+@secrets.command(
+    "set",
+    example="tickwork secrets set SMTP_PASSWORD < password.txt\n"
+    "tickwork secrets set STRIPE --for task:charge --for queue:payments < key.txt",
+)
 @click.argument("name")
+@click.option(
+    "--for",
+    "uses",
+    metavar="KIND:NAME",
+    multiple=True,
+    help="What may use it: task:NAME, dag:NAME or queue:NAME; several if need be. Default: as before, or every job.",
+)
+@click.option("--for-all", is_flag=True, help="Every job may use it.")
 @json_option
 @url_option
 @pass_session
-def set_secret(session: Session, /, name: str, as_json: bool) -> None:
+def set_secret(session: Session, /, name: str, uses: tuple[str, ...], for_all: bool, as_json: bool) -> None:
     """Set a secret to what comes on stdin, without the line's end; asks for it at a terminal."""
+    if uses and for_all:
+        raise click.UsageError("--for and --for-all contradict each other: give one of them.")
     app = session.app(create=True)
-    app.vault.put(name, _value(), by())
+    app.vault.put(name, _value(), by(), uses=uses if uses or for_all else None)
     record(app, "set_secret", f"secret:{name}")
     print_json({"name": name, "set": True}) if as_json else click.echo(f"{name} is set.")
 
@@ -45,7 +59,8 @@ def list_secrets(session: Session, /, as_json: bool) -> None:
     elif not found:
         click.echo("No secrets yet. Set one: tickwork secrets set NAME < FILE")
     else:
-        print_table(["NAME", "SET", "BY"], [[one.name, ago(one.set_at, now), one.set_by] for one in found])
+        rows = [[one.name, ", ".join(one.uses) or "every job", ago(one.set_at, now), one.set_by] for one in found]
+        print_table(["NAME", "FOR", "SET", "BY"], rows)
 
 
 @secrets.command("delete", example="tickwork secrets delete SMTP_PASSWORD")

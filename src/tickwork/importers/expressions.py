@@ -5,7 +5,7 @@ They are paths into values, never code.
 A text that is exactly one expression is that value; inside a longer text it is written out. `$${` stands for a plain
 `${`. What has expressions in it becomes JSON with holes.
 
-Secrets, `${secret.NAME}`, are not values of the run: they are filled in by the worker, from its environment, and are
+Secrets, `${secret.NAME}`, are not values of the run: they are filled in by the worker, from the store, and are
 kept apart from the arguments, so that nothing that a step gives back can ask for one.
 """
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
 
@@ -18,6 +18,7 @@ USED_EVERY = timedelta(minutes=1)  # how often at most it is noted that a key or
 ANSWERS_KEPT = timedelta(hours=24)
 AUDIT_KEPT = timedelta(days=365)
 SessionKind = Literal["user", "key", "token"]
+SESSIONS_MOST = 1000
 Instant = Callable[[Any], datetime]
 
 
@@ -69,6 +70,30 @@ class SessionView:
     scopes: tuple[str, ...]
     expires_at: datetime
     is_stale: bool
+
+
+class Origin(NamedTuple):
+    """Where a session began: the address of the browser, and what it calls itself."""
+
+    address: str = ""
+    agent: str = ""
+
+
+NOWHERE = Origin()
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSession:
+    """A session that holds, for the one whose it is, or for an admin."""
+
+    digest: str
+    kind: SessionKind
+    subject: str
+    key_name: str | None
+    origin: Origin
+    created_at: datetime
+    used_at: datetime
+    expires_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,11 +148,19 @@ class KeptAnswer:
 
 @dataclass(frozen=True, slots=True)
 class SecretView:
-    """A secret without its value: when it was set, and by whom."""
+    """A secret without its value: what may use it (nothing: all may), when it was set, and by whom."""
 
     name: str
+    uses: tuple[str, ...]
     set_at: datetime
     set_by: str
+
+
+class Sealed(NamedTuple):
+    """A secret as it is stored, and what may use it."""
+
+    text: str
+    uses: tuple[str, ...] = ()
 
 
 class AccessVerbs(Protocol):
@@ -169,12 +202,25 @@ class AccessVerbs(Protocol):
         """Whether there is anybody to let in: a user, or a key that is live."""
 
     def put_session(
-        self, digest: str, kind: SessionKind, subject: str, lasts: timedelta, password: str | None = None
+        self,
+        digest: str,
+        kind: SessionKind,
+        subject: str,
+        lasts: timedelta,
+        password: str | None = None,
+        *,
+        origin: Origin = NOWHERE,
     ) -> bool:
         """Begin a session. That of a user only while `password` is still theirs; False when it is not."""
 
     def get_session(self, digest: str, idle: timedelta) -> SessionView | None:
         """Return a session that is neither over nor idle for so long, and whose user or key is still let in."""
+
+    def open_sessions(self, idle: timedelta, kind: SessionKind | None = None, subject: str = "") -> list[OpenSession]:
+        """Return the sessions that `get_session` would find, of all or of one subject, the last used first.
+
+        There are SESSIONS_MOST at most.
+        """
 
     def use_session(self, digest: str) -> None:
         """Note that a session was used just now."""
@@ -191,6 +237,12 @@ class AccessVerbs(Protocol):
 
     def forgive_login(self, cleared: Sequence[str], returned: Sequence[str]) -> None:
         """Forget all failures of some, and the last one of others: the login was a good one."""
+
+    def knows_login(self, subject: str) -> bool:
+        """Return whether `remember_login` was called for this subject, and the time that it said is not over."""
+
+    def remember_login(self, subject: str, lasts: timedelta) -> None:
+        """Remember a good login of a user from an address."""
 
     def record_change(self, change: Change) -> None:
         """Add to the audit log."""
@@ -215,10 +267,13 @@ class AccessVerbs(Protocol):
     def release_answer(self, who: str, key: str, began_at: datetime) -> None:
         """Let the next one with the same key and digest take the request on at once: nobody knows what became of it."""
 
-    def put_secret(self, name: str, sealed: str, by: str) -> None:
+    def store_id(self) -> str:
+        """Return what tells this store from all others, made when it is first asked for. It is no secret."""
+
+    def put_secret(self, name: str, sealed: Sealed, by: str) -> None:
         """Store a secret, or a new value of it. It was sealed before: the store cannot read it."""
 
-    def get_secret(self, name: str) -> str | None:
+    def get_secret(self, name: str) -> Sealed | None:
         """Return a secret as it is stored."""
 
     def secrets(self) -> list[SecretView]:
@@ -237,7 +292,7 @@ class AccessVerbs(Protocol):
 def key_view(row: Any, instant: Instant) -> KeyView:
     id, name, digest, scopes, created_at, by, expires_at, used_at, revoked_at, is_expired, is_stale = row
     expires, used, revoked = (None if at is None else instant(at) for at in (expires_at, used_at, revoked_at))
-    known = (id, name, digest, decode_scopes(scopes), instant(created_at), by)
+    known = (id, name, digest, decode_names(scopes), instant(created_at), by)
     return KeyView(*known, expires, used, revoked, bool(is_expired), bool(is_stale))
 
 
@@ -248,8 +303,32 @@ def user_view(row: Any, instant: Instant) -> UserView:
 
 def session_view(row: Any, instant: Instant) -> SessionView:
     kind, subject, role, key_name, scopes, expires_at, is_stale = row
-    own = () if scopes is None else decode_scopes(scopes)
+    own = () if scopes is None else decode_names(scopes)
     return SessionView(kind, subject, role, key_name, own, instant(expires_at), bool(is_stale))
+
+
+def open_session(row: Any, instant: Instant) -> OpenSession:
+    digest, kind, subject, key_name, address, agent, created_at, used_at, expires_at = row
+    return OpenSession(
+        digest=digest,
+        kind=kind,
+        subject=subject,
+        key_name=key_name,
+        origin=Origin(address, agent),
+        created_at=instant(created_at),
+        used_at=instant(used_at),
+        expires_at=instant(expires_at),
+    )
+
+
+def sealed(row: Any) -> Sealed:
+    text, uses = row
+    return Sealed(text, decode_names(uses))
+
+
+def secret_view(row: Any, instant: Instant) -> SecretView:
+    name, uses, set_at, set_by = row
+    return SecretView(name, decode_names(uses), instant(set_at), set_by)
 
 
 def audit_view(row: Any, instant: Instant) -> AuditView:
@@ -263,11 +342,11 @@ def kept_answer(row: Any) -> KeptAnswer:
     return KeptAnswer(digest, status, msgspec.json.decode(headers or "{}", type=dict[str, str]), (body or "").encode())
 
 
-def encode_scopes(scopes: Sequence[str]) -> str:
-    return msgspec.json.encode(list(scopes)).decode()
+def encode_names(names: Sequence[str]) -> str:
+    return msgspec.json.encode(list(names)).decode()
 
 
-def decode_scopes(text: str) -> tuple[str, ...]:
+def decode_names(text: str) -> tuple[str, ...]:
     return tuple(msgspec.json.decode(text, type=list[str]))
 
 

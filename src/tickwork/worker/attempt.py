@@ -16,6 +16,7 @@ from tickwork.core.flow.flow import Broadcast
 from tickwork.core.ids import ClaimId, JobId
 from tickwork.core.job import MapPlace
 from tickwork.core.schedule.tick import Tick, decode_tick
+from tickwork.core.secret_use import Use
 from tickwork.spans import Processing
 from tickwork.store.base import NewLog, Progress
 from tickwork.store.codec import from_us
@@ -36,8 +37,8 @@ class Host(Protocol):
     def stir(self, sink: Sink) -> None:
         """Some output waits to be passed on."""
 
-    def secret(self, name: str) -> str | None:
-        """A secret of the store; None when it has none of that name."""
+    def secret(self, name: str, use: Use) -> str | None:
+        """A secret of the store, for the job that asks; None when it has none of that name."""
 
     def ask(self, attempt: Attempt, state: bytes | None, what: Literal["state", "place"] = "state") -> Answer:
         """Ask the worker to store or give a state, or for its place in a map, and wait for the answer."""
@@ -139,7 +140,7 @@ class Attempt:
     # -- for its handler
 
     def secret(self, name: str) -> str | None:
-        return self.executor.secret(name)
+        return self.executor.secret(name, Use(self.given.task, self.given.queue, self.given.run))
 
     def hide(self, value: str) -> None:
         self.sink.hide(value)

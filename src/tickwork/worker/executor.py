@@ -24,6 +24,7 @@ from tickwork.context import CurrentJob, LazyTransaction, set_current
 from tickwork.core.ids import JobId
 from tickwork.core.job import Policy
 from tickwork.core.outcome import Succeeded, decide
+from tickwork.core.secret_use import Use
 from tickwork.spans import Processing, is_traced
 from tickwork.store.base import LEASE, Finish, Store
 from tickwork.store.codec import from_us
@@ -62,7 +63,7 @@ class Executor:
         *,
         replaces_threads: bool,
         large_results: LargeResults = _NO_BLOBS,
-        secret: Callable[[str], str | None] = lambda name: None,
+        secret: Callable[[str, Use], str | None] = lambda name, use: None,
         recorder: Recorder | None = None,
     ) -> None:
         self._recorder = recorder

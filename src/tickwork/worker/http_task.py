@@ -20,6 +20,7 @@ import msgspec
 from tickwork.clock import Clock, SystemClock
 from tickwork.core import payload
 from tickwork.core.duration import parse_duration
+from tickwork.core.secret_use import secret_variables
 from tickwork.core.web.addresses import read_allowed
 from tickwork.core.web.answer import SIGNATURE, WORTH_A_RETRY, is_expected, kept_headers, retry_after, signature
 from tickwork.core.web.url import read_url
@@ -70,7 +71,7 @@ class Answered(TypedDict):
 
 def add_http(app: TaskRegistry) -> None:
     """Give an app the task, unless it has one of its own by that name."""
-    if NAME in app.tasks:
+    if NAME in app.tasks or app.settings.is_off(NAME):
         return
     settings = app.settings
 
@@ -94,7 +95,8 @@ def add_http(app: TaskRegistry) -> None:
         from tickwork.worker.http_client import HttpClient
 
         clock = SystemClock()
-        asked = Asked(url, method, headers or {}, json, body, auth or {}, secrets or {}, os.environ)
+        variables = secret_variables(os.environ, settings.secret_env)
+        asked = Asked(url, method, headers or {}, json, body, auth or {}, secrets or {}, variables)
         wanted = (clock, tuple(expect or ()), timeout, connect_timeout)
         # Secrets are read from the store, which other requests on this event loop must not wait for.
         outgoing = await asyncio.to_thread(asked.outgoing, *wanted) if secrets else asked.outgoing(*wanted)

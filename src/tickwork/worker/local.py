@@ -11,6 +11,7 @@ from typing import Any
 
 from tickwork.blobs import LargeResults
 from tickwork.clock import Clock
+from tickwork.core.secret_use import Use
 from tickwork.store.base import Store
 from tickwork.task import Task
 from tickwork.worker.executor import Executor
@@ -27,7 +28,7 @@ class LocalPool:
         slots: int,
         clock: Clock,
         large_results: LargeResults,
-        secret: Callable[[str], str | None],
+        secret: Callable[[str, Use], str | None],
     ) -> None:
         self._news: deque[FromExecutor] = deque()
         self._lock = threading.Lock()

@@ -27,7 +27,7 @@ class Keeper(Protocol):
     """The attempt that asks."""
 
     def secret(self, name: str) -> str | None:
-        """A secret of the store; None when it has none of that name."""
+        """A secret of the store; None when it has none of that name. Raises SecretError for one of other tasks."""
 
     def hide(self, value: str) -> None:
         """Keep a value out of everything that is stored of this attempt."""
@@ -42,7 +42,10 @@ def set_keeper(keeper: Keeper | None) -> None:
 
 
 def revealed(text: str, environ: Mapping[str, str]) -> str:
-    """A text with its secrets; `$${` is a plain `${`. Raises InvalidArguments for one that is not set."""
+    """A text with its secrets; `$${` is a plain `${`. Raises InvalidArguments for one that is not set.
+
+    `environ`: the variables that pass for secrets, which stand in for those that the store does not have.
+    """
 
     def reveal(found: re.Match[str]) -> str:
         return "${" if found[1] is None else _value(found[1], environ)
@@ -65,7 +68,9 @@ def _value(name: str, environ: Mapping[str, str]) -> str:
     if value is None and not name.startswith(OURS):
         value = environ.get(name)
     if value is None or name in WITHHELD:
-        raise InvalidArguments(f"the secret {name} is not set in this worker's environment, nor in the store.")
+        raise InvalidArguments(
+            f"the secret {name} is not set: neither in the store, nor as a variable here that secret_env allows."
+        )
     if keeper is not None:
         keeper.hide(value)
     return value

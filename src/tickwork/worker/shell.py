@@ -16,6 +16,7 @@ from typing import NotRequired, TypedDict
 
 from tickwork.context import CurrentJob, current_job
 from tickwork.core.payload import storable
+from tickwork.core.secret_use import secret_variables
 from tickwork.errors import CommandFailed, Interrupted, InvalidArguments, InvalidOption, WorkerError
 from tickwork.task import TaskRegistry
 from tickwork.worker.capture import LOG_LIMIT
@@ -40,39 +41,43 @@ class Ran(TypedDict):
 
 
 def add_shell(app: TaskRegistry) -> None:
-    """Give an app the task. Raises WorkerError when it has another one of that name."""
+    """Give an app the task. Raises WorkerError when it has another one of that name, or the settings switch it off."""
+    if app.settings.is_off(NAME):
+        raise WorkerError(f"--allow-shell brings the task {NAME!r}, which the setting builtin_off switches off.")
+    settings = app.settings
+
+    def shell(
+        command: str | list[str],
+        env: dict[str, str] | None = None,
+        cwd: str | None = None,
+        stdin: str | None = None,
+        interpreter: str = "/bin/sh",
+        secrets: dict[str, str] | None = None,
+    ) -> Ran:
+        """Run a command: a text by the interpreter, a list of words as it is.
+
+        `env` is put over the worker's own environment, which also says TICKWORK_JOB_ID, TICKWORK_ATTEMPT and
+        TICKWORK_SCHEDULED_FOR. `secrets` is put over both: {"env.TOKEN": "${secret.TOKEN}"}. Raises CommandFailed for
+        an exit code other than 0.
+        """
+        job, output = current_job(), _Output()
+        arguments = [interpreter, "-c", command] if isinstance(command, str) else command
+        if not any(arguments) or not command:
+            raise InvalidArguments("there is no command to run.")
+        hide_store(os.environ)
+        opened = _revealed(secrets or {}, secret_variables(os.environ, settings.secret_env))
+        environment = _environment(job, {**(env or {}), **opened})
+        running = Command(arguments, environment, cwd, (stdin or "").encode(), output.feed)
+        try:
+            _await(running, job)
+        finally:
+            output.close()
+        return output.judged(running, arguments[0])
+
     try:
         app.task(name=NAME)(shell)
     except InvalidOption as error:
         raise WorkerError(f"--allow-shell brings a task named {NAME!r}, but {error}") from None
-
-
-def shell(
-    command: str | list[str],
-    env: dict[str, str] | None = None,
-    cwd: str | None = None,
-    stdin: str | None = None,
-    interpreter: str = "/bin/sh",
-    secrets: dict[str, str] | None = None,
-) -> Ran:
-    """Run a command: a text by the interpreter, a list of words as it is.
-
-    `env` is put over the worker's own environment, which also says TICKWORK_JOB_ID, TICKWORK_ATTEMPT and
-    TICKWORK_SCHEDULED_FOR. `secrets` is put over both: {"env.TOKEN": "${secret.TOKEN}"}. Raises CommandFailed for an
-    exit code other than 0.
-    """
-    job, output = current_job(), _Output()
-    arguments = [interpreter, "-c", command] if isinstance(command, str) else command
-    if not any(arguments) or not command:
-        raise InvalidArguments("there is no command to run.")
-    hide_store(os.environ)
-    environment = _environment(job, {**(env or {}), **_revealed(secrets or {})})
-    running = Command(arguments, environment, cwd, (stdin or "").encode(), output.feed)
-    try:
-        _await(running, job)
-    finally:
-        output.close()
-    return output.judged(running, arguments[0])
 
 
 def _environment(job: CurrentJob, env: dict[str, str]) -> dict[str, str]:
@@ -85,8 +90,8 @@ def _environment(job: CurrentJob, env: dict[str, str]) -> dict[str, str]:
     return {**inherited, **own, **env}
 
 
-def _revealed(secrets: dict[str, str]) -> dict[str, str]:
-    return {name.removeprefix("env."): revealed(text, os.environ) for name, text in secrets.items()}
+def _revealed(secrets: dict[str, str], variables: dict[str, str]) -> dict[str, str]:
+    return {name.removeprefix("env."): revealed(text, variables) for name, text in secrets.items()}
 
 
 def _await(running: Command, job: CurrentJob) -> None:

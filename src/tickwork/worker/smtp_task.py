@@ -17,6 +17,7 @@ from typing import Literal
 
 from tickwork.clock import SystemClock
 from tickwork.context import current_job
+from tickwork.core.secret_use import secret_variables
 from tickwork.core.web.addresses import read_allowed
 from tickwork.errors import Fatal, InvalidArguments, RequestFailed
 from tickwork.store.codec import from_us
@@ -32,7 +33,7 @@ _FOR_GOOD = 500  # from here on the server says that the same thing will not wor
 
 def add_smtp(app: TaskRegistry) -> None:
     """Give an app the task, unless it has one of its own by that name."""
-    if NAME in app.tasks:
+    if NAME in app.tasks or app.settings.is_off(NAME):
         return
     settings = app.settings
 
@@ -51,7 +52,8 @@ def add_smtp(app: TaskRegistry) -> None:
 
         Raises Fatal where the server refuses for good, RequestFailed where a later try may help.
         """
-        password = revealed((secrets or {}).get("password", ""), os.environ)
+        variables = secret_variables(os.environ, settings.secret_env)
+        password = revealed((secrets or {}).get("password", ""), variables)
         if user and (not password or tls == "none"):
             raise InvalidArguments("a user needs a password among the secrets, and TLS to send it.")
         mail = mail_of(sender, to, subject, text, current_job().id)

@@ -13,15 +13,20 @@ routes = Routes("secrets")
 
 
 class NewSecretBody(Struct):
-    """The value of a secret."""
+    """The value of a secret, and what may use it: `task:NAME`, `dag:NAME`, `queue:NAME`; an empty list: every job.
+
+    Without `uses` it is for what it was for before, or for every job.
+    """
 
     value: str
+    uses: list[str] | None = None
 
 
 class SecretBody(Struct):
-    """A secret without its value: when it was set, and by whom."""
+    """A secret without its value: what may use it (nothing: all jobs), when it was set, and by whom."""
 
     name: str
+    uses: list[str]
     set_at: datetime
     set_by: str
 
@@ -37,7 +42,7 @@ class SecretListBody(Struct):
 def set_secret(call: Call, name: str, body: NewSecretBody) -> SecretBody:
     """Set a secret. Jobs that begin from now on find this value as `${secret.NAME}`."""
     before = _of(call).get(name)
-    call.app.vault.put(name, body.value, call.who.name)
+    call.app.vault.put(name, body.value, call.who.name, uses=body.uses)
     after = _of(call)[name]
     call.changed(f"secret:{name}", before=before, after=after)
     return after
@@ -59,4 +64,4 @@ def delete_secret(call: Call, name: str) -> None:
 
 
 def _of(call: Call) -> dict[str, SecretBody]:
-    return {one.name: SecretBody(one.name, one.set_at, one.set_by) for one in call.app.store.secrets()}
+    return {one.name: SecretBody(one.name, list(one.uses), one.set_at, one.set_by) for one in call.app.store.secrets()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
+from secrets import token_hex
 from typing import Any, TypeVar
 
 from tickwork.core.throttle import FORGOTTEN_S, Tries, admit
@@ -11,6 +12,8 @@ from tickwork.store import access
 from tickwork.store.access import (
     ANSWERS_KEPT,
     AUDIT_KEPT,
+    NOWHERE,
+    SESSIONS_MOST,
     USED_EVERY,
     AuditFilter,
     AuditView,
@@ -18,6 +21,9 @@ from tickwork.store.access import (
     Change,
     KeptAnswer,
     KeyView,
+    OpenSession,
+    Origin,
+    Sealed,
     SecretView,
     SessionKind,
     SessionView,
@@ -62,7 +68,7 @@ class PostgresAccess:
     def put_api_key(
         self, id: str, name: str, digest: str, scopes: Sequence[str], lasts: timedelta | None, by: str
     ) -> KeyView | None:
-        values = {"id": id, "name": name, "digest": digest, "scopes": access.encode_scopes(scopes), "by": by}
+        values = {"id": id, "name": name, "digest": digest, "scopes": access.encode_names(scopes), "by": by}
         self._run("put_api_key", **values, lasts=None if lasts is None else duration_us(lasts))
         return self.get_api_key(id)
 
@@ -115,14 +121,25 @@ class PostgresAccess:
     # -- sessions and logins
 
     def put_session(
-        self, digest: str, kind: SessionKind, subject: str, lasts: timedelta, password: str | None = None
+        self,
+        digest: str,
+        kind: SessionKind,
+        subject: str,
+        lasts: timedelta,
+        password: str | None = None,
+        *,
+        origin: Origin = NOWHERE,
     ) -> bool:
-        values = {"digest": digest, "kind": kind, "subject": subject, "lasts": duration_us(lasts)}
+        values = {"digest": digest, "kind": kind, "subject": subject, "lasts": duration_us(lasts), **origin._asdict()}
         return bool(self._run("put_session", **values, password=password))
 
     def get_session(self, digest: str, idle: timedelta) -> SessionView | None:
         rows = self._run("get_session", digest=digest, idle=duration_us(idle), **_STALE)
         return access.session_view(rows[0], utc) if rows else None
+
+    def open_sessions(self, idle: timedelta, kind: SessionKind | None = None, subject: str = "") -> list[OpenSession]:
+        values = {"idle": duration_us(idle), "kind": kind, "subject": subject, "limit": SESSIONS_MOST}
+        return [access.open_session(row, utc) for row in self._run("open_sessions", **values)]
 
     def use_session(self, digest: str) -> None:
         self._run("use_session", digest=digest, **_STALE)
@@ -150,6 +167,13 @@ class PostgresAccess:
             session.run("return_logins", subjects=documents.document(returned))
 
         self._perform(forgive, single=False)
+
+    def knows_login(self, subject: str) -> bool:
+        ((found,),) = self._run("knows_login", subject=subject)
+        return bool(found)
+
+    def remember_login(self, subject: str, lasts: timedelta) -> None:
+        self._run("remember_login", subject=subject, lasts=duration_us(lasts))
 
     # -- the audit log
 
@@ -187,15 +211,19 @@ class PostgresAccess:
 
     # -- secrets
 
-    def put_secret(self, name: str, sealed: str, by: str) -> None:
-        self._run("put_secret", name=name, sealed=sealed, by=by)
+    def store_id(self) -> str:
+        rows = self._run("store_id")
+        return str(rows[0][0]) if rows else self._perform(_make_store_id, single=False)
 
-    def get_secret(self, name: str) -> str | None:
+    def put_secret(self, name: str, sealed: Sealed, by: str) -> None:
+        self._run("put_secret", name=name, sealed=sealed.text, uses=access.encode_names(sealed.uses), by=by)
+
+    def get_secret(self, name: str) -> Sealed | None:
         rows = self._run("get_secret", name=name)
-        return str(rows[0][0]) if rows else None
+        return access.sealed(rows[0]) if rows else None
 
     def secrets(self) -> list[SecretView]:
-        return [SecretView(name, utc(set_at), by) for name, set_at, by in self._run("secrets")]
+        return [access.secret_view(row, utc) for row in self._run("secrets")]
 
     def delete_secret(self, name: str) -> bool:
         return bool(self._run("delete_secret", name=name))
@@ -205,3 +233,13 @@ class PostgresAccess:
     def prune_access(self, limit: int) -> int:
         ((count,),) = self._run("prune_access", limit=limit, **_FORGOTTEN, **_KEPT, **_AUDITED)
         return int(count)
+
+
+def _make_store_id(session: Session) -> str:
+    session.run("lock_store_id")  # one of several processes makes it, and the others find it
+    rows = session.run("store_id")
+    if rows:
+        return str(rows[0][0])
+    id = token_hex(16)
+    session.run("put_store_id", id=id)
+    return id

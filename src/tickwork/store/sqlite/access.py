@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
+from secrets import token_hex
 from typing import Any
 
 from tickwork.core.throttle import FORGOTTEN_S, Tries, admit
@@ -12,6 +13,8 @@ from tickwork.store import access
 from tickwork.store.access import (
     ANSWERS_KEPT,
     AUDIT_KEPT,
+    NOWHERE,
+    SESSIONS_MOST,
     USED_EVERY,
     AuditFilter,
     AuditView,
@@ -19,6 +22,9 @@ from tickwork.store.access import (
     Change,
     KeptAnswer,
     KeyView,
+    OpenSession,
+    Origin,
+    Sealed,
     SecretView,
     SessionKind,
     SessionView,
@@ -49,7 +55,7 @@ class SqliteAccess:
     def put_api_key(
         self, id: str, name: str, digest: str, scopes: Sequence[str], lasts: timedelta | None, by: str
     ) -> KeyView | None:
-        values = {"id": id, "name": name, "digest": digest, "scopes": access.encode_scopes(scopes), "by": by}
+        values = {"id": id, "name": name, "digest": digest, "scopes": access.encode_names(scopes), "by": by}
         with self._write() as transaction:
             lasts_us = None if lasts is None else duration_us(lasts)
             transaction.run("put_api_key", {**values, "lasts": lasts_us, "now": transaction.now})
@@ -109,9 +115,16 @@ class SqliteAccess:
     # -- sessions and logins
 
     def put_session(
-        self, digest: str, kind: SessionKind, subject: str, lasts: timedelta, password: str | None = None
+        self,
+        digest: str,
+        kind: SessionKind,
+        subject: str,
+        lasts: timedelta,
+        password: str | None = None,
+        *,
+        origin: Origin = NOWHERE,
     ) -> bool:
-        values = {"digest": digest, "kind": kind, "subject": subject, "lasts": duration_us(lasts)}
+        values = {"digest": digest, "kind": kind, "subject": subject, "lasts": duration_us(lasts), **origin._asdict()}
         with self._write() as transaction:
             return bool(transaction.run("put_session", {**values, "password": password, "now": transaction.now}))
 
@@ -120,6 +133,12 @@ class SqliteAccess:
             values = {"digest": digest, "idle": duration_us(idle), "now": transaction.now, **_STALE}
             rows = transaction.run("get_session", values)
         return access.session_view(rows[0], from_us) if rows else None
+
+    def open_sessions(self, idle: timedelta, kind: SessionKind | None = None, subject: str = "") -> list[OpenSession]:
+        values = {"idle": duration_us(idle), "kind": kind, "subject": subject, "limit": SESSIONS_MOST}
+        with self._read() as transaction:
+            rows = transaction.run("open_sessions", {**values, "now": transaction.now})
+        return [access.open_session(row, from_us) for row in rows]
 
     def use_session(self, digest: str) -> None:
         with self._write() as transaction:
@@ -143,6 +162,16 @@ class SqliteAccess:
         with self._write() as transaction:
             transaction.run("clear_logins", (as_json(list(cleared)),))
             transaction.run("return_logins", (as_json(list(returned)),))
+
+    def knows_login(self, subject: str) -> bool:
+        with self._read() as transaction:
+            ((found,),) = transaction.run("knows_login", {"subject": subject, "now": transaction.now})
+        return bool(found)
+
+    def remember_login(self, subject: str, lasts: timedelta) -> None:
+        with self._write() as transaction:
+            values = {"subject": subject, "lasts": duration_us(lasts), "now": transaction.now}
+            transaction.run("remember_login", values)
 
     # -- the audit log
 
@@ -190,18 +219,31 @@ class SqliteAccess:
 
     # -- secrets
 
-    def put_secret(self, name: str, sealed: str, by: str) -> None:
+    def store_id(self) -> str:
+        with self._read() as transaction:
+            rows = transaction.run("store_id")
+        if rows:
+            return str(rows[0][0])
         with self._write() as transaction:
-            transaction.run("put_secret", {"name": name, "sealed": sealed, "by": by, "now": transaction.now})
+            rows = transaction.run("store_id")  # another process may have been first
+            id = str(rows[0][0]) if rows else token_hex(16)
+            if not rows:
+                transaction.run("put_store_id", (id,))
+        return id
 
-    def get_secret(self, name: str) -> str | None:
+    def put_secret(self, name: str, sealed: Sealed, by: str) -> None:
+        values = {"name": name, "sealed": sealed.text, "uses": access.encode_names(sealed.uses), "by": by}
+        with self._write() as transaction:
+            transaction.run("put_secret", {**values, "now": transaction.now})
+
+    def get_secret(self, name: str) -> Sealed | None:
         with self._read() as transaction:
             rows = transaction.run("get_secret", (name,))
-        return str(rows[0][0]) if rows else None
+        return access.sealed(rows[0]) if rows else None
 
     def secrets(self) -> list[SecretView]:
         with self._read() as transaction:
-            return [SecretView(name, from_us(set_at), by) for name, set_at, by in transaction.run("secrets")]
+            return [access.secret_view(row, from_us) for row in transaction.run("secrets")]
 
     def delete_secret(self, name: str) -> bool:
         with self._write() as transaction:
@@ -215,6 +257,7 @@ class SqliteAccess:
             gone = [
                 transaction.run("prune_sessions", values),
                 transaction.run("prune_logins", {**values, **_FORGOTTEN}),
+                transaction.run("prune_known_logins", values),
                 transaction.run("prune_answers", {**values, **_KEPT}),
                 transaction.run("prune_audit", {**values, **_AUDITED}),
             ]

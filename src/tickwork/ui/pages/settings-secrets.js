@@ -18,7 +18,7 @@ const CODE = "tickwork secrets set SMTP_PASSWORD < password.txt";
 export const reference = (name) => `\${secret.${name}}`;
 
 async function forget(secret, refresh) {
-  const text = `Jobs, hooks and channels that ask for ${reference(secret.name)} fail from now on, unless their worker has it in its environment.`;
+  const text = `Jobs, hooks and channels that ask for ${reference(secret.name)} fail from now on, unless their worker has a variable of that name that secret_env allows.`;
   if (!(await ask({ title: `Delete the secret ${secret.name}?`, text, does: "Delete it", isBad: true }))) return;
   await attempt(() => remove(`/secrets/${part(secret.name)}`).then(refresh), `The secret ${secret.name} is gone.`);
 }
@@ -26,6 +26,7 @@ async function forget(secret, refresh) {
 const columns = (open, refresh) => [
   { id: "name", title: "Name", cell: (secret) => html`<b class="mono">${secret.name}</b>` },
   { id: "asked", title: "Asked for as", from: /** @type {const} */ ("phone"), cell: (secret) => html`<code class="dim">${reference(secret.name)}</code> <${CopyButton} text=${reference(secret.name)} label="Copy the reference to ${secret.name}" />` },
+  { id: "for", title: "For", from: /** @type {const} */ ("tablet"), cell: (secret) => secret.uses.length ? secret.uses.map((use) => html`<span class="tag">${use}</span> `) : html`<span class="dim">every job</span>` },
   { id: "set", title: "Set", cell: (secret) => html`<${When} at=${secret.set_at} /> <span class="dim" data-from="phone">by ${secret.set_by}</span>` },
   {
     id: "do", title: html`<span class="hidden-label">Actions</span>`, align: /** @type {const} */ ("right"),
@@ -41,7 +42,8 @@ export default function Secrets() {
   if (problem && !data) return html`<${Trouble} problem=${problem} onRetry=${refresh} />`;
   const set = async (values) => {
     const name = opened || values.name;
-    await put(`/secrets/${part(name)}`, { value: values.value });
+    const uses = (values.uses || "").split(/[\s,]+/).filter(Boolean);
+    await put(`/secrets/${part(name)}`, { value: values.value, uses });
     say(`Jobs that begin from now on find ${reference(name)}.`);
     await refresh();
   };
@@ -54,5 +56,6 @@ export default function Secrets() {
     ${opened !== null && html`<${FormDialog} title=${opened ? `Set ${opened} anew` : "New secret"} does="Set it" onClose=${() => open(null)} onSubmit=${set}>
       ${!opened && html`<label class="field"><span>Name</span><input name="name" required autofocus autocomplete="off" placeholder="SMTP_PASSWORD" pattern="[A-Za-z_][A-Za-z0-9_]*" /><small>Letters, digits and _.</small></label>`}
       <label class="field"><span>Value</span><input name="value" type="password" required autocomplete="off" autofocus=${Boolean(opened)} /><small>It is sealed, and no page shows it again.</small></label>
+      <label class="field"><span>For</span><input name="uses" autocomplete="off" placeholder="task:charge, queue:payments" value=${(data.items.find((one) => one.name === opened)?.uses || []).join(", ")} /><small>The tasks, dags and queues that may use it. Empty: every job.</small></label>
     </${FormDialog}>`}`;
 }

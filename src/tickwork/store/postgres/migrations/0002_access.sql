@@ -23,11 +23,14 @@ CREATE TABLE tickwork.users (
     changed_at  timestamptz NOT NULL
 );
 
--- `kind` says whose it is: that of a user, of an API key, or of the token of `tickwork dev`.
+-- `kind` says whose it is: that of a user, of an API key, or of the token of `tickwork dev`. `address` and `agent` are
+-- where it began: the address of the browser, and what it calls itself.
 CREATE TABLE tickwork.sessions (
     digest      text COLLATE "C" PRIMARY KEY,
     kind        text COLLATE "C" NOT NULL,
     subject     text COLLATE "C" NOT NULL,
+    address     text NOT NULL,
+    agent       text NOT NULL,
     created_at  timestamptz NOT NULL,
     used_at     timestamptz NOT NULL,
     expires_at  timestamptz NOT NULL
@@ -45,6 +48,14 @@ CREATE TABLE tickwork.logins (
 );
 
 CREATE INDEX logins_tried ON tickwork.logins (tried_at);
+
+-- Users with an address that they logged in from: failures of others under their name do not make them wait there.
+CREATE TABLE tickwork.known_logins (
+    subject      text COLLATE "C" PRIMARY KEY,
+    known_until  timestamptz NOT NULL
+);
+
+CREATE INDEX known_logins_until ON tickwork.known_logins (known_until);
 
 CREATE TABLE tickwork.audit (
     id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -78,9 +89,16 @@ CREATE TABLE tickwork.answers (
 
 CREATE INDEX answers_first ON tickwork.answers (first_at);
 
+-- What secrets are bound to besides their names: a value that was sealed for one store does not open in another.
+CREATE TABLE tickwork.store (
+    id  text COLLATE "C" PRIMARY KEY
+);
+
+-- `uses` are the tasks, dags and queues that may use it; none: all of them.
 CREATE TABLE tickwork.secrets (
     name    text COLLATE "C" PRIMARY KEY,
     sealed  text NOT NULL,
+    uses    text NOT NULL,
     set_at  timestamptz NOT NULL,
     set_by  text NOT NULL
 );

@@ -68,8 +68,8 @@ SELECT EXISTS (SELECT FROM tickwork.users)
 WITH owner AS (
     SELECT name FROM tickwork.users WHERE name = %(subject)s::text AND password = %(password)s::text FOR SHARE
 )
-INSERT INTO tickwork.sessions (digest, kind, subject, created_at, used_at, expires_at)
-SELECT %(digest)s, %(kind)s::text, %(subject)s::text, clock.now, clock.now,
+INSERT INTO tickwork.sessions (digest, kind, subject, address, agent, created_at, used_at, expires_at)
+SELECT %(digest)s, %(kind)s::text, %(subject)s::text, %(address)s, %(agent)s, clock.now, clock.now,
        clock.now + %(lasts)s::bigint * interval '1 microsecond'
 FROM   (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now) clock
 WHERE  %(kind)s::text <> 'user' OR EXISTS (SELECT FROM owner)
@@ -86,6 +86,18 @@ LEFT   JOIN tickwork.api_keys k ON s.kind = 'key' AND k.id = s.subject AND k.rev
 WHERE  s.digest = %(digest)s AND s.expires_at > clock.now
   AND  s.used_at > clock.now - %(idle)s::bigint * interval '1 microsecond'
   AND  (s.kind = 'token' OR u.name IS NOT NULL OR k.id IS NOT NULL)
+
+-- :open_sessions
+SELECT s.digest, s.kind, s.subject, k.name, s.address, s.agent, s.created_at, s.used_at, s.expires_at
+FROM   (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now) clock
+CROSS  JOIN tickwork.sessions s
+LEFT   JOIN tickwork.users u ON s.kind = 'user' AND u.name = s.subject
+LEFT   JOIN tickwork.api_keys k ON s.kind = 'key' AND k.id = s.subject AND k.revoked_at IS NULL
+                               AND (k.expires_at IS NULL OR k.expires_at > clock.now)
+WHERE  s.expires_at > clock.now AND s.used_at > clock.now - %(idle)s::bigint * interval '1 microsecond'
+  AND  (s.kind = 'token' OR u.name IS NOT NULL OR k.id IS NOT NULL)
+  AND  (%(kind)s::text IS NULL OR (s.kind = %(kind)s::text AND s.subject = %(subject)s::text))
+ORDER  BY s.used_at DESC, s.digest LIMIT %(limit)s::bigint
 
 -- :use_session
 UPDATE tickwork.sessions SET used_at = clock.now
@@ -130,6 +142,17 @@ DELETE FROM tickwork.logins WHERE subject IN (SELECT value FROM json_array_eleme
 UPDATE tickwork.logins SET failures = greatest(0, failures - 1), blocked_until = tried_at
 WHERE  subject IN (SELECT value FROM json_array_elements_text(%(subjects)s::json))
 
+-- :knows_login
+SELECT EXISTS (
+    SELECT FROM tickwork.known_logins
+    WHERE  subject = %(subject)s AND known_until > coalesce(%(now)s::timestamptz, clock_timestamp()))
+
+-- :remember_login
+INSERT INTO tickwork.known_logins (subject, known_until)
+VALUES (%(subject)s,
+        coalesce(%(now)s::timestamptz, clock_timestamp()) + %(lasts)s::bigint * interval '1 microsecond')
+ON CONFLICT (subject) DO UPDATE SET known_until = excluded.known_until
+
 -- :record_change
 INSERT INTO tickwork.audit (at, who, action, target, before, after, request_id, address)
 VALUES (coalesce(%(now)s::timestamptz, clock_timestamp()), %(who)s, %(action)s, %(target)s, %(before)s, %(after)s,
@@ -169,16 +192,26 @@ WHERE  who = %(who)s AND key = %(key)s AND began_at = %(began_at)s::timestamptz 
 UPDATE tickwork.answers SET began_at = 'epoch'
 WHERE  who = %(who)s AND key = %(key)s AND began_at = %(began_at)s::timestamptz AND status IS NULL
 
+-- :store_id
+SELECT id FROM tickwork.store
+
+-- :lock_store_id
+LOCK TABLE tickwork.store IN EXCLUSIVE MODE
+
+-- :put_store_id
+INSERT INTO tickwork.store (id) VALUES (%(id)s)
+
 -- :put_secret
-INSERT INTO tickwork.secrets (name, sealed, set_at, set_by)
-VALUES (%(name)s, %(sealed)s, coalesce(%(now)s::timestamptz, clock_timestamp()), %(by)s)
-ON CONFLICT (name) DO UPDATE SET sealed = excluded.sealed, set_at = excluded.set_at, set_by = excluded.set_by
+INSERT INTO tickwork.secrets (name, sealed, uses, set_at, set_by)
+VALUES (%(name)s, %(sealed)s, %(uses)s, coalesce(%(now)s::timestamptz, clock_timestamp()), %(by)s)
+ON CONFLICT (name) DO UPDATE SET
+    sealed = excluded.sealed, uses = excluded.uses, set_at = excluded.set_at, set_by = excluded.set_by
 
 -- :get_secret
-SELECT sealed FROM tickwork.secrets WHERE name = %(name)s
+SELECT sealed, uses FROM tickwork.secrets WHERE name = %(name)s
 
 -- :secrets
-SELECT name, set_at, set_by FROM tickwork.secrets ORDER BY name
+SELECT name, uses, set_at, set_by FROM tickwork.secrets ORDER BY name
 
 -- :delete_secret
 DELETE FROM tickwork.secrets WHERE name = %(name)s RETURNING name
@@ -196,6 +229,11 @@ l AS (
         WHERE  tried_at <= clock.now - %(forgotten)s::bigint * interval '1 microsecond' LIMIT %(limit)s::bigint)
     RETURNING 1
 ),
+k AS (
+    DELETE FROM tickwork.known_logins WHERE subject IN (
+        SELECT subject FROM tickwork.known_logins, clock WHERE known_until <= clock.now LIMIT %(limit)s::bigint)
+    RETURNING 1
+),
 a AS (
     DELETE FROM tickwork.answers WHERE (who, key) IN (
         SELECT who, key FROM tickwork.answers, clock
@@ -208,4 +246,5 @@ c AS (
         WHERE  at <= clock.now - %(audited)s::bigint * interval '1 microsecond' LIMIT %(limit)s::bigint)
     RETURNING 1
 )
-SELECT greatest((SELECT count(*) FROM s), (SELECT count(*) FROM l), (SELECT count(*) FROM a), (SELECT count(*) FROM c))
+SELECT greatest((SELECT count(*) FROM s), (SELECT count(*) FROM l), (SELECT count(*) FROM k), (SELECT count(*) FROM a),
+                (SELECT count(*) FROM c))

@@ -23,11 +23,14 @@ CREATE TABLE tickwork_users (
     changed_at  INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- `kind` says whose it is: that of a user, of an API key, or of the token of `tickwork dev`.
+-- `kind` says whose it is: that of a user, of an API key, or of the token of `tickwork dev`. `address` and `agent` are
+-- where it began: the address of the browser, and what it calls itself.
 CREATE TABLE tickwork_sessions (
     digest      TEXT PRIMARY KEY,
     kind        TEXT NOT NULL,
     subject     TEXT NOT NULL,
+    address     TEXT NOT NULL,
+    agent       TEXT NOT NULL,
     created_at  INTEGER NOT NULL,
     used_at     INTEGER NOT NULL,
     expires_at  INTEGER NOT NULL
@@ -45,6 +48,14 @@ CREATE TABLE tickwork_logins (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX tickwork_logins_tried ON tickwork_logins (tried_at);
+
+-- Users with an address that they logged in from: failures of others under their name do not make them wait there.
+CREATE TABLE tickwork_known_logins (
+    subject      TEXT PRIMARY KEY,
+    known_until  INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX tickwork_known_logins_until ON tickwork_known_logins (known_until);
 
 CREATE TABLE tickwork_audit (
     id          INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -78,9 +89,16 @@ CREATE TABLE tickwork_answers (
 
 CREATE INDEX tickwork_answers_first ON tickwork_answers (first_at);
 
+-- What secrets are bound to besides their names: a value that was sealed for one store does not open in another.
+CREATE TABLE tickwork_store (
+    id  TEXT PRIMARY KEY
+) STRICT, WITHOUT ROWID;
+
+-- `uses` are the tasks, dags and queues that may use it; none: all of them.
 CREATE TABLE tickwork_secrets (
     name    TEXT PRIMARY KEY,
     sealed  TEXT NOT NULL,
+    uses    TEXT NOT NULL,
     set_at  INTEGER NOT NULL,
     set_by  TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;

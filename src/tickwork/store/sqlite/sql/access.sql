@@ -50,8 +50,8 @@ SELECT EXISTS (SELECT 1 FROM tickwork_users)
     OR EXISTS (SELECT 1 FROM tickwork_api_keys WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > :now))
 
 -- :put_session
-INSERT INTO tickwork_sessions (digest, kind, subject, created_at, used_at, expires_at)
-SELECT :digest, :kind, :subject, :now, :now, :now + :lasts
+INSERT INTO tickwork_sessions (digest, kind, subject, address, agent, created_at, used_at, expires_at)
+SELECT :digest, :kind, :subject, :address, :agent, :now, :now, :now + :lasts
 WHERE  :kind <> 'user' OR EXISTS (SELECT 1 FROM tickwork_users WHERE name = :subject AND password = :password)
 RETURNING digest
 
@@ -63,6 +63,17 @@ LEFT   JOIN tickwork_api_keys k ON s.kind = 'key' AND k.id = s.subject AND k.rev
                                AND (k.expires_at IS NULL OR k.expires_at > :now)
 WHERE  s.digest = :digest AND s.expires_at > :now AND s.used_at > :now - :idle
   AND  (s.kind = 'token' OR u.name IS NOT NULL OR k.id IS NOT NULL)
+
+-- :open_sessions
+SELECT s.digest, s.kind, s.subject, k.name, s.address, s.agent, s.created_at, s.used_at, s.expires_at
+FROM   tickwork_sessions s
+LEFT   JOIN tickwork_users u ON s.kind = 'user' AND u.name = s.subject
+LEFT   JOIN tickwork_api_keys k ON s.kind = 'key' AND k.id = s.subject AND k.revoked_at IS NULL
+                               AND (k.expires_at IS NULL OR k.expires_at > :now)
+WHERE  s.expires_at > :now AND s.used_at > :now - :idle
+  AND  (s.kind = 'token' OR u.name IS NOT NULL OR k.id IS NOT NULL)
+  AND  (:kind IS NULL OR (s.kind = :kind AND s.subject = :subject))
+ORDER  BY s.used_at DESC, s.digest LIMIT :limit
 
 -- :use_session
 UPDATE tickwork_sessions SET used_at = :now WHERE digest = :digest AND used_at <= :now - :stale
@@ -84,6 +95,13 @@ DELETE FROM tickwork_logins WHERE subject IN (SELECT value FROM json_each(?))
 -- :return_logins
 UPDATE tickwork_logins SET failures = max(0, failures - 1), blocked_until = tried_at
 WHERE  subject IN (SELECT value FROM json_each(?))
+
+-- :knows_login
+SELECT EXISTS (SELECT 1 FROM tickwork_known_logins WHERE subject = :subject AND known_until > :now)
+
+-- :remember_login
+INSERT INTO tickwork_known_logins (subject, known_until) VALUES (:subject, :now + :lasts)
+ON CONFLICT (subject) DO UPDATE SET known_until = excluded.known_until
 
 -- :record_change
 INSERT INTO tickwork_audit (at, who, action, target, before, after, request_id, address)
@@ -116,15 +134,22 @@ DELETE FROM tickwork_answers WHERE who = :who AND key = :key AND began_at = :beg
 -- :release_answer
 UPDATE tickwork_answers SET began_at = 0 WHERE who = :who AND key = :key AND began_at = :began_at AND status IS NULL
 
+-- :store_id
+SELECT id FROM tickwork_store
+
+-- :put_store_id
+INSERT INTO tickwork_store (id) VALUES (?)
+
 -- :put_secret
-INSERT INTO tickwork_secrets (name, sealed, set_at, set_by) VALUES (:name, :sealed, :now, :by)
-ON CONFLICT (name) DO UPDATE SET sealed = excluded.sealed, set_at = excluded.set_at, set_by = excluded.set_by
+INSERT INTO tickwork_secrets (name, sealed, uses, set_at, set_by) VALUES (:name, :sealed, :uses, :now, :by)
+ON CONFLICT (name) DO UPDATE SET
+    sealed = excluded.sealed, uses = excluded.uses, set_at = excluded.set_at, set_by = excluded.set_by
 
 -- :get_secret
-SELECT sealed FROM tickwork_secrets WHERE name = ?
+SELECT sealed, uses FROM tickwork_secrets WHERE name = ?
 
 -- :secrets
-SELECT name, set_at, set_by FROM tickwork_secrets ORDER BY name
+SELECT name, uses, set_at, set_by FROM tickwork_secrets ORDER BY name
 
 -- :delete_secret
 DELETE FROM tickwork_secrets WHERE name = ? RETURNING name
@@ -136,6 +161,10 @@ WHERE  digest IN (SELECT digest FROM tickwork_sessions WHERE expires_at <= :now 
 -- :prune_logins
 DELETE FROM tickwork_logins
 WHERE  subject IN (SELECT subject FROM tickwork_logins WHERE tried_at <= :now - :forgotten LIMIT :limit) RETURNING 1
+
+-- :prune_known_logins
+DELETE FROM tickwork_known_logins
+WHERE  subject IN (SELECT subject FROM tickwork_known_logins WHERE known_until <= :now LIMIT :limit) RETURNING 1
 
 -- :prune_answers
 DELETE FROM tickwork_answers
