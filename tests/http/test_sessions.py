@@ -12,7 +12,8 @@ from starlette.testclient import TestClient
 
 from tests.http.conftest import TOKEN
 from tickwork import Tickwork
-from tickwork.credentials import add_user, create_key, hash_password
+from tickwork.core.access import digest_of
+from tickwork.credentials import add_user, create_key, hash_password, is_password
 from tickwork.http.access import COOKIE, StoreAccess, TokenAccess
 from tickwork.http.asgi import asgi
 from tickwork.http.parts import Parts
@@ -111,6 +112,19 @@ class TestLogin:
         answer = log_in(anybody)
         assert (answer.status_code, answer.json()["code"]) == (429, "too-many-logins")
         assert answer.headers["retry-after"] == "1"
+
+    def test_failures_of_others_do_not_keep_a_user_out_at_an_address_that_they_came_from(
+        self, app: Tickwork, parts: Parts, ada: str
+    ) -> None:
+        served = asgi(app, parts, ROUTES)
+        home, stranger, abroad = (TestClient(served, client=(f"192.0.2.{number}", 1)) for number in (1, 2, 3))
+        assert log_in(home).status_code == 201
+        guesses = [log_in(stranger, user="ada", password="wrong horse").status_code for _ in range(6)]
+        assert guesses == [401] * 5 + [429]
+        assert log_in(abroad).status_code == 429
+        assert log_in(home).status_code == 201
+        guesses = [log_in(home, user="ada", password="wrong horse").status_code for _ in range(6)]
+        assert guesses == [401] * 5 + [429], "there failures count as well, by themselves"
 
     def test_logins_leave_threads_to_other_calls(
         self, anybody: TestClient, ada: str, monkeypatch: pytest.MonkeyPatch
@@ -261,3 +275,94 @@ class TestOtherSites:
         answer = anybody.options(KEYS, headers=asked)
         assert answer.status_code == 405
         assert not [name for name in answer.headers if name.startswith("access-control")]
+
+
+class TestSessions:
+    URL = "/api/v1/sessions"
+
+    @pytest.fixture
+    def two(self, app: Tickwork, parts: Parts, ada: str) -> tuple[TestClient, TestClient]:
+        """A desk and a phone, at which the same user is logged in."""
+        served = asgi(app, parts, ROUTES)
+        desk = TestClient(served, client=("192.0.2.1", 1), headers={"User-Agent": "a desk"})
+        phone = TestClient(served, client=("192.0.2.2", 1), headers={"User-Agent": "a phone"})
+        for client in (desk, phone):
+            assert log_in(client).status_code == 201
+        return desk, phone
+
+    def test_a_user_sees_their_sessions_and_ends_one_from_elsewhere(
+        self, app: Tickwork, two: tuple[TestClient, TestClient]
+    ) -> None:
+        desk, phone = two
+        items = desk.get(self.URL).json()["items"]
+        assert {(one["who"], one["address"], one["agent"], one["is_this"]) for one in items} == {
+            ("user:ada", "192.0.2.1", "a desk", True),
+            ("user:ada", "192.0.2.2", "a phone", False),
+        }
+        (other,) = [one for one in items if not one["is_this"]]
+        assert desk.delete(f"{self.URL}/{other['id']}", headers=OWN).status_code == 204
+        assert (phone.get(SESSION).status_code, desk.get(SESSION).status_code) == (401, 200)
+        assert desk.delete(f"{self.URL}/{other['id']}", headers=OWN).status_code == 404
+        (row,) = app.store.changes(AuditFilter(action="end_session"), 9)
+        assert (row.change.who, row.change.target) == ("user:ada", "session of user:ada")
+
+    def test_no_answer_has_what_a_cookie_could_be_made_of(self, two: tuple[TestClient, TestClient]) -> None:
+        desk, phone = two
+        told = desk.get(self.URL).text
+        assert phone.cookies[COOKIE] not in told
+        assert digest_of(phone.cookies[COOKIE].encode()) not in told
+
+    def test_others_see_and_end_nothing_of_it_unless_they_are_admins(
+        self, app: Tickwork, parts: Parts, two: tuple[TestClient, TestClient]
+    ) -> None:
+        add_user(app.store, "bob", "operator", PASSWORD)
+        bob = TestClient(asgi(app, parts, ROUTES))
+        assert log_in(bob, user="bob", password=PASSWORD).status_code == 201
+        assert [one["who"] for one in bob.get(self.URL).json()["items"]] == ["user:bob"]
+        assert bob.get(self.URL, params={"all": "true"}).status_code == 403
+        of_all = two[0].get(self.URL, params={"all": "true"}).json()["items"]
+        assert sorted(one["who"] for one in of_all) == ["user:ada", "user:ada", "user:bob"]
+        ids = {one["who"]: one["id"] for one in of_all}
+        assert bob.delete(f"{self.URL}/{ids['user:ada']}", headers=OWN).status_code == 404
+        assert two[0].delete(f"{self.URL}/{ids['user:bob']}", headers=OWN).status_code == 204
+        assert bob.get(SESSION).status_code == 401
+
+
+class TestOwnPassword:
+    URL = f"{SESSION}/password"
+
+    def test_a_user_changes_their_password_goes_on_and_ends_all_other_sessions(
+        self, app: Tickwork, parts: Parts, browser: TestClient
+    ) -> None:
+        other = TestClient(asgi(app, parts, ROUTES))
+        assert log_in(other).status_code == 201
+        answer = browser.post(self.URL, json={"old": PASSWORD, "new": "another horse"}, headers=OWN)
+        assert (answer.status_code, answer.json()["who"]) == (200, "user:ada")
+        assert (browser.get(SESSION).status_code, other.get(SESSION).status_code) == (200, 401)
+        assert log_in(other).status_code == 401
+        assert log_in(other, user="ada", password="another horse").status_code == 201
+        (row,) = app.store.changes(AuditFilter(action="change_own_password"), 9)
+        assert (row.change.who, row.change.target) == ("user:ada", "user:ada")
+        assert "horse" not in str(row)
+
+    def test_a_viewer_may_as_well(self, app: Tickwork, anybody: TestClient) -> None:
+        add_user(app.store, "vic", "viewer", PASSWORD)
+        log_in(anybody, user="vic", password=PASSWORD)
+        changed = anybody.post(self.URL, json={"old": PASSWORD, "new": "another horse"}, headers=OWN)
+        assert changed.status_code == 200
+
+    def test_a_wrong_or_a_bad_password_changes_nothing_and_guesses_are_throttled(
+        self, app: Tickwork, browser: TestClient
+    ) -> None:
+        assert browser.post(self.URL, json={"old": PASSWORD, "new": "short"}, headers=OWN).status_code == 422
+        body = {"old": "wrong horse", "new": "another horse"}
+        codes = [browser.post(self.URL, json=body, headers=OWN).status_code for _ in range(6)]
+        assert codes == [403] * 5 + [429]
+        assert browser.get(SESSION).status_code == 200
+        user = app.store.get_user("ada")
+        assert user is not None
+        assert is_password(PASSWORD, user.password)
+        assert browser.post(self.URL, json=body).status_code == 403, "from no page of ours"
+
+    def test_a_key_has_no_password(self, admin: TestClient) -> None:
+        assert admin.post(self.URL, json={"old": PASSWORD, "new": "another horse"}).status_code == 409

@@ -171,3 +171,48 @@ def test_a_viewer_is_shown_no_part_that_they_may_not_see_and_no_change(viewer_pa
         expect(viewer_page.locator("#content").get_by_role("button", name=re.compile("New|Edit|Delete"))).to_have_count(
             0
         )
+
+
+def test_a_user_ends_a_session_from_elsewhere_and_changes_their_password(browser: Browser, served: Served) -> None:
+    served.post("/users", {"name": "sina", "role": "viewer", "password": PASSWORD})
+    with watched_page(browser, served.address) as here, watched_page(browser, served.address) as there:
+        for page in (here, there):
+            said = {"user": "sina", "password": PASSWORD}
+            assert page.request.post(f"{served.address}/api/v1/session", data=said).ok
+        show(here, served.address, "/settings?part=you")
+        sessions = here.get_by_role("table", name="Sessions").get_by_role("row")
+        expect(sessions).to_have_count(3)
+        expect(sessions.filter(has_text="this one")).to_have_count(1)
+        here.get_by_role("button", name=re.compile("^End the session from")).click()
+        here.get_by_role("button", name="End the session", exact=True).click()
+        expect(sessions).to_have_count(2)
+        assert there.request.get(f"{served.address}/api/v1/session").status == 401
+
+        here.watched.may_answer(403, "/session/password")
+        here.get_by_role("button", name="Change password").click()
+        here.get_by_label("Current password").fill("wrong horse")
+        here.get_by_label("New password").fill("another horse")
+        here.get_by_role("button", name="Change it").click()
+        expect(here.get_by_role("alert")).to_contain_text("the old password is not yours")
+        here.get_by_label("Current password").fill(PASSWORD)
+        here.get_by_role("button", name="Change it").click()
+        expect(here.get_by_role("dialog")).to_have_count(0)
+        assert here.request.get(f"{served.address}/api/v1/session").ok
+        said = {"user": "sina", "password": "another horse"}
+        assert there.request.post(f"{served.address}/api/v1/session", data=said).ok
+
+
+def test_an_admin_sees_the_sessions_of_all_and_what_secrets_are_for(page: Page, served: Served) -> None:
+    served.put("/secrets/BOUND", {"value": "canary", "uses": ["task:charge"]})
+    show(page, served.address, "/settings?part=you")
+    expect(page.get_by_role("button", name="Change password")).to_have_count(0)
+    page.get_by_role("button", name="Of all users").click()
+    expect(page.get_by_role("table", name="Sessions")).to_contain_text("dev")
+    show(page, served.address, "/settings?part=secrets")
+    expect(row(page, "Secrets", "BOUND")).to_contain_text("task:charge")
+    page.get_by_role("button", name="Set BOUND anew").click()
+    page.get_by_label("Value").fill("another")
+    page.get_by_role("button", name="Set it").click()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    (bound,) = [one for one in served.get("/secrets")["items"] if one["name"] == "BOUND"]
+    assert bound["uses"] == ["task:charge"]

@@ -28,12 +28,17 @@ _SAFE = ("GET", "HEAD", "OPTIONS")
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks: a name for the audit log, and what they may do. `session`: the digest of it, if they came by one."""
+    """Who asks: a name for the audit log, and what they may do. `session`: the digest of it, if they came by one.
+
+    `kind` and `subject` are those of their sessions: a user, the id of an API key, or the token of `tickwork dev`.
+    """
 
     name: str
     scopes: frozenset[Scope]
     session: str | None = None
     expires_at: datetime | None = None
+    kind: SessionKind = "token"
+    subject: str = ""
 
 
 NOBODY = Caller("nobody", frozenset())
@@ -41,11 +46,10 @@ NOBODY = Caller("nobody", frozenset())
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What a token or a password stands for: a caller, and whose a session of theirs is."""
+    """What a token stands for, or a password, whose digest is then here."""
 
     caller: Caller
-    kind: SessionKind
-    subject: str
+    password: str | None = None
 
 
 class Access(Protocol):
@@ -79,7 +83,7 @@ class TokenAccess:
         """What a session of this token stands for: nothing, once there is another token."""
         if not hmac.compare_digest(subject.encode(), self._digest.encode()):
             return None
-        return Grant(Caller("dev", ROLES["admin"]), "token", self._digest)
+        return Grant(Caller("dev", ROLES["admin"], subject=self._digest))
 
 
 class StoreAccess:
@@ -120,7 +124,8 @@ class StoreAccess:
         if key.is_stale:
             with suppress(StoreError):  # whoever only reads needs no store that can be written
                 self._app.store.use_api_key(key.id)
-        return Grant(Caller(f"key:{key.name}", granted(key.scopes), None, key.expires_at), "key", key.id)
+        scopes = granted(key.scopes)
+        return Grant(Caller(f"key:{key.name}", scopes, None, key.expires_at, kind="key", subject=key.id))
 
     def _of_cookie(self, digest: str, *, uses: bool) -> Caller | None:
         session = self._app.store.get_session(digest, IDLE)
@@ -130,7 +135,7 @@ class StoreAccess:
             with suppress(StoreError):
                 self._app.store.use_session(digest)
         name, scopes = _of_session(session)
-        return Caller(name, scopes, digest, session.expires_at)
+        return Caller(name, scopes, digest, session.expires_at, kind=session.kind, subject=session.subject)
 
     def _is_dev(self, subject: str) -> bool:
         return self._dev is not None and self._dev.of_session(subject) is not None

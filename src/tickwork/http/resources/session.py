@@ -12,17 +12,21 @@ from datetime import datetime, timedelta
 from urllib.parse import urlsplit
 
 from tickwork.core.access import ROLES, digest_of, is_name
+from tickwork.core.payload import storable
 from tickwork.core.throttle import FREE_OF_ADDRESS, FREE_OF_NAME
-from tickwork.credentials import check_user, new_token
+from tickwork.credentials import check_user, hash_password, new_token
 from tickwork.http.access import COOKIE, Caller, Grant, refuse_foreign
 from tickwork.http.audit import address_of, record
 from tickwork.http.call import Call
 from tickwork.http.problems import Problem
 from tickwork.http.route import ANYBODY, SOMEBODY, Answer, Routes, Struct
+from tickwork.store.access import Origin
 
 routes = Routes("session")
 
 LASTS = timedelta(days=7)
+KNOWN = timedelta(days=90)  # for so long failures of others do not keep a user out at an address that they came from
+AGENT_LIMIT = 200  # characters
 _LOGINS = threading.BoundedSemaphore(8)  # passwords take their time, and other calls need threads, too
 
 
@@ -42,6 +46,13 @@ class SessionBody(Struct):
     expires_at: datetime | None
 
 
+class PasswordBody(Struct):
+    """The password that you have, and the one that you want."""
+
+    old: str
+    new: str
+
+
 @routes.post("/session", ANYBODY, status=201, is_audited=True, is_repeatable=False)
 def create_session(call: Call, body: LoginBody) -> SessionBody | Answer:
     """Log in: the answer sets a cookie, which pages cannot read. Too many failures are answered with 429."""
@@ -49,14 +60,13 @@ def create_session(call: Call, body: LoginBody) -> SessionBody | Answer:
     if (body.token is None) == (body.user is None) or (body.user is None) != (body.password is None):
         raise Problem(422, "invalid", "send a token, or a user and a password. Nothing was done.")
     with _turn():
-        grant, password = _admitted(call, body)
-    token = new_token()
-    if not call.app.store.put_session(digest_of(token.encode()), grant.kind, grant.subject, LASTS, password):
+        grant = _admitted(call, body)
+    if grant is None:
         raise _wrong()
+    answer = _begun(call, grant)
     _end_former(call)
-    call.who = replace(grant.caller, expires_at=call.app.store.now() + LASTS)
     call.changed("session")
-    return Answer(_body(call.who), headers={"Set-Cookie": _cookie(call, token, LASTS)})
+    return answer
 
 
 @routes.get("/session", SOMEBODY)
@@ -74,6 +84,37 @@ def delete_session(call: Call) -> Answer:
     return Answer(headers={"Set-Cookie": _cookie(call, "", timedelta(0)), "Clear-Site-Data": '"cache"'})
 
 
+@routes.post("/session/password", SOMEBODY, is_audited=True, is_repeatable=False)
+def change_own_password(call: Call, body: PasswordBody) -> SessionBody | Answer:
+    """Give yourself another password. You go on with a new session, and all others of yours end.
+
+    The old one must be right; a wrong one counts as a login that failed. 409 for a caller who is no user.
+    """
+    name = call.who.subject
+    if call.who.kind != "user":
+        raise Problem(409, "no-user", f"{call.who.name} is no user, and has no password. Nothing was changed.")
+    new = hash_password(body.new)
+    with _turn():
+        grant = _admitted(call, LoginBody(user=name, password=body.old))
+    if grant is None:
+        raise Problem(403, "wrong-password", "the old password is not yours. Nothing was changed.")
+    call.app.store.change_user(name, password=new)
+    answer = _begun(call, replace(grant, password=new))
+    call.changed(f"user:{name}", after={"password": "changed"})
+    return answer
+
+
+def _begun(call: Call, grant: Grant) -> Answer:
+    """Begin a session, and set its cookie. Raises Problem where the password was changed meanwhile."""
+    token, store, who = new_token(), call.app.store, grant.caller
+    agent = storable(call.request.headers.get("user-agent", ""))[:AGENT_LIMIT]
+    digest, origin = digest_of(token.encode()), Origin(address_of(call), agent)
+    if not store.put_session(digest, who.kind, who.subject, LASTS, grant.password, origin=origin):
+        raise _wrong()
+    call.who = replace(who, expires_at=store.now() + LASTS)
+    return Answer(_body(call.who), headers={"Set-Cookie": _cookie(call, token, LASTS)})
+
+
 @contextmanager
 def _turn() -> Iterator[None]:
     """One of a few logins at a time. Raises Problem: 429 when there are too many, before anything is counted."""
@@ -89,12 +130,16 @@ def _body(who: Caller) -> SessionBody:
     return SessionBody(who.name, sorted(who.scopes), who.expires_at)
 
 
-def _admitted(call: Call, body: LoginBody) -> tuple[Grant, str | None]:
-    """Who this is, with the digest of their password if they gave one. Raises Problem: 401, or 429 after too many."""
-    store = call.app.store
-    # Names are anybody's to send, so a digest stands for them, which every store can hold.
-    name = [] if body.user is None else [f"name:{digest_of(body.user.encode('utf-8', 'surrogatepass'))}"]
-    address = [f"address:{_block(address_of(call))}"]
+def _admitted(call: Call, body: LoginBody) -> Grant | None:
+    """Who this is; None where a token or a password is wrong. Raises Problem: 429 after too many of them."""
+    store, block = call.app.store, _block(address_of(call))
+    known = None if body.user is None else f"known:{_digest(f'{body.user} {block}')}"
+    name: list[str] = []
+    if body.user is not None and known is not None:
+        # At an address that this user came from before, only failures from there count. Otherwise anybody who knows
+        # a name could keep its user out.
+        name = [known if store.knows_login(known) else f"name:{_digest(body.user)}"]
+    address = [f"address:{block}"]
     wait_s = store.admit_login({**dict.fromkeys(name, FREE_OF_NAME), **dict.fromkeys(address, FREE_OF_ADDRESS)})
     if wait_s > 0:
         said = "there were too many logins that failed. This one was not looked at."
@@ -102,21 +147,27 @@ def _admitted(call: Call, body: LoginBody) -> tuple[Grant, str | None]:
     found = _by_token(call, body.token) if body.token is not None else _by_password(call, body)
     if found is None:
         _record_failure(call, body.user)
-        raise _wrong()
+        return None
     store.forgive_login(name, address)
+    if known is not None:
+        store.remember_login(known, KNOWN)
     return found
 
 
-def _by_token(call: Call, token: str) -> tuple[Grant, None] | None:
-    found = call.parts.access.grant(token.encode("utf-8", "surrogatepass"))
-    return None if found is None else (found, None)
+def _digest(text: str) -> str:
+    """What stands for a name that was sent, which may be anything: every store can hold it."""
+    return digest_of(text.encode("utf-8", "surrogatepass"))
 
 
-def _by_password(call: Call, body: LoginBody) -> tuple[Grant, str] | None:
+def _by_token(call: Call, token: str) -> Grant | None:
+    return call.parts.access.grant(token.encode("utf-8", "surrogatepass"))
+
+
+def _by_password(call: Call, body: LoginBody) -> Grant | None:
     user = check_user(call.app.store, body.user or "", body.password or "")
     if user is None:
         return None
-    return Grant(Caller(f"user:{user.name}", ROLES[user.role]), "user", user.name), user.password
+    return Grant(Caller(f"user:{user.name}", ROLES[user.role], kind="user", subject=user.name), user.password)
 
 
 def _record_failure(call: Call, user: str | None) -> None:
