@@ -148,6 +148,31 @@ def test_who_may_only_enqueue_can_neither_run_commands_nor_send_secrets(
     assert enqueuer.post(f"{JOBS}/{only['id']}/rerun", json={}).json()["args"] is None, "those of somebody else"
 
 
+@pytest.mark.parametrize("job", [COMMAND, REQUEST, MAIL])
+def test_who_may_only_enqueue_cannot_replace_a_job_of_a_built_in_task(
+    admin: TestClient, enqueuer: TestClient, job: dict[str, Any]
+) -> None:
+    waiting = {**job, "key": "nightly", "delay": "1h"}
+    made = admin.post(JOBS, json=waiting)
+    assert made.status_code == 201
+    plain = {**job, "args": {**job["args"]}, "key": "nightly", "if_exists": "replace"}
+    plain["args"].pop("secrets", None)
+    for path, body in ((JOBS, plain), (f"{JOBS}/batch", {"jobs": [{"task": "mail"}, plain]})):
+        answer = enqueuer.post(path, json=body)
+        assert (answer.status_code, answer.json()["code"]) == (403, "not-allowed")
+    (only,) = admin.get(JOBS).json()["items"]
+    kept = admin.get(f"{JOBS}/{only['id']}").json()
+    assert (kept["id"], kept["args"], kept["run_at"]) == (made.json()["id"], job["args"], made.json()["run_at"])
+    assert admin.post(JOBS, json={**waiting, "if_exists": "replace", "delay": "2h"}).status_code == 200
+
+
+def test_who_may_only_enqueue_may_replace_what_they_could_have_made(admin: TestClient, enqueuer: TestClient) -> None:
+    made = admin.post(JOBS, json={"task": "mail", "args": {"n": 1}, "key": "k", "delay": "1h"}).json()
+    again = {"task": "mail", "args": {"n": 2}, "key": "k", "if_exists": "replace"}
+    assert enqueuer.post(JOBS, json=again).json()["id"] == made["id"]
+    assert admin.get(f"{JOBS}/{made['id']}").json()["args"] == {"n": 2}
+
+
 def test_who_may_not_read_only_learns_that_a_key_is_taken(
     app: Tickwork, admin: TestClient, enqueuer: TestClient
 ) -> None:

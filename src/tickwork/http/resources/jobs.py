@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tickwork.client import Job
+from tickwork.core.access import BUILT_IN
 from tickwork.core.ids import JobId, is_id
 from tickwork.core.job import JobView, NewJob
 from tickwork.errors import InvalidInput, JobNotFound, KeyTaken
@@ -55,9 +56,10 @@ def create_job(call: Call, body: NewJobBody) -> JobBody | Answer:
     """Enqueue a job. 200 with the job that is there, when its key is taken: by a live one, or by one with `key_for`.
 
     Who may not read jobs is not told its arguments, nor what it came to. 409 when the key is held by a job of another
-    task, or `if_exists` is "error".
+    task, or `if_exists` is "error". To replace a job of a built-in task takes the scope `operate`.
     """
     check_work(call, [(body.task, body.args)])
+    check_replacing(call, [body])
     new = _new_job(call.app.named, body)
     with taken_keys(call):
         view = call.parts.gathering.insert(new)
@@ -72,6 +74,7 @@ def create_jobs(call: Call, body: NewJobsBody) -> EnqueuedList | Answer:
     if len(body.jobs) > BATCH_LIMIT:
         raise Problem(422, "invalid", f"{len(body.jobs):,} jobs are too many for a batch; the cap is {BATCH_LIMIT:,}.")
     check_work(call, ((one.task, one.args) for one in body.jobs))
+    check_replacing(call, body.jobs)
     new, faults = _new_jobs(call.app, body.jobs)
     if faults:
         said = f"{len(faults)} of {len(body.jobs)} jobs cannot be enqueued: {faults[0].detail} Nothing was stored."
@@ -106,6 +109,19 @@ def taken_keys(call: Call) -> Iterator[None]:
             raise
         said = f"the key {taken.key!r} is taken by another job. Nothing was stored. Use another key."
         raise Problem(409, "key-taken", said) from None
+
+
+def check_replacing(call: Call, bodies: list[NewJobBody]) -> None:
+    """Refuse to replace a job of a built-in task for a caller without the scope `operate`.
+
+    The waiting job may run a command or use secrets, which this caller may not ask for. The task decides, not the job
+    that is there: it can change between a look and the insert.
+    """
+    if Scope.OPERATE in call.who.scopes:
+        return
+    if any(body.if_exists == "replace" and body.task in BUILT_IN for body in bodies):
+        said = f"{call.who.name} may not replace jobs of built-in tasks: it takes the scope 'operate'. Nothing was done."
+        raise Problem(403, "not-allowed", said)
 
 
 def answered(call: Call, view: JobView, *, is_new: bool) -> JobBody:
