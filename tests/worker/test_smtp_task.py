@@ -16,6 +16,8 @@ import pytest
 
 from tests.worker.listeners import listener
 from tickwork import Job, JobFailed, Tickwork
+from tickwork.errors import InvalidArguments
+from tickwork.worker.smtp_task import mail_of
 
 
 @dataclass
@@ -147,6 +149,28 @@ def test_a_mail_arrives_over_tls_with_a_login(app: Tickwork, tls: ssl.SSLContext
     assert "report: no rows" in there.mails[0].decode()
     verbs = [line.split()[0].upper() for line in there.lines]
     assert verbs == ["EHLO", "STARTTLS", "EHLO", "AUTH", "MAIL", "RCPT", "RCPT", "DATA", "QUIT"]
+
+
+@pytest.mark.parametrize(
+    "subject",
+    ["a\r\nBcc: eve@example.org", "a\x00b\x1b[8mc", "a\u2028Bcc: eve@example.org", "a\x85\x0b\x7f", "\u202eb"],
+)
+def test_a_subject_is_one_header_of_characters_that_print(subject: str) -> None:
+    mail = mail_of("tick@example.org", ["ada@example.org"], subject, "text", "job")
+    head = mail.as_bytes().split(b"\n\n")[0].decode("ascii")
+    assert sorted(mail.keys()) == sorted(set(mail.keys()))
+    assert mail["Bcc"] is None
+    assert mail["Subject"].isprintable()
+    assert all(line.isprintable() for line in head.split("\n"))
+    assert mail.get_content_type() == "text/plain"
+
+
+@pytest.mark.parametrize("address", ["a@example.org\nBcc: eve@example.org", "a@example.org\r\nSubject: x"])
+def test_an_address_with_a_line_end_sends_nothing(address: str) -> None:
+    with pytest.raises(InvalidArguments):
+        mail_of(address, ["ada@example.org"], "s", "text", "job")
+    with pytest.raises(InvalidArguments):
+        mail_of("tick@example.org", [address], "s", "text", "job")
 
 
 def test_a_server_without_tls_gets_a_mail_when_that_was_said_and_never_a_password(app: Tickwork) -> None:

@@ -69,7 +69,7 @@ def mail_of(sender: str, to: list[str], subject: str, text: str, job_id: str) ->
     mail = EmailMessage()
     try:
         mail["From"], mail["To"] = sender, ", ".join(to)
-        mail["Subject"] = " ".join(subject.split())[:200]
+        mail["Subject"] = " ".join("".join(one if one.isprintable() else " " for one in subject).split())[:200]
         mail["Date"] = format_datetime(from_us(SystemClock().wall_us()))
         mail["Message-ID"] = make_msgid(job_id, domain=sender.rpartition("@")[2] or "tickwork")
         mail["Auto-Submitted"] = "auto-generated"

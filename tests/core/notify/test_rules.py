@@ -102,6 +102,51 @@ def test_a_message_says_how_many_why_and_where() -> None:
     assert "nothing has happened" in trial_message(a_digest().notification, NOW).text
 
 
+HOSTILE = [
+    "<!channel> all is lost",
+    "<!here|here> <!subteam^S1>",
+    "<@U024BE7LH> <#C024BE7LR>",
+    "<https://evil.example|https://tick.example/#/jobs/1>",
+    "@channel @all @here @ada",
+    "[https://tick.example](https://evil.example) ![x](https://evil.example/pixel)",
+    "` <!channel> `",
+    "&lt;!channel&gt;",
+    "line\n- 0 jobs failed\r\n*all is well*",
+    "\u202egnirts \x1b[8mhidden\x07",
+]
+
+
+@pytest.mark.parametrize("data", HOSTILE)
+def test_what_a_slack_message_quotes_is_text_without_markup(data: str) -> None:
+    message = message_of(a_digest(count=2), {"id0": data, "id1": "fine"}, "https://tick.example")
+    slack = new_channel("s", "slack", url="https://hooks.example/x")
+    _, arguments = job_of(slack, message)
+    head, quoted, other = arguments["json"]["text"].split("\n")
+    assert head == "2 jobs failed: task report (night)"
+    assert other == "- `fine` https://tick.example/#/jobs/id1"
+    assert quoted.startswith("- `")
+    assert quoted.endswith("` https://tick.example/#/jobs/id0")
+    inside = quoted.removeprefix("- `").removesuffix("` https://tick.example/#/jobs/id0")
+    assert not set("<>`") & set(inside)
+    assert "&" not in inside.replace("&amp;", "").replace("&lt;", "").replace("&gt;", "")
+    assert inside.isprintable()
+
+
+def test_the_name_of_a_notification_is_no_markup_of_slack_either() -> None:
+    notification = new_notification("<!channel>", "failed", "ops")
+    message = trial_message(notification, NOW)
+    assert "<" not in message.markup
+    assert "&lt;!channel&gt;" in message.markup
+
+
+@pytest.mark.parametrize("data", HOSTILE)
+def test_what_a_mail_quotes_stays_in_its_line(data: str) -> None:
+    message = message_of(a_digest(count=2), {"id0": data, "id1": "fine"}, None)
+    lines = message.text.split("\n")
+    assert len(lines) == 3
+    assert all(line.isprintable() for line in lines)
+
+
 def test_secrets_of_channels_reach_their_jobs_as_references() -> None:
     message = message_of(a_digest(), {}, None)
     hook = new_channel("h", "webhook", url="https://x.example/y", secret="${secret.SIGN}")
@@ -118,7 +163,7 @@ def test_secrets_of_channels_reach_their_jobs_as_references() -> None:
     slack = new_channel("s", "slack", url="${secret.SLACK_URL}")
     assert job_of(slack, message) == (
         "http",
-        {"method": "POST", "json": {"text": message.text}, "secrets": {"url": "${secret.SLACK_URL}"}},
+        {"method": "POST", "json": {"text": message.markup}, "secrets": {"url": "${secret.SLACK_URL}"}},
     )
     mail = new_channel("m", "smtp", host="mx.example", sender="a@b", to="c@d", user="u", password="${secret.P}")
     assert isinstance(mail, Mail)

@@ -6,7 +6,7 @@ What is secret of a channel is stored as a reference, `${secret.NAME}`, and reac
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -111,12 +111,37 @@ def _check_reference(text: str | None, what: str) -> None:
         raise InvalidInput(f"{what} must be a reference to a secret, such as ${{secret.NAME}}: it is stored as it is.")
 
 
+class Line(msgspec.Struct, frozen=True):
+    """One case in a message. `text` quotes data, such as errors of jobs; `link` is an address of our own."""
+
+    text: str
+    link: str | None = None
+
+
 class Message(msgspec.Struct, frozen=True):
-    """What is told, in words and as a value."""
+    """What is told, in words and as a value. `more` says how many cases are not among the lines."""
 
     subject: str
-    text: str
     body: dict[str, Any]
+    lines: tuple[Line, ...] = ()
+    more: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The message as plain text, a line for each case."""
+        return self._laid_out(str, _one_line)
+
+    @property
+    def markup(self) -> str:
+        """The message as Slack's markup, and as Markdown, which some take at the same place.
+
+        What is quoted can neither notify people nor show a link under another name: it is escaped, and literal text.
+        """
+        return self._laid_out(_escaped, _literal)
+
+    def _laid_out(self, plain: Callable[[str], str], quoted: Callable[[str], str]) -> str:
+        told = [f"- {quoted(one.text)}" + (f" {plain(one.link)}" if one.link else "") for one in self.lines]
+        return "\n".join([plain(self.subject), *told, *([f"- {self.more}"] if self.more else [])])
 
 
 def job_of(channel: Channel, message: Message) -> tuple[str, dict[str, Any]]:
@@ -126,12 +151,28 @@ def job_of(channel: Channel, message: Message) -> tuple[str, dict[str, Any]]:
             secrets = {} if channel.secret is None else {"auth.hmac.secret": channel.secret}
             return "http", _post(channel.url, message.body, secrets)
         case Slack():
-            return "http", _post(channel.url, {"text": message.text}, {})
+            return "http", _post(channel.url, {"text": message.markup}, {})
         case Mail():
             given = msgspec.structs.asdict(channel)
             kept = {name: given[name] for name in ("host", "port", "tls", "sender", "to", "user") if given[name]}
             secrets = {} if channel.password is None else {"password": channel.password}
             return "smtp", {**kept, "subject": message.subject, "text": message.text, **_secrets(secrets)}
+
+
+def _escaped(text: str) -> str:
+    """A text without markup: <!channel> and <https://x.example|a name> are what Slack finds between < and >."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _literal(text: str) -> str:
+    """A text as code: there @channel and [a name](https://x.example), the forms of Markdown, are text as well."""
+    plain = _escaped(_one_line(text)).replace("`", "'")
+    return f"`{plain}`"
+
+
+def _one_line(text: str) -> str:
+    """A text that cannot begin another line, nor hide or turn around what is there."""
+    return " ".join("".join(one if one.isprintable() else " " for one in text).split())
 
 
 def _post(url: str, body: Mapping[str, Any], secrets: dict[str, str]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from tickwork.core.duration import format_duration
-from tickwork.core.notify.channels import Message
+from tickwork.core.notify.channels import Line, Message
 from tickwork.core.notify.rules import FILTERS, Notification
 from tickwork.core.notify.watch import Digest
 
@@ -28,11 +28,10 @@ def message_of(digest: Digest, whys: Mapping[str, str], link: str | None) -> Mes
     """Write a message. `whys` says why for each example about a job, `link` is where people find the server."""
     notification = digest.notification
     subject = f"{_headline(notification, digest.count)} ({notification.name})"
-    items = [_item(case.key, case.job, whys.get(case.key) or case.text, link) for case in digest.examples]
-    lines = [f"- {item['text']}" + (f" {item['link']}" if "link" in item else "") for item in items]
-    more = digest.count - len(items)
-    if more > 0:
-        lines.append(f"- and {more:,} more since {digest.first_at:%Y-%m-%d %H:%M:%S} UTC")
+    lines = tuple(_line(case.key, case.job, whys.get(case.key) or case.text, link) for case in digest.examples)
+    items = [_item(case.job, line) for case, line in zip(digest.examples, lines, strict=True)]
+    count = digest.count - len(lines)
+    more = f"and {count:,} more since {digest.first_at:%Y-%m-%d %H:%M:%S} UTC" if count > 0 else None
     body = {
         "notification": notification.name,
         "on": notification.on,
@@ -42,7 +41,7 @@ def message_of(digest: Digest, whys: Mapping[str, str], link: str | None) -> Mes
         "text": subject,
         "items": items,
     }
-    return Message(subject, "\n".join([subject, *lines]), body)
+    return Message(subject, body, lines, more)
 
 
 def trial_message(notification: Notification, now: datetime) -> Message:
@@ -57,7 +56,7 @@ def trial_message(notification: Notification, now: datetime) -> Message:
         "text": text,
         "items": [],
     }
-    return Message(text, text, body)
+    return Message(text, body)
 
 
 def _headline(notification: Notification, count: int) -> str:
@@ -69,8 +68,11 @@ def _headline(notification: Notification, count: int) -> str:
     return f"{said}: {', '.join(which)}" if which else said
 
 
-def _item(key: str, job: str | None, text: str, link: str | None) -> dict[str, Any]:
-    if job is None:
-        return {"text": text}
-    where = {} if link is None else {"link": f"{link.rstrip('/')}/#/jobs/{key}"}
-    return {"job": job, "text": text if text else f"job {job} is not there any more", **where}
+def _line(key: str, job: str | None, text: str, link: str | None) -> Line:
+    where = None if job is None or link is None else f"{link.rstrip('/')}/#/jobs/{key}"
+    return Line(text if text or job is None else f"job {job} is not there any more", where)
+
+
+def _item(job: str | None, line: Line) -> dict[str, Any]:
+    about = {} if job is None else {"job": job}
+    return {**about, "text": line.text, **({} if line.link is None else {"link": line.link})}
