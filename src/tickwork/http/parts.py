@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections import deque
 from dataclasses import dataclass, field
 from random import Random
 
@@ -14,6 +12,7 @@ from tickwork.core.access import Scope
 from tickwork.http.access import Access
 from tickwork.http.gathering import Gathering
 from tickwork.http.hub import Hub
+from tickwork.http.refusals import Refusals
 from tickwork.http.stream import Stream
 from tickwork.http.surroundings import Surroundings, remembering
 from tickwork.http.timed import timed
@@ -45,28 +44,13 @@ class Pulse:
         return None if self._answered is None else self._clock.monotonic() - self._answered
 
 
-class Throttle:
-    """Lets so many things happen in a second. Safe to ask from many threads."""
-
-    def __init__(self, most: int) -> None:
-        self._lock = threading.Lock()
-        self._last: deque[float] = deque(maxlen=most)
-
-    def allows(self, now: float) -> bool:
-        with self._lock:
-            if len(self._last) == self._last.maxlen and now - self._last[0] < 1.0:
-                return False
-            self._last.append(now)
-            return True
-
-
 @dataclass(frozen=True, slots=True)
 class Parts:
     """The parts. `open_scopes` are those that nobody on this machine has to ask for.
 
     `began` is when the process did, by the monotonic clock. `stopping` is set when the server ends: what waits for long
-    ends its wait then. `ticks` are those of its services. `refusals` says how often it is recorded that strangers came
-    to a hook.
+    ends its wait then. `ticks` are those of its services. `refusals` records what strangers left at
+    hooks.
     """
 
     access: Access
@@ -78,12 +62,12 @@ class Parts:
     surroundings: Surroundings
     stream: Stream
     tally: Tally
+    refusals: Refusals
     began: float
     open_scopes: frozenset[Scope] = frozenset()
     watch: Watch = field(default_factory=Watch)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     ticks: Ticks = field(default_factory=Ticks)
-    refusals: Throttle = field(default_factory=lambda: Throttle(10))
 
 
 def assembled(
@@ -102,6 +86,7 @@ def assembled(
         gathering=Gathering(app.client),
         surroundings=Surroundings(store, clock),
         stream=Stream(store, clock, rng),
+        refusals=Refusals(store),
         began=clock.monotonic(),
         open_scopes=open_scopes,
         tally=tally,

@@ -1,8 +1,7 @@
-"""Where a server finds secrets by name."""
+"""Where a server finds the secrets of hooks by name."""
 
 from __future__ import annotations
 
-import logging
 import os
 
 from tickwork.app import Tickwork
@@ -10,18 +9,15 @@ from tickwork.core.access import is_secret_name
 from tickwork.core.secret_use import secret_variables
 from tickwork.errors import SecretError
 
-_log = logging.getLogger("tickwork.http")
 
+def hook_secret(app: Tickwork, name: str) -> bytes:
+    """Return a secret of the store, or a variable that `secret_env` allows. Raises SecretError where neither is set.
 
-def secret_of(app: Tickwork, name: str) -> bytes | None:
-    """Return a secret of the store, or a variable that `secret_env` allows; None when it is not set, or empty.
-
-    One that the store has and that does not open here is not set, whatever the environment says: strangers ask.
+    A secret that the store has and that does not open here is not set, whatever the environment says. The work is the
+    same whether the store has the secret or not: strangers can measure how long it takes.
     """
-    try:
-        value = app.vault.get(name) if is_secret_name(name) else None
-    except SecretError as error:
-        _log.error("%s", error)
-        return None
+    value = app.vault.get_evenly(name) if is_secret_name(name) else None
     value = secret_variables(os.environ, app.settings.secret_env).get(name) if value is None else value
-    return value.encode() if value else None
+    if not value:
+        raise SecretError(f"the secret {name} is not set on this server")
+    return value.encode()

@@ -1,13 +1,12 @@
 """What other services leave at hooks: taken if it is signed as the hook asks, and made into a job.
 
-Whoever does not know the secret learns nothing: that a name is not there and that a signature does not hold is one
-answer, after the same work. Who may see the hook finds the reason among its deliveries.
+Whoever does not know the secret learns nothing: that there is no hook of a name, that its secret is not set on this
+server, and that a signature does not hold is one answer, after the same work. The deliveries of the hook say why.
 """
 
 from __future__ import annotations
 
 import hashlib
-import logging
 import re
 import secrets
 from collections.abc import Mapping
@@ -24,15 +23,14 @@ from tickwork.core.flow.stamp import decode_task_flow
 from tickwork.core.hooks.hook import Delivery, Hook, Outcome
 from tickwork.core.hooks.signature import HEADERS, BadSignature, TooOld, check_signature
 from tickwork.core.ids import JobId
-from tickwork.errors import InvalidInput, KeyTaken
+from tickwork.errors import InvalidInput, KeyTaken, SecretError
 from tickwork.http.call import Call, read_bytes
 from tickwork.http.lists import is_sayable
 from tickwork.http.problems import Problem
 from tickwork.http.route import ANYBODY, BODY_LIMIT, Routes, Struct
-from tickwork.http.secrets import secret_of
+from tickwork.http.secrets import hook_secret
 from tickwork.importers.hooks import arguments_of, key_of
 
-_log = logging.getLogger("tickwork.http")
 routes = Routes("hooks", prefix="")
 
 _NOBODY = Hook(name="nobody", style="generic", secret="nobody", target="nobody")
@@ -53,7 +51,8 @@ class TakenBody(Struct):
 async def deliver(call: Call, name: str) -> TakenBody:
     """Take a message of another service, signed as the hook asks, and start what the hook says with it.
 
-    404 when there is no such hook, or the signature does not hold. A message that was taken before gives its job.
+    404 when there is no such hook, its secret is not set here, or the signature does not hold. A message that was taken
+    before gives its job.
     """
     data = await read_bytes(call.request, BODY_LIMIT)
     return await run_in_threadpool(_take, call, name, data)
@@ -65,41 +64,46 @@ class _Message:
 
     call: Call
     hook: Hook
+    is_known: bool
     headers: Mapping[str, str]
     data: bytes
     id: str
     event: str | None = None
 
-    def record(
-        self, outcome: Outcome, *, job_id: str | None = None, reason: str | None = None, is_genuine: bool = True
-    ) -> None:
-        if not is_genuine and not self.call.parts.refusals.allows(self.call.parts.clock.monotonic()):
-            return
-        self.call.app.store.record_delivery(
-            Delivery(
-                id=self.id,
-                hook=self.hook.name,
-                is_genuine=is_genuine,
-                outcome=outcome,
-                size=len(self.data),
-                event=self.event,
-                job_id=job_id,
-                reason=reason,
-            )
-        )
+    def record(self, outcome: Outcome, *, job_id: str | None = None, reason: str | None = None) -> None:
+        """Record what became of a genuine message."""
+        self.call.app.store.record_delivery(self._delivery(outcome, job_id, reason, is_genuine=True))
+
+    def refuse_stranger(self, reason: str, fault: str | None) -> None:
+        """Have it recorded, after the answer, that a message was refused which may be anybody's."""
+        if self.is_known:
+            delivery = self._delivery("refused", None, fault or reason, is_genuine=False)
+            self.call.parts.refusals.add(delivery, fault)
 
     def refused(self, status: int, code: str, reason: str) -> Problem:
         """Record that a genuine message cannot be taken, and say so to who sent it."""
         self.record("refused", reason=reason)
         return Problem(status, code, f"{reason}. Nothing was started.")
 
+    def _delivery(self, outcome: Outcome, job_id: str | None, reason: str | None, *, is_genuine: bool) -> Delivery:
+        return Delivery(
+            id=self.id,
+            hook=self.hook.name,
+            is_genuine=is_genuine,
+            outcome=outcome,
+            size=len(self.data),
+            event=self.event,
+            job_id=job_id,
+            reason=reason,
+        )
+
 
 def _take(call: Call, name: str, data: bytes) -> TakenBody:
     view = call.app.store.get_hook(name) if is_sayable(name) else None
     headers = {key.lower(): value for key, value in call.request.headers.items()}
     (id,) = call.app.schedules.new_ids(1)
-    message = _Message(call, _NOBODY if view is None else view.hook, headers, data, id)
-    signature = _check(message, _NO_SECRET if view is None else _secret(message))
+    message = _Message(call, _NOBODY if view is None else view.hook, view is not None, headers, data, id)
+    signature = _check(message)
     values = _values(message)
     hook, event = message.hook, message.event
     if (hook.events and event not in hook.events) or (hook.style == "github" and event == "ping" and not hook.events):
@@ -108,28 +112,28 @@ def _take(call: Call, name: str, data: bytes) -> TakenBody:
     return _start(message, values, signature)
 
 
-def _secret(message: _Message) -> bytes:
-    secret = secret_of(message.call.app, message.hook.secret)
-    if secret is None:
-        reason = f"the secret {message.hook.secret} of hook {message.hook.name!r} is not set on this server"
-        _log.error("%s; what comes in there is refused.", reason)
-        message.record("refused", reason=reason, is_genuine=False)
-        raise Problem(503, "not-configured", "this hook is not set up yet.", headers={"Retry-After": "60"})
-    return secret
+def _check(message: _Message) -> str:
+    """Return the signature of a message. Raises Problem when it does not hold.
 
-
-def _check(message: _Message, secret: bytes) -> str:
-    """The signature of a message. Raises Problem when it does not hold."""
+    That there is no such hook, that its secret is not set here, and that the signature is wrong is one answer, after
+    the same work: a secret is looked up and a signature is computed in each case.
+    """
+    secret, fault = _NO_SECRET, None
+    try:
+        found = hook_secret(message.call.app, message.hook.secret)
+        secret = found if message.is_known else _NO_SECRET
+    except SecretError as error:
+        fault = str(error)
     now = message.call.app.store.now()
     try:
         return check_signature(message.hook.style, secret, message.headers, message.data, now)
     except BadSignature as error:
-        message.record("refused", reason=str(error), is_genuine=False)
+        message.refuse_stranger(str(error), fault)
         raise Problem(
             404, "not-found", "there is no such hook, or this message is not signed as it asks. Nothing was started."
         ) from None
-    except TooOld as error:
-        message.record("refused", reason=str(error), is_genuine=False)
+    except TooOld as error:  # whoever sent it knows the secret, or has seen a message of who does
+        message.refuse_stranger(str(error), None)
         raise Problem(401, "too-old", f"{error}. Nothing was started.") from None
 
 
