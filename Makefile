@@ -20,7 +20,7 @@ LOCK := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-h
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo dev test check check-ui verify again soak sim bench bench-compare bench-long bench-peers bench-shapes lock clean
+.PHONY: help demo dev test check check-ui verify again soak sim bench bench-compare bench-long bench-peers bench-shapes lock lock-npm lock-peers sbom clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -77,6 +77,22 @@ lock: ## pin dependencies anew (needs uv); newest versions: make lock LOCK_OPTS=
 	$(LOCK) pyproject.toml --extra postgres --group dev --constraint requirements/build.lock \
 	        --constraint requirements/runtime.lock --output-file requirements/dev.lock
 
+lock-npm: ## pin what npm installs, after a change of requirements/*/package.json
+	cd requirements/check-ui && npm install --package-lock-only --omit-lockfile-registry-resolved --no-audit --no-fund
+	cd requirements/vendor && npm install --package-lock-only --omit-lockfile-registry-resolved --no-audit --no-fund
+
+lock-peers: ## add hashes to what bench-peers installs (needs uv), after a change of bench/peers/requirements/*.txt
+	for peer in $(basename $(notdir $(wildcard bench/peers/requirements/*.txt))); do \
+	  $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-config --no-deps --no-annotate \
+	    --custom-compile-command "make lock-peers" bench/peers/requirements/$$peer.txt \
+	    --output-file bench/peers/requirements/$$peer.lock || exit 1; \
+	done
+
+sbom: ## write the bill of materials, made from the lock files: build/tickwork.cdx.json (CycloneDX)
+	@mkdir -p build
+	@$(PYTHON) scripts/sbom.py > build/tickwork.cdx.json
+	@echo "build/tickwork.cdx.json"
+
 clean: ## remove .venv and everything else that was made here
 	rm -rf $(VENV) .venv-peers build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -93,8 +109,10 @@ $(VENV)/.runtime: $(VENV)/.made requirements/build.lock requirements/runtime.loc
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(VENV)/.node: $(VENV)/.made Makefile
-	@npm install --prefix $(VENV)/node --no-save --no-audit --no-fund --silent typescript@7.0.2
+$(VENV)/.node: $(VENV)/.made requirements/check-ui/package.json requirements/check-ui/package-lock.json
+	@mkdir -p $(VENV)/node
+	@cp requirements/check-ui/package.json requirements/check-ui/package-lock.json $(VENV)/node/
+	@npm ci --prefix $(VENV)/node --ignore-scripts --no-audit --no-fund --silent
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.runtime requirements/dev.lock

@@ -6,7 +6,8 @@
 Exit 2: they could not be fetched.
 
 The UI has no build step, for users and for us: what is served is what stands in the repository. Only what others wrote
-is bundled, once, from the versions named here. A change of a version is a change of this file; icons are in icons.txt.
+is bundled, once, from the versions of requirements/vendor, whose lock has their hashes (make lock-npm). Icons are in
+icons.txt.
 """
 
 from __future__ import annotations
@@ -22,14 +23,7 @@ from pathlib import Path
 from typing import Any
 
 VENDOR = Path(__file__).parent.parent / "src" / "tickwork" / "ui" / "vendor"
-ESBUILD = "0.28.2"
-VERSIONS = {
-    "preact": "11.2.0",
-    "@preact/signals": "2.11.4",
-    "htm": "3.1.1",
-    "highlight.js": "11.12.0",
-    "lucide-static": "1.62.0",
-}
+PACKAGES = Path(__file__).parent.parent / "requirements" / "vendor"
 CORE = """
 export { h, render, Fragment, createContext } from "preact";
 export { useState, useEffect, useLayoutEffect, useMemo, useRef, useCallback, useContext, useId } from "preact/hooks";
@@ -74,11 +68,12 @@ def main() -> int:
 
 
 def _fetched(work: Path) -> bool:
-    wanted = [f"{name}@{version}" for name, version in {**VERSIONS, "esbuild": ESBUILD}.items()]
     npm = shutil.which("npm")
     if npm is None:
         return False
-    command = [npm, "install", "--no-save", "--no-audit", "--no-fund", "--silent", *wanted]
+    for name in ("package.json", "package-lock.json"):
+        shutil.copy(PACKAGES / name, work)
+    command = [npm, "ci", "--no-audit", "--no-fund", "--silent"]
     return subprocess.run(command, cwd=work, check=False).returncode == 0
 
 

@@ -28,7 +28,7 @@ def install(name: str) -> None:
     folder = VENVS / name
     _run([sys.executable, "-m", "venv", "--clear", str(folder)])
     pip = [str(folder / "bin" / "python"), "-m", "pip", "--quiet", "--disable-pip-version-check", "--no-input"]
-    _run([*pip, "install", "--requirement", str(REQUIREMENTS / f"{name}.txt")])
+    _run([*pip, "install", "--require-hashes", "--no-deps", "--requirement", str(REQUIREMENTS / f"{name}.lock")])
     _stamp(name).write_text("\n".join(pins(name)))
 
 
