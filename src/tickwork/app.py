@@ -275,7 +275,7 @@ class Tickwork(FlowCalls, DagRegistry):
     def jobs(self, /, *, limit: int, cursor: str | None = None, **which: Any) -> Page[Job]: ...
 
     def jobs(self, /, *, limit: int | None = None, cursor: str | None = None, **which: Any) -> Pages[Job] | Page[Job]:
-        """The jobs, the newest first: state=, task=, queue=, key=, collection=, label=, parent=, error=, since=.
+        """The jobs, the newest first: state=, task=, queue=, key=, label=, creator=, error=, since= ...
 
         They are read page by page while they are iterated over; with `limit`, one page, whose `next_cursor` leads on.
         """
@@ -500,12 +500,13 @@ def _with_id(job: str | Job | None, which: dict[str, Any]) -> dict[str, Any]:
 def _some(job: str | Job | None, which: dict[str, Any]) -> JobFilter:
     which = _with_id(job, which)
     if not which:
-        raise InvalidInput("say which jobs: an id, key=, task=, queue=, collection=, label=, parent= or state=.")
+        raise InvalidInput("say which jobs: an id, key=, task=, queue=, collection=, label=, creator= or state=.")
     return _filter(which)
 
 
 _FILTERS = (
-    *("id", "ids", "state", "task", "queue", "key", "collection", "label", "parent", "error", "since", "until"),
+    *("id", "ids", "state", "task", "queue", "key", "collection", "label", "parent", "creator", "error", "since"),
+    "until",
 )
 
 
@@ -520,8 +521,9 @@ def _filter(which: dict[str, Any]) -> JobFilter:
         chosen["ids"] = tuple(JobId(_job_id(one)) for one in chosen["ids"])
     if chosen.get("task") is not None:
         chosen["task"] = task_name(_name(chosen["task"]))
-    if chosen.get("label") is not None:
-        (chosen["label"],) = read_option("labels", [chosen["label"]])
+    for text in ("label", "creator"):
+        if chosen.get(text) is not None:
+            (chosen[text],) = read_option("labels", [chosen[text]])
     for option in ("queue", "key", "collection", "parent"):
         if option in chosen:
             chosen[option] = read_option(option, chosen[option])

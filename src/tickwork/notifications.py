@@ -10,6 +10,7 @@ from tickwork.core.notify.channels import Channel, new_channel
 from tickwork.core.notify.delivery import delivery
 from tickwork.core.notify.rules import Notification, new_notification
 from tickwork.core.notify.words import trial_message
+from tickwork.creator import current_creator
 from tickwork.errors import NotificationNotFound
 from tickwork.store.notify import NotificationView
 from tickwork.twins import twin
@@ -54,7 +55,9 @@ class Notifications:
         notification, channels = self[name].notification, self.channels()
         message = trial_message(notification, self._store.now())
         to = [channels[one] for one in notification.to if one in channels]
-        return self._client.enqueue([delivery(JobId(self._ids.new_id()), channel, message) for channel in to])
+        creator = current_creator()
+        jobs = [delivery(JobId(self._ids.new_id()), channel, message, creator) for channel in to]
+        return self._client.enqueue(jobs)
 
     def put_channel(self, /, name: str, kind: str, **given: Any) -> Channel:
         """Store where messages go, in the place of a channel of that name. Raises InvalidInput.

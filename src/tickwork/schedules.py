@@ -21,6 +21,7 @@ from tickwork.core.schedule.rule import NO_CALENDARS, Calendars, read_instant
 from tickwork.core.schedule.spec import Spec, template
 from tickwork.core.schedule.tick import Tick, encode_tick
 from tickwork.core.schedule.upcoming import missing_calendars, state_of, upcoming
+from tickwork.creator import current_creator
 from tickwork.errors import InvalidInput, InvalidOption, ScheduleNotFound
 from tickwork.pages import Page, Pages
 from tickwork.rules import Rule
@@ -242,7 +243,7 @@ class Schedule:
         def make(due: datetime, *, is_catchup: bool) -> NewJob:
             (job_id,) = self._schedules.new_ids(1)
             tick = Tick(self.name, due, is_catchup, period(rule, due, calendars) if is_known else None)
-            return msgspec.structs.replace(made, id=JobId(job_id), tick=encode_tick(tick))
+            return msgspec.structs.replace(made, id=JobId(job_id), tick=encode_tick(tick), creator=current_creator())
 
         return make
 

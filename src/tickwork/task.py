@@ -32,6 +32,7 @@ from tickwork.core.job import NewJob, TaskDefinition
 from tickwork.core.options import DEFAULT_QUEUE, Options, read_option, task_name
 from tickwork.core.schedule.spec import Spec, new_spec, split_policies
 from tickwork.core.signature import Signature
+from tickwork.creator import current_creator
 from tickwork.errors import InvalidArguments, InvalidOption
 from tickwork.rules import Rule, read_rule
 from tickwork.runs import Run
@@ -473,7 +474,7 @@ class TaskRegistry:
         if options.trace is None and (trace := sent(name, options.queue or DEFAULT_QUEUE, len(encoded))) is not None:
             options = replace(options, trace=trace)
         ids = (_given_ids.get() or self._ids).new_ids(len(encoded))
-        return options.new_jobs(name, zip(map(JobId, ids), encoded, strict=True), stamp)
+        return options.new_jobs(name, zip(map(JobId, ids), encoded, strict=True), stamp, current_creator())
 
     def decode_result(self, name: str, data: bytes) -> Any:
         """A stored result as what it was, where the task is known here; else as its plain JSON."""

@@ -46,7 +46,19 @@ def test_a_job_as_json_has_stable_keys_and_times_in_utc(cli: Cli, shop: Shop) ->
     shown = cli.json("jobs", "show", job.id)
     assert set(shown) == {
         *("id", "task", "queue", "priority", "state", "args", "policy", "key", "collection", "labels", "parent"),
-        *("trace", "created_at", "run_at", "expires_at", "attempt", "failures", "crashes", "alone", "worker", "losses"),
+        *(
+            "trace",
+            "creator",
+            "created_at",
+            "run_at",
+            "expires_at",
+            "attempt",
+            "failures",
+            "crashes",
+            "alone",
+            "worker",
+            "losses",
+        ),
         *("started_at", "ended_at", "cancel_requested", "progress", "progress_note", "result", "error", "discarded"),
         *("tick", "flow", "version", "run", "step", "idx", "why", "attempts"),
     }
@@ -167,3 +179,13 @@ def test_control_characters_from_jobs_cannot_reach_the_terminal(cli: Cli, shop: 
     assert "\x1b" not in printed
     assert "\u202e" not in printed
     assert "Fatal: \\x1b[31mred\\u202e does not exist" in printed
+
+
+def test_a_command_names_who_ran_it_and_jobs_are_listed_by_that(cli: Cli, shop: Shop) -> None:
+    shop.add.enqueue(1)
+    id = cli.ok("enqueue", "report").strip()
+    creator = cli.json("jobs", "show", id)["creator"]
+    assert creator.startswith("cli:")
+    assert f"created by  {creator}" in cli.ok("jobs", "show", id)
+    assert [one["id"] for one in cli.json("jobs", "list", "--creator", creator)["items"]] == [id]
+    assert cli.ok("jobs", "list", "--creator", "user:ada") == "No such jobs.\n"

@@ -34,6 +34,7 @@ JOB = JobView(
     labels=(),
     parent=None,
     trace=None,
+    creator=None,
     created_at=NOW - MINUTE,
     run_at=NOW - MINUTE,
     expires_at=None,

@@ -106,6 +106,7 @@ class Session:
         app = Tickwork(self.url, upgrade=adopt)
         if not create:
             _check_there(app.url)
+        _create_jobs_as_caller()
         click.get_current_context().call_on_close(app.close)
         return app
 
@@ -122,8 +123,17 @@ class Session:
         if not isinstance(app, Tickwork):
             raise InvalidInput(f"{target} has no Tickwork app.")
         refuse_other_store(self.url, app.settings.url)
+        _create_jobs_as_caller()
         click.get_current_context().call_on_close(app.close)
         return app
+
+
+def _create_jobs_as_caller() -> None:
+    """Name who runs this command as the creator of the jobs that it makes."""
+    from tickwork.cli.audited import by
+    from tickwork.creator import creating_as
+
+    click.get_current_context().with_resource(creating_as(by()))
 
 
 def refuse_other_store(url: str | None, named: str) -> None:
@@ -177,6 +187,7 @@ _FILTERS = (
     click.option("--key", metavar="KEY", help="Jobs with this key."),
     click.option("--collection", metavar="NAME", help="Jobs of this collection."),
     click.option("--label", metavar="LABEL", help="Jobs with this label."),
+    click.option("--creator", metavar="WHO", help="Jobs that this one made: user:ada, key:deploy, schedule:nightly."),
 )
 
 

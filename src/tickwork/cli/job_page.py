@@ -51,6 +51,8 @@ def _facts(view: JobView, now: datetime) -> Iterator[tuple[str, str]]:
     yield from _place(view)
     yield "queue", f"{view.queue}, priority {view.priority}"
     yield "created", f"{utc(view.created_at)}, {ago(view.created_at, now)}"
+    if view.creator is not None:
+        yield "created by", view.creator
     yield "due", f"{utc(view.run_at)}, {ago(view.run_at, now)}"
     if view.tick is not None:
         what = ", missed and caught up with" if view.tick.is_catchup else ""

@@ -123,6 +123,8 @@ def _facts(picture: RunPicture) -> Iterator[tuple[str, str]]:
         what = ", missed and caught up with" if view.tick.is_catchup else ""
         yield "schedule", f"{view.tick.schedule}, for {utc(view.tick.scheduled_for)}{what}"
     yield "created", f"{utc(view.created_at)}, {ago(view.created_at, now)}"
+    if view.creator is not None:
+        yield "created by", view.creator
     if view.started_at is not None:
         yield "began", f"{utc(view.started_at)}, {ago(view.started_at, now)}"
         yield "took", about(picture.took) + ("" if view.state.ended else " so far")

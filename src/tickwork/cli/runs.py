@@ -62,6 +62,7 @@ for command in (cancel, rerun, clear, approve, reject):
 @runs.command("list", example="tickwork runs list --dag etl --state failed --limit 50")
 @click.option("--dag", metavar="NAME", help="Runs of this dag.")
 @click.option("--state", type=click.Choice(STATES), metavar="STATE", help=f"One of {', '.join(STATES)}.")
+@click.option("--creator", metavar="WHO", help="Runs that this one made: user:ada, key:deploy, schedule:nightly.")
 @click.option(
     "--limit", metavar="N", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many to show."
 )
@@ -70,18 +71,28 @@ for command in (cancel, rerun, clear, approve, reject):
 @url_option
 @pass_session
 def list_runs(
-    session: Session, /, dag: str | None, state: str | None, limit: int, cursor: str | None, as_json: bool
+    session: Session,
+    /,
+    dag: str | None,
+    state: str | None,
+    creator: str | None,
+    limit: int,
+    cursor: str | None,
+    as_json: bool,
 ) -> None:
     """List runs, the newest first."""
     from tickwork.cli.jobs import read_cursor
 
     app = session.app()
-    page = app.runs(dag, state=state, limit=limit, cursor=None if cursor is None else read_cursor(cursor))
+    after = None if cursor is None else read_cursor(cursor)
+    page = app.runs(dag, state=state, creator=creator, limit=limit, cursor=after)
     views = [run.seen for run in page]
     if as_json:
         print_json({"items": [job_json(view) for view in views], "next_cursor": page.next_cursor})
     elif not views:
-        click.echo("No such runs." if dag or state else "No runs yet. Start one: tickwork run NAME key=value")
+        click.echo(
+            "No such runs." if dag or state or creator else "No runs yet. Start one: tickwork run NAME key=value"
+        )
     else:
         _print_list(views, app.store.now())
         if page.next_cursor is not None:

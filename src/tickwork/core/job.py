@@ -111,6 +111,7 @@ class NewJob(msgspec.Struct, frozen=True, gc=False):
     counts from the moment it is due. `tick` is the occurrence that it stands for, as JSON, if a schedule made it.
     `flow` is what flow control has to know of it; None: it is a plain job. `version` makes it a run of that version of
     the dag that `task` names. `part` is the place in a run of a job that a step made.
+    `creator` says who made the job (see creator.py).
 
     `if_exists` "follow", which debounce and throttle use, replaces a holder of the key that waits; where the holder has
     started, this job is stored as well and takes over the key.
@@ -131,6 +132,7 @@ class NewJob(msgspec.Struct, frozen=True, gc=False):
     labels: tuple[str, ...] = ()
     parent: str | None = None
     trace: str | None = None
+    creator: str | None = None
     tick: str | None = None
     flow: Flow | None = None
     version: int | None = None
@@ -205,6 +207,7 @@ class JobView:
     labels: tuple[str, ...]
     parent: str | None
     trace: str | None
+    creator: str | None
     created_at: datetime
     run_at: datetime
     expires_at: datetime | None
@@ -355,6 +358,7 @@ class JobFilter:
     collection: str | None = None
     label: str | None = None
     parent: str | None = None
+    creator: str | None = None
     dead: bool = False
     runs: bool = False
     run: str | None = None

@@ -107,9 +107,15 @@ class Options:
             done = "debounced" if is_debounce else "throttled"
             raise InvalidOption(f"task {task!r} is {done}, which says what {said} is: leave {said}= out.")
 
-    def new_jobs(self, task: str, requests: Iterable[tuple[JobId, bytes]], stamp: Stamp | None = None) -> list[NewJob]:
+    def new_jobs(
+        self,
+        task: str,
+        requests: Iterable[tuple[JobId, bytes]],
+        stamp: Stamp | None = None,
+        creator: str | None = None,
+    ) -> list[NewJob]:
         """Jobs of one task with these ids and arguments. Raises InvalidOption when the options do not go together."""
-        shared = self._shared
+        shared = (*self._shared, creator)
         if stamp is None:
             return [NewJob(id, task, args, *shared) for id, args in requests]
         return [stamp.on(NewJob(id, task, args, *shared)) for id, args in requests]

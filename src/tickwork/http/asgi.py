@@ -20,6 +20,7 @@ from starlette.routing import Route as Path
 from starlette.types import Scope
 
 from tickwork.app import Tickwork
+from tickwork.creator import creating_as
 from tickwork.errors import InvariantBroken, StoreError, TickworkError
 from tickwork.http.access import NOBODY, Caller, allowed, is_open
 from tickwork.http.audit import record
@@ -143,7 +144,8 @@ def _is_small(request: Request) -> bool:
 async def _carried_out(call: Call, route: Route, given: dict[str, Any]) -> Response:
     if not route.is_async:
         return await run_in_threadpool(_run, call, route, given)
-    answer = response(route, await route.handler(call, **given))
+    with creating_as(call.who.name):
+        answer = response(route, await route.handler(call, **given))
     if route.is_audited:
         await run_in_threadpool(record, call, route.name)
     return answer
@@ -151,7 +153,8 @@ async def _carried_out(call: Call, route: Route, given: dict[str, Any]) -> Respo
 
 def _run(call: Call, route: Route, given: dict[str, Any]) -> Response:
     """Call a handler, and write down what it did before anybody hears of it."""
-    answer = response(route, route.handler(call, **given))
+    with creating_as(call.who.name):
+        answer = response(route, route.handler(call, **given))
     if route.is_audited:
         record(call, route.name)
     return answer

@@ -54,6 +54,7 @@ class AnyStateFilter(Struct):
     collection: Text | None = None
     label: Text | None = None
     parent_id: Text | None = None
+    creator: Text | None = None
     run_id: Text | None = None
     dead: bool = False
     created_after: datetime | None = None
@@ -77,6 +78,7 @@ class AnyStateFilter(Struct):
             collection=self.collection,
             label=self.label,
             parent=self.parent_id,
+            creator=self.creator,
             run=self.run_id,
             dead=self.dead or dead,
             since=instant("created_after", self.created_after),
@@ -113,6 +115,7 @@ def shown_filter(which: JobFilter) -> FilterBody:
         collection=which.collection,
         label=which.label,
         parent_id=which.parent,
+        creator=which.creator,
         run_id=which.run,
         dead=which.dead,
         created_after=which.since,

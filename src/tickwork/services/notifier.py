@@ -81,7 +81,8 @@ class Notifier:
     def _jobs(self, digest: Digest, channels: Mapping[str, Channel]) -> tuple[NewJob, ...]:
         message = message_of(digest, self._whys(digest), self._public_url)
         to = [channels[name] for name in digest.notification.to if name in channels]
-        return tuple(delivery(JobId(self._ids.new_id()), channel, message) for channel in to)
+        creator = f"notification:{digest.notification.name}"
+        return tuple(delivery(JobId(self._ids.new_id()), channel, message, creator) for channel in to)
 
     def _whys(self, digest: Digest) -> dict[str, str]:
         """Why, for each example about a job, in the words that everybody else is given."""

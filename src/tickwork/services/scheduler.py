@@ -143,7 +143,8 @@ def _blocked(seen: Seen) -> Seen:
 def _run(made: NewJob, id: JobId, schedule: str, fire: Fire, now: datetime) -> NewJob:
     """The job of an occurrence. One that comes late is due now: that is what its `expires` counts from."""
     tick, at = Tick(schedule, fire.scheduled_for, fire.is_catchup, fire.interval), max(fire.run_at, now)
-    return msgspec.structs.replace(made, id=id, at=at, expires_at=fire.expires_at, tick=encode_tick(tick))
+    when = {"at": at, "expires_at": fire.expires_at, "tick": encode_tick(tick)}
+    return msgspec.structs.replace(made, id=id, creator=f"schedule:{schedule}", **when)
 
 
 def _wake_at(spec: Spec, decision: Decision, now: datetime) -> datetime | None:

@@ -47,6 +47,7 @@ class Going(NamedTuple):
     policy: Policy
     failures: int
     trace: str | None
+    creator: str | None
     claim: ClaimId
     values: Raw
 
@@ -54,13 +55,13 @@ class Going(NamedTuple):
 def going_of(row: Any) -> Going:
     """A run that is going, from its row in either store."""
     id, dag, version, args, open, failed, cancelled, attempt, priority, collection, labels, *rest = row
-    flow, policy, failures, trace, claim, tick, due_us = rest
+    flow, policy, failures, trace, creator, claim, tick, due_us = rest
     run = Run(id, dag, version, _PARAMS.decode(args), open, failed, bool(cancelled))
     stamped = codec.decode_flow(flow)
     tenant = None if stamped is None else stamped.tenant
     around = (priority, collection, codec.decode_labels(labels), tenant)
     values = run_values(tick, codec.from_us(due_us))
-    return Going(run, attempt, *around, codec.decode_policy(policy), failures, trace, claim, values)
+    return Going(run, attempt, *around, codec.decode_policy(policy), failures, trace, creator, claim, values)
 
 
 class ResultRow(NamedTuple):
@@ -95,6 +96,7 @@ def new_job(going: Going, one: StepJob, id: JobId, filled: Callable[[], bytes]) 
         labels=template.labels or going.labels,
         parent=run.id,
         trace=going.trace,
+        creator=going.creator,
         part=Part(run.id, one.step.name, one.idx, one.inputs),
     )
     where = (template.task, template.flow, template.queue, template.tenant or going.tenant)
@@ -199,4 +201,4 @@ def triggered(definition: TaskDefinition, asset: str, group: int, by: str, now_u
     (id,) = IdMaker(
         lambda: now_us // 1000, Random(f"{by} {definition.name} {asset} {group} {now_us}").getrandbits
     ).new_ids(1)
-    return msgspec.structs.replace(made, id=JobId(id), parent=by)
+    return msgspec.structs.replace(made, id=JobId(id), parent=by, creator=f"job:{by}")

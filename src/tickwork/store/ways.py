@@ -151,7 +151,7 @@ def _is_asked(which: JobFilter, name: str) -> bool:
 # By these there are indexes; where a job has several, the first one finds the fewest.
 _BY = ("key", "run", "collection", "parent", "task", "runs")
 _COLUMNS = ("key", "collection", "parent", "task")
-_VALUES = (*_COLUMNS, "queue", "run", "worker")
+_VALUES = (*_COLUMNS, "queue", "run", "worker", "creator")
 _INDEXED = {"run": "j.run = {run}", "runs": "j.version IS NOT NULL"}
 _BESIDE = {
     **{name: f"coalesce(j.{name}, '') = {{{name}}}" for name in _COLUMNS},
@@ -159,6 +159,7 @@ _BESIDE = {
     "run": "j.run = {run}",
     "runs": "coalesce(j.version, -1) >= 0",
     "tasks": "coalesce(j.task, '') >= {tasks} AND coalesce(j.task, '') < {tasks_end}",
+    "creator": "j.creator = {creator}",
     "worker": "coalesce(r.worker, f.worker) = {worker}",
 }
 _WAITS: dict[Waiting | None, tuple[str, ...]] = {

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import msgspec
+
 from tickwork.core.ids import JobId
 from tickwork.core.job import NewJob, Policy
 from tickwork.core.notify.cases import OWN
@@ -14,9 +16,9 @@ from tickwork.core.stored_signature import StoredSignature
 DELIVERY = Policy(retry=RetryPolicy(retries=8, base=timedelta(seconds=5)))
 
 
-def delivery(id: JobId, channel: Channel, message: Message) -> NewJob:
-    """A job of the built-in task that sends it there."""
+def delivery(id: JobId, channel: Channel, message: Message, creator: str | None) -> NewJob:
+    """Return a job of the built-in task that sends the message there."""
     task, arguments = job_of(channel, message)
     args = StoredSignature(None).encode((), arguments, task)
-    labels = (f"channel:{channel.name}",)
-    return NewJob(id, task, args, queue=channel.queue, policy=DELIVERY, collection=OWN, labels=labels)
+    job = NewJob(id, task, args, queue=channel.queue, policy=DELIVERY, creator=creator)
+    return msgspec.structs.replace(job, collection=OWN, labels=(f"channel:{channel.name}",))

@@ -23,6 +23,7 @@ from tickwork.core.flow.stamp import decode_task_flow
 from tickwork.core.hooks.hook import Delivery, Hook, Outcome
 from tickwork.core.hooks.signature import HEADERS, BadSignature, TooOld, check_signature
 from tickwork.core.ids import JobId
+from tickwork.creator import creating_as
 from tickwork.errors import InvalidInput, KeyTaken, SecretError
 from tickwork.http.call import Call, read_bytes
 from tickwork.http.lists import is_sayable
@@ -168,7 +169,8 @@ def _start(message: _Message, values: Values, signature: str) -> TakenBody:
     try:
         key = _key(hook, values, signature)
         options = {} if debounced else {"key": f"hook/{hook.name}/{key}", "key_for": hook.window}
-        new = call.app.named(hook.target).options(**options).new_job((), arguments_of(hook, values))
+        with creating_as(f"hook:{hook.name}"):
+            new = call.app.named(hook.target).options(**options).new_job((), arguments_of(hook, values))
         (job,) = call.app.client.enqueue([new])
     except KeyTaken as taken:  # by a job of the task that the hook started before
         return _taken(message, "duplicate", taken.job_id)

@@ -79,6 +79,7 @@ class JobItem(Struct):
     collection: str | None
     labels: list[str]
     parent_id: str | None
+    creator: str | None
     run_id: str | None
     step: str | None
     created_at: datetime
@@ -115,7 +116,9 @@ class JobOptions(Struct):
 
 
 class JobBody(Struct):
-    """A job. `result` is there when it succeeded and is not large, `error` when its last attempt did not succeed.
+    """A job. `creator` is who made it, as in `user:ada`, `key:deploy`, `schedule:nightly`, `hook:github` or `job:ID`.
+
+    `result` is there when it succeeded and is not large, `error` when its last attempt did not succeed.
 
     A result that `is_large` is read at `/jobs/{id}/result`.
     """
@@ -134,6 +137,7 @@ class JobBody(Struct):
     is_run: bool
     schedule: str | None
     parent_id: str | None
+    creator: str | None
     run_id: str | None
     step: str | None
     created_at: datetime
@@ -242,6 +246,7 @@ def _common(view: JobView) -> dict[str, Any]:
         "collection": view.collection,
         "labels": list(view.labels),
         "parent_id": view.parent,
+        "creator": view.creator,
         "run_id": view.run,
         "step": view.step,
         "created_at": view.created_at,

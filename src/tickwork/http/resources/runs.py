@@ -50,6 +50,7 @@ class RunItem(Struct):
     key: str | None
     collection: str | None
     labels: list[str]
+    creator: str | None
     created_at: datetime
     run_at: datetime
     started_at: datetime | None
@@ -85,6 +86,7 @@ class RunsQuery(Struct):
     key: Text | None = None
     collection: Text | None = None
     label: Text | None = None
+    creator: Text | None = None
     created_after: datetime | None = None
     created_before: datetime | None = None
     limit: Limit = 50
@@ -171,6 +173,7 @@ def list_runs(call: Call, query: RunsQuery) -> RunPage:
         key=query.key,
         collection=query.collection,
         label=query.label,
+        creator=query.creator,
         since=instant("created_after", query.created_after),
         until=instant("created_before", query.created_before),
     )
@@ -242,6 +245,7 @@ def _common(view: JobView) -> dict[str, Any]:
         "key": view.key,
         "collection": view.collection,
         "labels": list(view.labels),
+        "creator": view.creator,
         "created_at": view.created_at,
         "run_at": view.run_at,
         "started_at": view.started_at,

@@ -106,6 +106,7 @@ def _insert_new(transaction: Transaction, jobs: Sequence[NewJob]) -> None:
             codec.encode_labels(first.labels),
             first.parent,
             first.trace,
+            first.creator,
             first.tick,
             now,
             asked,
@@ -130,7 +131,7 @@ def _insert_new(transaction: Transaction, jobs: Sequence[NewJob]) -> None:
 
 def _step_row(job: NewJob, part: Part, now: int, asked: int, expires_at: int | None) -> tuple[Any, ...]:
     what = (job.id, job.task, job.queue, job.priority, job.args.decode(), codec.encode_policy(job.policy))
-    around = (job.collection, codec.encode_labels(job.labels), job.parent, job.trace)
+    around = (job.collection, codec.encode_labels(job.labels), job.parent, job.trace, job.creator)
     inputs = None if part.inputs is None else part.inputs.decode()
     return (*what, *around, part.run, part.step, part.idx, inputs, now, asked, expires_at)
 
@@ -183,6 +184,7 @@ def _replace(transaction: Transaction, holder: JobId, job: NewJob) -> bool:
         "labels": codec.encode_labels(job.labels),
         "parent": job.parent,
         "trace": job.trace,
+        "creator": job.creator,
         "tick": job.tick,
         "version": job.version,
         "stands_as": job.task if job.version is None else RUN,

@@ -20,12 +20,13 @@ export const FIELDS = {
   worker: { parameter: "worker", says: "who has or had them" },
   run: { parameter: "run_id", says: "the run that they are steps of" },
   parent: { parameter: "parent_id", says: "the job that made them" },
+  creator: { parameter: "creator", says: "who created them: user:ada, key:deploy, schedule:nightly" },
   is: { parameter: null, says: "dead: failed, and not dealt with", values: ["dead"] },
   after: { parameter: "created_after", says: "made after an instant" },
   before: { parameter: "created_before", says: "made before an instant" },
 };
 
-const MEANT = { tag: "label", labels: "label", status: "state", job: "task", name: "task", q: "queue", type: "task", created: "age", group: "collection" };
+const MEANT = { tag: "label", labels: "label", status: "state", job: "task", name: "task", q: "queue", type: "task", created: "age", by: "creator", group: "collection" };
 const SECONDS = { s: 1, m: 60, h: 3600, d: 86400, w: 604800 };
 const WORD = /([A-Za-z_]+):("(?:\\.|[^"\\])*"?|[^\s"]*)|"(?:\\.|[^"\\])*"?|[^\s"]+/g;
 

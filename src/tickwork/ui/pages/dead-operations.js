@@ -17,7 +17,7 @@ import { attempt } from "../parts/toast.js";
 import { Took, When } from "../parts/when.js";
 
 const CODE = curl("POST", "/bulk", { action: "retry", filter: { queue: "mail", state: "failed" }, dry_run: true });
-const FIELDS = { task: "task", queue: "queue", state: "state", error: "error", key: "key", collection: "collection", label: "label", tenant: "tenant", worker: "worker", run_id: "run", parent_id: "parent" };
+const FIELDS = { task: "task", queue: "queue", state: "state", error: "error", key: "key", collection: "collection", label: "label", tenant: "tenant", worker: "worker", run_id: "run", parent_id: "parent", creator: "creator" };
 
 /** What an operation is about, as words for the box above the jobs. @param {any} filter */
 const wordsOf = (filter) => [...(filter.dead ? ["is:dead"] : []), ...Object.entries(FIELDS).filter(([name]) => filter[name]).map(([name, field]) => word(field, String(filter[name])))];

@@ -6,6 +6,7 @@ import { useResource } from "../lib/data.js";
 import { many, shortId } from "../lib/format.js";
 import { named } from "../lib/graph.js";
 import { onRun } from "../lib/live.js";
+import { word } from "../lib/query.js";
 import { href, place, setQuery } from "../lib/router.js";
 import { may } from "../lib/session.js";
 import { firstSteps, tally, useSteps } from "../lib/steps.js";
@@ -116,7 +117,7 @@ function Finder({ find, only, onNext }) {
 function Lead({ run }) {
   return html`<span class="run-id"><span class="mono" title=${run.id}>${shortId(run.id)}</span><${CopyButton} text=${run.id} label="Copy the id of the run" /></span>
     <a href=${dagHref(run.dag, { tab: "versions" })}>version ${run.version}</a>
-    <span>made <${When} at=${run.created_at} /></span>
+    <span>made <${When} at=${run.created_at} />${run.creator && html` by <a class="link" href=${href("/jobs", { q: word("creator", run.creator) })}>${run.creator}</a>`}</span>
     ${run.started_at ? html`<span>${run.ended_at ? "took" : "runs for"} <${Took} from=${run.started_at} to=${run.ended_at} /></span>` : html`<span>${run.why}</span>`}
     ${run.generation > 1 && html`<span>${many(run.generation - 1, "rerun")}</span>`}
     ${run.key && html`<span>key <code>${run.key}</code></span>`}

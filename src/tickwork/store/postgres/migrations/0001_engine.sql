@@ -14,6 +14,7 @@ CREATE TABLE tickwork.jobs (
     labels      text NOT NULL,
     parent      text COLLATE "C",
     trace       text,
+    creator     text,
     tick        text,
     lane        text COLLATE "C",
     flow        text,

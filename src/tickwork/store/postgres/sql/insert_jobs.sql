@@ -11,9 +11,9 @@ SELECT 1 FROM tickwork.running WHERE job_id = %(job_id)s::uuid AND claim = %(cla
 -- One job without a key or a tick: what insert_jobs does, in the words that take the server least time.
 WITH new AS (
     INSERT INTO tickwork.jobs
-           (id, task, queue, priority, args, policy, collection, labels, parent, trace, created_at, due_at, expires_at)
+           (id, task, queue, priority, args, policy, collection, labels, parent, trace, creator, created_at, due_at, expires_at)
     SELECT %(id)s::uuid, %(task)s::text, %(queue)s::text, %(priority)s::text::smallint, %(args)s::text, %(policy)s::text,
-           %(collection)s::text, %(labels)s::text, %(parent)s::text, %(trace)s::text, now, due_at,
+           %(collection)s::text, %(labels)s::text, %(parent)s::text, %(trace)s::text, %(creator)s::text, now, due_at,
            -- include expiry
     FROM
     -- include due
@@ -54,10 +54,10 @@ WHERE  NOT EXISTS (SELECT FROM tickwork.jobs j WHERE j.id = a.id OFFSET 0)
 -- As insert_missing_jobs, for jobs of which some have a flow, and for runs of dags.
 WITH new AS (
     INSERT INTO tickwork.jobs
-           (id, task, queue, priority, args, policy, key, collection, labels, parent, trace, tick, lane, flow, version,
+           (id, task, queue, priority, args, policy, key, collection, labels, parent, trace, creator, tick, lane, flow, version,
             created_at, due_at, expires_at)
     SELECT a.id, %(task)s::text, %(queue)s::text, %(priority)s::text::smallint, a.args, %(policy)s::text, a.key,
-           %(collection)s::text, %(labels)s::text, %(parent)s::text, %(trace)s::text, %(tick)s::text, a.lane, a.flow,
+           %(collection)s::text, %(labels)s::text, %(parent)s::text, %(trace)s::text, %(creator)s::text, %(tick)s::text, a.lane, a.flow,
            %(version)s::text::integer, now, due_at,
            -- include expiry
     FROM   unnest(%(ids)s::text::uuid[], %(args)s::text::text[], %(keys)s::text::text[], %(lanes)s::text::text[],
@@ -72,10 +72,10 @@ WITH new AS (
 -- :into_jobs
 WITH new AS (
     INSERT INTO tickwork.jobs
-           (id, task, queue, priority, args, policy, key, collection, labels, parent, trace, tick, created_at, due_at,
+           (id, task, queue, priority, args, policy, key, collection, labels, parent, trace, creator, tick, created_at, due_at,
             expires_at)
     SELECT a.id, %(task)s::text, %(queue)s::text, %(priority)s::text::smallint, a.args, %(policy)s::text, a.key,
-           %(collection)s::text, %(labels)s::text, %(parent)s::text, %(trace)s::text, %(tick)s::text, now, due_at,
+           %(collection)s::text, %(labels)s::text, %(parent)s::text, %(trace)s::text, %(creator)s::text, %(tick)s::text, now, due_at,
            -- include expiry
     FROM   unnest(%(ids)s::text::uuid[], %(args)s::text::text[], %(keys)s::text::text[]) AS a (id, args, key) CROSS JOIN
     -- include due
@@ -134,7 +134,7 @@ wanted AS MATERIALIZED (
     SELECT a.*, due.at AS due_at, coalesce(a.expires_at, due.at + a.expires_us * interval '1 microsecond') AS expiry
     FROM   clock CROSS JOIN json_to_recordset(%(jobs)s::json) AS
            a (id uuid, task text, queue text, priority smallint, args text, policy text, collection text, labels text,
-              parent text, trace text, tick text, lane text, flow text, version integer, at timestamptz, delay_us bigint, expires_at timestamptz, expires_us bigint)
+              parent text, trace text, creator text, tick text, lane text, flow text, version integer, at timestamptz, delay_us bigint, expires_at timestamptz, expires_us bigint)
     CROSS  JOIN LATERAL (SELECT coalesce(a.at, clock.now + a.delay_us * interval '1 microsecond', clock.now)) AS due (at)
 ),
 waiting AS MATERIALIZED (
@@ -155,15 +155,15 @@ queued AS (
 )
 -- They are there: each is found by its id, whatever statistics say of the table.
 INSERT INTO tickwork.jobs
-       (id, task, queue, priority, args, policy, collection, labels, parent, trace, tick, lane, flow, version, created_at, due_at,
+       (id, task, queue, priority, args, policy, collection, labels, parent, trace, creator, tick, lane, flow, version, created_at, due_at,
         expires_at)
-SELECT w.id, w.task, w.queue, w.priority, w.args, w.policy, w.collection, w.labels, w.parent, w.trace, w.tick, w.lane, w.flow,
+SELECT w.id, w.task, w.queue, w.priority, w.args, w.policy, w.collection, w.labels, w.parent, w.trace, w.creator, w.tick, w.lane, w.flow,
        w.version, clock.now, w.due_at, w.expiry
 FROM   waiting w CROSS JOIN clock
 ON CONFLICT (id) DO UPDATE SET
     task = excluded.task, queue = excluded.queue, priority = excluded.priority, args = excluded.args,
     policy = excluded.policy, due_at = excluded.due_at, expires_at = excluded.expires_at, collection = excluded.collection,
-    labels = excluded.labels, parent = excluded.parent, trace = excluded.trace, tick = excluded.tick,
+    labels = excluded.labels, parent = excluded.parent, trace = excluded.trace, creator = excluded.creator, tick = excluded.tick,
     lane = excluded.lane, flow = excluded.flow, version = excluded.version
 RETURNING id::text
 

@@ -62,7 +62,7 @@ UPDATE tickwork.jobs SET args = %(args)s WHERE id = %(id)s::uuid
 
 -- :going
 SELECT u.id::text, j.task, j.version, j.args, u.open, u.failed, r.cancel_at IS NOT NULL, r.attempt, j.priority, j.collection,
-       j.labels, j.flow, j.policy, r.failures, j.trace, r.claim,
+       j.labels, j.flow, j.policy, r.failures, j.trace, j.creator, r.claim,
        j.tick, (extract(epoch FROM j.due_at) * 1000000)::bigint,
        (extract(epoch FROM coalesce(%(now)s::timestamptz, clock_timestamp())) * 1000000)::bigint
 FROM   unnest(%(ids)s::text::uuid[]) AS n (id)
@@ -150,10 +150,10 @@ CROSS  JOIN LATERAL (SELECT * FROM tickwork.steps s WHERE s.run = j.run AND s.st
 -- Instances of steps that are alike but for their places in the run, arguments and flow.
 WITH new AS (
     INSERT INTO tickwork.jobs
-           (id, task, queue, priority, args, policy, collection, labels, parent, trace, lane, flow, run, step, idx, inputs,
+           (id, task, queue, priority, args, policy, collection, labels, parent, trace, creator, lane, flow, run, step, idx, inputs,
             created_at, due_at, expires_at)
     SELECT a.id, %(task)s::text, %(queue)s::text, %(priority)s::text::smallint, a.args, %(policy)s::text, %(collection)s::text,
-           %(labels)s::text, %(parent)s::text, %(trace)s::text, a.lane, a.flow, %(run)s::uuid, a.step, a.idx, a.inputs,
+           %(labels)s::text, %(parent)s::text, %(trace)s::text, %(creator)s::text, a.lane, a.flow, %(run)s::uuid, a.step, a.idx, a.inputs,
            now, due_at,
            -- include expiry
     FROM   unnest(%(ids)s::text::uuid[], %(args)s::text::text[], %(lanes)s::text::text[], %(flows)s::text::text[],

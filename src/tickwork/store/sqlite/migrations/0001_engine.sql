@@ -14,6 +14,7 @@ CREATE TABLE tickwork_jobs (
     labels      TEXT NOT NULL,
     parent      TEXT,
     trace       TEXT,
+    creator     TEXT,
     tick        TEXT,
     lane        TEXT,
     flow        TEXT,

@@ -1,7 +1,7 @@
 -- Reading: jobs wherever they stand, their attempts and logs, and what is around them.
 
 -- :job_columns
-SELECT j.id, j.task, j.queue, j.priority, j.args, j.policy, j.key, j.collection, j.labels, j.parent, j.trace, j.created_at,
+SELECT j.id, j.task, j.queue, j.priority, j.args, j.policy, j.key, j.collection, j.labels, j.parent, j.trace, j.creator, j.created_at,
        CASE WHEN q.job_id IS NOT NULL THEN 'queued' WHEN r.job_id IS NOT NULL THEN 'running' ELSE f.state END AS state,
        coalesce(q.run_at, r.run_at, f.run_at, j.due_at) AS run_at, j.due_at, j.expires_at,
        coalesce(q.attempt, r.attempt, f.attempt) AS attempt,
