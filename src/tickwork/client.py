@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from difflib import get_close_matches
+from functools import partial
 from typing import Any, NoReturn
 
 from tickwork import errors
@@ -26,7 +27,14 @@ ENQUEUE_LIMIT = 100_000
 OWN_TASKS = frozenset({"http", "shell", "smtp"})  # those whose names begin with an @ are ours as well
 _FIRST_LOOK_S, _LAST_LOOK_S = 0.002, 0.1  # how often a wait looks: at first often, then ten times a second
 
+Perform = Callable[[Callable[[], list[JobId]]], list[JobId]]
+"""Carries out one page of a bulk change, which returns the jobs that it changed."""
+
 DecodeResult = Callable[[str, bytes], Any]
+
+
+def _plainly(change: Callable[[], list[JobId]]) -> list[JobId]:
+    return change()
 
 
 class Client:
@@ -79,26 +87,27 @@ class Client:
         views = self.store.list_jobs(which, limit, JobId(cursor) if cursor else None)
         return Page([Job(self, view.id, view) for view in views], views[-1].id if len(views) == limit else None)
 
-    def cancel(self, which: JobFilter) -> int:
-        """Cancel every matching job that has not ended; return how many."""
+    def cancel(self, which: JobFilter, perform: Perform = _plainly) -> int:
+        """Cancel every matching job that has not ended; return how many. `perform` carries out each page."""
         live = (JobState.QUEUED, JobState.RUNNING)
-        return sum(len(self.store.cancel_jobs(ids)) for ids in self._pages(which, lambda view: view.state in live))
+        pages = self._pages(which, lambda view: view.state in live)
+        return sum(len(perform(partial(self.store.cancel_jobs, ids))) for ids in pages)
 
     def dead(self, which: JobFilter) -> int:
         """How many dead letters match: what `redrive` and `discard` would change."""
         return sum(len(ids) for ids in self._pages(which, _is_dead))
 
-    def redrive(self, which: JobFilter, rate: str | None = None) -> int:
+    def redrive(self, which: JobFilter, rate: str | None = None, perform: Perform = _plainly) -> int:
         """Queue matching dead letters again, at most `rate` ("50/s") of them due at a time; return how many."""
         spacing = timedelta(0) if rate is None else timedelta(seconds=1 / parse_rate(rate))
         count = 0
         for ids in self._pages(which, _is_dead):
-            count += len(self.store.retry_jobs(ids, spacing, spacing * count))
+            count += len(perform(partial(self.store.retry_jobs, ids, spacing, spacing * count)))
         return count
 
-    def discard(self, which: JobFilter) -> int:
+    def discard(self, which: JobFilter, perform: Perform = _plainly) -> int:
         """Take matching jobs out of the dead letters; return how many. They stay readable until they are pruned."""
-        return sum(len(self.store.discard_jobs(ids)) for ids in self._pages(which, _is_dead))
+        return sum(len(perform(partial(self.store.discard_jobs, ids))) for ids in self._pages(which, _is_dead))
 
     def causes(self, which: JobFilter, most: int, by: By = "error") -> tuple[list[Cause], bool]:
         """Dead letters by cause, the most frequent first, of the newest `most`; and whether those were all."""

@@ -245,7 +245,7 @@ class TestLogins:
 class TestAudit:
     def test_rows_come_newest_first_by_pages_and_filters(self, store: Store, clock: VirtualClock) -> None:
         for number in range(5):
-            store.record_change(Change(f"user:{number % 2}", "pause", f"queue {number}", b"1", None, "r", "::1"))
+            store.record_changes([Change(f"user:{number % 2}", "pause", f"queue {number}", b"1", None, "r", "::1")])
             clock.advance(MINUTE)
         page = store.changes(AuditFilter(), 2)
         assert [row.change.target for row in page] == ["queue 4", "queue 3"]
@@ -349,7 +349,7 @@ def test_what_is_old_enough_is_pruned(store: Store, clock: VirtualClock) -> None
     store.admit_login({"name:ada": 3})
     store.begin_answer("a", "b", "c", MINUTE)
     for _ in range(3):
-        store.record_change(Change("a", "b", "c"))
+        store.record_changes([Change("a", "b", "c")])
     assert store.prune_access(10) == 0
     clock.advance(DAY)
     assert store.prune_access(10) == 1

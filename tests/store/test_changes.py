@@ -134,7 +134,7 @@ def test_what_somebody_did_to_a_job_over_rest_is_told(store: Store, clock: Virtu
     job_id = insert_one(store, delay=HOUR)
     clock.advance(HOUR)
     for target in (f"job:{job_id}", f"job:{an_id()}", "job:nothing", "queue:default", f"run:{job_id}"):
-        store.record_change(Audited("ada", "reschedule_job", target, None, None, "r", ""))
+        store.record_changes([Audited("ada", "reschedule_job", target, None, None, "r", "")])
     assert told(store, clock.now()) == {"edited": [job_id]}
     assert told(store, clock.now() + SECOND) == {}
 

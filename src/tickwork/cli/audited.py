@@ -1,11 +1,23 @@
-"""What commands say to the audit log: who they are run by, and what they changed."""
+"""What commands add to the audit log: who runs them, and what they changed, in the transaction of the change."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from tickwork.app import Tickwork
+
+T = TypeVar("T")
+
+
+class Told(NamedTuple):
+    """Something that a command changed: how it was before, and after."""
+
+    target: str
+    before: Any = None
+    after: Any = None
 
 
 def by() -> str:
@@ -24,12 +36,30 @@ def by() -> str:
     return storable(f"cli:{user}@{socket.gethostname()}")
 
 
-def record(app: Tickwork, action: str, target: str, before: Any = None, after: Any = None) -> None:
-    """Add a change to the audit log."""
-    import json
+def recorded(app: Tickwork, action: str, change: Callable[[], T], told: Told | Callable[[T], Sequence[Told]]) -> T:
+    """Carry out a change and add it to the audit log, in one transaction; return what it returned.
 
+    A change that returns False, 0 or nothing but an empty list has changed nothing, and is not recorded.
+    """
     from tickwork.cli.output import plain
-    from tickwork.store.access import Change
+    from tickwork.store.access import Change, audit_value
 
-    was, became = (None if value is None else json.dumps(plain(value)).encode() for value in (before, after))
-    app.store.record_change(Change(by(), action, target, was, became))
+    def both() -> T:
+        result = change()
+        if result is None or result:
+            rows = [told] if isinstance(told, Told) else told(result)
+            values = ((one.target, audit_value(plain(one.before)), audit_value(plain(one.after))) for one in rows)
+            app.store.record_changes([Change(by(), action, *value) for value in values])
+        return result
+
+    return app.store.in_one_transaction(both)
+
+
+def page_recorder(app: Tickwork, action: str, which: Any) -> Callable[[Callable[[], T]], T]:
+    """Return what carries out the pages of a bulk change, each with a row of its own: what was asked, and which jobs
+    changed."""
+
+    def perform(change: Callable[[], T]) -> T:
+        return recorded(app, action, change, lambda ids: [Told("jobs", which, {"count": len(ids), "ids": ids})])  # type: ignore[arg-type]
+
+    return perform

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tickwork.cli.audited import page_recorder
 from tickwork.cli.base import (
     FAILURE,
     Decorated,
@@ -108,7 +109,8 @@ def redrive(
         else:
             click.echo(f"{count_of(count, 'dead letter')} would be queued again. This was a dry run: none was queued.")
         return
-    count = app.client.redrive(wanted, rate)
+    said = {name: value for name, value in which.items() if value is not None}
+    count = app.client.redrive(wanted, rate, page_recorder(app, "redrive_dead", {**said, "ids": ids, "rate": rate}))
     if as_json:
         print_json({"redriven": count})
     else:
@@ -132,7 +134,9 @@ def discard(
     _check_said(ids, which, everything)
     app = session.app()
     named = found_jobs(app, ids)
-    count = app.client.discard(_dead_filter(app, which, ids))
+    said = {name: value for name, value in which.items() if value is not None}
+    perform = page_recorder(app, "discard_dead", {**said, "ids": ids})
+    count = app.client.discard(_dead_filter(app, which, ids), perform)
     if as_json:
         print_json({"discarded": count})
     else:

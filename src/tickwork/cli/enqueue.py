@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
+from tickwork.cli.audited import Told, recorded
 from tickwork.cli.base import Command, Session, pass_session, url_option
 from tickwork.cli.escape import clean
 from tickwork.cli.output import print_json, stored_json
 from tickwork.core.job import IfExists
+from tickwork.core.sensitive import is_sensitive, told_job
 from tickwork.errors import InvalidArguments, InvalidOption, WaitTimeout
 
 if TYPE_CHECKING:
@@ -77,7 +79,18 @@ def enqueue(
         raise InvalidOption("--in and --at both say when: give one of them.")
     app = session.app(create=True)
     given = {option: value for option, value in options.items() if value is not None}
-    job = app.named(name).options(**given).enqueue(*positional, **named)
+    task = app.named(name).options(**given)
+    if is_sensitive(task.new_job(tuple(positional), named)):
+        held = None if key is None else app.job(key=key)
+        before = None if held is None else told_job(held.view)
+        job = recorded(
+            app,
+            "create_job",
+            lambda: task.enqueue(*positional, **named),
+            lambda job: [Told(f"job:{job.id}", None if job.is_new else before, told_job(job.view))],
+        )
+    else:
+        job = task.enqueue(*positional, **named)
     if (warning := app.client.unknown_task(name)) is not None:
         click.secho(clean(warning), err=True, fg="yellow")
     if not job.is_new:

@@ -7,11 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tickwork.cli.audited import Told, recorded
 from tickwork.cli.base import FAILURE, Decorated, Group, Session, json_option, pass_session, url_option
 from tickwork.cli.output import ago, count_of, print_json, print_table, utc
 from tickwork.core.flow.gates import read_until
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tickwork.app import Tickwork
     from tickwork.cli.output import Row
     from tickwork.core.flow.gates import Gate
     from tickwork.store.flow import GateView
@@ -103,7 +107,8 @@ def _view_json(view: GateView) -> dict[str, Any]:
 @pass_session
 def pause(session: Session, /, as_json: bool, until: str | None, **given: Any) -> None:
     """Start none of these jobs. What runs goes on; what is enqueued waits."""
-    tell(session.app().pause(until=read_until(until), **given), as_json)
+    app = session.app()
+    tell(put_gate(app, "pause_jobs", lambda: app.pause(until=read_until(until), **given)), as_json)
 
 
 @gates.command("drop", example="tickwork gates drop --collection campaign-7 --until 1d")
@@ -114,7 +119,8 @@ def pause(session: Session, /, as_json: bool, until: str | None, **given: Any) -
 @pass_session
 def drop(session: Session, /, as_json: bool, until: str | None, **given: Any) -> None:
     """End these jobs as dropped instead of starting them."""
-    tell(session.app().drop(until=read_until(until), **given), as_json)
+    app = session.app()
+    tell(put_gate(app, "drop_jobs", lambda: app.drop(until=read_until(until), **given)), as_json)
 
 
 @gates.command("slow", example="tickwork gates slow --tenant acme --rate 5/s")
@@ -126,7 +132,8 @@ def drop(session: Session, /, as_json: bool, until: str | None, **given: Any) ->
 @pass_session
 def slow(session: Session, /, rate: str, as_json: bool, until: str | None, **given: Any) -> None:
     """Start these jobs at this rate at most."""
-    tell(session.app().slow(rate=rate, until=read_until(until), **given), as_json)
+    app = session.app()
+    tell(put_gate(app, "slow_jobs", lambda: app.slow(rate=rate, until=read_until(until), **given)), as_json)
 
 
 @gates.command("divert", example="tickwork gates divert --label bulk --to spare")
@@ -138,7 +145,8 @@ def slow(session: Session, /, rate: str, as_json: bool, until: str | None, **giv
 @pass_session
 def divert(session: Session, /, to: str, as_json: bool, until: str | None, **given: Any) -> None:
     """Send these jobs to another queue when they would start."""
-    tell(session.app().divert(to=to, until=read_until(until), **given), as_json)
+    app = session.app()
+    tell(put_gate(app, "divert_jobs", lambda: app.divert(to=to, until=read_until(until), **given)), as_json)
 
 
 @gates.command("resume", example="tickwork gates resume --task mail")
@@ -149,7 +157,7 @@ def divert(session: Session, /, to: str, as_json: bool, until: str | None, **giv
 @click.pass_context
 def resume(ctx: click.Context, session: Session, /, as_json: bool, **given: Any) -> None:
     """Lift the gates that are for exactly this, of every kind. What they held may start."""
-    lifted = session.app().resume(**given)
+    lifted = lift_gates(session.app(), "resume_jobs", **given)
     if as_json:
         print_json({"lifted": lifted})
     elif lifted:
@@ -157,6 +165,19 @@ def resume(ctx: click.Context, session: Session, /, as_json: bool, **given: Any)
     if not lifted:
         click.echo("error: no gate is for exactly this. See which there are: tickwork gates list", err=True)
         ctx.exit(FAILURE)
+
+
+def put_gate(app: Tickwork, action: str, put: Callable[[], Gate]) -> Gate:
+    """Put a gate in force, and tell the audit log which one was there before."""
+    before = {view.gate.name: gate_json(view.gate) for view in app.store.gates()}
+    return recorded(app, action, put, lambda gate: [Told(f"gate {gate.name}", before.get(gate.name), gate_json(gate))])
+
+
+def lift_gates(app: Tickwork, action: str, **selects: Any) -> int:
+    """Lift gates, and tell the audit log what they were for; return how many."""
+    said = {name: value for name, value in selects.items() if value is not None}
+    what = " ".join(f"{name}={value}" for name, value in said.items())
+    return recorded(app, action, lambda: app.resume(**selects), Told(f"gate {what}", before=said))
 
 
 def tell(gate: Gate, as_json: bool) -> None:

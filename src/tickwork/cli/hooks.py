@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tickwork.cli.audited import Told, recorded
 from tickwork.cli.base import Group, Session, json_option, pass_session, url_option
 from tickwork.cli.output import ago, print_json, print_table
 from tickwork.errors import HookNotFound
@@ -124,7 +125,10 @@ def add(session: Session, /, name: str, arguments: tuple[str, ...], as_json: boo
     fields = {field: list(value) if field == "events" else value for field, value in given.items() if value}
     fields["args"] = read_arguments(arguments, None)[1]
     app = session.app(create=True)
-    app.store.put_hooks([hook_of(name, fields, app.store.task_definition)])
+    old = app.store.get_hook(name)
+    hook = hook_of(name, fields, app.store.task_definition)
+    told = Told(f"hook {name}", before=None if old is None else _plain(old), after=fields)
+    recorded(app, "put_hook", lambda: app.store.put_hooks([hook]), told)
     if as_json:
         view = app.store.get_hook(name)
         print_json(None if view is None else _plain(view))
@@ -139,7 +143,10 @@ def add(session: Session, /, name: str, arguments: tuple[str, ...], as_json: boo
 @pass_session
 def remove(session: Session, /, name: str, as_json: bool) -> None:
     """Remove a hook. Jobs that it has started go on."""
-    if not session.app().store.delete_hooks([name]):
+    app = session.app()
+    old = app.store.get_hook(name)
+    told = Told(f"hook {name}", before=None if old is None else _plain(old))
+    if not recorded(app, "delete_hook", lambda: app.store.delete_hooks([name]), told):
         raise _missing(name)
     print_json({"removed": name}) if as_json else click.echo(f"Removed {name}.")
 

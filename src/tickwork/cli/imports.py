@@ -15,15 +15,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tickwork.cli.audited import Told, recorded
 from tickwork.cli.base import FAILURE, Decorated, Group, Session, json_option, pass_session, url_option
 from tickwork.cli.escape import clean
 from tickwork.cli.output import console, count_of, print_json, print_table
+from tickwork.core.schedule.spec import spec_json
 from tickwork.errors import InvalidInput
 
 if TYPE_CHECKING:
     from tickwork.app import Tickwork
     from tickwork.core.schedule.spec import Spec
     from tickwork.importers.imported import Imported
+    from tickwork.store.schedules import ScheduleView
 
 
 @click.group(
@@ -162,8 +165,16 @@ def _store(app: Tickwork, imported: Imported) -> None:
             imported.error(spec.name, f"another schedule has this name, for {known.spec.target}. Give a --prefix.")
         elif known.spec != spec:
             imported.note(spec.name, "was there before and was changed. Files of several users or hosts need --prefix.")
-    app.put_schedules(imported.specs)
-    app.schedules.pause_as_said(imported.specs)
+
+    def put() -> None:
+        app.put_schedules(imported.specs)
+        app.schedules.pause_as_said(imported.specs)
+
+    recorded(app, "import_schedules", put, lambda _: [_told(spec, there.get(spec.name)) for spec in imported.specs])
+
+
+def _told(spec: Spec, old: ScheduleView | None) -> Told:
+    return Told(f"schedule {spec.name}", None if old is None else spec_json(old.spec), spec_json(spec))
 
 
 def _plain(imported: Imported, stored: bool) -> dict[str, Any]:

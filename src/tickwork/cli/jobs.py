@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tickwork.cli.audited import Told, page_recorder, recorded
 from tickwork.cli.base import (
     FAILURE,
     Group,
@@ -40,7 +41,7 @@ from tickwork.core.job import JobState
 from tickwork.errors import InvalidInput, JobNotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from datetime import datetime
 
     from tickwork.app import Tickwork
@@ -219,11 +220,12 @@ def cancel(ctx: click.Context, session: Session, /, ids: tuple[str, ...], as_jso
         raise InvalidInput("say which jobs: their ids, or filters such as --task and --queue (not both).")
     app = session.app()
     if given:
-        count = app.client.cancel(job_filter(which))
+        said = {name: value for name, value in which.items() if value is not None}
+        count = app.client.cancel(job_filter(which), page_recorder(app, "cancel_jobs", said))
         print_json({"cancelled": count}) if as_json else click.echo(f"Cancelled {count_of(count, 'job')}.")
         return
     jobs = found_jobs(app, ids)
-    done = app.store.cancel_jobs([job.id for job in jobs])
+    done = change_jobs(app, "cancel_job", app.store.cancel_jobs, jobs)
     tell(ctx, jobs, done, "cancelled", as_json)
 
 
@@ -240,8 +242,25 @@ def retry(ctx: click.Context, session: Session, /, ids: tuple[str, ...], as_json
     """
     app = session.app()
     jobs = found_jobs(app, ids)
-    done = app.store.retry_jobs([job.id for job in jobs])
+    done = change_jobs(app, "retry_job", app.store.retry_jobs, jobs)
     tell(ctx, jobs, done, "retried", as_json)
+
+
+def change_jobs(
+    app: Tickwork,
+    action: str,
+    change: Callable[[Sequence[JobId]], list[JobId]],
+    jobs: Sequence[Job],
+    kind: str = "job:",
+) -> list[JobId]:
+    """Change jobs or runs, and tell the audit log which state they were in; return those that were changed."""
+    before = {job.id: {"state": job.seen.state.value, "run_at": job.seen.run_at} for job in jobs}
+    return recorded(
+        app,
+        action,
+        lambda: change([job.id for job in jobs]),
+        lambda ids: [Told(f"{kind}{id}", before[id], {"done": action}) for id in ids],
+    )
 
 
 def tell(

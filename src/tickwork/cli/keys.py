@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tickwork.cli.audited import by, record
+from tickwork.cli.audited import Told, by, recorded
 from tickwork.cli.base import NOT_FOUND, Group, Session, json_option, pass_session, url_option
 from tickwork.cli.output import ago, print_json, print_table, utc
 
@@ -47,8 +47,12 @@ def create(
         raise click.UsageError("--expires and --never contradict each other: give one of them.")
     app = session.app(create=True)
     lasts = read_lasts(NEVER if never else expires or LASTS)
-    token, made = create_key(app.store, name, list(scopes), lasts, by())
-    record(app, "create_api_key", f"key:{name}", after=key_json(made))
+    token, made = recorded(
+        app,
+        "create_api_key",
+        lambda: create_key(app.store, name, list(scopes), lasts, by()),
+        lambda made: [Told(f"key:{name}", after=key_json(made[1]))],
+    )
     if as_json:
         print_json({**key_json(made), "token": token})
         return
@@ -89,9 +93,8 @@ def revoke(ctx: click.Context, session: Session, /, which: str, as_json: bool) -
     if key is None:
         click.echo(f"error: there is no key {which!r}. See which there are: tickwork keys list", err=True)
         ctx.exit(NOT_FOUND)
-    revoked = app.store.revoke_api_key(key.id)
-    if revoked:
-        record(app, "revoke_api_key", f"key:{key.name}", before=key_json(key))
+    told = Told(f"key:{key.name}", before=key_json(key))
+    revoked = recorded(app, "revoke_api_key", lambda: app.store.revoke_api_key(key.id), told)
     if as_json:
         print_json({"id": key.id, "name": key.name, "revoked": revoked})
     else:

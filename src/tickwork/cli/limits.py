@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tickwork.cli.audited import Told, recorded
 from tickwork.cli.base import FAILURE, Decorated, Group, Session, json_option, pass_session, url_option
 from tickwork.cli.output import plain, print_json, print_table
 from tickwork.errors import InvalidInput
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from tickwork.app import Tickwork
     from tickwork.cli.output import Row
     from tickwork.core.flow.limits import Concurrency, Rate
-    from tickwork.store.flow import LimitView
+    from tickwork.store.flow import LimitView, Rule
 
 
 @click.group(cls=Group, example="tickwork limits list\ntickwork limits set stripe --rate 10/s --burst 5")
@@ -110,7 +111,9 @@ def set_limit(ctx: click.Context, session: Session, /, name: str, as_json: bool,
 
 def change_limit(ctx: click.Context, app: Tickwork, name: str, rule: Concurrency | Rate | None, as_json: bool) -> None:
     """Set a limit and say so; exit with 1 when there is none to reset."""
-    if not app.set_limit(name, rule):
+    known = {view.name: view.rule for view in app.limits()}
+    told = Told(f"limit {name}", before=_said(known.get(name)), after=_said(rule))
+    if not recorded(app, "reset_limit" if rule is None else "set_limit", lambda: app.set_limit(name, rule), told):
         click.echo(f"error: there is no limit {name!r} to reset. See which there are: tickwork limits list", err=True)
         ctx.exit(FAILURE)
     view = next((one for one in app.limits() if one.name == name), None)
@@ -121,3 +124,7 @@ def change_limit(ctx: click.Context, app: Tickwork, name: str, rule: Concurrency
     click.echo(f"The limit {name} is now: {now}.")
     if view is not None and view.declared is None:
         click.echo("No worker has declared it so far; it holds for jobs whose task or queue names it.", err=True)
+
+
+def _said(rule: Rule | None) -> str | None:
+    return None if rule is None else rule.said

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tickwork.cli.audited import Told, recorded
 from tickwork.cli.base import Group, Session, json_option, pass_session, url_option
 from tickwork.cli.output import count_of, print_json, print_table
 from tickwork.errors import InvalidInput, NotificationNotFound
@@ -64,8 +65,15 @@ def add(session: Session, /, name: str, on: str, to: tuple[str, ...], as_json: b
     WHAT is one of failed, dead (nobody dealt with it), late, never_started, sla_missed, schedule_missed, worker_lost,
     queue_older_than and silent (a success is missing).
     """
-    calls = session.app(create=True).notifications
-    made = calls.put(name, on, list(to), **given)
+    app = session.app(create=True)
+    calls = app.notifications
+    before = {view.notification.name: _json(view) for view in calls.all()}.get(name)
+    made = recorded(
+        app,
+        "put_notification",
+        lambda: calls.put(name, on, list(to), **given),
+        lambda made: [Told(f"notification:{name}", before, _json(calls[made.name]))],
+    )
     if as_json:
         print_json(_json(calls[made.name]))
     else:
@@ -79,7 +87,10 @@ def add(session: Session, /, name: str, on: str, to: tuple[str, ...], as_json: b
 @pass_session
 def remove(session: Session, /, name: str, as_json: bool) -> None:
     """Tell nobody any more."""
-    if not session.app().notifications.delete(name):
+    app = session.app()
+    before = {view.notification.name: _json(view) for view in app.notifications.all()}.get(name)
+    told = Told(f"notification:{name}", before)
+    if not recorded(app, "delete_notification", lambda: app.notifications.delete(name), told):
         raise NotificationNotFound(f"there is no notification {name!r}. See which there are: tickwork notify list")
     if as_json:
         print_json({"removed": name})
@@ -94,7 +105,13 @@ def remove(session: Session, /, name: str, as_json: bool) -> None:
 @pass_session
 def test(session: Session, /, name: str, as_json: bool) -> None:
     """Send a message that says it is a test, by all channels of a notification."""
-    jobs = session.app().notifications.test(name)
+    app = session.app()
+    jobs = recorded(
+        app,
+        "test_notification",
+        lambda: app.notifications.test(name),
+        lambda jobs: [Told(f"notification:{name}", after={"test": [job.id for job in jobs]})],
+    )
     if as_json:
         print_json({"jobs": [job.id for job in jobs]})
         return
@@ -135,7 +152,14 @@ def channel(session: Session, /, name: str, as_json: bool, **given: Any) -> None
     (kind,) = said
     url = None if kind == "smtp" else kinds[kind]
     to = list(given.pop("to")) or None
-    made = session.app(create=True).notifications.put_channel(name, kind, url=url, to=to, **given)
+    app = session.app(create=True)
+    old = app.notifications.channels().get(name)
+    made = recorded(
+        app,
+        "put_channel",
+        lambda: app.notifications.put_channel(name, kind, url=url, to=to, **given),
+        lambda made: [Told(f"channel:{name}", None if old is None else _channel_json(old), _channel_json(made))],
+    )
     if as_json:
         print_json(_channel_json(made))
     else:
@@ -149,7 +173,10 @@ def channel(session: Session, /, name: str, as_json: bool, **given: Any) -> None
 @pass_session
 def remove_channel(session: Session, /, name: str, as_json: bool) -> None:
     """Delete a channel that no notification goes to."""
-    if not session.app().notifications.delete_channel(name):
+    app = session.app()
+    old = app.notifications.channels().get(name)
+    told = Told(f"channel:{name}", before=None if old is None else _channel_json(old))
+    if not recorded(app, "delete_channel", lambda: app.notifications.delete_channel(name), told):
         raise NotificationNotFound(f"there is no channel {name!r}. See which there are: tickwork notify list")
     if as_json:
         print_json({"removed": name})

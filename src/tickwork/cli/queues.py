@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tickwork.cli.base import FAILURE, Group, Session, json_option, pass_session, url_option
-from tickwork.cli.gates import tell, when_and_why
+from tickwork.cli.gates import lift_gates, put_gate, tell, when_and_why
 from tickwork.cli.limits import change_limit, read_rule, rule_options
 from tickwork.cli.output import about, count_of, plain, print_json, print_table
 from tickwork.core.flow.elastic import QueueLoad
@@ -85,7 +85,9 @@ def _counted(queue: QueueView, name: str) -> str:
 @pass_session
 def pause(session: Session, /, name: str, until: str | None, reason: str | None, as_json: bool) -> None:
     """Start no job of a queue. What runs goes on; what is enqueued waits."""
-    tell(session.app().pause(queue=name, until=read_until(until), reason=reason), as_json)
+    app = session.app()
+    gate = put_gate(app, "pause_queue", lambda: app.pause(queue=name, until=read_until(until), reason=reason))
+    tell(gate, as_json)
 
 
 @queues.command("resume", example="tickwork queues resume mail")
@@ -96,7 +98,7 @@ def pause(session: Session, /, name: str, until: str | None, reason: str | None,
 @click.pass_context
 def resume(ctx: click.Context, session: Session, /, name: str, as_json: bool) -> None:
     """Lift the gates that are for all of a queue."""
-    lifted = session.app().resume(queue=name)
+    lifted = lift_gates(session.app(), "resume_queue", queue=name)
     if as_json:
         print_json({"lifted": lifted})
     elif lifted:

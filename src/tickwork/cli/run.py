@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from tickwork.cli.audited import Told, recorded
 from tickwork.cli.base import Command, Session, pass_session, url_option
 from tickwork.cli.escape import clean
+from tickwork.core.sensitive import told_job
 from tickwork.errors import DagNotFound
 
 if TYPE_CHECKING:
@@ -59,7 +61,13 @@ def run(
     app = session.app() if target is None else session.declared(target)
     schema = _schema(app, name, target)
     positional, named = read_arguments(arguments, json_text)
-    started = cast("Run", app.named(name).enqueue(*positional, **_as_meant(named, arguments, schema)))
+    dag, params = app.named(name), _as_meant(named, arguments, schema)
+    started = recorded(
+        app,
+        "start_run",
+        lambda: cast("Run", dag.enqueue(*positional, **params)),
+        lambda run: [Told(f"run {run.id}", after=told_job(run.view))],
+    )
     if wait:
         wait_for(app, started, longest)
     elif watch:

@@ -7,8 +7,9 @@ from typing import Any
 
 import click
 
+from tickwork.cli.audited import Told, recorded
 from tickwork.cli.base import Command, Session, found_jobs, found_run, json_option, pass_session, url_option
-from tickwork.cli.output import print_json
+from tickwork.cli.output import print_json, stored_json
 from tickwork.errors import InvalidInput
 
 
@@ -20,13 +21,14 @@ from tickwork.errors import InvalidInput
 @click.pass_context
 def cancel(ctx: click.Context, session: Session, /, ids: tuple[str, ...], as_json: bool) -> None:
     """Cancel runs: what waits ends, what runs is asked to stop, and teardowns follow."""
-    from tickwork.cli.jobs import tell
+    from tickwork.cli.jobs import change_jobs, tell
 
     app = session.app()
     for id in ids:
         found_run(app, id)
     jobs = found_jobs(app, ids)
-    tell(ctx, list(jobs), app.store.cancel_jobs([job.id for job in jobs]), "cancelled", as_json, what="run")
+    done = change_jobs(app, "cancel_run", app.store.cancel_jobs, jobs, "run ")
+    tell(ctx, list(jobs), done, "cancelled", as_json, what="run")
 
 
 @click.command(
@@ -73,8 +75,11 @@ def clear(session: Session, /, id: str, steps: tuple[str, ...], as_json: bool) -
 
 
 def _rerun(session: Session, id: str, steps: tuple[str, ...], as_json: bool, **how: Any) -> None:
-    run = found_run(session.app(), id)
-    run.rerun(*steps, **how)
+    app = session.app()
+    run = found_run(app, id)
+    before = {"state": run.seen.state.value, "params": stored_json(run.seen.args)}
+    told = Told(f"run {run.id}", before, {"from": steps, **how})
+    recorded(app, "rerun_run", lambda: run.rerun(*steps, **how), told)
     if as_json:
         print_json({"id": run.id, "state": run.state, "from": steps})
     else:
@@ -107,8 +112,11 @@ def reject(session: Session, /, id: str, step: str, note: str | None, as_json: b
 
 
 def _answer(session: Session, id: str, step: str, approved: bool, note: str | None, as_json: bool) -> None:
-    run, by = found_run(session.app(), id), getpass.getuser()
-    (run.approve if approved else run.reject)(step, by=by, note=note)
+    app, by = session.app(), getpass.getuser()
+    run = found_run(app, id)
+    answer = run.approve if approved else run.reject
+    told = Told(f"run {run.id}", after={"step": step, "approved": approved, "note": note})
+    recorded(app, "approve_step", lambda: answer(step, by=by, note=note), told)
     verb = "approved" if approved else "rejected"
     if as_json:
         print_json({"id": run.id, "step": step, "answer": verb, "by": by, "note": note})

@@ -5,12 +5,15 @@ from __future__ import annotations
 import getpass
 from collections import Counter
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from tickwork.cli.audited import Told, recorded
 from tickwork.cli.base import FAILURE, Group, Session, json_option, pass_session, url_option
 from tickwork.cli.output import ago, console, count_of, print_json, print_table, state_text, utc
+from tickwork.core.schedule.spec import spec_json
 from tickwork.errors import InvalidInput, ScheduleNotFound
 
 if TYPE_CHECKING:
@@ -74,7 +77,6 @@ def _undeclared_note(names: Sequence[str]) -> str:
 
 
 def _schedule_json(view: ScheduleView, now: datetime, calendars: Calendars, undeclared: set[str]) -> dict[str, Any]:
-    from tickwork.core.schedule.spec import spec_json
     from tickwork.core.schedule.upcoming import state_of, upcoming
 
     dues = upcoming(view.spec, view.standing, 1, now, calendars)
@@ -160,7 +162,11 @@ def _change(zone: str, due: datetime) -> str:
 @pass_session
 def run(session: Session, /, name: str, as_json: bool) -> None:
     """Start a schedule now, outside of its rule. Nothing else of it changes."""
-    job = session.app().schedules[name].run()
+    app = session.app()
+    schedule = app.schedules[name]
+    job = recorded(
+        app, "trigger_schedule", schedule.run, lambda job: [Told(f"schedule {name}", after={"started": job.id})]
+    )
     print_json({"id": job.id}) if as_json else click.echo(job.id)
 
 
@@ -185,7 +191,8 @@ def pause(
     from tickwork.core.flow.gates import read_until
 
     ends = read_until(until)
-    _act(ctx, session, names, lambda one: one.pause(reason, by=getpass.getuser(), until=ends), "paused", as_json)
+    who = getpass.getuser()
+    _act(ctx, session, names, lambda one: one.pause(reason, by=who, until=ends), ("pause_schedule", "paused"), as_json)
 
 
 @schedules.command("resume", example="tickwork schedules resume report")
@@ -196,7 +203,7 @@ def pause(
 @click.pass_context
 def resume(ctx: click.Context, session: Session, /, names: tuple[str, ...], as_json: bool) -> None:
     """Have paused schedules go on. What came due meanwhile was missed: their catch-up policy judges it."""
-    _act(ctx, session, names, lambda one: one.resume(), "resumed", as_json)
+    _act(ctx, session, names, lambda one: one.resume(), ("resume_schedule", "resumed"), as_json)
 
 
 @schedules.command("delete", example="tickwork schedules delete report")
@@ -207,7 +214,7 @@ def resume(ctx: click.Context, session: Session, /, names: tuple[str, ...], as_j
 @click.pass_context
 def delete(ctx: click.Context, session: Session, /, names: tuple[str, ...], as_json: bool) -> None:
     """Delete schedules and the records of their fires. Their jobs go on; one that code declares comes back with it."""
-    _act(ctx, session, names, lambda one: one.delete(), "deleted", as_json)
+    _act(ctx, session, names, lambda one: one.delete(), ("delete_schedule", "deleted"), as_json)
 
 
 def _act(
@@ -215,13 +222,18 @@ def _act(
     session: Session,
     names: Sequence[str],
     act: Callable[[Schedule], bool],
-    verb: str,
+    action: tuple[str, str],
     as_json: bool,
 ) -> None:
     """Do something to schedules, all of which must be there; exit with 1 when one stayed as it was."""
     app = session.app()
     found = _found(app, names)
-    changed = [one.name for one in found if act(one)]
+    (name_of_action, verb), changed = action, []
+    for one in found:
+        view = one.view
+        told = Told(f"schedule {one.name}", {"spec": spec_json(view.spec), "paused": view.paused_at is not None})
+        if recorded(app, name_of_action, partial(act, one), told):
+            changed.append(one.name)
     left = [one.name for one in found if one.name not in changed]
     if as_json:
         print_json({verb: changed, "unchanged": left})
@@ -275,12 +287,16 @@ def backfill(
     in the last 30 days is not run again, unless that failed, or with --force. With wait_for_previous it stops at the
     first occurrence that does not succeed.
     """
-    schedule = session.app().schedules[name]
+    app = session.app()
+    schedule = app.schedules[name]
     zone = schedule.spec.rule.zone
     dues = schedule.occurrences(_instant(start, zone), _instant(end, zone))
     if dry_run:
         _print_dues(dues, as_json)
         return
+    asked = {"from": start, "to": end, "occurrences": len(dues), "force": force}
+    # Its jobs are enqueued one after the other, as earlier ones end: they have a creator, and this row comes first.
+    recorded(app, "backfill_schedule", lambda: None, Told(f"schedule {name}", after={"backfill": asked}))
     outcomes = _run_backfill(schedule.backfilling(dues, max_parallel, force=force), schedule.name, len(dues))
     states = Counter(one.state for one in outcomes if one.state is not None)
     left = len(outcomes) - states.total()

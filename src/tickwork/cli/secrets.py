@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from tickwork.cli.audited import by, record
+from tickwork.cli.audited import Told, by, recorded
 from tickwork.cli.base import NOT_FOUND, Group, Session, json_option, pass_session, url_option
 from tickwork.cli.output import ago, print_json, print_table
 
@@ -41,8 +41,8 @@ def set_secret(session: Session, /, name: str, uses: tuple[str, ...], for_all: b
     if uses and for_all:
         raise click.UsageError("--for and --for-all contradict each other: give one of them.")
     app = session.app(create=True)
-    app.vault.put(name, _value(), by(), uses=uses if uses or for_all else None)
-    record(app, "set_secret", f"secret:{name}")
+    value, kept = _value(), uses if uses or for_all else None
+    recorded(app, "set_secret", lambda: app.vault.put(name, value, by(), uses=kept), Told(f"secret:{name}"))
     print_json({"name": name, "set": True}) if as_json else click.echo(f"{name} is set.")
 
 
@@ -72,10 +72,9 @@ def list_secrets(session: Session, /, as_json: bool) -> None:
 def delete(ctx: click.Context, session: Session, /, name: str, as_json: bool) -> None:
     """Delete a secret."""
     app = session.app()
-    if not app.store.delete_secret(name):
+    if not recorded(app, "delete_secret", lambda: app.store.delete_secret(name), Told(f"secret:{name}")):
         click.echo(f"error: there is no secret {name!r}. See which there are: tickwork secrets list", err=True)
         ctx.exit(NOT_FOUND)
-    record(app, "delete_secret", f"secret:{name}")
     print_json({"name": name, "deleted": True}) if as_json else click.echo(f"{name} is deleted.")
 
 

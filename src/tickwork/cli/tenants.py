@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from tickwork.cli.audited import Told, recorded
 from tickwork.cli.base import Group, Session, json_option, pass_session, url_option
 from tickwork.cli.output import print_json, print_table
 
@@ -36,5 +37,7 @@ def list_tenants(session: Session, /, as_json: bool) -> None:
 @pass_session
 def set_weight(session: Session, /, name: str, weight: int, as_json: bool) -> None:
     """Give a tenant so many turns for each one of a tenant of weight 1 (1 to 100)."""
-    session.app().set_weight(name, weight)
+    app = session.app()
+    told = Told(f"tenant {name}", before={"weight": app.weights().get(name, 1)}, after={"weight": weight})
+    recorded(app, "set_tenant", lambda: app.set_weight(name, weight), told)
     print_json({"name": name, "weight": weight}) if as_json else click.echo(f"{name} has the weight {weight}.")

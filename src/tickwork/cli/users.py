@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from tickwork.cli.audited import record
+from tickwork.cli.audited import Told, recorded
 from tickwork.cli.base import NOT_FOUND, Group, Session, json_option, pass_session, url_option
 from tickwork.cli.output import ago, print_json, print_table
 
@@ -36,8 +36,9 @@ def add(session: Session, /, name: str, role: str, password_stdin: bool, as_json
     from tickwork.credentials import add_user
 
     app = session.app(create=True)
-    add_user(app.store, read_name("a user", name), role, _password(password_stdin))
-    record(app, "create_user", f"user:{name}", after={"name": name, "role": role})
+    said, password = read_name("a user", name), _password(password_stdin)
+    told = Told(f"user:{name}", after={"name": name, "role": role})
+    recorded(app, "create_user", lambda: add_user(app.store, said, role, password), told)
     print_json({"name": name, "role": role}) if as_json else click.echo(f"{name} is {_an(role)} now.")
 
 
@@ -72,9 +73,9 @@ def passwd(ctx: click.Context, session: Session, /, name: str, password_stdin: b
     app = session.app()
     if not any(user.name == name for user in app.store.users()):
         _not_there(ctx, name)
-    if not app.store.change_user(name, password=hash_password(_password(password_stdin))):
+    password, told = hash_password(_password(password_stdin)), Told(f"user:{name}", after={"password": "changed"})
+    if not recorded(app, "change_user", lambda: app.store.change_user(name, password=password), told):
         _not_there(ctx, name)
-    record(app, "change_user", f"user:{name}", after={"password": "changed"})
     print_json({"name": name, "changed": True}) if as_json else click.echo(f"{name} has another password now.")
 
 
@@ -87,9 +88,10 @@ def passwd(ctx: click.Context, session: Session, /, name: str, password_stdin: b
 def remove(ctx: click.Context, session: Session, /, name: str, as_json: bool) -> None:
     """Remove a user. Their sessions end at once."""
     app = session.app()
-    if not app.store.remove_user(name):
+    user = app.store.get_user(name)
+    told = Told(f"user:{name}", before=None if user is None else _json(user))
+    if not recorded(app, "remove_user", lambda: app.store.remove_user(name), told):
         _not_there(ctx, name)
-    record(app, "remove_user", f"user:{name}")
     print_json({"name": name, "removed": True}) if as_json else click.echo(f"{name} is not let in any more.")
 
 

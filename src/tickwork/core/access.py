@@ -33,7 +33,7 @@ ROLES: dict[str, frozenset[Scope]] = {
     "admin": frozenset(Scope),
 }
 BUILT_IN = ("http", "shell", "smtp")  # tasks that run commands, or open secrets by name
-_RUNS_COMMANDS = "shell"
+RUNS_COMMANDS = "shell"
 
 TOKEN_PREFIX = "twk"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@+-]{0,99}")
@@ -91,7 +91,7 @@ def scopes_of_work(task: str, arguments: Iterable[str]) -> frozenset[Scope]:
 
     Only built-in tasks run commands and open secrets by name: what they do is said by who defines the work.
     """
-    shell = {Scope.SHELL} if task == _RUNS_COMMANDS else set()
+    shell = {Scope.SHELL} if task == RUNS_COMMANDS else set()
     secrets = {Scope.USE_SECRETS} if task in BUILT_IN and "secrets" in arguments else set()
     return frozenset(shell | secrets)
 

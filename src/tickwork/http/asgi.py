@@ -23,7 +23,7 @@ from tickwork.app import Tickwork
 from tickwork.creator import creating_as
 from tickwork.errors import InvariantBroken, StoreError, TickworkError
 from tickwork.http.access import NOBODY, Caller, allowed, is_open
-from tickwork.http.audit import record
+from tickwork.http.audit import recorded
 from tickwork.http.call import Call, arguments, body_of, response
 from tickwork.http.pages import routes as pages
 from tickwork.http.parts import Parts
@@ -145,19 +145,15 @@ async def _carried_out(call: Call, route: Route, given: dict[str, Any]) -> Respo
     if not route.is_async:
         return await run_in_threadpool(_run, call, route, given)
     with creating_as(call.who.name):
-        answer = response(route, await route.handler(call, **given))
-    if route.is_audited:
-        await run_in_threadpool(record, call, route.name)
-    return answer
+        return response(route, await route.handler(call, **given))
 
 
 def _run(call: Call, route: Route, given: dict[str, Any]) -> Response:
-    """Call a handler, and write down what it did before anybody hears of it."""
+    """Call a handler; what it changes and the row that tells of it are stored together."""
     with creating_as(call.who.name):
-        answer = response(route, route.handler(call, **given))
-    if route.is_audited:
-        record(call, route.name)
-    return answer
+        if not route.is_audited:
+            return response(route, route.handler(call, **given))
+        return response(route, recorded(call, route.name, lambda: route.handler(call, **given)))
 
 
 def _shown(page: Endpoint) -> Endpoint:

@@ -1,37 +1,52 @@
-"""What goes into the audit log: who did what to what, with how it was before and after. Never a secret."""
+"""What goes into the audit log: who did what to what, with how it was before and after. Never a secret.
+
+A change and its row are one transaction: there is no change without its row, and no row without its change.
+"""
 
 from __future__ import annotations
 
-from typing import Any
-
-import msgspec
+from collections.abc import Callable
+from typing import TypeVar
 
 from tickwork.core.payload import storable
-from tickwork.http.call import Call
-from tickwork.store.access import Change
+from tickwork.http.call import Call, Changed
+from tickwork.store.access import Change, audit_value
 
 TARGET_LIMIT = 500  # characters
 ADDRESS_LIMIT = 100  # characters
-VALUE_LIMIT = 16 * 1024  # bytes of what was before, and of what was after
+T = TypeVar("T")
+
+
+def recorded(call: Call, action: str, change: Callable[[], T]) -> T:
+    """Carry out a change and add it to the audit log, in one transaction; return what it returned."""
+
+    def both() -> T:
+        call.changes = []
+        result = change()
+        record(call, action)
+        return result
+
+    return call.app.store.in_one_transaction(both)
 
 
 def record(call: Call, action: str) -> None:
-    """Add what a call did to the audit log."""
-    target = storable(call.target or call.request.url.path)[:TARGET_LIMIT]
-    values = (_encoded(call.before), _encoded(call.after))
-    change = Change(storable(call.who.name), action, target, *values, call.request_id, address_of(call))
-    call.app.store.record_change(change)
+    """Add what a call did to the audit log: a row for each change that its handler told, or one for the call."""
+    told = call.changes or [Changed(call.request.url.path)]
+    call.app.store.record_changes([_row(call, action, one) for one in told])
+
+
+def _row(call: Call, action: str, one: Changed) -> Change:
+    return Change(
+        who=storable(call.who.name),
+        action=action,
+        target=storable(one.target)[:TARGET_LIMIT],
+        before=audit_value(one.before),
+        after=audit_value(one.after),
+        request_id=call.request_id,
+        address=address_of(call),
+    )
 
 
 def address_of(call: Call) -> str:
     """Return the address that a call came from, by the word of the proxies that the settings trust."""
     return "" if call.request.client is None else storable(call.request.client.host)[:ADDRESS_LIMIT]
-
-
-def _encoded(value: Any) -> bytes | None:
-    if value is None:
-        return None
-    data = msgspec.json.encode(value, enc_hook=str)
-    if len(data) <= VALUE_LIMIT:
-        return data
-    return msgspec.json.encode({"truncated": data[:VALUE_LIMIT].decode("utf-8", "ignore")})

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import types
 import typing
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
@@ -23,6 +23,14 @@ if TYPE_CHECKING:
 BODY_WAIT_S = 15.0  # a body that takes longer to arrive is given up
 
 
+class Changed(NamedTuple):
+    """Something that a call changed: how it was before, and after."""
+
+    target: str
+    before: Any = None
+    after: Any = None
+
+
 @dataclass(slots=True)
 class Call:
     """One request, for its handler: the calls on the store, who asks, and what the audit log shall know of it."""
@@ -32,13 +40,11 @@ class Call:
     who: Caller
     request: Request
     request_id: str
-    before: Any = None
-    after: Any = None
-    target: str = ""
+    changes: list[Changed] = field(default_factory=list)
 
     def changed(self, target: str, before: Any = None, after: Any = None) -> None:
         """Tell the audit log what was changed, and how."""
-        self.target, self.before, self.after = target, before, after
+        self.changes.append(Changed(target, before, after))
 
 
 async def body_of(route: Route, request: Request) -> bytes:

@@ -54,8 +54,9 @@ class Route:
     """One method of one path: who may call it, what it takes, and what it gives.
 
     `also` are other statuses that it answers with, and their bodies. `streams` is the media type of a body that is not
-    JSON. `is_audited`: calls of it change something that an operator wants to find again. `is_repeatable`: a POST of it
-    with an Idempotency-Key is carried out once, and its answer is kept; not so where that holds a secret, or waits.
+    JSON. `is_audited`: calls of it change something that an operator wants to find again; the change and its row of the
+    audit log are one transaction. `is_repeatable`: a POST of it with an Idempotency-Key is carried out once, and its
+    answer is kept; not so where that holds a secret, or waits.
     """
 
     method: str
@@ -125,6 +126,8 @@ class Routes:
             told = {"is_audited": method != "GET" and access in _CHANGES, **about, **more}
             if told["returns"] is type(None):
                 told = {"status": 204, **told}
+            is_async = inspect.iscoroutinefunction(handler)
+            check(not (told["is_audited"] and is_async), f"The handler {handler.__name__} is audited, and async.")
             self.all.append(
                 Route(method, self.prefix + path, access, handler, summary or "", self.group, names=names, **told)
             )

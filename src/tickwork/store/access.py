@@ -5,6 +5,7 @@ Whatever lets somebody in is read anew for each request, so what was revoked or 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -17,6 +18,7 @@ from tickwork.core.access import TOKEN_PREFIX
 USED_EVERY = timedelta(minutes=1)  # how often at most it is noted that a key or a session was used
 ANSWERS_KEPT = timedelta(hours=24)
 AUDIT_KEPT = timedelta(days=365)
+VALUE_LIMIT = 16 * 1024  # bytes of what was before, and of what was after
 SessionKind = Literal["user", "key", "token"]
 SESSIONS_MOST = 1000
 Instant = Callable[[Any], datetime]
@@ -244,8 +246,8 @@ class AccessVerbs(Protocol):
     def remember_login(self, subject: str, lasts: timedelta) -> None:
         """Remember a good login of a user from an address."""
 
-    def record_change(self, change: Change) -> None:
-        """Add to the audit log."""
+    def record_changes(self, changes: Sequence[Change]) -> None:
+        """Add rows to the audit log."""
 
     def changes(self, which: AuditFilter, limit: int, before: int | None = None) -> list[AuditView]:
         """Return rows of the audit log, the newest first, from just below the id `before` on."""
@@ -352,6 +354,17 @@ def decode_names(text: str) -> tuple[str, ...]:
 
 def encode_headers(headers: Mapping[str, str]) -> str:
     return msgspec.json.encode(dict(headers)).decode()
+
+
+def audit_value(value: Any) -> bytes | None:
+    """A value as JSON for the audit log; of one that is too large, its beginning and the digest of all of it."""
+    if value is None:
+        return None
+    data = msgspec.json.encode(value, enc_hook=str)
+    if len(data) <= VALUE_LIMIT:
+        return data
+    shown = data[:VALUE_LIMIT].decode("utf-8", "ignore")
+    return msgspec.json.encode({"truncated": shown, "sha256": hashlib.sha256(data).hexdigest()})
 
 
 def change_row(change: Change) -> dict[str, str | None]:

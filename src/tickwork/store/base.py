@@ -7,11 +7,11 @@ finding otherwise is an answer. Every verb is one transaction and safe to run tw
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -49,6 +49,8 @@ from tickwork.store.notify import NotifyVerbs
 from tickwork.store.operations import OperationVerbs
 from tickwork.store.remote import RemoteVerbs
 from tickwork.store.schedules import ScheduleVerbs
+
+T = TypeVar("T")
 
 LEASE = timedelta(seconds=30)
 AHEAD_LIMIT = timedelta(milliseconds=250)  # a claim may precede its job's time by so much, never a start
@@ -258,6 +260,13 @@ class Store(
 
     url: str
     blobs: Blobs | None
+
+    def in_one_transaction(self, work: Callable[[], T]) -> T:
+        """Run `work`, whose verbs in this thread share one transaction; return its result once that is committed.
+
+        When `work` raises, none of its verbs has changed anything. The server may ask to run the transaction again;
+        then `work` is called again, and nothing of the first call is stored. `work` must be short and must not wait.
+        """
 
     # -- callers
 

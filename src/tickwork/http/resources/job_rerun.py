@@ -9,6 +9,8 @@ import msgspec
 
 from tickwork.core.job import JobView, NewJob
 from tickwork.core.schedule.tick import encode_tick
+from tickwork.core.sensitive import is_sensitive, told_job
+from tickwork.http.audit import recorded
 from tickwork.http.call import Call
 from tickwork.http.durations import Span, duration
 from tickwork.http.problems import Problem
@@ -46,9 +48,21 @@ def rerun_job(call: Call, id: str, body: RerunJobBody) -> JobBody | Answer:
     is_edited = body.queue is not None or (body.args is not None and body.args != msgspec.json.decode(old.args))
     if is_edited or Scope.OPERATE not in call.who.scopes:  # unedited it is a retry, which takes `operate`
         check_work(call, [(old.task, argument_names(old.args) if body.args is None else body.args)])
-    view = call.parts.gathering.insert(_new_job(call, old, body))
+    new = _new_job(call, old, body)
+    if body.args is None and not is_sensitive(new):
+        view = call.parts.gathering.insert(new)
+    else:
+        view = recorded(call, "rerun_job", lambda: _stored(call, old, new))
     shown = answered(call, view, is_new=body.args is not None)
     return Answer(shown, 201, {"Location": f"{API}/jobs/{view.id}"})
+
+
+def _stored(call: Call, old: JobView, new: NewJob) -> JobView:
+    """Store the new job, and tell the audit log what the old one was."""
+    (job,) = call.app.client.enqueue([new])
+    view = job.view
+    call.changed(f"job:{view.id}", before={"id": old.id, **(told_job(old) or {})}, after=told_job(view))
+    return view
 
 
 def _check_plain(old: JobView) -> None:

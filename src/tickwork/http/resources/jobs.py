@@ -14,7 +14,9 @@ from tickwork.client import Job
 from tickwork.core.access import BUILT_IN
 from tickwork.core.ids import JobId, is_id
 from tickwork.core.job import JobView, NewJob
+from tickwork.core.sensitive import is_sensitive, told_job
 from tickwork.errors import InvalidInput, JobNotFound, KeyTaken
+from tickwork.http.audit import recorded
 from tickwork.http.call import Call
 from tickwork.http.durations import Span, duration
 from tickwork.http.problems import Fault, Problem
@@ -62,7 +64,10 @@ def create_job(call: Call, body: NewJobBody) -> JobBody | Answer:
     check_replacing(call, [body])
     new = _new_job(call.app.named, body)
     with taken_keys(call):
-        view = call.parts.gathering.insert(new)
+        if is_sensitive(new):
+            view = recorded(call, "create_job", lambda: stored(call, [new])[0])
+        else:
+            view = call.parts.gathering.insert(new)
     is_new = view.id == new.id
     headers = {"Location": f"{API}/jobs/{view.id}", **warning_of(call, [new.task])}
     return Answer(answered(call, view, is_new=is_new), 201 if is_new else 200, headers)
@@ -80,8 +85,11 @@ def create_jobs(call: Call, body: NewJobsBody) -> EnqueuedList | Answer:
         said = f"{len(faults)} of {len(body.jobs)} jobs cannot be enqueued: {faults[0].detail} Nothing was stored."
         raise Problem(422, "invalid", said, faults=faults)
     with taken_keys(call):
-        stored = call.app.client.enqueue(new)
-    answer = EnqueuedList([EnqueuedBody(job.id, job.is_new) for job in stored])
+        if any(map(is_sensitive, new)):
+            ids = recorded(call, "create_jobs", lambda: [view.id for view in stored(call, new)])
+        else:
+            ids = [job.id for job in call.app.client.enqueue(new)]
+    answer = EnqueuedList([EnqueuedBody(id, id == job.id) for id, job in zip(ids, new, strict=True)])
     return Answer(answer, 201, warning_of(call, sorted({job.task for job in new})))
 
 
@@ -122,6 +130,20 @@ def check_replacing(call: Call, bodies: list[NewJobBody]) -> None:
     if any(body.if_exists == "replace" and body.task in BUILT_IN for body in bodies):
         said = f"{call.who.name} may not replace jobs of built-in tasks: it takes the scope 'operate'. Nothing was done."
         raise Problem(403, "not-allowed", said)
+
+
+def stored(call: Call, new: list[NewJob]) -> list[JobView]:
+    """Store jobs and tell the audit log of those that are sensitive; return what stands for each of them now."""
+    store = call.app.store
+    sensitive = {job.id for job in new if is_sensitive(job)}
+    holders = [store.find_key(job.key) for job in new if job.key is not None and job.id in sensitive]
+    before = store.get_jobs([id for id in holders if id is not None])
+    ids = [job.id for job in call.app.client.enqueue(new)]
+    after = store.get_jobs(ids)
+    for job, id in zip(new, ids, strict=True):
+        if job.id in sensitive:
+            call.changed(f"job:{id}", before=told_job(before.get(id)), after=told_job(after[id]))
+    return [after[id] for id in ids]
 
 
 def answered(call: Call, view: JobView, *, is_new: bool) -> JobBody:

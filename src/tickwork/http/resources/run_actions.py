@@ -64,7 +64,7 @@ def cancel_run(call: Call, id: str) -> RunBody:
     run = found_run(call, id)
     if not call.app.store.cancel_jobs([run.id]):
         raise Problem(409, "ended", f"run {run.id} has ended ({run.state}). Nothing was changed.")
-    call.changed(f"run {run.id}", after={"cancelled": True})
+    call.changed(f"run {run.id}", before={"state": run.seen.state.value}, after={"cancelled": True})
     return run_body(run)
 
 
@@ -75,8 +75,9 @@ def rerun_run(call: Call, id: str, body: RerunBody) -> RunBody:
         raise InvalidInput("from and only_failed both say what starts again: give one of them.")
     run = found_run(call, id)
     _check_ended(run)
+    before = {"state": run.seen.state.value, "params": msgspec.Raw(run.seen.args)}
     run.rerun(*body.steps, params=body.with_inputs or None, only_failed=body.only_failed)
-    call.changed(f"run {run.id}", after={"from": body.steps, "with_inputs": body.with_inputs})
+    call.changed(f"run {run.id}", before, after={"from": body.steps, "with_inputs": body.with_inputs})
     return run_body(run)
 
 
@@ -85,8 +86,9 @@ def clear_run(call: Call, id: str, body: ClearBody) -> RunBody:
     """Forget how steps of an ended run ended: they and what depends on them run again. As rerun from these steps."""
     run = found_run(call, id)
     _check_ended(run)
+    before = {"state": run.seen.state.value}
     run.rerun(*body.steps)
-    call.changed(f"run {run.id}", after={"from": body.steps})
+    call.changed(f"run {run.id}", before, after={"from": body.steps})
     return run_body(run)
 
 

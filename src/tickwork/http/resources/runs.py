@@ -8,9 +8,12 @@ from typing import Any, cast
 import msgspec
 from starlette.responses import Response
 
+from tickwork.client import Job
 from tickwork.core.ids import JobId, is_id
 from tickwork.core.job import IfExists, JobFilter, JobState, JobView
+from tickwork.core.sensitive import told_job
 from tickwork.errors import DagNotFound, JobNotFound
+from tickwork.http.audit import recorded
 from tickwork.http.call import Call
 from tickwork.http.lists import Limit, bad_cursor, is_sayable
 from tickwork.http.occurrence import IntervalBody, occurrence_fields
@@ -153,8 +156,15 @@ def start_run(call: Call, name: str, body: NewRunBody) -> RunBody | Answer:
     given = {option: value for option, value in msgspec.structs.asdict(body).items() if value is not None}
     params = given.pop("params")
     new = call.app.named(name).options(**given).new_job((), params)
-    with taken_keys(call):
+
+    def start() -> Job:
         (job,) = call.app.client.enqueue([new])
+        if job.is_new:
+            call.changed(f"run {job.id}", after=told_job(job.view))
+        return job
+
+    with taken_keys(call):
+        job = recorded(call, "start_run", start)
     shown, is_new = run_body(Run(call.app.client, job.id)), job.is_new
     if not is_new and Scope.READ not in call.who.scopes:
         shown = msgspec.structs.replace(shown, params=msgspec.Raw(b"null"), result=None, error=None, why="")

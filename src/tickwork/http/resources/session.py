@@ -16,7 +16,7 @@ from tickwork.core.payload import storable
 from tickwork.core.throttle import FREE_OF_ADDRESS, FREE_OF_NAME
 from tickwork.credentials import check_user, hash_password, new_token
 from tickwork.http.access import COOKIE, Caller, Grant, refuse_foreign
-from tickwork.http.audit import address_of, record
+from tickwork.http.audit import address_of, record, recorded
 from tickwork.http.call import Call
 from tickwork.http.problems import Problem
 from tickwork.http.route import ANYBODY, SOMEBODY, Answer, Routes, Struct
@@ -53,20 +53,25 @@ class PasswordBody(Struct):
     new: str
 
 
-@routes.post("/session", ANYBODY, status=201, is_audited=True, is_repeatable=False)
+@routes.post("/session", ANYBODY, status=201, is_repeatable=False)
 def create_session(call: Call, body: LoginBody) -> SessionBody | Answer:
     """Log in: the answer sets a cookie, which pages cannot read. Too many failures are answered with 429."""
     refuse_foreign(call.request, must_tell=False)
     if (body.token is None) == (body.user is None) or (body.user is None) != (body.password is None):
         raise Problem(422, "invalid", "send a token, or a user and a password. Nothing was done.")
     with _turn():
-        grant = _admitted(call, body)
-    if grant is None:
+        admitted = _admitted(call, body)
+    if admitted is None:
         raise _wrong()
-    answer = _begun(call, grant)
-    _end_former(call)
-    call.changed("session")
-    return answer
+    grant = admitted
+
+    def begin() -> Answer:
+        answer = _begun(call, grant)
+        _end_former(call)
+        call.changed("session")
+        return answer
+
+    return recorded(call, "create_session", begin)  # not what was counted before: that stays when this is refused
 
 
 @routes.get("/session", SOMEBODY)
@@ -84,7 +89,7 @@ def delete_session(call: Call) -> Answer:
     return Answer(headers={"Set-Cookie": _cookie(call, "", timedelta(0)), "Clear-Site-Data": '"cache"'})
 
 
-@routes.post("/session/password", SOMEBODY, is_audited=True, is_repeatable=False)
+@routes.post("/session/password", SOMEBODY, is_repeatable=False)
 def change_own_password(call: Call, body: PasswordBody) -> SessionBody | Answer:
     """Give yourself another password. You go on with a new session, and all others of yours end.
 
@@ -95,13 +100,18 @@ def change_own_password(call: Call, body: PasswordBody) -> SessionBody | Answer:
         raise Problem(409, "no-user", f"{call.who.name} is no user, and has no password. Nothing was changed.")
     new = hash_password(body.new)
     with _turn():
-        grant = _admitted(call, LoginBody(user=name, password=body.old))
-    if grant is None:
+        admitted = _admitted(call, LoginBody(user=name, password=body.old))
+    if admitted is None:
         raise Problem(403, "wrong-password", "the old password is not yours. Nothing was changed.")
-    call.app.store.change_user(name, password=new)
-    answer = _begun(call, replace(grant, password=new))
-    call.changed(f"user:{name}", after={"password": "changed"})
-    return answer
+    grant = replace(admitted, password=new)
+
+    def change() -> Answer:
+        call.app.store.change_user(name, password=new)
+        answer = _begun(call, grant)
+        call.changed(f"user:{name}", after={"password": "changed"})
+        return answer
+
+    return recorded(call, "change_own_password", change)  # a wrong password was counted before
 
 
 def _begun(call: Call, grant: Grant) -> Answer:

@@ -177,8 +177,12 @@ class PostgresAccess:
 
     # -- the audit log
 
-    def record_change(self, change: Change) -> None:
-        self._run("record_change", **access.change_row(change))
+    def record_changes(self, changes: Sequence[Change]) -> None:
+        def record(session: Session) -> None:
+            sql = self._sql["record_change"]
+            session.run_together([(sql, {**access.change_row(one), "now": session.now}) for one in changes])
+
+        self._perform(record)
 
     def changes(self, which: AuditFilter, limit: int, before: int | None = None) -> list[AuditView]:
         given = {name: getattr(which, name) for name in _FILTERS if getattr(which, name) is not None}

@@ -34,6 +34,7 @@ from tickwork.store.postgres.pool import Pool
 from tickwork.store.postgres.session import Session
 from tickwork.store.postgres.values import id_document, sooner, utc
 from tickwork.store.rounds import Asked, gate_passage
+from tickwork.store.together import Here
 
 T = TypeVar("T")
 Finishing = Callable[[datetime | None], Sequence[Statement]]
@@ -51,6 +52,7 @@ class PostgresFlow(PostgresDags):
     _notifier: Notifier
     _turns: dict[WorkerId, TurnKeeper]
     _overs: Overs
+    _here: Here[Session]
     _new_claim: Callable[[], ClaimId]
 
     def _bounds_of(self, worker: WorkerId, tasks: tuple[str, ...]) -> Bounds:
@@ -99,6 +101,9 @@ class PostgresFlow(PostgresDags):
         if freed:
             wanted.append(("open_freed", {"names": text_array(freed)}))
         if not wanted:
+            return False
+        if self._here.together is not None:
+            self._here.after_commit(partial(self._open_after, full, freed))
             return False
         sql = self._sql
         *_, last = self._perform(
@@ -165,7 +170,8 @@ class PostgresFlow(PostgresDags):
 
         self._perform(put, single=False)
         if gate.kind == "drop":
-            guarded.sweep(gate, self._held_page, partial(self._drop_for, gate.name))
+            drop = partial(self._drop_for, gate.name)
+            self._here.after_commit(partial(guarded.sweep, gate, self._held_page, drop))
         self._notifier.call()
 
     def _held_page(self, after: guarded.HeldPlace) -> HeldPage:

@@ -24,8 +24,12 @@ _LONGEST_S = 2.0
 class Notifier:
     """Calls at once, and then no more often than every GAP_S. No call is lost: a thread sends late ones."""
 
-    def __init__(self, send: Callable[[], None], monotonic: Callable[[], float]) -> None:
+    def __init__(
+        self, send: Callable[[], None], monotonic: Callable[[], float], is_inside: Callable[[], bool] = lambda: False
+    ) -> None:
+        """While the caller `is_inside` a transaction of several verbs, calls are left out; one follows the commit."""
         self._send = send
+        self._is_inside = is_inside
         self._monotonic = monotonic
         self._begin()
 
@@ -65,6 +69,8 @@ class Notifier:
     def call(self) -> None:
         """Somebody should look for work."""
         self._stay_in_process()
+        if self._is_inside():
+            return
         if self._late:  # what is sent then is sent after this
             return
         with self._lock:

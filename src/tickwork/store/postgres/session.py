@@ -17,9 +17,10 @@ class Session:
 
     What `begin` says opens a transaction. It is sent with the first statements, and the commit may go with the last
     ones: neither takes a round trip of its own. Without it a transaction, if there is one, is somebody else's to end.
+    While it `is_shared` by several verbs, none of them commits it.
     """
 
-    __slots__ = ("_begin", "_connection", "_is_open", "_sql", "again", "now")
+    __slots__ = ("_begin", "_connection", "_is_open", "_sql", "again", "is_shared", "now")
 
     def __init__(
         self,
@@ -31,6 +32,7 @@ class Session:
     ) -> None:
         self.now = now
         self.again = again
+        self.is_shared = False
         self._connection = connection
         self._sql = sql
         self._begin = begin
@@ -55,7 +57,7 @@ class Session:
 
     def run_last(self, statements: Sequence[Statement]) -> list[Rows]:
         """Run the last statements of a transaction in one round trip, and commit with them."""
-        if not self._begin and not self._is_open:
+        if self.is_shared or (not self._begin and not self._is_open):
             return self._run(statements)
         *rows, _ = self._run([*statements, _COMMIT])
         self._is_open = False

@@ -102,6 +102,7 @@ from tickwork.store.postgres.wire import Connection
 from tickwork.store.remote import REMOTE_OTHERS, REMOTE_SHOWN
 from tickwork.store.remoting import with_held
 from tickwork.store.rounds import Asked
+from tickwork.store.together import Here, Together
 
 T = TypeVar("T")
 
@@ -177,7 +178,9 @@ class PostgresStore(
         self._graphs = Graphs(LargeResults(blobs))
         self._channel = f"tickwork:{schema}"[:63]
         self._steps = StepMaker(self._sql, self._channel)
-        self._notifier = Notifier(_sender(self._pool, self._channel), self._host_clock.monotonic)
+        self._here = Here[Session]()
+        send, here = _sender(self._pool, self._channel), self._here
+        self._notifier = Notifier(send, self._host_clock.monotonic, lambda: here.together is not None)
         self._last_call = weakref.finalize(self, self._notifier.flush)  # also when the process ends
 
     # -- transactions
@@ -196,6 +199,8 @@ class PostgresStore(
         all the same, for its limits. A transaction that the server does not answer in time is not run again here: it
         may have been carried out.
         """
+        if self._here.together is not None:
+            return work(self._here.together.held)
         tries = 0
         while True:
             tries += 1
@@ -210,6 +215,30 @@ class PostgresStore(
                     if not runs_again(error) or tries == TRIES:
                         raise translate(self.server.where, error, lost=connection.closed) from error
             threading.Event().wait(self._random.random() * _NAP_S * tries)
+
+    def in_one_transaction(self, work: Callable[[], T]) -> T:
+        if self._here.together is not None:
+            return work()
+        result, together = self._perform(partial(self._together, work), single=False)
+        for later in together.after_commit:
+            later()
+        self._notifier.call()
+        return result
+
+    def _together(self, work: Callable[[], T], session: Session) -> tuple[T, Together[Session]]:
+        """Call `work` with a session that its verbs share, and commit."""
+        self._here.together = together = Together(session)
+        session.is_shared = True
+        try:
+            result = work()
+        finally:
+            self._here.together = None
+            session.is_shared = False
+        try:
+            session.commit()
+        except psycopg.Error as error:  # it may be stored, so `work` is not called again
+            raise translate(self.server.where, error, lost=True) from error
+        return result, together
 
     def _once(self, connection: Connection, work: Callable[[Session], T], again: bool, begin: tuple[str, ...]) -> T:
         session = Session(connection, self._sql, self._now(), again, begin)

@@ -175,9 +175,10 @@ class SqliteAccess:
 
     # -- the audit log
 
-    def record_change(self, change: Change) -> None:
+    def record_changes(self, changes: Sequence[Change]) -> None:
         with self._write() as transaction:
-            transaction.run("record_change", {**access.change_row(change), "now": transaction.now})
+            for change in changes:
+                transaction.run("record_change", {**access.change_row(change), "now": transaction.now})
 
     def changes(self, which: AuditFilter, limit: int, before: int | None = None) -> list[AuditView]:
         given = {name: getattr(which, name) for name in _FILTERS if getattr(which, name) is not None}

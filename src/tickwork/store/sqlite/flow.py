@@ -41,6 +41,7 @@ from tickwork.store.rounds import (
 from tickwork.store.sqlite import moves
 from tickwork.store.sqlite.moves import Transaction, as_json, claimed_row, running_row
 from tickwork.store.sqlite.runs import advance
+from tickwork.store.together import Here
 
 _HOLDERS = 5
 _FORGOTTEN = 1000
@@ -226,6 +227,7 @@ class SqliteFlow:
     """A part of SqliteStore. What it needs of the rest are its transactions, and a way to wake workers."""
 
     _graphs: Graphs
+    _here: Here[Any]
 
     def _write(self, tx: Any = None) -> AbstractContextManager[Transaction]:
         raise NotImplementedError
@@ -286,7 +288,8 @@ class SqliteFlow:
             if transaction.run("opening", (named["name"],)):
                 transaction.run("open_bound", {"bound": passage.limit, "now": transaction.now})
         if gate.kind == "drop":
-            guarded.sweep(gate, self._held_page, partial(self._drop_for, gate.name))
+            drop = partial(self._drop_for, gate.name)
+            self._here.after_commit(partial(guarded.sweep, gate, self._held_page, drop))
         self._wake()
 
     def _held_page(self, after: guarded.HeldPlace) -> HeldPage:

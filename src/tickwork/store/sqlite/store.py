@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -65,7 +65,7 @@ from tickwork.store.sqlite.changes import SqliteChanges
 from tickwork.store.sqlite.clock import StoreClock
 from tickwork.store.sqlite.connection import is_stored_already
 from tickwork.store.sqlite.figures import SqliteFigures, prune_figures
-from tickwork.store.sqlite.file import SqliteFile
+from tickwork.store.sqlite.file import SqliteFile, UserConnection
 from tickwork.store.sqlite.finding import SqliteFinding
 from tickwork.store.sqlite.flow import SqliteFlow, SqliteGround, is_guarded
 from tickwork.store.sqlite.glances import SqliteGlances
@@ -77,9 +77,30 @@ from tickwork.store.sqlite.remote import SqliteRemote
 from tickwork.store.sqlite.runs import SqliteDags, advance, arranged, cancel, produce_all, retry_steps
 from tickwork.store.sqlite.schedules import SqliteSchedules
 from tickwork.store.sqlite.wake import PollOnlyWaiter, SocketWaiter, wake_all
+from tickwork.store.together import Here, Together
+
+T = TypeVar("T")
 
 _LOST_WORKERS_KEPT = timedelta(hours=1)
 _STUCK = timedelta(minutes=1)
+
+
+class Shared:
+    """A transaction that several verbs share. It begins with the first one that writes, and keeps no writer waiting
+    before that."""
+
+    def __init__(self, begin: Callable[[], UserConnection]) -> None:
+        self._begin = begin
+        self._tx: UserConnection | None = None
+
+    @property
+    def has_begun(self) -> bool:
+        return self._tx is not None
+
+    def begin(self) -> UserConnection:
+        if self._tx is None:
+            self._tx = self._begin()
+        return self._tx
 
 
 class SqliteStore(
@@ -116,11 +137,28 @@ class SqliteStore(
         self._turns: dict[WorkerId, TurnKeeper] = {}
         self._ageing: dict[WorkerId, Ageing] = {}
         self._graphs = Graphs(LargeResults(blobs))
+        self._here = Here[Shared]()
 
     # -- transactions
 
+    def in_one_transaction(self, work: Callable[[], T]) -> T:
+        if self._here.together is not None:
+            return work()
+        with contextlib.ExitStack() as stack:
+            shared = Shared(lambda: stack.enter_context(self._file.user_transaction(self._wake)))
+            self._here.together = together = Together(shared)
+            try:
+                result = work()
+            finally:
+                self._here.together = None
+        for later in together.after_commit:
+            later()
+        return result
+
     @contextlib.contextmanager
     def _write(self, tx: Any = None) -> Iterator[Transaction]:
+        if tx is None and self._here.together is not None:
+            tx = self._here.together.held.begin()
         if tx is not None:
             with self._file.borrowed(tx) as connection:
                 yield Transaction(connection, self._clock.now_us(connection, may_write=True))
@@ -130,6 +168,10 @@ class SqliteStore(
 
     @contextlib.contextmanager
     def _read(self) -> Iterator[Transaction]:
+        if self._here.together is not None and self._here.together.held.has_begun:
+            with self._write() as transaction:
+                yield transaction
+            return
         with self._file.reading() as connection:
             yield Transaction(connection, self._clock.now_us(connection, may_write=False))
 

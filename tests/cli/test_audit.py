@@ -1,0 +1,123 @@
+"""Commands add what they change to the audit log, in the transaction of the change."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Cli, Shop
+from tickwork.errors import StoreError
+from tickwork.store import access
+from tickwork.store.access import AuditFilter, Change
+
+FILE = """\
+dags: {d: {steps: {a: {task: t}}}}
+schedules: {nightly: {task: t, every: 1d}}
+"""
+
+
+def rows(shop: Shop) -> list[tuple[str, str]]:
+    """Actions and targets, the oldest first."""
+    return [(one.change.action, one.change.target) for one in reversed(shop.app.store.changes(AuditFilter(), 100))]
+
+
+def test_a_command_is_told_and_a_plain_job_is_not(cli: Cli, shop: Shop) -> None:
+    cli.ok("enqueue", "report")
+    id = cli.ok("enqueue", "shell", "--json", '{"command": ["id"]}').strip()
+    assert rows(shop) == [("create_job", f"job:{id}")]
+    (row,) = cli.json("audit")["items"]
+    assert row["after"]["args"] == {"command": ["id"]}
+
+
+def test_a_replacement_is_told_with_what_was_there(cli: Cli, shop: Shop) -> None:
+    id = cli.ok("enqueue", "report", "--key", "k", "n=1").strip()
+    cli.ok("enqueue", "report", "--key", "k", "--if-exists", "replace", "n=2")
+    (row,) = shop.app.store.changes(AuditFilter(), 10)
+    assert row.change.target == f"job:{id}"
+    assert (b'"n":1' in (row.change.before or b""), b'"n":2' in (row.change.after or b"")) == (True, True)
+
+
+def test_jobs_that_are_cancelled_retried_and_discarded(cli: Cli, shop: Shop) -> None:
+    (failed,) = shop.failed("x")
+    waiting = shop.add.enqueue(1)
+    cli.ok("jobs", "cancel", waiting.id)
+    cli("jobs", "cancel", waiting.id)  # nothing to do any more, and nothing to tell
+    cli.ok("dead", "discard", "--task", "send")
+    cli.ok("jobs", "retry", failed.id)
+    shop.add.enqueue(2)
+    cli.ok("jobs", "cancel", "--task", "add")
+    cli.ok("jobs", "cancel", "--task", "nothing")
+    assert rows(shop) == [
+        ("cancel_job", f"job:{waiting.id}"),
+        ("discard_dead", "jobs"),
+        ("retry_job", f"job:{failed.id}"),
+        ("cancel_jobs", "jobs"),
+    ]
+
+
+def test_administration(cli: Cli, shop: Shop) -> None:
+    cli.ok("queues", "pause", "mail")
+    cli.ok("queues", "resume", "mail")
+    cli.ok("limits", "set", "stripe", "--rate", "10/s")
+    cli.ok("tenants", "set", "acme", "3")
+    cli.ok("notify", "channel", "ops", "--webhook", "https://example.org")
+    cli.ok("notify", "add", "night", "--on", "failed", "--to", "ops")
+    cli.ok("notify", "remove", "night")
+    assert rows(shop) == [
+        ("pause_queue", "gate pause queue=mail"),
+        ("resume_queue", "gate queue=mail"),
+        ("set_limit", "limit stripe"),
+        ("set_tenant", "tenant acme"),
+        ("put_channel", "channel:ops"),
+        ("put_notification", "notification:night"),
+        ("delete_notification", "notification:night"),
+    ]
+
+
+def test_apply_tells_each_change_with_before_and_after(cli: Cli, shop: Shop, tmp_path: Path) -> None:
+    file = tmp_path / "jobs.yaml"
+    file.write_text(FILE)
+    cli.ok("apply", str(file), "--dry-run")
+    assert rows(shop) == []
+    cli.ok("apply", str(file))
+    cli.ok("apply", str(file))
+    file.write_text(FILE.replace("1d", "2d"))
+    cli.ok("apply", str(file))
+    cli.ok("schedules", "pause", "nightly")
+    cli.ok("schedules", "run", "nightly")
+    cli.ok("run", "d")
+    actions = rows(shop)
+    assert [(action, target) for action, target in actions if action == "apply"] == [
+        ("apply", "dag d"),
+        ("apply", "schedule nightly"),
+        ("apply", "schedule nightly"),
+    ]
+    assert [action for action, _ in actions[3:]] == ["pause_schedule", "trigger_schedule", "start_run"]
+    edited = shop.app.store.changes(AuditFilter(action="apply"), 1)[0].change
+    assert (b"1d" in (edited.before or b"") or b"86400" in (edited.before or b"")) is True
+    assert edited.after is not None
+
+
+def test_without_its_row_a_command_changes_nothing(
+    cli: Cli, shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(change: Change) -> dict[str, str | None]:
+        raise StoreError("the audit log cannot be written")
+
+    monkeypatch.setattr(access, "change_row", refuse)
+    job = shop.add.enqueue(1)
+    (tmp_path / "jobs.yaml").write_text(FILE)
+    commands = (
+        ("jobs", "cancel", job.id),
+        ("queues", "pause", "mail"),
+        ("apply", str(tmp_path / "jobs.yaml")),
+        ("keys", "create", "deploy", "--scope", "read"),
+        ("enqueue", "shell", "--json", '{"command": ["id"]}'),
+    )
+    for command in commands:
+        result = cli(*command)
+        assert result.exit_code != 0
+        assert "the audit log cannot be written" in result.stderr
+    store = shop.app.store
+    assert job.state == "queued"
+    assert (len(shop.app.jobs(limit=10)), store.gates(), store.dags(), store.api_keys()) == (1, [], [], [])
+    assert store.list_schedules(10) == []

@@ -1,0 +1,142 @@
+"""The audit log over REST: what it tells of, and that a change and its row are one transaction."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from tests.worker.fixtures import eventually
+from tickwork import Tickwork
+from tickwork.core.job import JobFilter
+from tickwork.errors import StoreError
+from tickwork.http.route import Routes, Scope
+from tickwork.store import access
+from tickwork.store.access import Change
+
+JOBS, KEYS = "/api/v1/jobs", "/api/v1/keys"
+COMMAND = {"task": "shell", "args": {"command": ["id"]}}
+
+
+def rows(admin: TestClient, **which: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = admin.get("/api/v1/audit", params=which).json()["items"]
+    return found
+
+
+@pytest.fixture
+def ops(admin: TestClient) -> dict[str, str]:
+    """The header of a key that may do everything but administer."""
+    scopes = ["read", "enqueue", "operate"]
+    token = admin.post(KEYS, json={"name": "ops", "scopes": scopes}).json()["token"]
+    return {"Authorization": f"Bearer {token}"}
+
+
+class TestWhatIsTold:
+    def test_a_command_its_rerun_with_another_one_and_a_run(self, admin: TestClient, ops: dict[str, str]) -> None:
+        old = admin.post(JOBS, json=COMMAND, headers=ops).json()
+        edited = {"args": {"command": ["rm", "-r", "/srv"]}}
+        new = admin.post(f"{JOBS}/{old['id']}/rerun", json=edited, headers=ops).json()
+        admin.post("/api/v1/dags", json={"text": "dags: {d: {steps: {a: {task: t}}}}"})
+        run = admin.post("/api/v1/dags/d/runs", json={}, headers=ops).json()
+        started, rerun, created = rows(admin, who="key:ops")
+        assert (created["action"], created["target"], created["before"]) == ("create_job", f"job:{old['id']}", None)
+        assert created["after"]["args"] == {"command": ["id"]}
+        assert (rerun["action"], rerun["target"]) == ("rerun_job", f"job:{new['id']}")
+        assert (rerun["before"]["id"], rerun["before"]["args"]) == (old["id"], {"command": ["id"]})
+        assert rerun["after"]["args"] == {"command": ["rm", "-r", "/srv"]}
+        assert (started["action"], started["target"]) == ("start_run", f"run {run['id']}")
+
+    def test_secrets_for_built_in_tasks_and_replacements(self, admin: TestClient, ops: dict[str, str]) -> None:
+        http = {"task": "http", "args": {"url": "http://example.org", "secrets": {"T": "TOKEN"}}}
+        assert admin.post(JOBS, json=http, headers=ops).status_code == 201
+        keyed = {"task": "t", "key": "k"}
+        first = admin.post(JOBS, json={**keyed, "args": {"n": 1}}, headers=ops).json()
+        admin.post(JOBS, json={**keyed, "args": {"n": 2}, "if_exists": "replace"}, headers=ops)
+        replaced, requested = rows(admin, who="key:ops")
+        assert requested["after"]["task"] == "http"
+        assert replaced["target"] == f"job:{first['id']}"
+        assert (replaced["before"]["args"], replaced["after"]["args"]) == ({"n": 1}, {"n": 2})
+
+    def test_of_a_batch_each_command_has_a_row(self, admin: TestClient, ops: dict[str, str]) -> None:
+        jobs = [{"task": "t"}, COMMAND, {"task": "shell", "args": {"command": ["whoami"]}}]
+        items = admin.post(f"{JOBS}/batch", json={"jobs": jobs}, headers=ops).json()["items"]
+        found = rows(admin, action="create_jobs")
+        assert {row["target"] for row in found} == {f"job:{one['id']}" for one in items[1:]}
+
+    def test_plain_jobs_and_reruns_of_them_have_a_creator_and_no_row(
+        self, admin: TestClient, ops: dict[str, str]
+    ) -> None:
+        job = admin.post(JOBS, json={"task": "t"}, headers=ops).json()
+        admin.post(f"{JOBS}/{job['id']}/rerun", json={}, headers=ops)
+        admin.post(f"{JOBS}/batch", json={"jobs": [{"task": "t"}]}, headers=ops)
+        assert rows(admin, who="key:ops") == []
+
+    def test_what_is_too_large_is_told_by_its_digest(self, admin: TestClient) -> None:
+        padded = {"task": "shell", "args": {"command": ["x" * 20_000]}}
+        assert admin.post(JOBS, json=padded).status_code == 201
+        (row,) = rows(admin, action="create_job")
+        assert set(row["after"]) == {"truncated", "sha256"}
+
+
+Call = Callable[[TestClient], Any]
+CHANGES: dict[str, Call] = {
+    "create_job": lambda admin: admin.post(JOBS, json=COMMAND),
+    "create_api_key": lambda admin: admin.post(KEYS, json={"name": "x", "scopes": ["read"]}),
+    "pause_queue": lambda admin: admin.post("/api/v1/queues/mail/pause", json={}),
+    "set_limit": lambda admin: admin.put("/api/v1/limits/l", json={"concurrency": 1}),
+    "set_tenant": lambda admin: admin.put("/api/v1/tenants/acme", json={"weight": 3}),
+    "create_user": lambda admin: admin.post(
+        "/api/v1/users", json={"name": "ada", "role": "viewer", "password": "correct horse"}
+    ),
+    "declare_dags": lambda admin: admin.post("/api/v1/dags", json={"text": "dags: {d: {steps: {a: {task: t}}}}"}),
+    "put_schedule": lambda admin: admin.put("/api/v1/schedules/s", json={"task": "t", "every": "1h"}),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_without_its_row_a_change_is_not_made(
+    app: Tickwork, admin: TestClient, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    def refuse(change: Change) -> dict[str, str | None]:
+        assert change.action == name
+        raise StoreError("the audit log cannot be written")
+
+    def everything() -> list[Any]:
+        store = app.store
+        found = [store.list_jobs(JobFilter(), 10), store.api_keys(), store.gates(), store.limits(), store.users()]
+        return [*found, store.weights(), store.dags(), store.list_schedules(10), store.task_definitions(10)]
+
+    before = everything()
+    with monkeypatch.context() as patched:
+        patched.setattr(access, "change_row", refuse)
+        assert CHANGES[name](admin).status_code >= 500
+    assert everything() == before
+    assert CHANGES[name](admin).status_code < 300
+    assert [row["action"] for row in rows(admin)] == [name]
+
+
+def test_a_change_that_is_refused_leaves_no_row(admin: TestClient) -> None:
+    made = admin.post(JOBS, json={"task": "t"}).json()
+    assert admin.post(f"{JOBS}/{made['id']}/cancel").status_code == 200
+    assert admin.post(f"{JOBS}/{made['id']}/cancel").status_code == 409
+    assert [row["action"] for row in rows(admin)] == ["cancel_job"]
+
+
+def test_an_audited_handler_is_not_async() -> None:
+    routes = Routes("x")
+
+    async def handler(call: Any) -> None:
+        """Do something."""
+
+    with pytest.raises(Exception, match="is audited, and async"):
+        routes.post("/x", Scope.ADMIN)(handler)
+
+
+def test_a_job_that_was_enqueued_with_a_row_is_run(app: Tickwork, admin: TestClient) -> None:
+    @app.task
+    def t(n: int) -> int:
+        return n
+
+    with app.worker(queues=["default"]):
+        id = admin.post(JOBS, json={"task": "t", "args": {"n": 1}, "key": "k", "if_exists": "replace"}).json()["id"]
+        eventually(lambda: admin.get(f"{JOBS}/{id}").json()["state"] == "succeeded")
