@@ -10,6 +10,8 @@ from tests.worker.fixtures import eventually
 from tickwork import Tickwork
 from tickwork.core.job import JobFilter
 from tickwork.errors import StoreError
+from tickwork.http.parts import Parts
+from tickwork.http.refused_calls import EACH_MINUTE
 from tickwork.http.route import Routes, Scope
 from tickwork.store import access
 from tickwork.store.access import Change
@@ -140,3 +142,47 @@ def test_a_job_that_was_enqueued_with_a_row_is_run(app: Tickwork, admin: TestCli
     with app.worker(queues=["default"]):
         id = admin.post(JOBS, json={"task": "t", "args": {"n": 1}, "key": "k", "if_exists": "replace"}).json()["id"]
         eventually(lambda: admin.get(f"{JOBS}/{id}").json()["state"] == "succeeded")
+
+
+class TestRefusedCalls:
+    def test_who_was_refused_what_and_why(self, admin: TestClient, anybody: TestClient, ops: dict[str, str]) -> None:
+        assert anybody.get(KEYS).status_code == 401
+        assert anybody.get(KEYS, headers={"Authorization": "Bearer twk_x"}).status_code == 401
+        assert anybody.delete("/api/v1/users/ada", headers=ops).status_code == 403
+        enqueue = admin.post(KEYS, json={"name": "e", "scopes": ["enqueue"]}).json()["token"]
+        header = {"Authorization": f"Bearer {enqueue}"}
+        assert anybody.post(JOBS, json=COMMAND, headers=header).status_code == 403
+        command, user, *nobody = rows(admin, action="refused")
+        assert (command["who"], command["target"]) == ("key:e", "create_job")
+        assert (user["who"], user["target"]) == ("key:ops", "remove_user")
+        said = {"status": 403, "code": "not-allowed", "method": "DELETE", "path": "/api/v1/users/ada"}
+        assert user["after"] == said
+        assert [(row["who"], row["after"]["status"]) for row in nobody] == [("nobody", 401)] * 2
+
+    def test_asking_who_one_is_and_failing_to_log_in_are_not_refusals(
+        self, admin: TestClient, anybody: TestClient
+    ) -> None:
+        assert anybody.get("/api/v1/session").status_code == 401
+        assert anybody.post("/api/v1/session", json={"token": "x"}).status_code == 401
+        assert [row["action"] for row in rows(admin)] == ["failed_login"]
+
+    def test_a_flood_of_them_is_a_few_rows_and_a_count(
+        self, admin: TestClient, anybody: TestClient, parts: Parts
+    ) -> None:
+        for _ in range(EACH_MINUTE + 7):
+            assert anybody.get(KEYS).status_code == 401
+        assert len(rows(admin, action="refused")) == EACH_MINUTE
+        parts.refused.tick(0.0)
+        parts.refused.tick(0.0)
+        (counted, *_) = rows(admin, action="refused")
+        assert (counted["who"], counted["target"], counted["after"]) == ("server", "other calls", {"count": 7})
+        assert len(rows(admin, action="refused")) == EACH_MINUTE + 1
+
+    def test_a_log_that_cannot_be_written_changes_no_answer(
+        self, anybody: TestClient, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def refuse(change: Change) -> dict[str, str | None]:
+            raise StoreError("the audit log cannot be written")
+
+        monkeypatch.setattr(access, "change_row", refuse)
+        assert anybody.get(KEYS).status_code == 401

@@ -84,6 +84,8 @@ def _endpoint(app: Tickwork, parts: Parts, methods: dict[str, Route]) -> Endpoin
         try:
             answer = unless_unchanged(route, request, await _handled(app, parts, route, request, request_id))
         except Problem as problem:
+            if parts.refused.admits(route, problem):
+                await run_in_threadpool(parts.refused.record, route, request, problem, request_id)
             answer = problem.response(request_id)
         except TickworkError as error:
             if isinstance(error, InvariantBroken | StoreError):

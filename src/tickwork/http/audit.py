@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from starlette.requests import Request
+
 from tickwork.core.payload import storable
 from tickwork.http.call import Call, Changed
 from tickwork.store.access import Change, audit_value
@@ -43,10 +45,10 @@ def _row(call: Call, action: str, one: Changed) -> Change:
         before=audit_value(one.before),
         after=audit_value(one.after),
         request_id=call.request_id,
-        address=address_of(call),
+        address=address_of(call.request),
     )
 
 
-def address_of(call: Call) -> str:
-    """Return the address that a call came from, by the word of the proxies that the settings trust."""
-    return "" if call.request.client is None else storable(call.request.client.host)[:ADDRESS_LIMIT]
+def address_of(request: Request) -> str:
+    """Return the address that a request came from, by the word of the proxies that the settings trust."""
+    return "" if request.client is None else storable(request.client.host)[:ADDRESS_LIMIT]

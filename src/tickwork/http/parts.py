@@ -13,6 +13,7 @@ from tickwork.http.access import Access
 from tickwork.http.gathering import Gathering
 from tickwork.http.hub import Hub
 from tickwork.http.refusals import Refusals
+from tickwork.http.refused_calls import RefusedCalls
 from tickwork.http.stream import Stream
 from tickwork.http.surroundings import Surroundings, remembering
 from tickwork.http.timed import timed
@@ -49,8 +50,8 @@ class Parts:
     """The parts. `open_scopes` are those that nobody on this machine has to ask for.
 
     `began` is when the process did, by the monotonic clock. `stopping` is set when the server ends: what waits for long
-    ends its wait then. `ticks` are those of its services. `refusals` records what strangers left at
-    hooks.
+    ends its wait then. `ticks` are those of its services. `refused` records refused calls, `refusals` what
+    strangers left at hooks.
     """
 
     access: Access
@@ -63,6 +64,7 @@ class Parts:
     stream: Stream
     tally: Tally
     refusals: Refusals
+    refused: RefusedCalls
     began: float
     open_scopes: frozenset[Scope] = frozenset()
     watch: Watch = field(default_factory=Watch)
@@ -87,6 +89,7 @@ def assembled(
         surroundings=Surroundings(store, clock),
         stream=Stream(store, clock, rng),
         refusals=Refusals(store),
+        refused=RefusedCalls(store, access, clock),
         began=clock.monotonic(),
         open_scopes=open_scopes,
         tally=tally,

@@ -69,6 +69,7 @@ def serve(app: Tickwork, access: Access, options: ServerOptions, started: Callab
         runner.start(parts.pulse)
         runner.start(parts.store_counts)
         runner.start(parts.refusals)
+        runner.start(parts.refused)
         runner.start(Bookkeeper(app.store, clock))
         keep_house(runner, app.store, clock, rng, tally=parts.tally, settings=app.settings)
         started(_address(listening, "http" if options.tls is None else "https"))

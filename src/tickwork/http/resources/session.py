@@ -118,7 +118,7 @@ def _begun(call: Call, grant: Grant) -> Answer:
     """Begin a session, and set its cookie. Raises Problem where the password was changed meanwhile."""
     token, store, who = new_token(), call.app.store, grant.caller
     agent = storable(call.request.headers.get("user-agent", ""))[:AGENT_LIMIT]
-    digest, origin = digest_of(token.encode()), Origin(address_of(call), agent)
+    digest, origin = digest_of(token.encode()), Origin(address_of(call.request), agent)
     if not store.put_session(digest, who.kind, who.subject, LASTS, grant.password, origin=origin):
         raise _wrong()
     call.who = replace(who, expires_at=store.now() + LASTS)
@@ -142,7 +142,7 @@ def _body(who: Caller) -> SessionBody:
 
 def _admitted(call: Call, body: LoginBody) -> Grant | None:
     """Who this is; None where a token or a password is wrong. Raises Problem: 429 after too many of them."""
-    store, block = call.app.store, _block(address_of(call))
+    store, block = call.app.store, _block(address_of(call.request))
     known = None if body.user is None else f"known:{_digest(f'{body.user} {block}')}"
     name: list[str] = []
     if body.user is not None and known is not None:
