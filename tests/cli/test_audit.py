@@ -121,3 +121,23 @@ def test_without_its_row_a_command_changes_nothing(
     assert job.state == "queued"
     assert (len(shop.app.jobs(limit=10)), store.gates(), store.dags(), store.api_keys()) == (1, [], [], [])
     assert store.list_schedules(10) == []
+
+
+def test_verify_checks_the_chain_and_names_the_first_row_that_does_not_fit(cli: Cli, shop: Shop) -> None:
+    assert cli.ok("audit", "verify") == "The audit log fits its chain: 0 rows. Head: none yet\n"
+    cli.ok("tenants", "set", "acme", "3")
+    cli.ok("tenants", "set", "acme", "4")
+    shop.app.store.link_changes(10)
+    found = cli.json("audit", "verify")
+    assert (found["fits"], found["rows"], found["head"].partition(":")[0], found["trouble"]) == (True, 2, "2", None)
+    assert cli.ok("audit", "verify", "--head", found["head"]).endswith(f"Head: {found['head']}\n")
+    assert cli("audit", "verify", "--head", "2:abc").exit_code == 1
+    assert cli("audit", "verify", "--head", "abc").exit_code == 2
+    table = "tickwork_audit" if shop.app.url.startswith("sqlite") else "tickwork.audit"
+    with shop.app.connection() as tx:
+        tx.execute(f"UPDATE {table} SET after = '9' WHERE id = (SELECT min(id) FROM {table})")
+    result = cli("audit", "verify")
+    assert result.exit_code == 1
+    assert "set_tenant, tenant acme" in result.stderr
+    assert "was changed after it had its link (1)" in result.stderr
+    assert len(cli.json("audit", "--limit", "1")["items"]) == 1

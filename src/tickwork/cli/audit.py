@@ -1,4 +1,4 @@
-"""`tickwork audit`: who changed what."""
+"""`tickwork audit`: who changed what, and whether that is still what was written."""
 
 from __future__ import annotations
 
@@ -6,15 +6,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tickwork.cli.base import Command, Session, json_option, pass_session, url_option
+from tickwork.cli.base import FAILURE, Group, Session, json_option, pass_session, url_option
+from tickwork.cli.escape import clean
 from tickwork.cli.instants import instant
-from tickwork.cli.output import print_json, print_table, utc
+from tickwork.cli.output import count_of, print_json, print_table, utc
+from tickwork.errors import InvalidInput
 
 if TYPE_CHECKING:
     from tickwork.store.access import AuditView
+    from tickwork.store.audit_chain import Head
 
 
-@click.command(cls=Command, example="tickwork audit --since 2d\ntickwork audit --who user:ada --json")
+@click.group(
+    cls=Group,
+    invoke_without_command=True,
+    example="tickwork audit --since 2d\ntickwork audit --who user:ada --json\ntickwork audit verify",
+)
 @click.option("--who", metavar="NAME", help="Changes by user:NAME, key:NAME or cli:NAME@HOST.")
 @click.option("--action", metavar="NAME", help="Changes of this kind: create_user, failed_login, ...")
 @click.option("--target", metavar="NAME", help="Changes of this: user:ada, key:deploy, ...")
@@ -25,7 +32,9 @@ if TYPE_CHECKING:
 @json_option
 @url_option
 @pass_session
+@click.pass_context
 def audit(
+    ctx: click.Context,
     session: Session,
     /,
     who: str | None,
@@ -35,7 +44,9 @@ def audit(
     limit: int,
     as_json: bool,
 ) -> None:
-    """List what was changed over the server, and by commands that change who may call it; the newest first."""
+    """List what was changed over the server and by commands, the newest first."""
+    if ctx.invoked_subcommand is not None:
+        return
     from tickwork.store.access import AuditFilter
 
     app = session.app()
@@ -48,6 +59,42 @@ def audit(
     else:
         titles = ["AT", "WHO", "ACTION", "TARGET", "FROM", "AFTER"]
         print_table(titles, [_row(one) for one in found])
+
+
+@audit.command("verify", example="tickwork audit verify\ntickwork audit verify --head 1234:9f86d0...")
+@click.option("--head", metavar="N:HASH", help="A head that an earlier check printed: it must still be in the chain.")
+@json_option
+@url_option
+@pass_session
+@click.pass_context
+def verify(ctx: click.Context, session: Session, /, head: str | None, as_json: bool) -> None:
+    """Check the chain of the audit log; exit with 1 and name the first row that does not fit.
+
+    Keep the head that it prints where nobody who can write to the database can: with --head a later check finds out
+    whether the chain was written anew or cut off.
+    """
+    from tickwork.store.audit_chain import check_chain
+    from tickwork.store.codec import to_us
+
+    found = check_chain(session.app().store, to_us, None if head is None else _head(head))
+    last = None if found.head is None else f"{found.head.number}:{found.head.hash}"
+    if as_json:
+        print_json({"fits": found.trouble is None, "rows": found.rows, "head": last, "trouble": found.trouble})
+    elif found.trouble is None:
+        click.echo(f"The audit log fits its chain: {count_of(found.rows, 'row')}. Head: {last or 'none yet'}")
+    else:
+        click.echo(f"error: the audit log does not fit its chain: {clean(found.trouble)}", err=True)
+    if found.trouble is not None:
+        ctx.exit(FAILURE)
+
+
+def _head(text: str) -> Head:
+    from tickwork.store.audit_chain import Head
+
+    number, colon, hash = text.partition(":")
+    if not (colon and number.isascii() and number.isdigit() and len(number) <= 18 and hash):
+        raise InvalidInput(f"--head takes what an earlier check printed, like 1234:9f86d0..., not {text!r}.")
+    return Head(int(number), hash)
 
 
 def _json(one: AuditView) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from tickwork.clock import Clock
 from tickwork.config import Settings
 from tickwork.core.ids import IdMaker
 from tickwork.observe.tally import Tally
+from tickwork.services.audit_linker import AuditLinker
 from tickwork.services.notifier import Notifier
 from tickwork.services.operator import Operator
 from tickwork.services.pruner import Pruner
@@ -41,6 +42,7 @@ def keep_house(
     runner.start(Expirer(store, clock))
     runner.start(TurnstileKeeper(store, clock))
     runner.start(Operator(store))
+    runner.start(AuditLinker(store, clock))
     runner.start(Pruner(store, settings.kept(), clock))
     runner.start(Notifier(store, ids, clock, settings.public_url))
     return nudge

@@ -35,6 +35,7 @@ from tickwork.core.job import (
 from tickwork.core.outcome import Transition
 from tickwork.core.retention import Retention
 from tickwork.store.access import AccessVerbs
+from tickwork.store.audit_chain import AuditChainVerbs
 from tickwork.store.changes import ChangeVerbs
 from tickwork.store.clock import ClockVerbs
 from tickwork.store.counts import CountVerbs
@@ -254,6 +255,7 @@ class Store(
     NotifyVerbs,
     RemoteVerbs,
     AccessVerbs,
+    AuditChainVerbs,
     Protocol,
 ):
     """The verbs. Nothing above this line knows which database it talks to."""

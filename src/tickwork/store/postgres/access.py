@@ -235,8 +235,10 @@ class PostgresAccess:
     # -- services
 
     def prune_access(self, limit: int) -> int:
-        ((count,),) = self._run("prune_access", limit=limit, **_FORGOTTEN, **_KEPT, **_AUDITED)
-        return int(count)
+        ((count,),) = self._run("prune_access", limit=limit, **_FORGOTTEN, **_KEPT)
+        ((may,),) = self._run("may_prune_audit")
+        ((audited,),) = self._run("prune_audit", limit=limit, **_AUDITED) if may else ((0,),)
+        return max(int(count), int(audited))
 
 
 def _make_store_id(session: Session) -> str:

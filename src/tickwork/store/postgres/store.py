@@ -70,6 +70,7 @@ from tickwork.store.operations import KEPT
 from tickwork.store.postgres import documents
 from tickwork.store.postgres.access import PostgresAccess
 from tickwork.store.postgres.adapters import Rows, drive, inside, run_inside, run_inside_async
+from tickwork.store.postgres.audit_chain import PostgresAuditChain
 from tickwork.store.postgres.bounds import Bound, Bounds, Overs
 from tickwork.store.postgres.changes import PostgresChanges
 from tickwork.store.postgres.clock import PostgresClock
@@ -128,6 +129,7 @@ class PostgresStore(
     PostgresNotify,
     PostgresRemote,
     PostgresAccess,
+    PostgresAuditChain,
 ):
     """A store in a PostgreSQL database. Safe to use from many threads, processes and machines.
 

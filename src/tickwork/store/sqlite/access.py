@@ -262,6 +262,7 @@ class SqliteAccess:
                 transaction.run("prune_answers", {**values, **_KEPT}),
                 transaction.run("prune_audit", {**values, **_AUDITED}),
             ]
+            transaction.run("prune_links", {**values, **_AUDITED})
         return max(map(len, gone))
 
 

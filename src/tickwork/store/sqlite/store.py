@@ -61,6 +61,7 @@ from tickwork.store.remoting import with_held
 from tickwork.store.rounds import Asked
 from tickwork.store.sqlite import moves
 from tickwork.store.sqlite.access import SqliteAccess
+from tickwork.store.sqlite.audit_chain import SqliteAuditChain
 from tickwork.store.sqlite.changes import SqliteChanges
 from tickwork.store.sqlite.clock import StoreClock
 from tickwork.store.sqlite.connection import is_stored_already
@@ -116,6 +117,7 @@ class SqliteStore(
     SqliteNotify,
     SqliteRemote,
     SqliteAccess,
+    SqliteAuditChain,
 ):
     """The embedded store. Safe to use from many threads, and from many processes of one machine."""
 

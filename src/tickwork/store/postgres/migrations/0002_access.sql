@@ -74,6 +74,15 @@ CREATE INDEX audit_action ON tickwork.audit (action, id);
 CREATE INDEX audit_target ON tickwork.audit (target, id);
 CREATE INDEX audit_at ON tickwork.audit (at);
 
+-- The chain of the audit log: see store/audit_chain.py. A table of its own, so that nobody needs to change rows of the log.
+CREATE TABLE tickwork.audit_links (
+    number    bigint PRIMARY KEY,
+    audit_id  bigint NOT NULL UNIQUE,
+    at        timestamptz NOT NULL,
+    digest    text COLLATE "C" NOT NULL,
+    hash      text COLLATE "C" NOT NULL
+);
+
 -- What a POST with an Idempotency-Key was answered. Without a status it is in flight, since `began_at`.
 CREATE TABLE tickwork.answers (
     who       text COLLATE "C" NOT NULL,

@@ -239,12 +239,5 @@ a AS (
         SELECT who, key FROM tickwork.answers, clock
         WHERE  first_at <= clock.now - %(kept)s::bigint * interval '1 microsecond' LIMIT %(limit)s::bigint)
     RETURNING 1
-),
-c AS (
-    DELETE FROM tickwork.audit WHERE id IN (
-        SELECT id FROM tickwork.audit, clock
-        WHERE  at <= clock.now - %(audited)s::bigint * interval '1 microsecond' LIMIT %(limit)s::bigint)
-    RETURNING 1
 )
-SELECT greatest((SELECT count(*) FROM s), (SELECT count(*) FROM l), (SELECT count(*) FROM k), (SELECT count(*) FROM a),
-                (SELECT count(*) FROM c))
+SELECT greatest((SELECT count(*) FROM s), (SELECT count(*) FROM l), (SELECT count(*) FROM k), (SELECT count(*) FROM a))

@@ -74,6 +74,15 @@ CREATE INDEX tickwork_audit_action ON tickwork_audit (action, id);
 CREATE INDEX tickwork_audit_target ON tickwork_audit (target, id);
 CREATE INDEX tickwork_audit_at ON tickwork_audit (at);
 
+-- The chain of the audit log: see store/audit_chain.py.
+CREATE TABLE tickwork_audit_links (
+    number    INTEGER PRIMARY KEY,
+    audit_id  INTEGER NOT NULL UNIQUE,
+    at        INTEGER NOT NULL,
+    digest    TEXT NOT NULL,
+    hash      TEXT NOT NULL
+) STRICT;
+
 -- What a POST with an Idempotency-Key was answered. Without a status it is in flight, since `began_at`.
 CREATE TABLE tickwork_answers (
     who       TEXT NOT NULL,

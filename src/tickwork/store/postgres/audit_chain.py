@@ -1,0 +1,60 @@
+"""The verbs of the chain of the audit log on PostgreSQL (see `store.audit_chain`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from tickwork.store.access import AuditView, audit_view
+from tickwork.store.audit_chain import BEGIN, BEHIND, Head, Link, LinkedRow, next_links
+from tickwork.store.codec import to_us
+from tickwork.store.postgres.documents import array, text_array
+from tickwork.store.postgres.pool import Pool
+from tickwork.store.postgres.session import Session
+from tickwork.store.postgres.values import utc
+
+T = TypeVar("T")
+_LINK = 5  # columns of a link, before those of its row
+
+
+class PostgresAuditChain:
+    """A part of PostgresStore. What it needs of the rest are its transactions."""
+
+    def _perform(self, work: Callable[[Session], T], *, pool: Pool | None = None, single: bool = True) -> T:
+        raise NotImplementedError
+
+    def newest_change(self) -> int:
+        ((newest,),) = self._perform(lambda session: session.run("newest_change"))
+        return int(newest)
+
+    def link_changes(self, limit: int) -> int:
+        def link(session: Session) -> int:
+            session.run("lock_chain")
+            last = Head(*(session.run("last_link") or [(0, BEGIN)])[0])
+            rows = [audit_view(row, utc) for row in session.run("to_link", behind=BEHIND, limit=limit)]
+            links = next_links(last, [(to_us(row.at), row) for row in rows])
+            if links:
+                session.run(
+                    "insert_links",
+                    numbers=array([one.number for one in links]),
+                    ids=array([one.audit_id for one in links]),
+                    digests=text_array([one.digest for one in links]),
+                    hashes=text_array([one.hash for one in links]),
+                )
+            return len(links)
+
+        return self._perform(link, single=False)
+
+    def linked_changes(self, after: int, limit: int) -> list[LinkedRow]:
+        rows = self._perform(lambda session: session.run("linked_changes", after=after, limit=limit))
+        return [_linked(row[:_LINK], row[_LINK:]) for row in rows]
+
+    def unlinked_changes(self, limit: int) -> list[AuditView]:
+        rows = self._perform(lambda session: session.run("unlinked_changes", limit=limit))
+        return [audit_view(row, utc) for row in rows]
+
+
+def _linked(link: tuple[Any, ...], row: tuple[Any, ...]) -> LinkedRow:
+    number, audit_id, at, digest, hash = link
+    found = None if row[0] is None else audit_view(row, utc)
+    return LinkedRow(Link(number, audit_id, to_us(utc(at)), digest, hash), found)

@@ -1,0 +1,59 @@
+-- The chain of the audit log.
+
+-- :newest_change
+SELECT coalesce(max(id), 0) FROM tickwork.audit
+
+-- :lock_chain
+SELECT pg_advisory_xact_lock(hashtextextended('tickwork audit chain', 0))
+
+-- :last_link
+SELECT number, hash FROM tickwork.audit_links ORDER BY number DESC LIMIT 1
+
+-- :to_link
+-- Ids are drawn before their rows are committed: some below the last one that has its link may have none.
+SELECT a.id, a.at, a.who, a.action, a.target, a.before, a.after, a.request_id, a.address
+FROM   tickwork.audit a
+WHERE  a.id > (SELECT coalesce(max(l.audit_id), 0) - %(behind)s::bigint FROM tickwork.audit_links l)
+AND    NOT EXISTS (SELECT FROM tickwork.audit_links l WHERE l.audit_id = a.id OFFSET 0)
+ORDER  BY a.id LIMIT %(limit)s::bigint
+
+-- :insert_links
+INSERT INTO tickwork.audit_links (number, audit_id, at, digest, hash)
+SELECT n.number, n.audit_id, a.at, n.digest, n.hash
+FROM   unnest(%(numbers)s::text::bigint[], %(ids)s::text::bigint[], %(digests)s::text::text[], %(hashes)s::text::text[])
+       AS n (number, audit_id, digest, hash)
+CROSS  JOIN LATERAL (SELECT a.at FROM tickwork.audit a WHERE a.id = n.audit_id OFFSET 0) a
+
+-- :linked_changes
+SELECT l.number, l.audit_id, l.at, l.digest, l.hash,
+       a.id, a.at, a.who, a.action, a.target, a.before, a.after, a.request_id, a.address
+FROM   (SELECT * FROM tickwork.audit_links WHERE number > %(after)s::bigint ORDER BY number LIMIT %(limit)s::bigint) l
+LEFT   JOIN LATERAL (SELECT * FROM tickwork.audit a WHERE a.id = l.audit_id OFFSET 0) a ON true
+ORDER  BY l.number
+
+-- :unlinked_changes
+SELECT a.id, a.at, a.who, a.action, a.target, a.before, a.after, a.request_id, a.address
+FROM   tickwork.audit a
+WHERE  NOT EXISTS (SELECT FROM tickwork.audit_links l WHERE l.audit_id = a.id OFFSET 0)
+ORDER  BY a.id LIMIT %(limit)s::bigint
+
+-- :may_prune_audit
+-- An operator may have taken this from the role of the application.
+SELECT has_table_privilege('tickwork.audit', 'DELETE') AND has_table_privilege('tickwork.audit_links', 'DELETE')
+
+-- :prune_audit
+-- Of the links of rows that are gone, the last one stays: the chain goes on from it.
+WITH clock AS MATERIALIZED (
+    SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) - %(audited)s::bigint * interval '1 microsecond' AS oldest
+),
+c AS (
+    DELETE FROM tickwork.audit WHERE id IN (SELECT id FROM tickwork.audit, clock WHERE at <= clock.oldest LIMIT %(limit)s::bigint)
+    RETURNING id
+),
+k AS (
+    DELETE FROM tickwork.audit_links WHERE number IN (
+        SELECT number FROM (SELECT number, at FROM tickwork.audit_links ORDER BY number LIMIT %(limit)s::bigint) l, clock
+        WHERE  l.at <= clock.oldest ORDER BY number DESC OFFSET 1)
+    AND   audit_id NOT IN (SELECT id FROM tickwork.audit WHERE id = audit_id)
+)
+SELECT count(*) FROM c

@@ -1,0 +1,37 @@
+-- The chain of the audit log.
+
+-- :newest_change
+SELECT coalesce(max(id), 0) FROM tickwork_audit
+
+-- :last_link
+SELECT number, hash FROM tickwork_audit_links ORDER BY number DESC LIMIT 1
+
+-- :to_link
+SELECT a.id, a.at, a.who, a.action, a.target, a.before, a.after, a.request_id, a.address
+FROM   tickwork_audit a
+WHERE  a.id > (SELECT coalesce(max(l.audit_id), 0) - :behind FROM tickwork_audit_links l)
+AND    NOT EXISTS (SELECT 1 FROM tickwork_audit_links l WHERE l.audit_id = a.id)
+ORDER  BY a.id LIMIT :limit
+
+-- :insert_link
+INSERT INTO tickwork_audit_links (number, audit_id, at, digest, hash) VALUES (?, ?, ?, ?, ?)
+
+-- :linked_changes
+SELECT l.number, l.audit_id, l.at, l.digest, l.hash,
+       a.id, a.at, a.who, a.action, a.target, a.before, a.after, a.request_id, a.address
+FROM   tickwork_audit_links l LEFT JOIN tickwork_audit a ON a.id = l.audit_id
+WHERE  l.number > :after
+ORDER  BY l.number LIMIT :limit
+
+-- :unlinked_changes
+SELECT a.id, a.at, a.who, a.action, a.target, a.before, a.after, a.request_id, a.address
+FROM   tickwork_audit a
+WHERE  NOT EXISTS (SELECT 1 FROM tickwork_audit_links l WHERE l.audit_id = a.id)
+ORDER  BY a.id LIMIT :limit
+
+-- :prune_links
+-- Of the links of rows that are gone, the last one stays: the chain goes on from it.
+DELETE FROM tickwork_audit_links WHERE number IN (
+    SELECT number FROM (SELECT number, at FROM tickwork_audit_links ORDER BY number LIMIT :limit)
+    WHERE  at <= :now - :audited ORDER BY number DESC LIMIT -1 OFFSET 1)
+AND NOT EXISTS (SELECT 1 FROM tickwork_audit a WHERE a.id = audit_id)

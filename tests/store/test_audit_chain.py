@@ -1,0 +1,222 @@
+"""The chain of the audit log: each row gets its link, once, and what is changed afterwards is found."""
+
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.store.builders import HOUR, MINUTE
+from tests.store.conftest import OpensStore
+from tests.store.hammer import at_once
+from tickwork.services.audit_linker import BATCH, INTERVAL_S, SETTLED_S, AuditLinker
+from tickwork.store.access import AUDIT_KEPT, Change
+from tickwork.store.audit_chain import Head, check_chain
+from tickwork.store.base import Store
+from tickwork.store.codec import to_us
+from tickwork.store.postgres import PostgresStore
+from tickwork.testing import VirtualClock
+
+DAY = 24 * HOUR
+Tamper = Callable[..., None]
+
+
+def record(store: Store, count: int = 1, first: int = 1) -> None:
+    for number in range(first, first + count):
+        store.record_changes([Change("user:ada", "create_job", f"job:{number}", b"1", b'{"n":2}', "r", "::1")])
+
+
+def trouble(store: Store, known: Head | None = None) -> str | None:
+    return check_chain(store, to_us, known).trouble
+
+
+@pytest.fixture
+def tamper(store: Store) -> Tamper:
+    """Changes tables behind the back of the store. {t} stands for the table's prefix."""
+
+    def run(sql: str) -> None:
+        prefix = f"{store.schema.name}." if isinstance(store, PostgresStore) else "tickwork_"
+        with store.connection() as tx:
+            tx.execute(sql.replace("{t}", prefix))
+
+    return run
+
+
+def link_often(store: Store) -> int:
+    return sum(store.link_changes(7) for _ in range(10))
+
+
+class TestLinks:
+    def test_every_row_gets_one_link_and_the_chain_holds(self, store: Store) -> None:
+        assert check_chain(store, to_us) == (0, None, None)
+        record(store, 5)
+        assert store.link_changes(3) == 3
+        assert store.link_changes(100) == 2
+        assert store.link_changes(100) == 0
+        record(store, 2, 6)
+        assert store.link_changes(100) == 2
+        found = check_chain(store, to_us)
+        assert (found.rows, found.trouble) == (7, None)
+        assert found.head is not None
+        assert found.head.number == 7
+
+    def test_many_who_link_at_once_make_one_chain(self, store: Store, open_store: OpensStore) -> None:
+        record(store, 40)
+        stores = [open_store() for _ in range(4)]
+        counts = at_once(*(partial(link_often, one) for one in stores))
+        assert sum(counts) == 40
+        assert (check_chain(store, to_us).rows, trouble(store)) == (40, None)
+
+    def test_a_row_that_was_committed_late_is_linked_late(self, store: Store, open_store: OpensStore) -> None:
+        if not isinstance(store, PostgresStore):
+            pytest.skip("writers of a SQLite file come one after the other")
+        other = open_store()
+        begun, goes_on = threading.Event(), threading.Event()
+
+        def work() -> None:
+            record(other)
+            begun.set()
+            assert goes_on.wait(10)
+
+        thread = threading.Thread(target=lambda: other.in_one_transaction(work))
+        thread.start()
+        assert begun.wait(10)
+        record(store, 1, 2)
+        assert store.link_changes(10) == 1
+        goes_on.set()
+        thread.join(10)
+        assert store.link_changes(10) == 1
+        assert (check_chain(store, to_us).rows, trouble(store)) == (2, None)
+
+
+class TestWhatIsFound:
+    @pytest.mark.parametrize(
+        ("sql", "said"),
+        [
+            ("UPDATE {t}audit SET who = 'user:bob' WHERE target = 'job:2'", "(user:bob, create_job, job:2"),
+            ("UPDATE {t}audit SET after = '{\"n\":3}' WHERE target = 'job:2'", "was changed after it had its link (2)"),
+            ("UPDATE {t}audit SET before = NULL WHERE target = 'job:2'", "was changed after it had its link (2)"),
+            ("UPDATE {t}audit SET address = '' WHERE target = 'job:2'", "was changed after it had its link (2)"),
+            ("DELETE FROM {t}audit WHERE target = 'job:2'", "(link 2) was deleted"),
+            ("DELETE FROM {t}audit_links WHERE number = 2", "link 2 is missing"),
+            ("UPDATE {t}audit_links SET digest = 'x' WHERE number = 2", "does not fit the link before it"),
+            ("UPDATE {t}audit_links SET hash = 'x' WHERE number = 2", "link 2 of row"),
+            ("DELETE FROM {t}audit_links WHERE number < 3", "the links before 3 are missing"),
+        ],
+    )
+    def test_the_first_row_that_does_not_fit_is_named(self, store: Store, tamper: Tamper, sql: str, said: str) -> None:
+        record(store, 4)
+        store.link_changes(100)
+        tamper(sql)
+        assert said in str(trouble(store))
+
+    def test_a_chain_whose_end_was_cut_off_or_written_anew_does_not_have_the_head_that_is_known(
+        self, store: Store, tamper: Tamper
+    ) -> None:
+        record(store, 4)
+        store.link_changes(100)
+        known = check_chain(store, to_us).head
+        record(store, 1, 5)
+        store.link_changes(100)
+        assert trouble(store, known) is None
+        tamper("DELETE FROM {t}audit_links WHERE number > 3")
+        tamper("DELETE FROM {t}audit WHERE target IN ('job:4', 'job:5')")
+        assert trouble(store) is None  # the chain alone does not tell
+        assert "the end was cut off" in str(trouble(store, known))
+        record(store, 1, 6)
+        store.link_changes(100)
+        assert "was written anew" in str(trouble(store, known))
+
+    def test_a_row_that_gets_no_link_is_told_after_a_while(self, store: Store, clock: VirtualClock) -> None:
+        record(store)
+        assert trouble(store) is None
+        clock.advance(2 * MINUTE)
+        assert "has no link" in str(trouble(store))
+
+    def test_what_was_pruned_is_no_trouble(self, store: Store, clock: VirtualClock, tamper: Tamper) -> None:
+        record(store, 3)
+        store.link_changes(100)
+        clock.advance(timedelta(days=200))
+        record(store, 3, 4)
+        store.link_changes(100)
+        clock.advance(AUDIT_KEPT - timedelta(days=100))
+        for _ in range(3):
+            store.prune_access(2)
+        found = check_chain(store, to_us)
+        assert (found.rows, found.trouble) == (3, None)
+        record(store, 1, 7)
+        assert store.link_changes(100) == 1
+        tamper("DELETE FROM {t}audit WHERE target = 'job:4'")
+        assert "was deleted" in str(trouble(store))
+
+
+class TestService:
+    def test_rows_have_their_links_within_ten_seconds(self, store: Store, clock: VirtualClock) -> None:
+        assert 2 * INTERVAL_S <= 10
+        linker = AuditLinker(store, clock)
+        record(store)
+        assert linker.tick(0.0) == INTERVAL_S
+        assert store.unlinked_changes(1) == []
+        clock.advance(timedelta(seconds=INTERVAL_S))
+        record(store)
+        linker.tick(0.0)
+        assert store.unlinked_changes(1) == []
+
+    def test_a_log_that_does_not_grow_is_left_alone(self, store: Store, clock: VirtualClock) -> None:
+        linker = AuditLinker(store, clock)
+        record(store)
+        linker.tick(0.0)
+        clock.advance(timedelta(seconds=SETTLED_S))
+        calls: list[int] = []
+        linker._store = _Counting(store, calls)  # type: ignore[assignment]
+        assert linker.tick(0.0) == INTERVAL_S
+        assert calls == []
+        record(store)
+        linker.tick(0.0)
+        assert calls == [BATCH]
+
+
+class _Counting:
+    """A store that notes how often links were looked for."""
+
+    def __init__(self, store: Store, calls: list[int]) -> None:
+        self._store, self._calls = store, calls
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def link_changes(self, limit: int) -> int:
+        self._calls.append(limit)
+        return self._store.link_changes(limit)
+
+
+def test_a_role_that_may_only_add_to_the_log_runs_everything(
+    postgres_database: str, schema: str, clock: VirtualClock
+) -> None:
+    role = f"app_{schema}"
+    with psycopg.connect(postgres_database, autocommit=True) as owner:
+        owner.execute(f"DROP ROLE IF EXISTS {role}".encode())
+        owner.execute(f"CREATE ROLE {role}".encode())
+        owner.execute(f"GRANT USAGE ON SCHEMA {schema} TO {role}".encode())
+        owner.execute(f"GRANT ALL ON ALL TABLES IN SCHEMA {schema} TO {role}".encode())
+        tables = f"{schema}.audit, {schema}.audit_links"
+        owner.execute(f"REVOKE UPDATE, DELETE, TRUNCATE ON {tables} FROM {role}".encode())
+    apart = "&" if "?" in postgres_database else "?"
+    store = PostgresStore(f"{postgres_database}{apart}options=-c%20role%3D{role}", schema=schema, clock=clock)
+    try:
+        record(store, 3)
+        assert store.link_changes(10) == 3
+        assert trouble(store) is None
+        clock.advance(2 * AUDIT_KEPT)
+        store.prune_access(10)
+        assert len(store.linked_changes(0, 10)) == 3
+        with pytest.raises(psycopg.errors.InsufficientPrivilege), store.connection() as tx:
+            tx.execute(f"DELETE FROM {schema}.audit")
+    finally:
+        store.close()
+        with psycopg.connect(postgres_database, autocommit=True) as owner:
+            owner.execute(f"DROP OWNED BY {role}".encode())
+            owner.execute(f"DROP ROLE {role}".encode())
