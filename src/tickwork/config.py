@@ -76,6 +76,9 @@ class Settings:
     )
     http_ca: str | None = setting(None, "text", "A file with the certificates that these tasks trust.")
     public_url: str | None = setting(None, "URL", "Where people find the server, for links in messages.")
+    audit_sink: str | None = setting(
+        None, "URL", "Where a server copies the audit log as JSON lines: `file:///PATH`, `syslog:` or `https://...`."
+    )
     trusted_proxies: str = setting(
         "127.0.0.1, ::1",
         "text",

@@ -101,7 +101,7 @@ def schema(shared_schema: str, postgres_database: str) -> str:
     tables += ["hooks", "deliveries", "declared"]
     tables += ["channels", "notifications"]
     tables += ["api_keys", "users", "sessions", "logins", "audit", "answers", "secrets"]
-    tables += ["audit_links"]
+    tables += ["audit_links", "audit_sinks"]
     tables += ["operations"]
     tables += ["figures", "figure_marks", "clock"]
     with psycopg.connect(postgres_database) as connection:

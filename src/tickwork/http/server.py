@@ -27,6 +27,7 @@ from tickwork.http.connection import BoundedProtocol
 from tickwork.http.parts import Parts, assembled
 from tickwork.http.table import ROUTES
 from tickwork.rules import every
+from tickwork.services.audit_sink import AuditSink
 from tickwork.services.bookkeeper import Bookkeeper
 from tickwork.services.house import keep_house
 from tickwork.services.runner import Runner
@@ -71,6 +72,8 @@ def serve(app: Tickwork, access: Access, options: ServerOptions, started: Callab
         runner.start(parts.refusals)
         runner.start(parts.refused)
         runner.start(Bookkeeper(app.store, clock))
+        if app.settings.audit_sink is not None:
+            runner.start(AuditSink(app.store, app.settings.audit_sink, secrets.token_hex(8)))
         keep_house(runner, app.store, clock, rng, tally=parts.tally, settings=app.settings)
         started(_address(listening, "http" if options.tls is None else "https"))
         _Server(uvicorn_config(app, parts, options), parts).run([listening])

@@ -69,6 +69,13 @@ class AuditChainVerbs(Protocol):
     def unlinked_changes(self, limit: int) -> list[AuditView]:
         """Return rows that have no link, the oldest first. It looks at the whole log."""
 
+    def take_audit_sink(self, sink: str, holder: str, turn: timedelta) -> int | None:
+        """Take or keep the turn to send links to a sink; return the number of the last link that it has. None: another
+        holder has the turn."""
+
+    def move_audit_sink(self, sink: str, holder: str, number: int) -> bool:
+        """Store that a sink has all links up to a number; False when another holder has the turn by now."""
+
     def now(self) -> datetime:
         """Return the time of the store."""
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any, TypeVar
 
 from tickwork.store.access import AuditView, audit_view
 from tickwork.store.audit_chain import BEGIN, BEHIND, Head, Link, LinkedRow, next_links
-from tickwork.store.codec import to_us
+from tickwork.store.codec import duration_us, to_us
 from tickwork.store.postgres.documents import array, text_array
 from tickwork.store.postgres.pool import Pool
 from tickwork.store.postgres.session import Session
@@ -52,6 +53,15 @@ class PostgresAuditChain:
     def unlinked_changes(self, limit: int) -> list[AuditView]:
         rows = self._perform(lambda session: session.run("unlinked_changes", limit=limit))
         return [audit_view(row, utc) for row in rows]
+
+    def take_audit_sink(self, sink: str, holder: str, turn: timedelta) -> int | None:
+        values = {"sink": sink, "holder": holder, "turn": duration_us(turn)}
+        rows = self._perform(lambda session: session.run("take_audit_sink", **values))
+        return int(rows[0][0]) if rows else None
+
+    def move_audit_sink(self, sink: str, holder: str, number: int) -> bool:
+        values = {"sink": sink, "holder": holder, "number": number}
+        return bool(self._perform(lambda session: session.run("move_audit_sink", **values)))
 
 
 def _linked(link: tuple[Any, ...], row: tuple[Any, ...]) -> LinkedRow:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from datetime import timedelta
 from typing import Any
 
 from tickwork.store.access import AuditView, audit_view
 from tickwork.store.audit_chain import BEGIN, BEHIND, Head, Link, LinkedRow, next_links
-from tickwork.store.codec import from_us, to_us
+from tickwork.store.codec import duration_us, from_us, to_us
 from tickwork.store.sqlite.moves import Transaction
 
 _LINK = 5  # columns of a link, before those of its row
@@ -47,6 +48,16 @@ class SqliteAuditChain:
     def unlinked_changes(self, limit: int) -> list[AuditView]:
         with self._read() as transaction:
             return [audit_view(row, from_us) for row in transaction.run("unlinked_changes", {"limit": limit})]
+
+    def take_audit_sink(self, sink: str, holder: str, turn: timedelta) -> int | None:
+        with self._write() as transaction:
+            values = {"sink": sink, "holder": holder, "turn": duration_us(turn), "now": transaction.now}
+            rows = transaction.run("take_audit_sink", values)
+        return int(rows[0][0]) if rows else None
+
+    def move_audit_sink(self, sink: str, holder: str, number: int) -> bool:
+        with self._write() as transaction:
+            return bool(transaction.run("move_audit_sink", {"sink": sink, "holder": holder, "number": number}))
 
 
 def _linked(link: tuple[Any, ...], row: tuple[Any, ...]) -> LinkedRow:

@@ -83,6 +83,14 @@ CREATE TABLE tickwork.audit_links (
     hash      text COLLATE "C" NOT NULL
 );
 
+-- How far the audit log was sent elsewhere, and by whom: a process that has not come back until then loses its turn.
+CREATE TABLE tickwork.audit_sinks (
+    sink    text COLLATE "C" PRIMARY KEY,
+    number  bigint NOT NULL,
+    holder  text NOT NULL,
+    until   timestamptz NOT NULL
+);
+
 -- What a POST with an Idempotency-Key was answered. Without a status it is in flight, since `began_at`.
 CREATE TABLE tickwork.answers (
     who       text COLLATE "C" NOT NULL,

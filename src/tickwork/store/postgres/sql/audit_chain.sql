@@ -37,6 +37,18 @@ FROM   tickwork.audit a
 WHERE  NOT EXISTS (SELECT FROM tickwork.audit_links l WHERE l.audit_id = a.id OFFSET 0)
 ORDER  BY a.id LIMIT %(limit)s::bigint
 
+-- :take_audit_sink
+INSERT INTO tickwork.audit_sinks AS s (sink, number, holder, until)
+VALUES (%(sink)s, 0, %(holder)s, coalesce(%(now)s::timestamptz, clock_timestamp()) + %(turn)s::bigint * interval '1 microsecond')
+ON CONFLICT (sink) DO UPDATE SET holder = excluded.holder, until = excluded.until
+WHERE  s.holder = excluded.holder OR s.until <= coalesce(%(now)s::timestamptz, clock_timestamp())
+RETURNING s.number
+
+-- :move_audit_sink
+UPDATE tickwork.audit_sinks SET number = %(number)s::bigint
+WHERE  sink = %(sink)s AND holder = %(holder)s AND number < %(number)s::bigint
+RETURNING 1
+
 -- :may_prune_audit
 -- An operator may have taken this from the role of the application.
 SELECT has_table_privilege('tickwork.audit', 'DELETE') AND has_table_privilege('tickwork.audit_links', 'DELETE')

@@ -83,6 +83,14 @@ CREATE TABLE tickwork_audit_links (
     hash      TEXT NOT NULL
 ) STRICT;
 
+-- How far the audit log was sent elsewhere, and by whom: a process that has not come back until then loses its turn.
+CREATE TABLE tickwork_audit_sinks (
+    sink    TEXT PRIMARY KEY,
+    number  INTEGER NOT NULL,
+    holder  TEXT NOT NULL,
+    until   INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
 -- What a POST with an Idempotency-Key was answered. Without a status it is in flight, since `began_at`.
 CREATE TABLE tickwork_answers (
     who       TEXT NOT NULL,

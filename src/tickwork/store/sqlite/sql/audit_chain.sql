@@ -29,6 +29,15 @@ FROM   tickwork_audit a
 WHERE  NOT EXISTS (SELECT 1 FROM tickwork_audit_links l WHERE l.audit_id = a.id)
 ORDER  BY a.id LIMIT :limit
 
+-- :take_audit_sink
+INSERT INTO tickwork_audit_sinks (sink, number, holder, until) VALUES (:sink, 0, :holder, :now + :turn)
+ON CONFLICT (sink) DO UPDATE SET holder = excluded.holder, until = excluded.until
+WHERE  holder = excluded.holder OR until <= :now
+RETURNING number
+
+-- :move_audit_sink
+UPDATE tickwork_audit_sinks SET number = :number WHERE sink = :sink AND holder = :holder AND number < :number RETURNING 1
+
 -- :prune_links
 -- Of the links of rows that are gone, the last one stays: the chain goes on from it.
 DELETE FROM tickwork_audit_links WHERE number IN (
