@@ -218,6 +218,15 @@ def test_all_other_ways_to_a_job_take_a_larger_scope(enqueuer: TestClient, metho
         '{task: http, args: {url: "https://x.example/", secrets: "${params.p}"}}',
         '{task: http, args: {url: "https://x.example/", secrets: {"auth.bearer": "${first.result}"}}}',
         '{task: smtp, map: {one: "${params.p}"}, args: {secrets: {password: "${item.one}"}}}',
+        '{shell: ls, cwd: "${params.p}"}',
+        '{shell: ls, env: {PATH: "${params.p}"}}',
+        '{shell: ls, env: {LD_PRELOAD: "/srv/${first.result}"}}',
+        '{http: {url: "https://x.example${params.p}", auth: {bearer: "${secret.T}"}}}',
+        '{http: {url: "${params.p}", headers: {X-Token: "${secret.T}"}}}',
+        '{http: {url: "https://${params.p}/x", auth: {basic: "ada:pass"}}}',
+        '{task: http, args: {url: "https://x.example:${params.p}/", secrets: {"auth.bearer": "$${secret.T}"}}}',
+        '{task: http, args: {url: "https://x.example/", origin: "${params.p}"}}',
+        '{task: smtp, args: {host: "${params.p}", secrets: {password: "$${secret.T}"}}}',
     ],
 )
 def test_nothing_that_a_run_is_given_says_what_is_run_or_which_secret_is_sent(admin: TestClient, step: str) -> None:
@@ -231,7 +240,7 @@ def test_nothing_that_a_run_is_given_says_what_is_run_or_which_secret_is_sent(ad
 def test_a_run_hands_values_to_commands_and_requests_in_their_places(admin: TestClient) -> None:
     steps = """
       a: {task: shell, args: {command: 'echo "$A"', env: {A: "${params.p}"}, stdin: "${params.p}"}}
-      b: {shell: ls, cwd: "${params.p}", env: {A: "${a.result.stdout}", B: "${secret.B}"}}
+      b: {shell: ls, cwd: /srv, env: {A: "${a.result.stdout}", B: "${secret.B}"}}
       c: {task: http, args: {url: "https://x.example/${params.p}", secrets: {"auth.bearer": "$${secret.T}"}}}
     """
     answer = admin.post("/api/v1/dags", json={"text": f"dags:\n  d:\n    params: {{p: {{}}}}\n    steps:{steps}"})
@@ -246,6 +255,9 @@ def test_a_run_hands_values_to_commands_and_requests_in_their_places(admin: Test
         ("smtp", {"secrets": {"password": "${headers.a}"}}),
         ("shell", {"command": "${body.a}"}),
         ("shell", {"command": "ls", "cwd": "${body.a}"}),
+        ("shell", {"command": "ls", "env": {"PATH": "${body.a}"}}),
+        ("http", {"url": "https://x.example${body.a}", "auth": {"bearer": "t"}}),
+        ("smtp", {"host": "${body.a}", "secrets": {"password": "$${secret.M}"}}),
     ],
 )
 def test_no_message_says_what_is_run_or_which_secret_is_sent(

@@ -43,11 +43,13 @@ def send(
     environ: dict[str, str] | None = None,
     expect: tuple[int | str, ...] = (),
     timeout: str = "5s",
+    origin: str | None = None,
     **more: Any,
 ) -> Answered:
     """What a job with these arguments does in a worker with these settings."""
     clock = SystemClock()
-    asked = Asked(url, method, headers or {}, more.get("json"), body, auth or {}, secrets or {}, environ or {})
+    given = (auth or {}, secrets or {}, environ or {}, origin)
+    asked = Asked(url, method, headers or {}, more.get("json"), body, *given)
     client = HttpClient(Egress(read_allowed(allow), resolver), ca)
     return asyncio.run(answered(client, asked.outgoing(clock, expect, timeout, "2s"), clock))
 
@@ -55,6 +57,19 @@ def send(
 def echo(handler: BaseHTTPRequestHandler, came: Came) -> None:
     told = {"method": came.method, "path": came.path, "body": came.body.decode(), "headers": came.headers}
     says(200, json.dumps(told).encode(), Content_Type="application/json")(handler, came)
+
+
+def test_a_request_goes_to_the_origin_that_was_declared_or_nowhere() -> None:
+    given = {"secrets": {"auth.bearer": "${secret.T}"}, "environ": {"T": "hunter2"}}
+    with web(echo) as declared, web(echo) as stranger:
+        here = declared.url("").rstrip("/")
+        assert send(f"{here}/a?b=c", origin=here, **given)["body"]["path"] == "/a?b=c"  # type: ignore[arg-type]
+        others = (stranger.url("/a"), f"{here.replace('http', 'https')}/a", "http://localhost/a", "http://127.0.0.2/")
+        for other in others:
+            with pytest.raises(InvalidArguments, match="does not go to"):
+                send(other, origin=here, **given)  # type: ignore[arg-type]
+        assert len(declared.came) == 1
+        assert stranger.came == []
 
 
 def test_an_answer_is_kept_with_its_safe_headers() -> None:

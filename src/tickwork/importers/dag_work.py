@@ -13,6 +13,7 @@ import msgspec
 from msgspec import UNSET
 
 from tickwork.core.dag.graph import Approval, Filled, Template
+from tickwork.core.dag.outside import misplaced, pinned
 from tickwork.core.duration import parse_duration
 from tickwork.core.flow.stamp import decode_task_flow
 from tickwork.core.job import TaskDefinition
@@ -20,7 +21,6 @@ from tickwork.core.options import DEFAULT_QUEUE, Options, read_option, task_name
 from tickwork.importers.dag_fields import ApproveFields, StepFields
 from tickwork.importers.expressions import Filler, Scope, has_expression, plain
 from tickwork.importers.field import Field, Misfit
-from tickwork.importers.outside import misplaced
 from tickwork.importers.reading import Reading
 from tickwork.importers.requests import read_request
 from tickwork.importers.schedules import HTTP, SHELL, SHELL_ARGUMENTS, encode, made
@@ -74,14 +74,14 @@ def read_arguments(place: Field, kind: str, scope: Scope, reading: Reading) -> t
             task, filled = SHELL, _of_shell(place, filler)
         case _:
             task, filled = HTTP, read_request(place["http"], filler)
-    flaw = misplaced(task, filler.holes)
+    said = place["args"] if place.has("args") else place
+    flaw = misplaced(task, filler.holes, filler.arguments(filled) if isinstance(filled, dict) else None)
     if flaw is not None:
-        raise Misfit(place["args"] if place.has("args") else place, flaw)
+        raise Misfit(said, flaw)
     arguments = filler.arguments(filled)
     unchecked = {str(hole.where[0]) for hole in filler.holes if hole.where}
-    said = place["args"] if place.has("args") else place
     json = made(said, lambda: encode(reading.known, task, arguments, unchecked))
-    return task, Filled(msgspec.Raw(json), tuple(filler.holes))
+    return task, pinned(task, Filled(msgspec.Raw(json), tuple(filler.holes)))
 
 
 def _of_shell(place: Field, filler: Filler) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from msgspec import UNSET, Raw
 
 from tickwork.core.dag.graph import Filled, Hole
 from tickwork.core.dag.inputs import NO_RESULTS, Values, filled
+from tickwork.core.dag.outside import misplaced, pinned
 from tickwork.core.duration import parse_duration
 from tickwork.core.hooks.hook import WINDOW, Hook
 from tickwork.core.options import task_name
@@ -26,7 +27,6 @@ from tickwork.errors import check
 from tickwork.importers.dag_fields import HookFields
 from tickwork.importers.expressions import Filler, Scope
 from tickwork.importers.field import Field, Misfit
-from tickwork.importers.outside import misplaced
 from tickwork.importers.problems import Problems
 from tickwork.importers.reading import Reading
 from tickwork.importers.schedules import Known, encode, made
@@ -34,7 +34,6 @@ from tickwork.importers.structs import read_struct
 
 ROOTS = ("body", "event", "headers")
 _SECRET = re.compile(r"\$\{\s*secret\.([A-Za-z_][A-Za-z0-9_]*)\s*\}|([A-Za-z_][A-Za-z0-9_]*)")
-_FILLED_OF_SHELL = ("env", "stdin")
 
 
 def read_hook(name: str, place: Field, reading: Reading) -> Hook | None:
@@ -97,14 +96,15 @@ def _check_expressions(place: Field, reading: Reading) -> None:
         with reading.problems.gathered():
             task = str(place["task"].value)
             made(place["args"], lambda: encode(reading.known, task, arguments, unchecked))
-    flaw = misplaced(place["task"].value, filler.holes[before:], _FILLED_OF_SHELL) if place.has("task") else None
+    flaw = misplaced(place["task"].value, filler.holes[before:], arguments) if place.has("task") else None
     if flaw is not None:
         reading.problems.add(place["args"], flaw)
 
 
 def arguments_of(hook: Hook, values: Values) -> dict[str, Any]:
     """The arguments of the job that a message becomes. Raises Unfillable where the message does not have a part."""
-    found: dict[str, Any] = msgspec.json.decode(filled(_template(hook.args), values, NO_RESULTS))
+    template = pinned(hook.target if hook.kind == "task" else "", _template(hook.args))
+    found: dict[str, Any] = msgspec.json.decode(filled(template, values, NO_RESULTS))
     return found
 
 

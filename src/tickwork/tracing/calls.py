@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from tickwork.core.dag.graph import Expression, Filled, Hole, Item, Map, Template
+from tickwork.core.dag.outside import pinned
 from tickwork.core.duration import parse_duration
 from tickwork.core.flaws import brief
 from tickwork.core.shapes import ANYTHING, Shape
@@ -112,7 +113,8 @@ def add_call(
         _refuse_of_maps(trace.origin, called, maps=bool(over))
     data, cut = encode_known(trace, signature, {**bound, **dict.fromkeys(over)}, template.task, over)
     if not over:
-        step = trace.add(template.task, said, Filled(msgspec.Raw(data), cut), job=template)
+        known = pinned(template.task, Filled(msgspec.Raw(data), cut))
+        step = trace.add(template.task, said, known, job=template)
     else:
         holes = (*cut, *(Hole((name,), Item(name)) for name in over))
         lists = {name: _elements(trace, called, name, value) for name, value in over.items()}

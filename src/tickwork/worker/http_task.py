@@ -86,17 +86,19 @@ def add_http(app: TaskRegistry) -> None:
         timeout: str = TIMEOUT,
         connect_timeout: str = CONNECT_TIMEOUT,
         secrets: dict[str, str] | None = None,
+        origin: str | None = None,
     ) -> Answered:
         """Send a request and keep its answer. `expect` are the statuses that are a success: [200, "3xx"].
 
-        `secrets` are put over the other arguments: {"auth.bearer": "${secret.TOKEN}"}. Another status ends the job as
-        failed, unless it is one that a later try may change.
+        `origin` is the beginning that the url must have, as in `https://example.org:8443`. `secrets` are put over the
+        other arguments: {"auth.bearer": "${secret.TOKEN}"}. Another status ends the job as failed, unless it is one
+        that a later try may change.
         """
         from tickwork.worker.http_client import HttpClient
 
         clock = SystemClock()
         variables = secret_variables(os.environ, settings.secret_env)
-        asked = Asked(url, method, headers or {}, json, body, auth or {}, secrets or {}, variables)
+        asked = Asked(url, method, headers or {}, json, body, auth or {}, secrets or {}, variables, origin)
         wanted = (clock, tuple(expect or ()), timeout, connect_timeout)
         # Secrets are read from the store, which other requests on this event loop must not wait for.
         outgoing = await asyncio.to_thread(asked.outgoing, *wanted) if secrets else asked.outgoing(*wanted)
@@ -134,6 +136,7 @@ class Asked:
     auth: Auth
     secrets: Mapping[str, str]
     environ: Mapping[str, str]
+    origin: str | None = None
 
     def outgoing(self, clock: Clock, expect: tuple[int | str, ...], timeout: str, connect_timeout: str) -> Outgoing:
         """The request that they ask for, with its secrets. Raises InvalidArguments."""
@@ -143,6 +146,8 @@ class Asked:
         if method not in METHODS:
             raise InvalidArguments(f"method must be one of {', '.join(METHODS)}, not {self.method!r}.")
         is_expected(200, expect)
+        if self.origin is not None and read_url(self.url).origin != read_url(self.origin).origin:
+            raise InvalidArguments(f"the url does not go to {self.origin}, as it was declared. Nothing was sent.")
         open_secrets = {place: revealed(text, self.environ) for place, text in self.secrets.items()}
         content, kind = self._content()
         headers = {"User-Agent": f"tickwork/{VERSION}", "Accept": "*/*", "Accept-Encoding": "identity"}

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from tickwork.core.dag.cycles import find_cycles
 from tickwork.core.dag.graph import Expression, Graph, Item, Last, Map, Param, Result, Step, Text
+from tickwork.core.dag.outside import misplaced_in
 from tickwork.core.payload import PAYLOAD_LIMIT
 from tickwork.errors import InvalidDag
 
@@ -86,6 +87,8 @@ def _wrong_in(step: Step, known: _Known) -> Iterator[str]:
         yield f"{what} has run_if={step.run_if!r} and waits for no other step, so it would never run"
     if (size := len(step.args.json)) > PAYLOAD_LIMIT:
         yield f"the arguments of {what} are {size:,} bytes; the cap is {PAYLOAD_LIMIT:,}"
+    if (flaw := misplaced_in(step)) is not None:
+        yield f"{what}: {flaw.removesuffix('.')}"
     if step.map is not None:
         yield from _wrong_map(what, step.map, is_approval=step.approval is not None)
     if step.args.holes or step.when or step.map:

@@ -64,6 +64,21 @@ def read_url(text: str) -> Url:
     return Url(parts.scheme, _host(host, parts.netloc), PORTS[parts.scheme] if port is None else port, target)
 
 
+def literal_origin(text: str) -> str | None:
+    """The origin with which a text begins, if it goes on behind it: whatever follows the text cannot change that.
+
+    `http://host` alone is none: `.example`, `:81` or `@other` may follow.
+    """
+    start = text.find("://") + 3
+    ends = [at for end in "/?#" if (at := text.find(end, start)) >= 0]
+    if start < 3 or not ends:
+        return None
+    try:
+        return read_url(text[: min(ends)]).shown
+    except InvalidArguments:
+        return None
+
+
 def redirected(url: Url, location: str) -> Url:
     """Where an answer sends a request on to. Raises InvalidArguments."""
     return read_url(urljoin(f"{url.shown}{url.target}", location))

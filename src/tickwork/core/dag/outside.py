@@ -1,0 +1,101 @@
+"""Where values that come from outside may stand: what a run computes, what its parameters are, what a message says.
+
+Anyone who may start a run, or send a message, may choose these values. In the arguments of a built-in task they can be
+data. They cannot say which program runs, which secret a task is given, or where a secret is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Any
+
+import msgspec
+
+from tickwork.core.dag.graph import Filled, Hole, Item, Step, Text
+from tickwork.core.web.url import literal_origin
+
+SHELL, HTTP, SMTP = "shell", "http", "smtp"
+_SECRETS = "secrets"
+_OF_SMTP = ("host", "port", "tls", "user")  # to whom the password goes, and how
+# Variables by which an interpreter or the loader finds the code that it runs.
+_LOADING = frozenset({"PATH", "ENV", "IFS", "SHELLOPTS", "BASHOPTS", "CDPATH", "HOME", "CLASSPATH", "NODE_PATH"})
+_LOADING_BEGINNINGS = ("LD_", "DYLD_", "BASH_", "PYTHON", "PERL", "RUBY", "NODE_OPTIONS", "GIT_", "JAVA_", "_JAVA_")
+
+
+def misplaced(task: str, holes: Iterable[Hole], arguments: Any) -> str | None:
+    """What is wrong with the places of values in the arguments of a task; None when nothing is."""
+    if task not in (SHELL, HTTP, SMTP):
+        return None
+    holes = list(holes)
+    if any(not hole.where or hole.where[0] == _SECRETS for hole in holes):
+        return "a value may not say which secret is given to a task: write ${secret.NAME} itself."
+    flaws = (_flaw(task, hole, _has_credentials(arguments)) for hole in holes)
+    return next((flaw for flaw in flaws if flaw is not None), None)
+
+
+def misplaced_in(step: Step) -> str | None:
+    """What is wrong with the places of values in the arguments of a step.
+
+    Elements that it is mapped over do not count as values from outside where its definition writes them all.
+    """
+    if step.job is None or not step.args.holes or step.job.task not in (SHELL, HTTP, SMTP):
+        return None
+    over = {} if step.map is None else step.map.over
+    literal = {name for name, elements in over.items() if isinstance(elements, list)}
+    holes = [hole for hole in step.args.holes if not _is_element(hole, literal)]
+    return misplaced(step.job.task, holes, msgspec.json.decode(step.args.json))
+
+
+def pinned(task: str, args: Filled) -> Filled:
+    """Arguments that tell a request with credentials the origin that its definition writes, to be checked again."""
+    origin = next((_origin(hole) for hole in args.holes if hole.where == ("url",)), None)
+    if task != HTTP or origin is None:
+        return args
+    given = msgspec.json.decode(args.json)
+    if not _has_credentials(given):
+        return args
+    return Filled(msgspec.Raw(msgspec.json.encode({**given, "origin": origin})), args.holes)
+
+
+def _is_element(hole: Hole, mapped: Collection[str]) -> bool:
+    return isinstance(hole.value, Item) and hole.where == (hole.value.name,) and hole.value.name in mapped
+
+
+def _has_credentials(arguments: Any) -> bool:
+    return isinstance(arguments, dict) and any(arguments.get(name) for name in (_SECRETS, "auth"))
+
+
+def _flaw(task: str, hole: Hole, has_credentials: bool) -> str | None:
+    place, inside = str(hole.where[0]), hole.where[1:]
+    if task == SHELL:
+        return _flaw_of_shell(place, [str(part) for part in inside])
+    if task == HTTP and place == "origin":
+        return "a value may not say which origin a request goes to."
+    if task == HTTP and place == "url" and has_credentials and _origin(hole) is None:
+        return (
+            "a url that is used with a secret begins with its host, written out to the / after it, as in "
+            "https://example.org/${params.path}: a value may not say where the secret is sent."
+        )
+    if task == SMTP and place in _OF_SMTP and has_credentials:
+        return f"a value may not say the {place} of a mail server that is given a password."
+    return None
+
+
+def _flaw_of_shell(place: str, inside: list[str]) -> str | None:
+    if place == "env" and not inside:
+        return "a value may not say which variables a command has: name each of them in env."
+    if place == "env" and _is_loading(inside[0]):
+        return f"a value may not say {inside[0]}, by which a command finds what it runs, or whom it talks to."
+    if place not in ("env", "stdin"):
+        return "a value may not say what is run, nor in which folder: pass it to the command through env or stdin."
+    return None
+
+
+def _is_loading(name: str) -> bool:
+    return name in _LOADING or name.startswith(_LOADING_BEGINNINGS) or name.lower().endswith("_proxy")
+
+
+def _origin(hole: Hole) -> str | None:
+    """The origin that the definition of a URL with a hole writes out; None when it leaves any of it to values."""
+    first = hole.value.parts[0] if isinstance(hole.value, Text) else None
+    return literal_origin(first) if isinstance(first, str) else None
