@@ -31,6 +31,7 @@ from tickwork.core.job import JobFilter, JobState, TaskDefinition, WorkerView
 from tickwork.core.operation import Change, Operation
 from tickwork.core.options import Options, calendar_name, read_option, task_name
 from tickwork.core.schedule.spec import Spec, new_spec
+from tickwork.core.store_url import masked
 from tickwork.core.stored_signature import StoredSignature
 from tickwork.dag import Dag, DagRegistry
 from tickwork.errors import InvalidInput
@@ -95,7 +96,7 @@ def open_store(
             on_refused=on_refused,
         )
     raise InvalidInput(
-        f"the store's URL begins with {settings.url.partition(':')[0]!r}, which names no store. "
+        f"the store's URL begins with {masked(settings.url).partition(':')[0]!r}, which names no store. "
         f"Write sqlite:///tickwork.db or postgresql://user@host/database."
     )
 

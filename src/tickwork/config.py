@@ -18,13 +18,14 @@ from typing import Any, Literal, cast
 
 from tickwork.core.access import BUILT_IN
 from tickwork.core.duration import format_duration, parse_duration
+from tickwork.core.environment import read_passed
 from tickwork.core.retention import Retention, read_retention
 from tickwork.core.secret_use import read_variables
+from tickwork.core.store_url import masked, passwords_in
 from tickwork.core.web.addresses import read_proxies
 from tickwork.errors import InvalidInput
 
 _NAMESPACE = re.compile(r"[a-z][a-z0-9_]{0,29}")
-_PASSWORD = re.compile(r"([?&][^=&]*(?:password|passphrase|secret|token)[^=&]*=)[^&#]*", re.IGNORECASE)
 _MOST_CONNECTIONS = 1000
 DEFAULT_URL = "sqlite:///tickwork.db"
 
@@ -75,6 +76,9 @@ class Settings:
         None, "text", "Hosts and networks that the tasks `http` and `smtp` may reach besides public ones."
     )
     http_ca: str | None = setting(None, "text", "A file with the certificates that these tasks trust.")
+    command_env: str | None = setting(
+        None, "text", "Variables of a worker that its commands (the task `shell`) see besides the usual ones."
+    )
     public_url: str | None = setting(None, "URL", "Where people find the server, for links in messages.")
     audit_sink: str | None = setting(
         None, "URL", "Where a server copies the audit log as JSON lines: `file:///PATH`, `syslog:` or `https://...`."
@@ -159,6 +163,11 @@ class Settings:
                 f"is late loses it. Say less than {format_duration(duration / 2)}, or leave it out for a third."
             )
         return LeaseTimes(duration, beat)
+
+    @property
+    def passwords(self) -> frozenset[str]:
+        """The passwords of the store, which no job is to tell."""
+        return frozenset(passwords_in(self.url) | passwords_in(self.listen_url or ""))
 
     def reap_every(self) -> timedelta:
         """How often to look for leases that ran out."""
@@ -252,16 +261,8 @@ def _checked(settings: Settings) -> Settings:
     read_proxies(settings.trusted_proxies)
     read_variables(settings.secret_env)
     _switched_off(settings.builtin_off, settings.namespace)
-    settings.lease_times(), settings.reap_every(), settings.kept()
+    settings.lease_times(), settings.reap_every(), settings.kept(), read_passed(settings.command_env)
     return settings
-
-
-def masked(url: str) -> str:
-    """A URL without the passwords that are in it, before its host or among its parameters."""
-    scheme, separator, rest = url.partition("://")
-    place, at, host = rest.rpartition("@")
-    user, colon, _ = place.partition(":")
-    return _PASSWORD.sub(r"\1***", f"{scheme}{separator}{user}{':***' if colon else ''}{at}{host}")
 
 
 def sqlite_path(url: str) -> str | None:

@@ -238,6 +238,7 @@ def test_a_worker_needs_a_slot_and_real_queues(app: Tickwork) -> None:
     [
         ("mysql://ada:secret@db/x", InvalidInput, "begins with 'mysql', which names no store. Write sqlite:///"),
         ("tickwork.db", InvalidInput, "names no store"),
+        ("host=db password=s3cret", InvalidInput, r"begins with 'host=db password=\*\*\*', which names no store"),
         ("sqlite:", InvalidInput, "names no file. Write sqlite:///tickwork.db"),
         ("sqlite:////no/such/folder/tickwork.db", StoreUnreachable, "there is no folder /no/such/folder"),
         ("postgresql://ada:secret@127.0.0.1:1/x", StoreUnreachable, "127.0.0.1"),

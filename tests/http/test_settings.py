@@ -9,7 +9,8 @@ from starlette.testclient import TestClient
 from tests.worker.fixtures import eventually
 from tickwork import Tickwork
 from tickwork.clock import SystemClock
-from tickwork.config import SETTINGS, find_settings, masked
+from tickwork.config import SETTINGS, find_settings
+from tickwork.core.store_url import masked
 from tickwork.http.parts import Parts
 from tickwork.services.runner import Runner
 
@@ -36,6 +37,13 @@ def test_settings_say_where_they_come_from(tmp_path: Path, monkeypatch: pytest.M
         ("postgresql://db/jobs?user=ada&password=pass&x=1", "postgresql://db/jobs?user=ada&password=***&x=1"),
         ("postgresql://db/jobs?sslpassword=pass", "postgresql://db/jobs?sslpassword=***"),
         ("postgresql://ada@db/jobs", "postgresql://ada@db/jobs"),
+        ("postgresql://ada:p@db/jobs?x=1&p%61ssword=pa%73s", "postgresql://ada:***@db/jobs?x=1&p%61ssword=***"),
+        ("postgresql://ada:p@db1:1,db2:2/jobs?PASSWORD=pa#ss", "postgresql://ada:***@db1:1,db2:2/jobs?PASSWORD=***"),
+        ("host=db user=ada password=pass port=1", "host=db user=ada password=*** port=1"),
+        (r"password = 'p\'a ss' host=db", "password = *** host=db"),
+        (r"password=p\ a\'ss host=db", "password=*** host=db"),
+        ("host=db sslpassword='never closed", "host=db sslpassword=***"),
+        ("7d, failed=30d", "7d, failed=30d"),
         ("sqlite:///tickwork.db", "sqlite:///tickwork.db"),
         ("10.0.0.0/8, x.example", "10.0.0.0/8, x.example"),
     ],

@@ -147,7 +147,7 @@ def refuse_other_store(url: str | None, named: str) -> None:
 
 def shown_url(url: str) -> str:
     """A URL without its password."""
-    from tickwork.config import masked
+    from tickwork.core.store_url import masked
 
     return masked(url)
 
