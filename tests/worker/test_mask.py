@@ -1,7 +1,11 @@
 """What an attempt was given as a secret is in nothing that is stored of it."""
 
 import json
+from base64 import b64encode, urlsafe_b64encode
+from collections.abc import Callable
+from urllib.parse import quote
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -41,6 +45,50 @@ def test_each_line_of_a_value_is_hidden() -> None:
 
 def test_short_values_stay_since_they_are_everywhere() -> None:
     assert mask("abc").text("abcabc") == "abcabc"
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        str.upper,
+        str.title,
+        lambda value: quote(value, safe=""),
+        lambda value: quote(value, safe="").lower(),
+        lambda value: value.encode().hex(),
+        lambda value: value.encode().hex().upper(),
+        lambda value: b64encode(value.encode()).decode(),
+        lambda value: urlsafe_b64encode(value.encode()).decode(),
+        lambda value: b64encode(b"u:" + value.encode() + b"\n").decode(),
+        lambda value: b64encode(b"ada:" + value.encode()).decode(),
+    ],
+)
+@pytest.mark.parametrize("value", [VALUE, "p\u00e4ss/w\u00f6rt+\u0130 \u03a3"])
+def test_a_value_is_hidden_in_other_cases_and_encodings(value: str, write: Callable[[str], str]) -> None:
+    written = write(value)
+    shown = mask(value).text(f"a {written} b")
+    assert "***" in shown
+    assert len(shown) <= 16, "at most a character or two of the ends of Base64 is left"
+
+
+def test_what_only_looks_alike_stays_as_it_is() -> None:
+    text = "a text without it, 0123456789abcdef, dGV4dA==, \u0130stanbul \u03a3"
+    assert mask(VALUE).text(text) == text
+    data = json.dumps({"text": text}, ensure_ascii=False).encode()
+    assert mask(VALUE).json(data) is data
+
+
+def test_a_line_of_a_value_is_hidden_in_a_result_too() -> None:
+    data = msgspec.json.encode({"line": 'the "second" line'})
+    assert msgspec.json.decode(mask('first\nthe "second" line').json(data)) == {"line": "***"}
+
+
+def test_hiding_more_in_one_sink_leaves_others_alone() -> None:
+    kept: list[str] = []
+    shared = mask("shared-value")
+    one, other = (Sink(lambda seq, text: kept.append(text), lambda sink: None, shared) for _ in range(2))
+    one.hide("own-value")
+    assert one.masked("shared-value own-value") == "*** ***"
+    assert other.masked("shared-value own-value") == "*** own-value"
 
 
 @pytest.mark.parametrize("value", ["n123", '"quoted"', "back\\slash", "ünïcode", "u0041"])

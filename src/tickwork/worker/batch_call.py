@@ -51,6 +51,7 @@ class BatchCall:
         if isinstance(result, BaseException):
             return failure(attempt, result)
         try:
-            return attempt.end("succeeded", result=self._task.signature.encode_result(result, self._task.name))
+            encoded = self._task.signature.encode_result(result, self._task.name)
+            return attempt.end("succeeded", result=attempt.sink.masked_json(encoded))
         except Exception as error:
             return failure(attempt, error)

@@ -42,7 +42,9 @@ def within_limit(text: str, size: int) -> str:
 class Sink:
     """Collects one attempt's text and passes it on in chunks, in order."""
 
-    def __init__(self, passed_on: Callable[[int, str], None], stirred: Callable[[Sink], None]) -> None:
+    def __init__(
+        self, passed_on: Callable[[int, str], None], stirred: Callable[[Sink], None], mask: Mask | None = None
+    ) -> None:
         self._passed_on = passed_on
         self._stirred = stirred
         self._lock = threading.Lock()
@@ -53,12 +55,12 @@ class Sink:
         self.entry: Entry | None = None
         self._is_at_start = True  # of a line
         self._held = ""  # the end of what was written: perhaps the beginning of a secret
-        self._mask: Mask | None = None
+        self._mask = mask  # shared with other sinks until this one hides more
 
     def hide(self, value: str) -> None:
         """Write *** for a value from now on."""
         with self._lock:
-            self._mask = self._mask or Mask()
+            self._mask = Mask() if self._mask is None else self._mask.copy()
             self._mask.hide(value)
 
     def masked(self, text: str) -> str:

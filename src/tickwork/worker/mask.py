@@ -1,44 +1,67 @@
-"""Keeps the secrets that an attempt was given out of everything that is stored of it."""
+"""Keeps the secrets that an attempt was given out of everything that is stored of it.
+
+This is a seat belt, not a wall: it finds a value as it is, in any case, and as JSON, Python, URLs, Base64 and
+hexadecimal write it. It does not find one that was taken apart, reversed or encrypted.
+"""
 
 from __future__ import annotations
 
 import json
+from base64 import b64encode, urlsafe_b64encode
+from collections.abc import Iterable, Iterator
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 
 MASK = "***"
 LEAST = 4  # characters: shorter values are in too many texts by chance
 _LINE_LEAST = 8  # of a value with several lines each is hidden by itself, since output comes by lines
+_ENCODED_LEAST = 6
+_ENCODED_MOST = 4096  # bytes of a value whose encodings are hidden too
 
 
 class Mask:
-    """Replaces values by ***, also as JSON and Python write them, and each line of those that have several."""
+    """Replaces values by ***, also encoded and in other cases, and each line of those that have several."""
 
-    def __init__(self) -> None:
+    def __init__(self, values: Iterable[str] = ()) -> None:
         self._forms: list[str] = []
+        self._in_json: list[str] = []
+        self.hide(*values)
 
-    def hide(self, value: str) -> None:
-        """Hide a value from now on."""
-        lines = [line.strip() for line in value.splitlines()]
-        escaped = (json.dumps(value), json.dumps(value, ensure_ascii=False), repr(value))
-        forms = {value, value.strip(), *(one[1:-1] for one in escaped)}
-        forms |= {line for line in lines if len(line) >= _LINE_LEAST}
+    def hide(self, *values: str) -> None:
+        """Hide some values from now on."""
+        forms = {_folded(form) for value in values for form in _forms(value)}
         # The longest first: a part of a value must not hide the rest of it from us.
-        self._forms = sorted({*self._forms, *(one for one in forms if len(one) >= LEAST)}, key=len, reverse=True)
+        self._forms = sorted({*self._forms, *forms}, key=len, reverse=True)
+        self._in_json = [json.dumps(form, ensure_ascii=False)[1:-1] for form in self._forms]
+
+    def copy(self) -> Mask:
+        """A mask of its own that hides the same values."""
+        made = Mask()
+        made._forms, made._in_json = self._forms, self._in_json
+        return made
 
     def text(self, text: str) -> str:
         """A text without the values."""
+        folded = _folded(text)
         for form in self._forms:
-            text = text.replace(form, MASK)
+            if form in folded:
+                text = _without(text, folded, form)
+                folded = _folded(text)
         return text
 
     def begun(self, text: str) -> int:
         """How many characters at the end of a text may be the beginning of a value whose rest is still to come."""
-        return max((_overlap(text, form) for form in self._forms), default=0)
+        folded = _folded(text)
+        return max((_overlap(folded, form) for form in self._forms), default=0)
 
     def json(self, data: bytes) -> bytes:
         """A result without the values: in its strings, also in those that name fields."""
+        folded = _folded(data.decode())
+        is_plain = b"\\u" not in data  # else a value may be written in escapes that are not among its forms
+        if is_plain and not any(form in folded for form in self._in_json):
+            return data
         return msgspec.json.encode(self._walked(msgspec.json.decode(data)))
 
     def _walked(self, value: Any) -> Any:
@@ -51,6 +74,44 @@ class Mask:
                 return {self.text(name): self._walked(one) for name, one in value.items()}
             case _:
                 return value
+
+
+def _forms(value: str) -> Iterator[str]:
+    """The texts that a value may appear as."""
+    escaped = (json.dumps(value), json.dumps(value, ensure_ascii=False), repr(value))
+    forms = {value, value.strip(), *(one[1:-1] for one in escaped)}
+    yield from (one for one in forms if len(one) >= LEAST)
+    yield from (line for line in map(str.strip, value.splitlines()) if len(line) >= _LINE_LEAST)
+    data = value.strip().encode("utf-8", "surrogatepass")
+    if LEAST <= len(data) <= _ENCODED_MOST:
+        encoded = {quote(data, safe=""), data.hex(), *_in_base64(data)}
+        yield from (one for one in encoded if len(one) >= _ENCODED_LEAST)
+
+
+def _in_base64(data: bytes) -> Iterator[str]:
+    """The Base64 of a value inside of longer data: where it starts at each of the three places in a group of bytes.
+
+    The characters at both ends that depend on the bytes beside it are left out.
+    """
+    for before, cut in ((0, 0), (1, 2), (2, 3)):
+        bits = 8 * (before + len(data))
+        for encode in (b64encode, urlsafe_b64encode):
+            yield encode(bytes(before) + data).decode()[cut : bits // 6]
+
+
+def _folded(text: str) -> str:
+    """A text without the difference between upper and lower case, character by character."""
+    # U+0130 would become two characters, and the small sigma has another form at the end of a word.
+    return text.replace("\u0130", "i").lower().replace("\u03c2", "\u03c3")
+
+
+def _without(text: str, folded: str, form: str) -> str:
+    """A text with *** in each place where its folded twin has the form."""
+    parts, at = [], 0
+    while (found := folded.find(form, at)) >= 0:
+        parts.append(text[at:found])
+        at = found + len(form)
+    return MASK.join([*parts, text[at:]])
 
 
 def _overlap(text: str, form: str) -> int:

@@ -7,7 +7,7 @@ The number of a chunk that a child sends leaves room behind it for what came thr
 from __future__ import annotations
 
 from codecs import getincrementaldecoder
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tickwork.core.payload import storable
@@ -48,17 +48,30 @@ class OutputCredit:
         self._streams = {stream: _Stream() for stream in STREAMS}
         self._logs: dict[tuple[str, int], _Log] = {}
         self._secrets: dict[str, None] = {}
+        self._always: tuple[str, ...] = ()
         self._mask: Mask | None = None
+
+    def always_hide(self, values: Sequence[str]) -> None:
+        """Write *** for some values, however many others are hidden later."""
+        self._always = tuple(values)
+        self._renew_mask()
+
+    def _renew_mask(self) -> None:
+        values = (*self._always, *self._secrets)
+        self._mask = Mask(values) if values else None
 
     def hide(self, value: str) -> None:
         """Write *** for a value from now on."""
+        is_known = value in self._secrets
         self._secrets.pop(value, None)
         self._secrets[value] = None
-        while len(self._secrets) > SECRETS:
+        if len(self._secrets) > SECRETS:
             del self._secrets[next(iter(self._secrets))]
-        self._mask = Mask()
-        for secret in self._secrets:
-            self._mask.hide(secret)
+            self._renew_mask()
+        elif self._mask is None:
+            self._mask = Mask([value])
+        elif not is_known:
+            self._mask.hide(value)
 
     def sent(self, chunk: Wrote) -> None:
         """A child has sent a chunk by itself."""
