@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 from tickwork import errors
 from tickwork.context import LazyTransaction, current_or_none
 from tickwork.core import why
+from tickwork.core.access import BUILT_IN
 from tickwork.core.causes import By, Cause, Causes
 from tickwork.core.duration import parse_duration, parse_rate
 from tickwork.core.ids import JobId, WorkerId
@@ -24,7 +25,6 @@ from tickwork.twins import twin
 
 PAGE = 1000  # how many jobs one statement of a bulk change touches
 ENQUEUE_LIMIT = 100_000
-OWN_TASKS = frozenset({"http", "shell", "smtp"})  # those whose names begin with an @ are ours as well
 _FIRST_LOOK_S, _LAST_LOOK_S = 0.002, 0.1  # how often a wait looks: at first often, then ten times a second
 
 Perform = Callable[[Callable[[], list[JobId]]], list[JobId]]
@@ -122,7 +122,7 @@ class Client:
 
     def unknown_task(self, name: str) -> str | None:
         """A warning for a task that no worker has told of, with the nearest known name; None for a known task."""
-        if name in OWN_TASKS or name.startswith("@") or self.store.task_definition(name) is not None:
+        if name in BUILT_IN or name.startswith("@") or self.store.task_definition(name) is not None:
             return None
         known = {one.name for one in self.store.task_definitions(PAGE)}
         known.update(task for worker in self.store.workers() for task in worker.tasks)

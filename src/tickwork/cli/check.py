@@ -76,11 +76,11 @@ def _checked(file: str, known: Mapping[str, TaskDefinition]) -> dict[str, Any]:
 
 
 def _unknown_tasks(file: str, found: Declared, known: Mapping[str, TaskDefinition]) -> Iterator[str]:
-    from tickwork.client import OWN_TASKS
+    from tickwork.core.access import BUILT_IN
     from tickwork.importers.problems import meant
 
     for task in sorted(found.tasks):
-        if task not in known and task not in OWN_TASKS and not task.startswith("@"):
+        if task not in known and task not in BUILT_IN and not task.startswith("@"):
             yield f"{shown_file(file)}: the Python files have no task {task!r}{meant(task, known)}; a worker needs it."
 
 

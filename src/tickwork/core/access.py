@@ -32,7 +32,7 @@ ROLES: dict[str, frozenset[Scope]] = {
     "developer": _OPERATE | {Scope.SHELL, Scope.USE_SECRETS},
     "admin": frozenset(Scope),
 }
-BUILT_IN = ("http", "shell", "smtp")  # tasks that run commands, or open secrets by name
+BUILT_IN = ("http", "shell", "smtp")  # tasks that run commands, or open secrets by name; others of ours begin with an @
 RUNS_COMMANDS = "shell"
 
 TOKEN_PREFIX = "twk"

@@ -12,8 +12,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from tickwork.client import OWN_TASKS
 from tickwork.clock import Clock
+from tickwork.core.access import BUILT_IN
 from tickwork.core.flow.placement import NOTHING, Offer
 from tickwork.core.ids import WorkerId
 from tickwork.core.job import RUN, Claimed
@@ -49,7 +49,7 @@ class Wanted:
         runs = [RUN] if RUN in due else []
         if self.tasks:
             return [*self.tasks, *runs]
-        return [*(name for name in sorted(due) if name not in OWN_TASKS and not name.startswith("@")), *runs]
+        return [*(name for name in sorted(due) if name not in BUILT_IN and not name.startswith("@")), *runs]
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 import msgspec
 
-from tickwork.config import masked
+from tickwork.core.store_url import masked
 from tickwork.errors import InvalidInput, StoreUnreachable
 from tickwork.store.audit_chain import LinkedRow
 from tickwork.store.base import Store

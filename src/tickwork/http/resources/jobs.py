@@ -128,8 +128,8 @@ def check_replacing(call: Call, bodies: list[NewJobBody]) -> None:
     if Scope.OPERATE in call.who.scopes:
         return
     if any(body.if_exists == "replace" and body.task in BUILT_IN for body in bodies):
-        said = f"{call.who.name} may not replace jobs of built-in tasks: it takes the scope 'operate'. Nothing was done."
-        raise Problem(403, "not-allowed", said)
+        said = f"{call.who.name} may not replace jobs of built-in tasks: it takes the scope {Scope.OPERATE.value!r}."
+        raise Problem(403, "not-allowed", f"{said} Nothing was done.")
 
 
 def stored(call: Call, new: list[NewJob]) -> list[JobView]:
