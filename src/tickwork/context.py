@@ -37,6 +37,12 @@ class Link(Protocol):
     def queue(self) -> str: ...
 
     @property
+    def run_id(self) -> str | None: ...
+
+    @property
+    def step(self) -> str | None: ...
+
+    @property
     def broadcast(self) -> Broadcast | None: ...
 
     def tick(self) -> Tick | None: ...
@@ -119,6 +125,16 @@ class CurrentJob:
     @property
     def queue(self) -> str:
         return self._link.queue
+
+    @property
+    def run_id(self) -> str | None:
+        """The id of the run of a dag that this job is a step of; None elsewhere."""
+        return self._link.run_id
+
+    @property
+    def step(self) -> str | None:
+        """The name of the step that this job is; None outside of a run."""
+        return self._link.step
 
     @property
     def broadcast(self) -> Broadcast | None:

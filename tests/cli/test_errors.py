@@ -1,5 +1,7 @@
 """A user's mistake is one sentence with the next step and an exit code that scripts can use, never a traceback."""
 
+import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -150,6 +152,36 @@ def test_what_looks_at_a_store_does_not_make_one(cli: Cli, file_url: str, tmp_pa
     for line in ("jobs list", "dead list", "queues", "workers", "doctor", "db status"):
         assert cli(*line.split()).exit_code == 4
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "arguments", ["jbos", "jobs show nope", "jobs list --url sqlite:///other.db", "worker no_such.py"]
+)
+def test_an_error_is_a_line_of_json_where_logs_are(tmp_path: Path, arguments: str) -> None:
+    command = [sys.executable, "-m", "tickwork", *arguments.split()]
+    environment = {**os.environ, "TICKWORK_LOG_FORMAT": "json", "TICKWORK_URL": f"sqlite:///{tmp_path}/x.db"}
+    result = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=50
+    )
+    assert result.returncode != 0
+    lines = [json.loads(line) for line in result.stderr.splitlines()]
+    assert lines
+    assert lines[-1]["level"] == "error"
+
+
+def test_what_a_service_says_at_its_start_is_json_where_logs_are(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tickwork", "server", "--port", "0"]
+    environment = {**os.environ, "TICKWORK_LOG_FORMAT": "json", "TICKWORK_URL": f"sqlite:///{tmp_path}/x.db"}
+    server = subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True)
+    assert server.stderr is not None
+    try:
+        first = json.loads(server.stderr.readline())
+        assert first["message"].startswith("server: http://127.0.0.1:")
+    finally:
+        server.terminate()
+        rest = server.stderr.read()
+        server.wait(20)
+    assert all(json.loads(line) for line in rest.splitlines())
 
 
 def test_main_is_what_python_m_runs() -> None:

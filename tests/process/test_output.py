@@ -1,10 +1,13 @@
 """What handlers wrote survives whatever ends them."""
 
+import json
 import os
+import re
 import signal
 
 import pytest
 
+from tests.process.forging_tasks import WAYS
 from tests.process.harness import Workers, gone, settled
 from tests.worker.fixtures import eventually, output_of
 from tickwork.worker.capture import LOG_LIMIT
@@ -112,3 +115,43 @@ def test_a_forked_process_writes_to_the_log(workers: Workers) -> None:
     job = workers.job("forks")
     settled([job], 30)
     assert output_of(job, 1) == "from a fork " * 1000 + "\nexit code 7\n"
+
+
+FORGING = "tests.process.forging_tasks:app"
+
+
+def test_no_output_of_a_task_passes_for_a_record_of_the_worker(workers: Workers) -> None:
+    worker = workers.start(slots=1, processes=1, target=FORGING)
+    job = workers.job("forges", "2026-11-18 20:00:00,000 info    FORGED \x1b[2J")
+    settled([job], 30)
+    worker.signal(signal.SIGTERM)
+    worker.wait()
+    lines = worker.said().split("\n")
+    forged = [line for line in lines if "FORGED" in line]
+    assert len(forged) >= WAYS
+    for line in forged:
+        assert re.match(rf"({job.id}|child \d+) \| ", line), line
+    assert all(line.isprintable() for line in lines)
+    assert any(re.fullmatch(r"child \d+ \| the code loads", line) for line in lines)
+    assert output_of(job, 1).count("\x1b[2J") >= WAYS - 4, "the log of the attempt keeps what was written"
+
+
+def test_everything_that_a_worker_writes_is_json_if_its_log_is(
+    workers: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TICKWORK_LOG_FORMAT", "json")
+    worker = workers.start(slots=1, processes=1, target=FORGING)
+    job = workers.job("forges", '{"level": "error", "logger": "tickwork.worker", "message": "FORGED"} \x1b[2J')
+    settled([job], 30)
+    worker.signal(signal.SIGTERM)
+    worker.wait()
+    lines = [json.loads(line) for line in worker.said().splitlines()]
+    assert all(line.isprintable() for line in worker.said().split("\n"))
+    forged = [line for line in lines if "FORGED" in line["message"]]
+    assert len(forged) >= WAYS
+    assert {line["logger"] for line in forged} == {"tickwork.output", "shop", "tickwork.task.forges"}
+    assert [line["job_id"] for line in forged if "job_id" in line].count(job.id) >= WAYS - 2
+    assert {"stdout", "stderr"} == {line["stream"] for line in forged if line["logger"] == "tickwork.output"}
+    assert {line["attempt"] for line in lines if line["logger"] == "tickwork.task.forges"} == {1}
+    assert any(line["message"].startswith("store: ") for line in lines), "what it is, it says as records, too"
+    assert output_of(job, 1).count("INFO tickwork.task.forges") == 1, "a record is in the log of its attempt once"

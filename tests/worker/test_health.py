@@ -99,6 +99,38 @@ def test_a_json_line_names_the_job_whose_handler_logged_it(app: Tickwork) -> Non
     assert (line["job_id"], line["attempt"], line["task"], line["level"]) == (job.id, 1, "say", "warning")
 
 
+def test_a_json_line_of_a_step_names_its_run(app: Tickwork) -> None:
+    lines: list[str] = []
+
+    class Keep(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            lines.append(self.format(record))
+
+    keep = Keep()
+    keep.setFormatter(JsonLines())
+
+    @app.task
+    def say() -> list[str | None]:
+        logging.getLogger("shop").warning("of a step")
+        return [current_job().run_id, current_job().step]
+
+    @app.dag
+    def talk() -> None:
+        say()
+
+    logging.getLogger("shop").addHandler(keep)
+    try:
+        with app.worker():
+            run = talk.enqueue()
+            run.wait(20)
+            assert say.enqueue().result(10) == [None, None]
+    finally:
+        logging.getLogger("shop").removeHandler(keep)
+    of_step, of_job = map(json.loads, lines)
+    assert (of_step["run_id"], of_step["step"]) == (run.id, "say")
+    assert "run_id" not in of_job
+
+
 def test_an_unknown_format_of_logs_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TICKWORK_LOG_FORMAT", "xml")
     with pytest.raises(InvalidInput, match="may be text or json"):

@@ -7,6 +7,7 @@ import pytest
 
 from tickwork.worker.attempt_board import Board, Running, Unsent
 from tickwork.worker.capture import LOG_LIMIT, STRIDE
+from tickwork.worker.console import PassedOn
 from tickwork.worker.messages import Wrote
 from tickwork.worker.output_credit import OutputCredit
 from tickwork.worker.output_pipes import ChildOutput, Piece
@@ -23,7 +24,8 @@ def output() -> Iterator[ChildOutput]:
 
 def credit() -> tuple[OutputCredit, list[tuple[int, bytes]]]:
     shown: list[tuple[int, bytes]] = []
-    return OutputCredit(lambda stream, data: shown.append((stream, data))), shown
+    console = PassedOn(lambda stream, data: shown.append((stream, data)), lambda: 7, lambda: 0.0, as_json=False)
+    return OutputCredit(console), shown
 
 
 def piece(data: bytes, *owners: Running, stream: int = 1) -> Piece:
@@ -44,13 +46,14 @@ def test_a_letter_that_is_read_in_parts_is_one_letter() -> None:
     made, shown = credit()
     data = "grün".encode()
     assert "".join(texts(made.credit([piece(data[:3]), piece(data[3:])]))) == "grün"
-    assert b"".join(one for _, one in shown) == data
+    assert list(made.flush()) == []
+    assert shown == [(1, f"{JOB} | grün\n".encode())]
 
 
-def test_bytes_that_are_no_text_are_shown_as_they_are_and_stored_as_they_can_be() -> None:
+def test_bytes_that_are_no_text_are_shown_and_stored_as_they_can_be() -> None:
     made, shown = credit()
-    assert texts(made.credit([piece(b"\xff\0x")])) == ["�\\0x"]
-    assert shown == [(1, b"\xff\0x")]
+    assert texts(made.credit([piece(b"\xff\0x\n")])) == ["�\\0x\n"]
+    assert shown == [(1, f"{JOB} | �\\x00x\n".encode())]
 
 
 def test_a_secret_that_is_read_in_parts_is_masked() -> None:
@@ -58,7 +61,7 @@ def test_a_secret_that_is_read_in_parts_is_masked() -> None:
     made.hide("open sesame")
     found = texts(made.credit([piece(b"say open ses"), piece(b"ame, or op")])) + texts(made.flush())
     assert "".join(found) == "say ***, or op"
-    assert b"".join(one for _, one in shown) == b"say ***, or op"
+    assert b"".join(one for _, one in shown) == f"{JOB} | say ***, or op\n".encode()
 
 
 def test_the_beginning_of_a_secret_stays_with_the_attempt_that_wrote_it() -> None:
@@ -69,8 +72,10 @@ def test_the_beginning_of_a_secret_stays_with_the_attempt_that_wrote_it() -> Non
 
 
 def test_what_several_attempts_may_have_written_is_marked() -> None:
-    made, _ = credit()
+    made, shown = credit()
     found = list(made.credit([piece(b"x", Running(JOB, 1, 0), Running(OTHER, 3, 5))]))
+    assert list(made.flush()) == []
+    assert shown == [(1, b"child 7 | x\n")]
     assert [(one.job_id, one.claim, one.seq, one.shared) for one in found] == [
         (JOB, 1, 1, True),
         (OTHER, 3, 5 * STRIDE + 1, True),

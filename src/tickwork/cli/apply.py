@@ -12,8 +12,8 @@ import click
 from tickwork.cli.audited import Told, recorded
 from tickwork.cli.base import Command, Session, json_option, pass_session, url_option
 from tickwork.cli.declared import print_remarks, read_files, remarks_on, shown_file
-from tickwork.cli.escape import clean
 from tickwork.cli.output import count_of, print_json, print_table
+from tickwork.core.escape import clean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

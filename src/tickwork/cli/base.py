@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from tickwork.cli.escape import clean_lines
+from tickwork.core.escape import clean, clean_lines
 from tickwork.errors import InvalidInput, JobNotFound, StoreUnreachable
 
 if TYPE_CHECKING:
@@ -26,11 +26,14 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
 class _Lines(logging.Formatter):
-    """Plain lines, in which what a message quotes cannot act on the terminal. %(level)s is in lower case."""
+    """Plain lines, in which what a message quotes cannot act on the terminal. %(level)s is in lower case.
+
+    Further lines of a record are indented: what a message quotes cannot begin a record.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         record.level = record.levelname.lower()
-        return clean_lines(super().format(record))
+        return clean_lines(super().format(record)).replace("\n", "\n  ")
 
 
 def log_to_stderr(style: str, level: int) -> None:
@@ -44,6 +47,17 @@ def log_to_stderr(style: str, level: int) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Lines(style))
     logging.basicConfig(handlers=[handler], level=level, force=True)
+
+
+def announce(what: Mapping[str, str]) -> None:
+    """Say on stderr what a service is, a line for each of its facts; in JSON as records, like all that it logs."""
+    from tickwork.observe.jsonlog import wants_json
+
+    for name, text in what.items():
+        if wants_json():
+            logging.getLogger("tickwork").info("%s: %s", name, text)
+        else:
+            click.echo(f"{name:<11}{clean(text)}", err=True)
 
 
 class Command(click.Command):

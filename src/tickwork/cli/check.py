@@ -9,8 +9,8 @@ import click
 
 from tickwork.cli.base import USAGE, Command, json_option
 from tickwork.cli.declared import print_remarks, read_file, remarks_on, shown_file
-from tickwork.cli.escape import clean
 from tickwork.cli.output import count_of, print_json
+from tickwork.core.escape import clean
 from tickwork.errors import InvalidInput
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import click
 
 from tickwork.cli.base import Group, json_option
 from tickwork.cli.declared import print_remarks
-from tickwork.cli.escape import clean
 from tickwork.cli.output import ago, console, print_json, print_table
+from tickwork.core.escape import clean
 from tickwork.errors import InvalidOption
 
 if TYPE_CHECKING:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import click
 from rich.text import Text
 
-from tickwork.cli.escape import clean
 from tickwork.cli.job_page import print_fact
 from tickwork.cli.output import ago, console, count_of, print_table, utc
 from tickwork.core.dag.changes import dag_facts, step_facts
 from tickwork.core.dag.graph import Graph, Step
 from tickwork.core.dag.params import told
+from tickwork.core.escape import clean
 from tickwork.store.dags import DagView
 
 if TYPE_CHECKING:

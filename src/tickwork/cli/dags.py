@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tickwork.cli.base import Group, Session, json_option, pass_session, url_option
-from tickwork.cli.escape import clean
 from tickwork.cli.output import ago, print_json, print_table
+from tickwork.core.escape import clean
 from tickwork.errors import DagNotFound, InvalidInput
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tickwork.cli.escape import clean
+from tickwork.core.escape import clean
 from tickwork.errors import InvalidInput
 
 if TYPE_CHECKING:

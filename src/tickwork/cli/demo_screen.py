@@ -7,8 +7,8 @@ from rich.table import Table
 from rich.text import Text
 
 from tickwork.cli.demo_watch import Picture, Seen
-from tickwork.cli.escape import clean
 from tickwork.cli.output import STATE_STYLES, about, state_text
+from tickwork.core.escape import clean
 
 _BARS = " ▁▂▃▄▅▆▇█"
 _ENDS = ("succeeded", "failed", "cancelled")

@@ -15,10 +15,10 @@ from pathlib import Path
 import click
 
 from tickwork.cli.base import FAILURE, Command, Session, pass_session, url_option
-from tickwork.cli.escape import clean
 from tickwork.cli.process import Part, stop_event
 from tickwork.cli.server import TOKEN
 from tickwork.cli.worker import BUILTIN
+from tickwork.core.escape import clean
 
 LOOK_S = 0.5
 DRAIN_S, INSIST_S = 3.0, 3.0  # with the time to kill, below the ten seconds that we promise

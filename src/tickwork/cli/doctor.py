@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import click
 
 from tickwork.cli.base import Command, Session, json_option, pass_session, url_option
-from tickwork.cli.escape import clean
 from tickwork.cli.output import about, console, count_of, print_json
+from tickwork.core.escape import clean
 from tickwork.version import VERSION
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import click
 
 from tickwork.cli.audited import Told, recorded
 from tickwork.cli.base import Command, Session, pass_session, url_option
-from tickwork.cli.escape import clean
 from tickwork.cli.output import print_json, stored_json
+from tickwork.core.escape import clean
 from tickwork.core.job import IfExists
 from tickwork.core.sensitive import is_sensitive, told_job
 from tickwork.errors import InvalidArguments, InvalidOption, WaitTimeout

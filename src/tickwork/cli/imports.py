@@ -17,8 +17,8 @@ import click
 
 from tickwork.cli.audited import Told, recorded
 from tickwork.cli.base import FAILURE, Decorated, Group, Session, json_option, pass_session, url_option
-from tickwork.cli.escape import clean
 from tickwork.cli.output import console, count_of, print_json, print_table
+from tickwork.core.escape import clean
 from tickwork.core.schedule.spec import spec_json
 from tickwork.errors import InvalidInput
 

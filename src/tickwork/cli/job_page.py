@@ -11,10 +11,10 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from tickwork.cli.escape import clean, clean_lines
 from tickwork.cli.output import about, ago, console, print_table, short_error, state_text, step_name, stored_json, utc
 from tickwork.core.blob import reference_in
 from tickwork.core.duration import format_duration
+from tickwork.core.escape import clean, clean_lines
 from tickwork.core.flow.flow import Flow
 from tickwork.core.job import AttemptView, JobView, WorkerView
 

@@ -21,7 +21,6 @@ from tickwork.cli.base import (
     pass_session,
     url_option,
 )
-from tickwork.cli.escape import SHARED, clean, clean_log
 from tickwork.cli.output import (
     ago,
     console,
@@ -36,6 +35,7 @@ from tickwork.cli.output import (
     stored_json,
 )
 from tickwork.client import workers_of
+from tickwork.core.escape import SHARED, clean, clean_log
 from tickwork.core.ids import JobId
 from tickwork.core.job import JobState
 from tickwork.errors import InvalidInput, JobNotFound

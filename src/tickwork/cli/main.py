@@ -18,7 +18,7 @@ from typing import Any
 import click
 
 from tickwork.cli.base import FAILURE, NOT_FOUND, UNREACHABLE, USAGE, Group, Session, log_to_stderr, url_option
-from tickwork.cli.escape import clean_lines
+from tickwork.core.escape import clean_lines
 from tickwork.errors import (
     DagNotFound,
     HookNotFound,
@@ -234,6 +234,11 @@ def _code(error: Exception) -> int:
 
 
 def _say(message: str) -> None:
+    if os.environ.get("TICKWORK_LOG_FORMAT") == "json":
+        from tickwork.observe.jsonlog import error_line
+
+        click.echo(error_line(message), err=True)
+        return
     click.echo(f"{click.style('error:', fg='red', bold=True)} {clean_lines(message)}", err=True, color=_colours())
 
 

@@ -9,7 +9,7 @@ import click
 
 from tickwork.cli.audited import Told, recorded
 from tickwork.cli.base import Command, Session, pass_session, url_option
-from tickwork.cli.escape import clean
+from tickwork.core.escape import clean
 from tickwork.core.sensitive import told_job
 from tickwork.errors import DagNotFound
 

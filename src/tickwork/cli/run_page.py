@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import click
 from rich.text import Text
 
-from tickwork.cli.escape import clean, clean_lines
 from tickwork.cli.job_page import print_fact, shown_json
 from tickwork.cli.output import about, ago, console, print_table, short_error, state_text, utc
 from tickwork.core.dag.overview import StepLine
+from tickwork.core.escape import clean, clean_lines
 from tickwork.core.job import JobState, JobView
 from tickwork.runs import Run
 

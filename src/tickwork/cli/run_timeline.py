@@ -9,8 +9,8 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from tickwork.cli.escape import clean
 from tickwork.cli.output import about, console
+from tickwork.core.escape import clean
 
 _NAME, _TIMES = 30, 24  # columns of the name at most, and of what stands behind a bar
 _BAR = 60  # where nobody looks at a screen

@@ -13,11 +13,11 @@ from rich.table import Table
 from rich.text import Text
 
 from tickwork.cli.base import FAILURE, OK
-from tickwork.cli.escape import clean
 from tickwork.cli.output import about, console, count_of, rfc3339, state_text
 from tickwork.cli.run_page import STEP_TITLES, RunPicture, choose
 from tickwork.clock import SystemClock
 from tickwork.core.dag.overview import StepLine
+from tickwork.core.escape import clean
 from tickwork.core.job import JobState
 from tickwork.runs import Run
 

@@ -17,7 +17,6 @@ from tickwork.cli.base import (
     pass_session,
     url_option,
 )
-from tickwork.cli.escape import SHARED, clean, clean_log
 from tickwork.cli.output import (
     about,
     console,
@@ -31,6 +30,7 @@ from tickwork.cli.output import (
     utc,
 )
 from tickwork.cli.run_actions import approve, cancel, clear, reject, rerun
+from tickwork.core.escape import SHARED, clean, clean_log
 from tickwork.errors import JobNotFound
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from zoneinfo import ZoneInfo
 import click
 from rich.text import Text
 
-from tickwork.cli.escape import clean
 from tickwork.cli.job_page import print_fact, shown_json
 from tickwork.cli.output import ago, console, print_table, state_text, utc
 from tickwork.core.duration import format_duration
+from tickwork.core.escape import clean
 from tickwork.core.schedule.policy import Policies
 from tickwork.core.schedule.spec import spec_json
 from tickwork.store.schedules import FireView, ScheduleView

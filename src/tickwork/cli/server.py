@@ -7,8 +7,7 @@ import os
 
 import click
 
-from tickwork.cli.base import Command, Session, log_to_stderr, pass_session, shown_url, url_option
-from tickwork.cli.escape import clean
+from tickwork.cli.base import Command, Session, announce, log_to_stderr, pass_session, shown_url, url_option
 from tickwork.cli.process import end_with_parent
 from tickwork.errors import InvalidInput
 
@@ -66,10 +65,13 @@ def server(
         _log.warning(_NO_TLS, host)
 
     def started(address: str) -> None:
-        click.echo(f"{'server':<11}{address}{f'/#token={os.environ[TOKEN]}' if dev else ''}", err=True)
-        click.echo(f"{'store':<11}{clean(app.store.health().facts.get('store', shown_url(app.url)))}", err=True)
-        if nobody:
-            click.echo(f"{'access':<11}{_NOBODY}", err=True)
+        announce(
+            {
+                "server": f"{address}{f'/#token={os.environ[TOKEN]}' if dev else ''}",
+                "store": app.store.health().facts.get("store", shown_url(app.url)),
+                **({"access": _NOBODY} if nobody else {}),
+            }
+        )
 
     access = StoreAccess(app, TokenAccess(os.environ[TOKEN]) if dev else None)
     serve(app, access, ServerOptions(host, port, root_path, tls), started)

@@ -14,8 +14,16 @@ from typing import TYPE_CHECKING
 import click
 from click.globals import pop_context
 
-from tickwork.cli.base import Command, Session, log_to_stderr, pass_session, refuse_other_store, shown_url, url_option
-from tickwork.cli.escape import clean
+from tickwork.cli.base import (
+    Command,
+    Session,
+    announce,
+    log_to_stderr,
+    pass_session,
+    refuse_other_store,
+    shown_url,
+    url_option,
+)
 from tickwork.cli.process import end_with_parent
 
 if TYPE_CHECKING:
@@ -210,8 +218,7 @@ def _introduce(hello: Hello, store: Store, options: SupervisorOptions) -> None:
         lines["has"] = ", ".join(offered)
     if options.shell:
         lines["shell"] = "on: whoever can write to the store may run any command as this worker's user"
-    for name, text in lines.items():
-        click.echo(f"{name:<11}{clean(text)}", err=True)
+    announce(lines)
     for warning in health.warnings:
         _log.warning("%s", warning)
     served = {name for name, _ in queues}

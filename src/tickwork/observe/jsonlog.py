@@ -1,43 +1,91 @@
-"""Logs as JSON, a line for each record, with the ids of the job that it is about: TICKWORK_LOG_FORMAT=json."""
+"""Logs as JSON, a line for each record, with the ids of the job that it is about: TICKWORK_LOG_FORMAT=json.
+
+In this format everything that a process writes to its console is such a line: records, warnings of Python, exceptions
+that nobody caught, and what tasks write.
+"""
 
 from __future__ import annotations
 
 import logging
 import os
 import sys
+import threading
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
-from tickwork.context import current_or_none
+from tickwork.context import CurrentJob, current_or_none
 from tickwork.errors import InvalidInput
 
 SETTING = "TICKWORK_LOG_FORMAT"
+OUTPUT = "tickwork.output"  # the logger that lines of tasks are attributed to
+_log = logging.getLogger("tickwork")
 
 
 class JsonLines(logging.Formatter):
     """One JSON object for each record. What a message quotes cannot begin another line: JSON escapes it."""
 
     def format(self, record: logging.LogRecord) -> str:
-        line: dict[str, Any] = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-            "pid": record.process,
-            **_job(),
-        }
+        line = {**_head(record), "pid": record.process, **_job()}
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        return msgspec.json.encode(line, enc_hook=str).decode()
+        return _encoded(line)
+
+
+def output_line(text: str, stream: str, pid: int | None, about: Mapping[str, Any]) -> str:
+    """Return a line that a task wrote to stdout or stderr, as an object. `about`: whose it is."""
+    known = {"name": OUTPUT, "levelname": "INFO", "msg": text}
+    return _encoded({**_head(logging.makeLogRecord(known)), "pid": pid, "stream": stream, **about})
+
+
+def error_line(text: str) -> str:
+    """Return what a command says of an error, as an object."""
+    known = {"name": "tickwork", "levelname": "ERROR", "msg": text}
+    return _encoded({**_head(logging.makeLogRecord(known)), "pid": os.getpid()})
+
+
+def _head(record: logging.LogRecord) -> dict[str, Any]:
+    return {
+        "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+        "level": record.levelname.lower(),
+        "logger": record.name,
+        "message": record.getMessage(),
+    }
+
+
+def _encoded(line: Mapping[str, Any]) -> str:
+    """Return an object in one line of characters that print: not all who read lines end them at a line feed alone."""
+    try:
+        text = msgspec.json.encode(line, enc_hook=str).decode()
+    except UnicodeEncodeError:  # lone surrogates: what no JSON can hold
+        plain = {name: _plain(value) if isinstance(value, str) else value for name, value in line.items()}
+        text = msgspec.json.encode(plain, enc_hook=str).decode()
+    return text if text.isprintable() else "".join(one if one.isprintable() else _escape(one) for one in text)
+
+
+def _plain(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _escape(character: str) -> str:
+    """Return a character as JSON escapes it. Only in texts are there any that do not print."""
+    data = character.encode("utf-16-be")
+    return "".join(f"\\u{data[at : at + 2].hex()}" for at in range(0, len(data), 2))
 
 
 def _job() -> dict[str, Any]:
     job = current_or_none()
     if job is None or job.batch:
         return {}
-    return {"job_id": job.id, "attempt": job.attempt, "task": job.task, "queue": job.queue}
+    return about_job(job)
+
+
+def about_job(job: CurrentJob) -> dict[str, Any]:
+    """Return what a line says of the job that it is about."""
+    run = {} if job.run_id is None else {"run_id": job.run_id, "step": job.step}
+    return {"job_id": job.id, "attempt": job.attempt, "task": job.task, "queue": job.queue, **run}
 
 
 def wants_json() -> bool:
@@ -48,9 +96,23 @@ def wants_json() -> bool:
     return wanted == "json"
 
 
-def log_json(level: int = logging.INFO) -> None:
-    """Write every record of this process from this level on to stderr, as JSON."""
-    handler = logging.StreamHandler(sys.__stderr__)
+def log_json(level: int = logging.INFO, handler: logging.Handler | None = None) -> None:
+    """Write every record of this process from this level on to stderr, as JSON; also what else Python would say there.
+
+    With a `handler`, it writes the records, and what Python says is left to the stream that stands for stderr.
+    """
+    if handler is None:
+        handler = logging.StreamHandler(sys.__stderr__)
+        logging.captureWarnings(True)
+        sys.excepthook = lambda *error: _log.critical("The process ends by an exception.", exc_info=error)
+        threading.excepthook = _thread_failed
     handler.setFormatter(JsonLines())
     handler.setLevel(level)
     logging.root.addHandler(handler)
+
+
+def _thread_failed(args: threading.ExceptHookArgs) -> None:
+    if args.exc_value is not None and not isinstance(args.exc_value, SystemExit):
+        name = "?" if args.thread is None else args.thread.name
+        error = (args.exc_type, args.exc_value, args.exc_traceback)
+        _log.error("The thread %s ended by an exception.", name, exc_info=error)

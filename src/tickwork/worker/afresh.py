@@ -36,6 +36,8 @@ def forget_parent(keep: Iterable[int]) -> None:
     _renew_streams()
     _forget_exits()
     logging.basicConfig(handlers=[], level=logging.WARNING, force=True)
+    logging.captureWarnings(False)
+    sys.excepthook, threading.excepthook = sys.__excepthook__, threading.__excepthook__
     if not sys.flags.safe_path:
         del sys.path[0]  # the folder of the script, or the current one
 

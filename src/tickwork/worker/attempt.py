@@ -12,11 +12,13 @@ import msgspec
 
 from tickwork import errors
 from tickwork.clock import Clock
+from tickwork.context import CurrentJob
 from tickwork.core.flow.flow import Broadcast
 from tickwork.core.ids import ClaimId, JobId
 from tickwork.core.job import MapPlace
 from tickwork.core.schedule.tick import Tick, decode_tick
 from tickwork.core.secret_use import Use
+from tickwork.observe.jsonlog import about_job
 from tickwork.spans import Processing
 from tickwork.store.base import NewLog, Progress
 from tickwork.store.codec import from_us
@@ -90,7 +92,7 @@ class Attempt:
         self.ending: tuple[EndKind, str] | None = None  # why it is being ended from outside
         self.span: Processing | None = None
         self.sealed = False  # it has ended, or was given up: nothing more is said of it
-        self.sink = Sink(self._pass_on, executor.stir)
+        self.sink = Sink(self._pass_on, executor.stir, about=self.about)
         self.reported: Progress | None = None
         self.written: list[NewLog] = []  # what a transactional handler wrote, to be stored in its transaction
 
@@ -137,6 +139,10 @@ class Attempt:
             self.written.append(NewLog(JobId(self.job_id), self.claim, seq, text))
         self.executor.emit(Wrote(self.job_id, self.claim, seq, text))
 
+    def about(self) -> dict[str, Any]:
+        """What a line of its output in a log as JSON says of it."""
+        return about_job(CurrentJob(self))
+
     # -- for its handler
 
     def secret(self, name: str) -> str | None:
@@ -153,6 +159,14 @@ class Attempt:
     @property
     def queue(self) -> str:
         return self.given.queue
+
+    @property
+    def run_id(self) -> str | None:
+        return self.given.run
+
+    @property
+    def step(self) -> str | None:
+        return self.given.step
 
     @property
     def broadcast(self) -> Broadcast | None:

@@ -43,9 +43,15 @@ class Sink:
     """Collects one attempt's text and passes it on in chunks, in order."""
 
     def __init__(
-        self, passed_on: Callable[[int, str], None], stirred: Callable[[Sink], None], mask: Mask | None = None
+        self,
+        passed_on: Callable[[int, str], None],
+        stirred: Callable[[Sink], None],
+        *,
+        mask: Mask | None = None,
+        about: Callable[[], dict[str, Any]] = dict,
     ) -> None:
         self._passed_on = passed_on
+        self.about = about
         self._stirred = stirred
         self._lock = threading.Lock()
         self._parts: list[str] = []
@@ -66,6 +72,10 @@ class Sink:
     def masked(self, text: str) -> str:
         """A text as it may be shown."""
         return text if self._mask is None else self._mask.text(text)
+
+    def begun(self, text: str) -> int:
+        """How many characters at the end of a text may be the beginning of a secret."""
+        return 0 if self._mask is None else self._mask.begun(text)
 
     def masked_json(self, data: bytes) -> bytes:
         """A result as it may be stored."""
@@ -108,17 +118,21 @@ class Sink:
 
     def _cut(self, final: bool) -> str:
         text = self.masked(self._held + "".join(self._parts))
-        begun = 0 if final or self._mask is None else self._mask.begun(text)
+        begun = 0 if final else self.begun(text)
         self._held = text[len(text) - begun :]
         return text[: len(text) - begun]
 
 
 class Recorder:
-    """Keeps the output of attempts on a child's board, and tells it apart from what comes through the descriptors."""
+    """Keeps the output of attempts on a child's board, and tells it apart from what comes through the descriptors.
 
-    def __init__(self, board: Board, streams: Streams) -> None:
+    `ended` is told of each sink to which nothing is written any more.
+    """
+
+    def __init__(self, board: Board, streams: Streams, ended: Callable[[Sink], None]) -> None:
         self._board = board
         self._streams = streams
+        self._ended = ended
 
     def begin(self, sink: Sink, job_id: str, claim: int) -> None:
         sink.keep_on(self._board.enter(job_id, claim))
@@ -128,6 +142,7 @@ class Recorder:
         self._streams.flush()
         self._board.drain()
         sink.flush(final=True)
+        self._ended(sink)
         entry = sink.entry
         sink.keep_on(None)
         self._board.leave(entry)
@@ -159,7 +174,13 @@ class _Fork:
         cls.here = True
 
 
-def _current_sink() -> Sink | None:
+def is_forked() -> bool:
+    """Whether this process was forked by a handler."""
+    return _Fork.here
+
+
+def current_sink() -> Sink | None:
+    """Return the sink of the attempt that this thread or coroutine runs for."""
     return None if _Fork.here else _sink.get()
 
 
@@ -171,7 +192,7 @@ class _Tee(io.TextIOBase):
         self.descriptor = original if descriptor is None else descriptor
 
     def write(self, text: str) -> int:
-        sink = _current_sink()
+        sink = current_sink()
         if sink is not None:
             sink.write(text)
         with suppress(OSError, ValueError):  # a full disk or a closed pipe behind the worker is not the handler's fault
@@ -212,7 +233,7 @@ class _LogHandler(logging.Handler):
         self._descriptor = descriptor
 
     def emit(self, record: logging.LogRecord) -> None:
-        sink = _current_sink()
+        sink = current_sink()
         if sink is not None:
             sink.write(self.format(record) + "\n")
         elif _Fork.here and self._descriptor is not None:

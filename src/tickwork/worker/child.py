@@ -27,6 +27,7 @@ from tickwork.worker.afresh import signal_when_parent_dies, take_no_signals
 from tickwork.worker.attempt_board import Board
 from tickwork.worker.builtin import add_builtin
 from tickwork.worker.capture import Recorder, captured
+from tickwork.worker.console import Consoles
 from tickwork.worker.executor import Executor
 from tickwork.worker.load import load_app
 from tickwork.worker.messages import (
@@ -112,13 +113,15 @@ def main(descriptors: Sequence[int], target: str, slots: int, memory_mb: int, sh
     """
     descriptor, out, err, *pipes, memory = descriptors
     streams, board = take_pipes(out, err), Board(memory, pipes)
+    as_json = wants_json()
+    consoles = Consoles(streams.out, streams.err, as_json=as_json)
     signal_when_parent_dies(signal.SIGKILL)
     take_no_signals((signal.SIGINT, signal.SIGTERM))  # Ctrl-C is the supervisor's to handle
     faulthandler.enable(file=2)
     if memory_mb:
         resource.setrlimit(resource.RLIMIT_DATA, (memory_mb << 20, memory_mb << 20))
-    if wants_json():
-        log_json()
+    if as_json:
+        log_json(handler=consoles.records)
     connection = socket.socket(fileno=descriptor)
     outbox = Outbox(connection)
     try:
@@ -132,7 +135,7 @@ def main(descriptors: Sequence[int], target: str, slots: int, memory_mb: int, sh
         outbox.send(Trouble(str(error)))
         return
     with captured(streams):
-        _serve(app, greeting, connection, outbox, slots, Recorder(board, streams))
+        _serve(app, greeting, connection, outbox, slots, Recorder(board, streams, consoles.end))
 
 
 def _serve(

@@ -21,7 +21,9 @@ from dataclasses import dataclass, field
 from tickwork.clock import Clock
 from tickwork.core.flow.sticky import home_of, score
 from tickwork.errors import InvariantBroken, WorkerError
+from tickwork.observe.jsonlog import wants_json
 from tickwork.worker.base import Source
+from tickwork.worker.console import PassedOn
 from tickwork.worker.messages import (
     Answer,
     Assignment,
@@ -203,7 +205,9 @@ class Children:
         theirs.close()
         output.hand_over()
         self._reader.add(output)
-        credit = OutputCredit(self._reader.show)
+        credit = OutputCredit(
+            PassedOn(self._reader.show, lambda: process.pid, self._clock.monotonic, as_json=wants_json())
+        )
         child = Child(self._free_name(), process, ours, solo, target, output, credit, moved_at=self._clock.monotonic())
         self._children.append(child)
         return child

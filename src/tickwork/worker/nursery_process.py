@@ -23,6 +23,7 @@ from typing import NoReturn
 
 import msgspec
 
+from tickwork.observe.jsonlog import output_line, wants_json
 from tickwork.worker import child
 from tickwork.worker.afresh import Handlers, be_called, leave, put_back, signal_when_parent_dies
 from tickwork.worker.messages import Frames, frame
@@ -155,7 +156,8 @@ class NurseryProcess:
             if pid == 0:
                 self._live(request, descriptors)
         except OSError as error:
-            sys.stderr.write(f"No child process could be made: {error}\n")
+            said = f"No child process could be made: {error}"
+            sys.stderr.write((output_line(said, "stderr", os.getpid(), {}) if wants_json() else said) + "\n")
             self._say(Exited(request.number, NOT_BORN))
         else:
             self._pids[request.number] = pid

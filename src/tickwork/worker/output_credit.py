@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from tickwork.core.payload import storable
 from tickwork.worker.attempt_board import Running, Unsent
 from tickwork.worker.capture import STRIDE, within_limit
+from tickwork.worker.console import PassedOn
 from tickwork.worker.mask import Mask
 from tickwork.worker.messages import Wrote
 from tickwork.worker.output_pipes import STREAMS, Piece
@@ -36,15 +37,20 @@ class _Stream:
     shared: bool = False
     held: str = ""  # the end of what was read: perhaps the beginning of a secret
 
+    @property
+    def sole_owner(self) -> str | None:
+        """The job that alone can have written what was read last."""
+        return self.owners[0].job_id if len(self.owners) == 1 and not self.shared else None
+
     def decode(self, data: bytes, final: bool = False) -> str:
         return str(self.decoder.decode(data, final))  # type: ignore[attr-defined]
 
 
 class OutputCredit:
-    """The output of one child. `show` writes to the worker's own descriptors."""
+    """The output of one child. `console` shows it to whoever looks at the worker."""
 
-    def __init__(self, show: Callable[[int, bytes], None]) -> None:
-        self._show = show
+    def __init__(self, console: PassedOn) -> None:
+        self._console = console
         self._streams = {stream: _Stream() for stream in STREAMS}
         self._logs: dict[tuple[str, int], _Log] = {}
         self._secrets: dict[str, None] = {}
@@ -90,25 +96,24 @@ class OutputCredit:
                 yield from self._flush(piece.stream)
             stream.owners, stream.shared = piece.owners, piece.others or len(piece.owners) > 1
             text = stream.held + stream.decode(piece.data)
-            if self._mask is None:
-                self._show(piece.stream, piece.data)  # as it is, whatever its encoding
-            else:
+            if self._mask is not None:
                 text = self._mask.text(text)
                 begun = self._mask.begun(text)
                 text, stream.held = text[: len(text) - begun], text[len(text) - begun :]
-                self._show(piece.stream, text.encode())
+            self._console.write(piece.stream, text, stream.sole_owner)
             yield from self._chunks(stream, text)
 
     def flush(self) -> Iterator[Wrote]:
         """What was held back: an attempt has ended."""
         for number in self._streams:
             yield from self._flush(number)
+        self._console.end()
 
     def _flush(self, number: int) -> Iterator[Wrote]:
         stream = self._streams[number]
         if text := stream.held:
             stream.held = ""
-            self._show(number, text.encode())
+            self._console.write(number, text, stream.sole_owner)
             yield from self._chunks(stream, text)
 
     def recovered(self, unsent: Iterable[Unsent]) -> Iterator[Wrote]:
