@@ -135,3 +135,18 @@ def test_on_a_phone_no_part_is_wider_than_the_screen(browser: Browser, served: S
         enter(page, served)
         show(page, served, only(served, task=MAIL), tab)
         assert page.evaluate("document.documentElement.scrollWidth") == 390
+
+
+def test_who_created_a_job_or_a_run_leads_to_what_else_they_created(page: Page, served: Served) -> None:
+    job = served.post("/jobs", {"task": "no such task"})
+    assert job["creator"]
+    page.goto(f"{served.address}/#/jobs/{job['id']}?tab=details")
+    fact = page.locator("dt", has_text="Created by").locator("xpath=following-sibling::dd[1]")
+    expect(fact).to_have_text(job["creator"])
+    fact.get_by_role("link").click()
+    expect(page.get_by_role("combobox", name="Which jobs")).to_have_value(f"creator:{job['creator']}")
+    expect(page.get_by_role("link", name="no such task").first).to_be_visible()
+    run = served.post("/dags/etl/runs", {})
+    page.goto(f"{served.address}/#/runs/{run['id']}")
+    expect(page.get_by_role("link", name=run["creator"])).to_be_visible()
+    served.post(f"/jobs/{job['id']}/cancel")
