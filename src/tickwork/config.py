@@ -27,6 +27,7 @@ from tickwork.errors import InvalidInput
 
 _NAMESPACE = re.compile(r"[a-z][a-z0-9_]{0,29}")
 _MOST_CONNECTIONS = 1000
+_MOST_CLIENTS = 1_000_000
 DEFAULT_URL = "sqlite:///tickwork.db"
 
 
@@ -122,6 +123,24 @@ class Settings:
     pool_idle: str = setting(
         "10s", "duration", "After how long without use a PostgreSQL connection is closed; from 1 s to 1 day."
     )
+    connections: str | None = setting(
+        None,
+        "number",
+        "How many clients may be connected to a server at once: at most the limit of open files less 128. "
+        "By default that, but not more than 2000.",
+    )
+    connections_per_address: str | None = setting(
+        None, "number", "How many of them may come from one address. By default half of `connections`."
+    )
+
+    @property
+    def connection_caps(self) -> tuple[int | None, int | None]:
+        """`connections` and `connections_per_address` as numbers. Raises InvalidInput."""
+        caps = {"connections": self.connections, "connections_per_address": self.connections_per_address}
+        total, per_address = (
+            None if text is None else _count(name, text, _MOST_CLIENTS) for name, text in caps.items()
+        )
+        return total, per_address
 
     @property
     def pool_sizes(self) -> tuple[int, int, timedelta]:
@@ -221,9 +240,9 @@ def _switched_off(text: str | None, namespace: str | None) -> set[str]:
     return found
 
 
-def _count(name: str, text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= _MOST_CONNECTIONS:
-        raise InvalidInput(f"{name} must be a whole number from 1 to {_MOST_CONNECTIONS}, not {text!r}.")
+def _count(name: str, text: str, most: int = _MOST_CONNECTIONS) -> int:
+    if not (text.isdecimal() and len(text) <= len(str(most)) and 1 <= int(text) <= most):
+        raise InvalidInput(f"{name} must be a whole number from 1 to {most}, not {text!r}.")
     return int(text)
 
 
@@ -257,7 +276,7 @@ def _checked(settings: Settings) -> Settings:
         raise InvalidInput(
             f"{settings.namespace!r} cannot name a namespace: up to 30 of a-z, 0-9 and _, a letter first."
         )
-    _ = settings.pool_sizes  # refuses what is none
+    _ = settings.pool_sizes, settings.connection_caps  # refuses what is none
     read_proxies(settings.trusted_proxies)
     read_variables(settings.secret_env)
     _switched_off(settings.builtin_off, settings.namespace)

@@ -1,11 +1,13 @@
-"""Clients that are slow on purpose, or send without end: a connection of theirs is given up, and nobody else waits."""
+"""Clients that are slow on purpose, send without end or connect too often: their connections are given up."""
 
 import asyncio
 import importlib.util
 import socket
 import sys
 import threading
+import time
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from types import ModuleType
 from typing import Any
 
@@ -14,15 +16,25 @@ import uvicorn
 
 from tests.worker.fixtures import eventually
 from tickwork.http import connection
+from tickwork.http.acceptor import BoundedServer
+from tickwork.http.connections import ConnectionLimits, Connections
 
 PATIENCE_S = 0.3
+CAP = 3
+LARGE = 32 * 1024 * 1024
 OK = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
-async def echo(scope: Any, receive: Any, send: Any) -> None:
-    """Answers at once, whatever else is sent."""
-    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
-    await send({"type": "http.response.body", "body": b"ok"})
+async def serve(scope: Any, receive: Any, send: Any) -> None:
+    """Answers at once, whatever else is sent; at /large with very much, and at /wait not until the client is gone."""
+    if scope["path"] == "/wait":
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        return
+    body = b"x" * LARGE if scope["path"] == "/large" else b"ok"
+    length = str(len(body)).encode()
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", length)]})
+    await send({"type": "http.response.body", "body": body})
 
 
 def without_httptools(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
@@ -40,9 +52,10 @@ def without_httptools(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 def address(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, int]]:
     module = connection if request.param == "as installed" else without_httptools(monkeypatch)
     monkeypatch.setattr(module, "HEAD_WAIT_S", PATIENCE_S)
+    monkeypatch.setattr(module, "TAKE_WAIT_S", PATIENCE_S)
     listening = socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(echo, http=module.BoundedProtocol, ws="none", lifespan="off", log_config=None)
-    server = uvicorn.Server(config)
+    config = uvicorn.Config(serve, http=module.BoundedProtocol, ws="none", lifespan="off", log_config=None)
+    server = BoundedServer(config, Connections(ConnectionLimits(CAP, CAP)))
     thread = threading.Thread(target=lambda: asyncio.run(server.serve([listening])))
     thread.start()
     eventually(lambda: server.started)
@@ -129,3 +142,62 @@ def test_requests_on_one_connection_are_answered_one_after_another(client: socke
         answers(client)
     client.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello" + OK)
     answers(client, 2)
+
+
+def test_a_client_that_does_not_take_its_answer_is_given_up(client: socket.socket) -> None:
+    client.sendall(OK.replace(b"/", b"/large", 1))
+    assert len(client.recv(10)) == 10
+    time.sleep(PATIENCE_S * 4)
+    assert len(rest_of(client)) < LARGE
+
+
+@pytest.mark.parametrize("times", [1, 200])
+def test_many_headers_are_refused(client: socket.socket, times: int) -> None:
+    client.sendall(OK[:-2] + b"a:b\r\n" * (12_000 // times))
+    client.sendall(b"\r\n")
+    assert rest_of(client).startswith(b"HTTP/1.1 400") is (times == 1)
+
+
+def test_requests_that_are_sent_ahead_are_bounded(address: tuple[str, int]) -> None:
+    with socket.create_connection(address, timeout=20) as client:
+        client.sendall(OK * 10)
+        answers(client, 10)
+        client.sendall(OK.replace(b"/", b"/wait", 1) + OK * 10_000)
+        assert rest_of(client).count(b"HTTP/1.1 200") == 0
+
+
+def connect(address: tuple[str, int], count: int, stack: ExitStack) -> list[socket.socket]:
+    return [stack.enter_context(socket.create_connection(address, timeout=20)) for _ in range(count)]
+
+
+def test_at_the_cap_the_connection_that_waited_longest_is_closed_for_a_new_one(address: tuple[str, int]) -> None:
+    with ExitStack() as stack:
+        clients = connect(address, CAP, stack)
+        for client in (clients[1], clients[2], clients[0]):
+            client.sendall(OK)
+            answers(client)
+        (late,) = connect(address, 1, stack)
+        late.sendall(OK)
+        answers(late)
+        assert rest_of(clients[1]) == b""
+        for client in (clients[0], clients[2]):
+            client.sendall(OK)
+            answers(client)
+
+
+def test_what_the_server_works_on_is_not_closed_for_a_new_connection(address: tuple[str, int]) -> None:
+    with ExitStack() as stack:
+        clients = connect(address, CAP, stack)
+        for client in clients:
+            client.sendall(OK.replace(b"/", b"/wait", 1))
+        time.sleep(PATIENCE_S * 2)
+        (late,) = connect(address, 1, stack)
+        assert rest_of(late).startswith(b"HTTP/1.1 503 ")
+        clients[0].close()
+
+        def answered() -> bool:
+            with socket.create_connection(address, timeout=20) as client:
+                client.sendall(OK)
+                return client.recv(12) == b"HTTP/1.1 200"
+
+        eventually(answered)

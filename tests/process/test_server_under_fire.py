@@ -67,6 +67,12 @@ class Server:
         return int(self._process.memory_info().rss)
 
     @property
+    def processor_s(self) -> float:
+        """How long it has computed."""
+        times = self._process.cpu_times()
+        return float(times.user + times.system)
+
+    @property
     def connection_count(self) -> int:
         """How many clients are connected."""
         port = urlsplit(self.address).port

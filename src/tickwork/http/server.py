@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import secrets
 import signal
 import socket
@@ -21,9 +22,12 @@ from tickwork.core.access import Scope
 from tickwork.core.canary import NAME as CANARY
 from tickwork.core.web.addresses import read_proxies
 from tickwork.errors import InvalidInput
+from tickwork.http.acceptor import BoundedServer
 from tickwork.http.access import Access, is_loopback
 from tickwork.http.asgi import asgi
 from tickwork.http.connection import BoundedProtocol
+from tickwork.http.connections import Connections, connection_limits
+from tickwork.http.log_limit import limited_logs
 from tickwork.http.parts import Parts, assembled
 from tickwork.http.table import ROUTES
 from tickwork.rules import every
@@ -59,6 +63,8 @@ def serve(app: Tickwork, access: Access, options: ServerOptions, started: Callab
     """Serve until SIGTERM or Ctrl-C; requests that run then may end. `started` is told the address."""
     if options.tls is not None:
         check_tls(options.tls)
+    open_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    connections = Connections(connection_limits(open_files, *app.settings.connection_caps))
     listening = _listen(options.host, options.port)
     clock, rng = SystemClock(), Random(secrets.randbits(64))
     opened = frozenset({Scope.METRICS}) if is_loopback(options.host) else frozenset()
@@ -76,7 +82,8 @@ def serve(app: Tickwork, access: Access, options: ServerOptions, started: Callab
             runner.start(AuditSink(app.store, app.settings.audit_sink, secrets.token_hex(8)))
         keep_house(runner, app.store, clock, rng, tally=parts.tally, settings=app.settings)
         started(_address(listening, "http" if options.tls is None else "https"))
-        _Server(uvicorn_config(app, parts, options), parts).run([listening])
+        with limited_logs(clock):
+            _Server(uvicorn_config(app, parts, options), connections, parts).run([listening])
     finally:
         runner.stop()
         listening.close()
@@ -137,11 +144,11 @@ def release_canary(app: Tickwork) -> None:
         app.schedule(CANARY, CANARY, every(app.settings.canary), catchup="none", overlap="skip", description=about)
 
 
-class _Server(uvicorn.Server):
-    """Uvicorn's, which ends our long waits before it waits for them."""
+class _Server(BoundedServer):
+    """A server that ends our long waits before it waits for them."""
 
-    def __init__(self, config: uvicorn.Config, parts: Parts) -> None:
-        super().__init__(config)
+    def __init__(self, config: uvicorn.Config, connections: Connections, parts: Parts) -> None:
+        super().__init__(config, connections)
         self._parts = parts
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

@@ -1,0 +1,138 @@
+"""Which clients are connected, in total and by address, and which connection is closed when there are too many.
+
+A connection either waits for its client (for a request, for the rest of one, or for an answer to be taken), or the
+server works on its request. At a cap, the connection that has waited longest is closed for the new one. Requests that
+the server works on, long polls and streams among them, are never ended for others.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tickwork.errors import InvalidInput
+
+MOST = 2_000  # connections, unless the settings say more
+RESERVED = 128  # open files that are left for the store, the log and calls of the server's own
+_NETWORK_BITS = 64  # of an IPv6 address; a client usually has all addresses of such a network
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    """How many connections there may be at once, in total and from one address."""
+
+    total: int
+    per_address: int
+
+
+def connection_limits(open_files: int, total: int | None, per_address: int | None) -> ConnectionLimits:
+    """Return the caps for a limit of open files; `total` and `per_address` are those of the settings.
+
+    Raises InvalidInput where that limit does not leave room for them.
+    """
+    room = max(open_files - RESERVED, open_files // 2)
+    if total is not None and total > room:
+        raise InvalidInput(
+            f"{total} connections need a limit of {total + RESERVED} open files, and it is {open_files}. Raise it "
+            f"(ulimit -n, LimitNOFILE of systemd), or set `connections` to {room} at most."
+        )
+    total = min(room, MOST) if total is None else total
+    return ConnectionLimits(total, max(1, total // 2) if per_address is None else per_address)
+
+
+@dataclass(eq=False, slots=True)
+class Connection:
+    """A connection of a client. `close` closes it at once, without sending what was not sent yet."""
+
+    address: str
+    close: Callable[[], None]
+
+
+@dataclass(slots=True)
+class _Group:
+    """The connections of one address. `waiting` begins with the one that has waited longest."""
+
+    count: int = 0
+    waiting: dict[Connection, None] = field(default_factory=dict)
+
+
+class Connections:
+    """The open connections of a server. For its event loop alone."""
+
+    def __init__(self, limits: ConnectionLimits) -> None:
+        self.limits = limits
+        self._open: set[Connection] = set()
+        self._waiting: dict[Connection, None] = {}
+        self._groups: dict[str, _Group] = defaultdict(_Group)
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def admit(self, host: str, close: Callable[[], None]) -> Connection | None:
+        """Add a connection, and close another one if a cap is reached; None if none of them can be closed."""
+        address = _address(host)
+        group = self._groups.get(address, _NO_GROUP)
+        if group.count >= self.limits.per_address:
+            has_room = self._close_first(group.waiting)
+        else:
+            has_room = len(self._open) < self.limits.total or self._close_first(self._waiting)
+        if not has_room:
+            return None
+        connection = Connection(address, close)
+        self._open.add(connection)
+        self._groups[address].count += 1
+        self.waits(connection)
+        return connection
+
+    def waits(self, connection: Connection) -> None:
+        """Note that a connection waits for its client from now on."""
+        if connection in self._open:
+            for waiting in (self._waiting, self._groups[connection.address].waiting):
+                waiting.pop(connection, None)
+                waiting[connection] = None
+
+    def is_served(self, connection: Connection) -> None:
+        """Note that the next thing to happen to a connection is up to the server."""
+        if connection in self._open:
+            self._waiting.pop(connection, None)
+            self._groups[connection.address].waiting.pop(connection, None)
+
+    def leave(self, connection: Connection) -> None:
+        """Forget a connection that is closed. It may be forgotten already."""
+        if connection not in self._open:
+            return
+        self.is_served(connection)
+        self._open.remove(connection)
+        group = self._groups[connection.address]
+        group.count -= 1
+        if not group.count:
+            del self._groups[connection.address]
+
+    def make_room(self, count: int) -> None:
+        """Close up to `count` connections, the longest waiting first."""
+        while count > 0 and self._close_first(self._waiting):
+            count -= 1
+
+    def _close_first(self, waiting: dict[Connection, None]) -> bool:
+        """Close the connection that has waited longest. It is forgotten now, before its socket is closed."""
+        first = next(iter(waiting), None)
+        if first is None:
+            return False
+        self.leave(first)
+        first.close()
+        return True
+
+
+_NO_GROUP = _Group()
+
+
+def _address(host: str) -> str:
+    """The address that connections are counted by: an IPv4 address, or the network of an IPv6 address."""
+    if ":" not in host:
+        return host
+    given = ipaddress.IPv6Address(host.partition("%")[0])
+    if given.ipv4_mapped is not None:
+        return str(given.ipv4_mapped)
+    return str(ipaddress.IPv6Network((int(given), _NETWORK_BITS), strict=False))
