@@ -45,6 +45,9 @@ class Link(Protocol):
     @property
     def broadcast(self) -> Broadcast | None: ...
 
+    @property
+    def timeout(self) -> timedelta | None: ...
+
     def tick(self) -> Tick | None: ...
 
     def scheduled_for(self) -> datetime: ...
@@ -140,6 +143,11 @@ class CurrentJob:
     def broadcast(self) -> Broadcast | None:
         """Which of how many workers this is, `index` of `total`, where the job came by `app.broadcast`."""
         return self._link.broadcast
+
+    @property
+    def timeout(self) -> timedelta | None:
+        """How long this attempt may take; None: there is no limit."""
+        return self._link.timeout
 
     @property
     def map_index(self) -> int | None:

@@ -10,12 +10,14 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.worker.fixtures import eventually
 from tests.worker.listeners import Answer, Came, listener, says, web
 from tickwork import Job, JobFailed, Tickwork
 from tickwork.clock import SystemClock
@@ -429,3 +431,23 @@ def test_settings_of_the_worker_are_no_secrets_to_ask_for(
         job = app.enqueue("http", url=there.url(), secrets={"headers.X": "${secret.TICKWORK_URL}"})
         assert "the secret TICKWORK_URL is not set" in error_of(job)
         assert there.came == []
+
+
+def test_a_job_ends_after_five_minutes_unless_it_says_otherwise(app: Tickwork, working: Tickwork) -> None:
+    for task in ("http", "smtp"):
+        eventually(lambda task=task: app.store.task_definition(task))  # type: ignore[misc]
+        definition = app.store.task_definition(task)
+        assert definition is not None and definition.policy.timeout == timedelta(minutes=5)  # noqa: PT018
+    assert app.enqueue("http", url="http://127.0.0.1:1/").view.policy.timeout == timedelta(minutes=5)
+    longer = app.named("http").options(timeout="20m", retries=0)
+    assert longer.enqueue(url="http://127.0.0.1:1/", timeout="10m").view.policy.timeout == timedelta(minutes=20)
+
+
+def test_a_request_that_may_take_longer_than_its_job_is_not_begun(app: Tickwork, working: Tickwork) -> None:
+    eventually(lambda: app.store.task_definition("http"))
+    with web(says(200)) as there:
+        error = error_of(app.enqueue("http", url=there.url(), timeout="10m"))
+        assert "the request may take 600 s, and its job ends after 300 s" in error
+        assert there.came == []
+        job = app.named("http").options(timeout="20m").enqueue(url=there.url(), timeout="10m")
+        assert job.result(timeout=20)["status"] == 200

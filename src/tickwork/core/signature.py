@@ -372,8 +372,9 @@ def _listed(names: Iterable[str]) -> str:
 
 def _where(error: Exception) -> tuple[str, str]:
     """Split what msgspec says into the saying and the path: "Expected `int`, got `str` - at `$.a[3]`"."""
-    found = re.fullmatch(r"(.*) - at (?:`key` in )?`(\$.*)`", str(error), re.DOTALL)
-    return (found[1], found[2]) if found else (str(error), "$")
+    said, _, place = str(error).rpartition(" - at `")
+    path = place.removeprefix("key` in `").removesuffix("`")
+    return (said, path) if path.startswith("$") and place.endswith("`") else (str(error), "$")
 
 
 def _owner(path: str) -> tuple[str, str]:

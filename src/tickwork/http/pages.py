@@ -29,7 +29,7 @@ POLICY = (
 )
 _INDEX = "index.html"
 _FIRST = "app.js"
-_IMPORT = re.compile(r"""^(?:import|export)\b[^;"']*["'](\.[^"']+)["']""", re.MULTILINE)
+_IMPORT = re.compile(r"""(?:^import|\bfrom)\s*["'](\.{1,2}/[^"']+)["']""", re.MULTILINE)
 _TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".json": "application/json"}
 
 

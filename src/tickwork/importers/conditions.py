@@ -14,12 +14,12 @@ from tickwork.errors import InvalidInput
 from tickwork.importers.expressions import Inexpressible, Scope, expression, has_expression
 
 _SIGNS: tuple[Comparison, ...] = ("==", "!=", "<", "<=", ">", ">=", "in", "not in")
-_CONDITION = re.compile(r"\s*(not\s)?\s*\$\{([^}]*)\}\s*(?:(==|!=|<=|>=|<|>|in\b|not\s+in\b)(.*))?", re.DOTALL)
+_CONDITION = re.compile(r"(not\s+)?\$\{([^}]*)\}\s*(?:(==|!=|<=|>=|<|>|in\b|not\s+in\b)(.*))?", re.DOTALL)
 
 
 def read_condition(text: str, scope: Scope) -> Condition:
     """What a text says must hold. Raises Inexpressible."""
-    found = _CONDITION.fullmatch(text)
+    found = _CONDITION.fullmatch(text.strip())
     if found is None or (found[1] and found[3]):
         raise Inexpressible(
             f"{text!r} is not a condition: say ${{STEP.result}}, not ${{STEP.result}}, or ${{STEP.result}} > 10, "

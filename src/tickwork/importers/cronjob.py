@@ -22,7 +22,7 @@ _KIND = "CronJob"
 _OVERLAPS = {"Allow": "allow", "Forbid": "skip", "Replace": "cancel"}
 _BACKOFF_LIMIT, _BACKOFF = 6, "10s"  # as Kubernetes has them
 _LABELS_LIMIT = 200
-_ZONE = re.compile(r"(?:CRON_)?TZ=(\S+)\s+(.*)")
+_ZONE = re.compile(r"(?:CRON_)?TZ=(\S+)\s(.*)", re.DOTALL)
 _REFERENCE = re.compile(r"\$(?:(\$)|\(([A-Za-z_][\w.-]*)\))")
 
 # What says nothing about when or how a command runs. All other fields that are not carried over are noted.
@@ -170,7 +170,7 @@ def _rule(spec: Field) -> RuleValue:
     text, zone = field.text().strip(), spec["timeZone"]
     tz = zone.text("UTC")
     if prefixed := _ZONE.fullmatch(text):
-        tz, text = prefixed.groups()
+        tz, text = prefixed[1], prefixed[2].strip()
     try:
         if text.startswith("@every "):
             return every(text.removeprefix("@every ").strip())

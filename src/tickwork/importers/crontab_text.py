@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from tickwork.errors import InvalidInput
 
-_SETTING = re.compile(r"""("[^"]*"|'[^']*'|[^\s='"#@*]+)\s*=\s*(.*)""")
+_SETTING = re.compile(r"""("[^"]*"|'[^']*'|[^\s='"#@*]+)\s*=(.*)""", re.DOTALL)
 _USER = re.compile(r"[A-Za-z_][\w.-]*\$?(?:[:/][\w.:/-]+)?")
 _RANDOM = re.compile(r"(?:(\d{1,2})~(\d{1,2})|~)(?=[,/]|$)")
-_SIXTH = re.compile(r"([*?]|\d+)[-,/*\dL#]*(\s|$)|(MON|TUE|WED|THU|FRI|SAT|SUN)([-,][A-Z]{3})*\s", re.IGNORECASE)
+_SIXTH = re.compile(r"[*?\d][-,/*\dL#]*(\s|$)|(MON|TUE|WED|THU|FRI|SAT|SUN)([-,][A-Z]{3})*\s", re.IGNORECASE)
 # "m h dom mon dow command", drawings of the fields, and lines that were switched off, say nothing about a command.
 _NO_PROSE = re.compile(r"m(in(ute)?s?)?\s+h|[\d*@|.+<-]|\W*$", re.IGNORECASE)
 

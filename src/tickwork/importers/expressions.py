@@ -24,6 +24,7 @@ from tickwork.importers.field import Field, Misfit
 from tickwork.importers.problems import meant
 from tickwork.importers.reading import Reading
 
+LENGTH_LIMIT = 2000  # of an expression: the search for its step takes a time that grows with the square of this
 RESERVED = ("params", "item", "secret")  # what an expression may begin with besides a step
 ONE_ITEM = "item"  # the element where a step maps over one thing without naming it
 
@@ -104,6 +105,8 @@ def _parts(text: str, scope: Scope) -> Iterator[str | Param | RunValue | Result 
 
 def expression(inner: str, scope: Scope) -> Param | RunValue | Result | Item:
     """What stands between ${ and }. Raises Inexpressible."""
+    if len(inner) > LENGTH_LIMIT:
+        raise Inexpressible(f"an expression has up to {LENGTH_LIMIT:,} characters, and this one has {len(inner):,}.")
     head = re.split(r"[.\[]", inner, maxsplit=1)[0]
     rest = inner[len(head) :]
     if scope.roots:

@@ -172,6 +172,10 @@ class Attempt:
     def broadcast(self) -> Broadcast | None:
         return self.given.broadcast
 
+    @property
+    def timeout(self) -> timedelta | None:
+        return None if self.given.timeout_s is None else timedelta(seconds=self.given.timeout_s)
+
     def tick(self) -> Tick | None:
         return None if self.given.tick is None else decode_tick(self.given.tick)
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from tickwork.clock import SystemClock
 from tickwork.core.web.addresses import Address, Allowed, disguised, read_address
+from tickwork.core.web.url import HOST_LIMIT
 from tickwork.errors import Fatal, RequestFailed
 
 Resolve = Callable[[str, int], list[str]]
@@ -31,6 +32,8 @@ class Egress:
 
     def addresses(self, host: str, port: int) -> list[Address]:
         """The addresses of a host. Raises Fatal where one of them must not be reached, RequestFailed where none is."""
+        if len(host) > HOST_LIMIT:
+            raise Fatal(f"the host has more than {HOST_LIMIT} characters: nothing was sent.")
         if ":" not in host and disguised(host):
             raise Fatal(f"{host} is a number in disguise, not a host: nothing was sent.")
         try:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 import msgspec
 
 from tickwork.clock import Clock, SystemClock
+from tickwork.context import current_job
 from tickwork.core import payload
 from tickwork.core.duration import parse_duration
 from tickwork.core.secret_use import secret_variables
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 NAME = "http"
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 TIMEOUT, CONNECT_TIMEOUT = "30s", "10s"
+JOB_TIMEOUT = "5m"  # unless the job says another one; it ends also what does not let the event loop go on
 LONGEST = timedelta(hours=1)
 QUOTE_LIMIT = 500  # characters of an answer that an error quotes
 _NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,200}")
@@ -102,10 +104,11 @@ def add_http(app: TaskRegistry) -> None:
         wanted = (clock, tuple(expect or ()), timeout, connect_timeout)
         # Secrets are read from the store, which other requests on this event loop must not wait for.
         outgoing = await asyncio.to_thread(asked.outgoing, *wanted) if secrets else asked.outgoing(*wanted)
+        _check_fits(outgoing.whole_s, current_job().timeout)
         client = HttpClient(Egress(read_allowed(settings.http_allow)), settings.http_ca)
         return await answered(client, outgoing, clock)
 
-    app.task(name=NAME)(http)
+    app.task(name=NAME, timeout=JOB_TIMEOUT)(http)
 
 
 async def answered(client: HttpClient, request: Outgoing, clock: Clock) -> Answered:
@@ -225,6 +228,15 @@ def _over(headers: dict[str, str], more: Mapping[str, str]) -> dict[str, str]:
             raise InvalidArguments(f"the header {name} has a value that no header can have, or too long a one.")
     lower = {name.lower() for name in more}
     return {**{name: value for name, value in headers.items() if name.lower() not in lower}, **more}
+
+
+def _check_fits(whole_s: float, job_timeout: timedelta | None) -> None:
+    """Refuse a request that may take longer than its job: it would be ended on its way, and sent again."""
+    if job_timeout is not None and whole_s >= job_timeout.total_seconds():
+        raise InvalidArguments(
+            f"the request may take {whole_s:g} s, and its job ends after {job_timeout.total_seconds():g} s. Give the "
+            f"job a longer timeout of its own: the option timeout, beside the argument."
+        )
 
 
 def _seconds(text: str, what: str) -> float:

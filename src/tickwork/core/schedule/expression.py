@@ -19,6 +19,7 @@ _RECURRENCE = re.compile(r"\b(FREQ=|DTSTART|RRULE:)", re.IGNORECASE)
 _RATE = re.compile(r"(?:@?every\s+)?([0-9.]+\s*(?:ms|[smhdw])(?![a-z]).*)", re.IGNORECASE)
 _QUOTED = re.compile(r"'([^']+)'|\"([^\"]+)\"")
 _LABELS = ("second", "minute", "hour", "day of the month", "month", "day of the week", "year")
+_LABEL = re.compile(rf"\bthe ({'|'.join(_LABELS)})\b(?! of)")
 
 
 def kind_of(text: str) -> Kind:
@@ -57,7 +58,7 @@ def place_of(text: str, said: str) -> tuple[int, int] | None:
 def _field(text: str, said: str) -> tuple[int, int]:
     """Where the field of a cron expression is that is named; all of the text, where none is."""
     parts = [found.span() for found in re.finditer(r"\S+", text)]
-    named = [label for label in _LABELS if re.search(rf"\bthe {label}\b(?! of)", said)]
+    named = sorted(_LABEL.findall(said), key=_LABELS.index)
     if not named or len(parts) not in (5, 6, 7) or kind_of(text) != "cron":
         return 0, len(text)
     place = _LABELS.index(named[0]) - (len(parts) == 5)

@@ -16,7 +16,8 @@ from tickwork.errors import InvalidArguments
 
 PORTS = {"http": 80, "https": 443}
 URL_LIMIT = 8192
-_HOST = re.compile(r"(?=.{1,253}$)([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?\.?)+")
+HOST_LIMIT = 253
+_LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
 _UNSAFE = re.compile(r"[\x00-\x20\x7f\\]")
 
 
@@ -81,6 +82,8 @@ def literal_origin(text: str) -> str | None:
 
 def redirected(url: Url, location: str) -> Url:
     """Where an answer sends a request on to. Raises InvalidArguments."""
+    if len(location) > URL_LIMIT:
+        raise InvalidArguments(f"the url is longer than {URL_LIMIT:,} characters.")
     return read_url(urljoin(f"{url.shown}{url.target}", location))
 
 
@@ -90,10 +93,22 @@ def _host(host: str, netloc: str) -> str:
             return str(IPv6Address(host if "%" not in host else ""))
         except ValueError:
             raise InvalidArguments("the url has brackets, and no IPv6 address in them.") from None
+    if len(host) > HOST_LIMIT:  # before IDNA, whose time grows with the square of the length
+        raise InvalidArguments(f"the url has a host of more than {HOST_LIMIT} characters.")
     try:
         ascii_host = host if host.isascii() else host.encode("idna").decode()
     except UnicodeError:
         ascii_host = ""
-    if not _HOST.fullmatch(ascii_host) or disguised(ascii_host):
-        raise InvalidArguments("the url has no host, or one that is a number in disguise: write 192.0.2.7, or a name.")
+    if not _is_name(ascii_host):
+        raise InvalidArguments(
+            "the url has no host, or one that is not a name: labels of up to 63 letters, digits, - and _, which do not "
+            "begin or end with -, and a dot between them."
+        )
+    if disguised(ascii_host):
+        raise InvalidArguments("the url has a host that is a number in disguise: write 192.0.2.7, or a name.")
     return ascii_host
+
+
+def _is_name(host: str) -> bool:
+    """Whether a text is labels of up to 63 characters with dots between them; a dot may follow the last one."""
+    return len(host) <= HOST_LIMIT and all(_LABEL.fullmatch(label) for label in host.removesuffix(".").split("."))

@@ -42,7 +42,9 @@ PlayedOn = tuple[PostgresGround, Round]
 
 _HOLDERS = 5
 _FORGOTTEN = 1000
-_LOCKS = re.compile(r"(pg_try_advisory_xact_lock\(hashtextextended\([^)]*\)\))|FOR (?:NO KEY )?UPDATE(?: SKIP LOCKED)?")
+_LOCKS = re.compile(
+    r"(pg_try_advisory_xact_lock\(hashtextextended\([^()]*\)\))|FOR (?:NO KEY )?UPDATE(?: SKIP LOCKED)?"
+)
 
 
 class PostgresFlow(PostgresDags):

@@ -12,8 +12,8 @@ from functools import cache
 from tickwork.errors import InvalidInput
 from tickwork.store.sql import load_statements
 
-_INCLUDE = re.compile(r"^\s*-- include (\w+)\s*$", re.MULTILINE)
-_COMMENT = re.compile(r"^\s*--.*$", re.MULTILINE)
+_INCLUDE = re.compile(r"^[ \t]*-- include (\w+)[ \t]*$", re.MULTILINE)
+_COMMENT = re.compile(r"^[ \t]*--.*$", re.MULTILINE)
 _SCHEMA = re.compile(r"\btickwork\.(?=[a-z])")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]{0,62}")
 
