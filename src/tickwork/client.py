@@ -15,7 +15,7 @@ from tickwork.context import LazyTransaction, current_or_none
 from tickwork.core import why
 from tickwork.core.access import BUILT_IN
 from tickwork.core.causes import By, Cause, Causes
-from tickwork.core.duration import parse_duration, parse_rate
+from tickwork.core.duration import parse_duration, parse_spacing
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import Asking, AttemptView, JobFilter, JobState, JobView, LogChunk, NewJob, QueueView, WorkerView
 from tickwork.core.options import read_option
@@ -99,7 +99,7 @@ class Client:
 
     def redrive(self, which: JobFilter, rate: str | None = None, perform: Perform = _plainly) -> int:
         """Queue matching dead letters again, at most `rate` ("50/s") of them due at a time; return how many."""
-        spacing = timedelta(0) if rate is None else timedelta(seconds=1 / parse_rate(rate))
+        spacing = timedelta(0) if rate is None else parse_spacing(rate)
         count = 0
         for ids in self._pages(which, _is_dead):
             count += len(perform(partial(self.store.retry_jobs, ids, spacing, spacing * count)))

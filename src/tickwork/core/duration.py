@@ -78,6 +78,14 @@ def _below_a_minute(duration: timedelta) -> str:
     return f"{whole}.{part:03d}".rstrip("0").rstrip(".") + unit
 
 
+def parse_spacing(rate: str) -> timedelta:
+    """Return the time between two jobs at a rate. Raises InvalidOption for one of less than one job per day."""
+    per_second = parse_rate(rate)
+    if per_second * _UNITS["d"].total_seconds() < 1:
+        raise InvalidOption(f"rate: {rate!r} is too slow to spread jobs out; the slowest is one job per day.")
+    return timedelta(seconds=1 / per_second)
+
+
 def parse_rate(value: str, *, what: str = "rate") -> float:
     """Return how many times per second "50/s", "10/m" or "1000/h" says. Raises InvalidOption, which names `what`."""
     found = _RATE.fullmatch(str(value).strip())

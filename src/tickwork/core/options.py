@@ -24,7 +24,7 @@ from tickwork.errors import InvalidOption
 
 DEFAULT_QUEUE = "default"
 _NAME_LIMIT = 200
-_LONGEST = timedelta(days=365_000)  # beyond it, and outside of these years, databases and datetime disagree
+LONGEST = timedelta(days=365_000)  # beyond it, and outside of these years, databases and datetime disagree
 _FIRST_YEAR, _LAST_YEAR = 1970, 8000
 _LABELS_LIMIT = 32
 NO_BOUND = 0  # how options say max_lost=None, since None is an option that is not given
@@ -236,8 +236,8 @@ def _priority(name: str, value: Any) -> int:
 
 def _duration(name: str, value: Any) -> timedelta:
     duration = parse_duration(value, what=name)
-    if duration > _LONGEST:
-        raise InvalidOption(f"{name}: {_shown(value)} is too long; {_LONGEST.days:,} days is the most.")
+    if duration > LONGEST:
+        raise InvalidOption(f"{name}: {_shown(value)} is too long; {LONGEST.days:,} days is the most.")
     return duration
 
 

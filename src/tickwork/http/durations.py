@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 
-from tickwork.core.duration import format_duration, parse_duration, parse_rate
+from tickwork.core.duration import format_duration, parse_duration, parse_spacing
 from tickwork.errors import InvalidOption
 
 Span = str | float
@@ -36,4 +36,4 @@ def duration(what: str, given: Span) -> timedelta:
 
 def spacing(rate: str | None) -> timedelta:
     """The time between two jobs at a rate. Raises InvalidOption."""
-    return timedelta(0) if rate is None else timedelta(seconds=1 / parse_rate(rate))
+    return timedelta(0) if rate is None else parse_spacing(rate)

@@ -13,6 +13,7 @@ from typing import Any, assert_never
 from tickwork.core.ids import JobId
 from tickwork.core.job import JobPage
 from tickwork.core.operation import Action, Change, Operation, OperationState, concerns, phases
+from tickwork.core.options import LONGEST
 from tickwork.errors import InvalidInput
 from tickwork.store.base import Store
 from tickwork.store.operations import Step
@@ -66,7 +67,7 @@ def apply(store: Store, change: Change, ids: Sequence[JobId], done: int) -> Sequ
         case Action.CANCEL:
             return store.cancel_jobs(ids)
         case Action.RETRY | Action.REDRIVE:
-            return store.retry_jobs(ids, change.spacing, change.spacing * done)
+            return store.retry_jobs(ids, change.spacing, min(change.spacing * done, LONGEST))
         case Action.DISCARD:
             return store.discard_jobs(ids)
         case Action.RESCHEDULE:

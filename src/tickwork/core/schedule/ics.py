@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import date, timedelta
 from typing import NamedTuple, NoReturn
 
+from tickwork.core.schedule.zone import HORIZON
 from tickwork.errors import InvalidOption
 
 _SIZE_LIMIT = 1_000_000
@@ -73,9 +74,12 @@ def _day(number: int, value: str) -> date:
     if "T" in value:
         _refuse(number, f"{value!r} has a time of day; a calendar leaves out whole days, so give dates alone")
     try:
-        return date.fromisoformat(value)
+        day = date.fromisoformat(value)
     except ValueError:
         _refuse(number, f"{value!r} is not a date")
+    if day.year >= HORIZON.year:
+        _refuse(number, f"{value!r}, which is after the year {HORIZON.year - 1}")
+    return day
 
 
 def _refuse(number: int, reason: str) -> NoReturn:

@@ -99,7 +99,7 @@ class Every(RuleValue, frozen=True, tag="every", kw_only=True):
             return whole + 1 if rest or inclusive else whole
         bisect = bisect_right if inclusive else bisect_left
         most = (instant.year - start.year + 1) * 12 // self.months + 2
-        return bisect(range(most), instant, key=self._at)
+        return bisect(range(most), instant, key=self._at_or_beyond)
 
     def _occurrence(self, k: int) -> datetime | None:
         if k < 0 or (self.times is not None and k >= self.times):
@@ -109,6 +109,13 @@ class Every(RuleValue, frozen=True, tag="every", kw_only=True):
         except OverflowError:
             return None
         return due if due < HORIZON else None
+
+    def _at_or_beyond(self, k: int) -> datetime:
+        """As `_at`, or the end of our years for what the calendar has no date for."""
+        try:
+            return self._at(k)
+        except OverflowError:
+            return HORIZON
 
     def _at(self, k: int) -> datetime:
         return Step(self.months, self.step).added(self.start or EPOCH, k).astimezone(UTC)
@@ -123,13 +130,18 @@ class After(RuleValue, frozen=True, tag="after", kw_only=True):
         _interval("after", self.delay)
 
     def first_after(self, instant: datetime, calendars: Calendars = NO_CALENDARS) -> datetime | None:
-        return instant.astimezone(UTC) + self.delay
+        return _within_our_years(instant.astimezone(UTC) + self.delay)
 
     def last_before(self, instant: datetime, calendars: Calendars = NO_CALENDARS) -> datetime | None:
-        return instant.astimezone(UTC) - self.delay
+        earliest = EPOCH + self.delay
+        return None if instant < earliest else instant.astimezone(UTC) - self.delay
 
     def explain(self) -> str:
         return f"{format_duration(self.delay)} after the last run ended"
+
+
+def _within_our_years(due: datetime) -> datetime | None:
+    return due if due < HORIZON else None
 
 
 class At(RuleValue, frozen=True, tag="at", kw_only=True):

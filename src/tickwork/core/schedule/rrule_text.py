@@ -9,12 +9,13 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import NamedTuple, NoReturn
 
-from tickwork.core.schedule.zone import stretch_at, zone_name
+from tickwork.core.schedule.zone import EPOCH, HORIZON, stretch_at, zone_name
 from tickwork.errors import InvalidOption
 
 _TEXT_LIMIT = 2000
 _COUNT_LIMIT = 1000
 _TIMES_LIMIT = 3600
+_BEFORE_ALL, _LAST = (end.replace(tzinfo=None) - timedelta(seconds=1) for end in (EPOCH, HORIZON))
 FREQS = ("YEARLY", "MONTHLY", "WEEKLY", "DAILY", "HOURLY", "MINUTELY", "SECONDLY")
 WEEKDAYS = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 _DAY = re.compile(rf"([+-]?[0-9]{{1,2}})?({'|'.join(WEEKDAYS)})")
@@ -131,17 +132,24 @@ def _check(text: str, rule: RruleText) -> None:
 
 def _when(text: str, value: str, tz: str) -> datetime:
     """Return a date-time as a wall time of the zone. A date alone is its midnight."""
+    moment = _moment(text, value)
+    if not EPOCH.year <= moment.year < HORIZON.year:
+        _refuse(text, f"{value!r} is not in the years {EPOCH.year} to {HORIZON.year - 1}")
+    return moment if moment.tzinfo is None else stretch_at(tz, moment).wall(moment)
+
+
+def _moment(text: str, value: str) -> datetime:
     found = _WHEN.fullmatch(value)
     try:
-        moment = datetime.fromisoformat(f"{found[1]}T{found[2] or '000000'}{found[3] or ''}" if found else "")
+        return datetime.fromisoformat(f"{found[1]}T{found[2] or '000000'}{found[3] or ''}" if found else "")
     except ValueError:
         _refuse(text, f"{value!r} is not a date or time; write one like 20261231T235959Z")
-    if moment.tzinfo is None:
-        return moment
-    return stretch_at(tz, moment).wall(moment)
 
 
 def _until(text: str, name: str, value: str, tz: str) -> datetime:
+    year = _moment(text, value).year
+    if not EPOCH.year <= year < HORIZON.year:  # calendars write 99991231 for no end
+        return _BEFORE_ALL if year < EPOCH.year else _LAST
     until = _when(text, value, tz)
     return until if "T" in value else until + timedelta(days=1, microseconds=-1)
 
