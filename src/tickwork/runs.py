@@ -15,7 +15,7 @@ from tickwork.core.dag.graph import Graph
 from tickwork.core.dag.overview import StepLine, StepTimes, overview
 from tickwork.core.dag.params import completed
 from tickwork.core.dag.timeline import Ran, timeline
-from tickwork.core.flaws import Flaw
+from tickwork.core.flaws import Flaw, check_text
 from tickwork.core.job import JobState, JobView
 from tickwork.core.payload import PAYLOAD_LIMIT, decode, seal, too_large
 from tickwork.errors import InvalidInput
@@ -146,6 +146,8 @@ class Run(Job):
         if known is None or known.approval is None:
             raise InvalidInput(f"step {step!r} of run {self.id} is no approval.")
         by = by or getpass.getuser()
+        check_text("by", by)
+        check_text("note", note)
         if known.approval.who and by not in known.approval.who:
             raise InvalidInput(
                 f"{by} may not answer step {step!r} of run {self.id}; {', '.join(known.approval.who)} may."

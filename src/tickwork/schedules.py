@@ -11,6 +11,7 @@ import msgspec
 from tickwork.backfill import Backfill, Backfilled, MakeJob, occurrences
 from tickwork.client import Client, Job
 from tickwork.core.duration import parse_duration
+from tickwork.core.flaws import check_text
 from tickwork.core.ids import JobId
 from tickwork.core.job import NewJob
 from tickwork.core.options import schedule_name
@@ -168,6 +169,8 @@ class Schedule:
         `until` is an instant, or a duration from now, after which it goes on by itself. Raises InvalidOption.
         """
         ends = None if until is None else _end_of_pause(until, self._client.store.now())
+        check_text("by", by)
+        check_text("reason", reason)
         return self._change(self._client.store.pause_schedules([self.name], by, reason, ends))
 
     def resume(self) -> bool:

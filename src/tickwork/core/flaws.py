@@ -16,7 +16,7 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
-from tickwork.errors import InvalidPayload
+from tickwork.errors import InvalidInput, InvalidPayload
 
 DEPTH_LIMIT = 64
 INT_MIN, INT_MAX = -(2**63), 2**63 - 1
@@ -79,6 +79,13 @@ def flaw_of(value: Any) -> str | None:
         case str():
             return _flaw_of_text(value)
     return None
+
+
+def check_text(what: str, text: str | None) -> None:
+    """Raise InvalidInput, which names `what`, for a text that not every store can hold."""
+    reason = None if text is None else _flaw_of_text(text)
+    if reason is not None:
+        raise InvalidInput(f"{what}: {reason}. Nothing was stored.")
 
 
 def _flaw_of_text(text: str) -> str | None:

@@ -12,7 +12,9 @@ import msgspec
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from tickwork.http.problems import Problem, refused
+from tickwork.core.flaws import brief, find_flaw
+from tickwork.http.problems import Fault, Problem, pointer_of, refused
+from tickwork.http.repeated_keys import repeated_key
 from tickwork.http.route import Answer, Route
 
 if TYPE_CHECKING:
@@ -64,11 +66,31 @@ def arguments(route: Route, request: Request, data: bytes) -> dict[str, Any]:
         raise Problem(422, "invalid", f"{request.url.path} takes no parameters. Nothing was done.")
     if route.body is not None:
         found["body"] = decoded(data, route.body)
+        _check_soundness(data, escapes=route.escapes)
     return found
+
+
+def _check_soundness(data: bytes, *, escapes: bool) -> None:
+    """Refuse what parsers read in two ways, and texts that PostgreSQL cannot store and SQLite can. Raises Problem."""
+    key = repeated_key(data)
+    if key is not None:
+        said = f"an object in it has the key {brief(key)} twice"
+        raise Problem(400, "malformed", f"the body cannot be read as JSON: {said}. Nothing was done.")
+    if b"\\u0000" in data and not escapes and (flaw := find_flaw(msgspec.json.decode(data))) is not None:
+        pointer = pointer_of(flaw.path)
+        raise Problem(
+            422,
+            "invalid",
+            f"{pointer or 'the body'}: {flaw.reason}. Nothing was done.",
+            faults=[Fault(flaw.reason, pointer=pointer)],
+        )
 
 
 def _query(kind: Any, request: Request) -> Any:
     given = request.query_params
+    if bad := next((name for name, value in given.multi_items() if "\0" in name + value), None):
+        said = "it holds a NUL character, which PostgreSQL cannot store"
+        raise Problem(422, "invalid", f"{brief(bad)}: {said}. Nothing was done.", faults=[Fault(said, parameter=bad)])
     many = {one.encode_name for one in msgspec.structs.fields(kind) if _is_list(one.type)}
     values: dict[str, Any] = {name: given.getlist(name) if name in many else given[name] for name in given}
     twice = next((name for name in values if name not in many and len(given.getlist(name)) > 1), None)

@@ -108,7 +108,7 @@ def refused(error: msgspec.ValidationError, kind: Any, *, of_body: bool) -> Prob
         place = f"{place or '$'}.{unknown[1]}"
         text = f"there is no such {'field' if of_body else 'parameter'}{meant(unknown[1], known)}"
     if of_body:
-        fault = Fault(text, pointer=_pointer(place))
+        fault = Fault(text, pointer=pointer_of(place))
         where = fault.pointer or "the body"
     else:
         fault = Fault(text, parameter=place.removeprefix("$.") or None)
@@ -120,7 +120,7 @@ _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
 _PLACE = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
 
 
-def _pointer(place: str) -> str:
+def pointer_of(place: str) -> str:
     """`$.jobs[3].delay` as the pointer `/jobs/3/delay`."""
     return pointer_to([name or number for name, number in _PLACE.findall(place)])
 

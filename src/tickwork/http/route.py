@@ -56,7 +56,8 @@ class Route:
     `also` are other statuses that it answers with, and their bodies. `streams` is the media type of a body that is not
     JSON. `is_audited`: calls of it change something that an operator wants to find again; the change and its row of the
     audit log are one transaction. `is_repeatable`: a POST of it with an Idempotency-Key is carried out once, and its
-    answer is kept; not so where that holds a secret, or waits.
+    answer is kept; not so where that holds a secret, or waits. `escapes`: its handler escapes NUL characters in texts,
+    which are refused elsewhere.
     """
 
     method: str
@@ -75,6 +76,7 @@ class Route:
     streams: str | None = None
     is_audited: bool = False
     is_repeatable: bool = True
+    escapes: bool = False
 
     @property
     def is_async(self) -> bool:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from tickwork.core.flaws import check_text
 from tickwork.core.notify.rules import checked_name
 from tickwork.core.options import DEFAULT_QUEUE, read_option
 from tickwork.core.web.url import read_url
@@ -67,6 +68,9 @@ def new_channel(name: str, kind: str, **given: Any) -> Channel:
     if unknown is not None:
         raise InvalidInput(f"a channel of the kind {kind} has no {unknown!r}.")
     said["name"] = checked_name(name, "channel")
+    for field, value in said.items():
+        if isinstance(value, str):
+            check_text(field, value)
     missing = next((one.name for one in msgspec.structs.fields(made) if one.required and one.name not in said), None)
     if missing is not None:
         raise InvalidInput(f"a channel of the kind {kind} needs {missing}.")

@@ -19,6 +19,7 @@ from starlette.concurrency import run_in_threadpool
 
 from tickwork.core.blob import Unfillable
 from tickwork.core.dag.inputs import Values
+from tickwork.core.flaws import brief
 from tickwork.core.flow.stamp import decode_task_flow
 from tickwork.core.hooks.hook import Delivery, Hook, Outcome
 from tickwork.core.hooks.signature import HEADERS, BadSignature, TooOld, check_signature
@@ -28,6 +29,7 @@ from tickwork.errors import InvalidInput, KeyTaken, SecretError
 from tickwork.http.call import Call, read_bytes
 from tickwork.http.lists import is_sayable
 from tickwork.http.problems import Problem
+from tickwork.http.repeated_keys import repeated_key
 from tickwork.http.route import ANYBODY, BODY_LIMIT, Routes, Struct
 from tickwork.http.secrets import hook_secret
 from tickwork.importers.hooks import arguments_of, key_of
@@ -144,6 +146,8 @@ def _values(message: _Message) -> Values:
         body = msgspec.json.decode(message.data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise message.refused(400, "malformed", "the body cannot be read as JSON") from None
+    if (key := repeated_key(message.data)) is not None:
+        raise message.refused(400, "malformed", f"an object in the body has the key {brief(key)} twice")
     message.event = _event(message.hook, message.headers, body)
     shown = {name: value for name, value in message.headers.items() if name not in _HIDDEN}
     values = {"body": body, "event": message.event, "headers": shown}

@@ -1,0 +1,80 @@
+"""A body in which an object has a key twice is refused: two parsers would read two requests."""
+
+import hashlib
+import hmac
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from starlette.testclient import TestClient
+
+from tickwork import Tickwork
+from tickwork.http.repeated_keys import WHOLE_LIMIT, repeated_key
+
+JSON = {"content-type": "application/json"}
+API = "/api/v1"
+LARGE = b'"' + b"x" * WHOLE_LIMIT + b'"'
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "key"),
+    [
+        ("POST", "/jobs", b'{"task": "mail", "task": "shell"}', "task"),
+        ("POST", "/jobs", b'{"task": "mail", "t\\u0061sk": "shell"}', "task"),
+        ("POST", "/jobs", b'{"task": "mail", "args": {"to": "a", "cc": [{"x": 1, "x": 1}]}}', "x"),
+        ("POST", "/jobs/batch", b'{"jobs": [{"task": "mail"}, {"task": "mail", "queue": "a", "queue": "b"}]}', "queue"),
+        ("PUT", "/schedules/s", b'{"every": "1h", "task": "a", "task": "b"}', "task"),
+        ("POST", "/leases", b'{"queues": ["default"], "worker": "a", "worker": "b"}', "worker"),
+    ],
+)
+def test_a_body_with_a_key_twice_is_refused_and_the_key_is_named(
+    admin: TestClient, method: str, path: str, body: bytes, key: str
+) -> None:
+    answer = admin.request(method, f"{API}{path}", content=body, headers=JSON)
+    assert (answer.status_code, answer.json()["code"]) == (400, "malformed")
+    assert f"the key '{key}' twice" in answer.json()["detail"]
+    assert admin.get(f"{API}/jobs").json()["items"] == []
+
+
+def test_a_message_at_a_hook_with_a_key_twice_is_refused(
+    admin: TestClient, app: Tickwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("A", "s3cret")
+    admin.put(f"{API}/hooks/h", json={"style": "github", "secret": "A", "task": "a"}).raise_for_status()
+    body = b'{"a": 1, "a": 2}'
+    proof = "sha256=" + hmac.new(b"s3cret", body, hashlib.sha256).hexdigest()
+    answer = admin.post("/hooks/h", content=body, headers={**JSON, "x-hub-signature-256": proof})
+    assert (answer.status_code, answer.json()["code"]) == (400, "malformed"), answer.text
+    assert "'a' twice" in answer.json()["detail"]
+
+
+keys = st.sampled_from(["a", "b", "", '"', "\\", '\\"', "ä", "a:b", '"a":', "\u2028"]) | st.text(max_size=4)
+leaves = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | keys
+documents = st.recursive(leaves, lambda inner: st.lists(inner) | st.dictionaries(keys, inner), max_leaves=20)
+
+
+@given(documents, st.booleans(), st.sampled_from([None, 1]))
+def test_a_body_without_one_is_taken(document: Any, ascii_only: bool, indent: int | None) -> None:
+    text = json.dumps(document, ensure_ascii=ascii_only, indent=indent)
+    assert repeated_key(text.encode("utf-8", "replace")) is None
+
+
+@given(st.dictionaries(keys, documents, min_size=1, max_size=4), documents, st.data(), st.booleans())
+def test_a_key_that_is_there_twice_is_found_wherever_it_is(
+    given_object: dict[str, Any], again: Any, data: st.DataObject, is_large: bool
+) -> None:
+    key = data.draw(st.sampled_from(sorted(given_object)))
+    pairs = [*given_object.items(), (key, again)]
+    said = "{" + ",".join(f"{json.dumps(name)}:{json.dumps(value)}" for name, value in pairs) + "}"
+    wrapped = f'[0, {{"in": {said}}}]'.encode()
+    whole = b'{"x": ' + LARGE + b', "y": ' + wrapped + b"}" if is_large else wrapped
+    assert repeated_key(whole) == key
+
+
+def test_a_large_body_is_looked_at_in_parts() -> None:
+    inner = b'{"a": ' + LARGE + b', "b": [1, {"k": 1}, ' + LARGE + b"]}"
+    assert repeated_key(inner) is None
+    assert repeated_key(inner.replace(b'"b"', b'"a"')) == "a"
+    assert repeated_key(inner.replace(b'{"k": 1}', b'{"k": 1, "k": 2}')) == "k"
