@@ -162,6 +162,10 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
         encoded = self.encode(args, kwargs)
         return self._new_jobs([encoded])[0]
 
+    def job_named(self, arguments: Mapping[str, Any]) -> NewJob:
+        """Like `new_job`, for arguments that are given by name as JSON values, in the form in which they are shown."""
+        return self._new_jobs([self._signature().encode_named(arguments, self.name)])[0]
+
     def job_with(self, encoded: bytes) -> NewJob:
         """The job for arguments as another job of the task carried them. They are not checked again."""
         return self._new_jobs([encoded])[0]

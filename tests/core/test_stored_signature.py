@@ -8,11 +8,13 @@ from uuid import UUID
 
 import msgspec
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from tickwork.core.job import Policy, TaskDefinition
 from tickwork.core.signature import Signature
 from tickwork.core.stored_signature import StoredSignature
-from tickwork.errors import InvalidArguments
+from tickwork.errors import InvalidArguments, InvalidPayload
 
 
 class Colour(Enum):
@@ -89,3 +91,40 @@ def test_a_task_that_no_worker_told_of_takes_any_names() -> None:
 
 def test_values_that_are_not_known_yet_are_not_checked() -> None:
     assert STORED.encode((), {"to": None}, "work", {"to"}) == b'{"to":null}'
+
+
+ID = "12345678-1234-5678-1234-567812345678"
+tags = st.sampled_from(["$uuid", "$dict", "$set", "$decimal", "$date", "$x", "a"])
+leaves = st.none() | st.booleans() | st.integers(-9, 9) | st.sampled_from(["", "x", ID, "2026-01-01", "1.5"])
+documents = st.recursive(
+    leaves, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(tags, inner, max_size=2), max_leaves=8
+)
+
+
+@given(documents)
+@example({"$uuid": ID})
+@example({"$dict": {"$uuid": ID}})
+@example({"$uuid": "no"})
+@example([{"$set": [1, {"$uuid": ID}]}])
+@example({"$set": [[1]]})
+def test_json_without_a_hint_is_stored_as_it_is_shown_or_refused(document: Any) -> None:
+    """Whoever sends what was shown sends the same again; and the worker is given what was meant."""
+    try:
+        stored = STORED.encode_named({"to": "a", "no_hint": document}, "work")
+    except (InvalidPayload, InvalidArguments):
+        return
+    shown = msgspec.json.decode(stored)
+    assert STORED.encode_named(shown, "work") == stored
+    _, given_to_worker = SIGNATURE.decode(stored)
+    meant = given_to_worker["no_hint"]
+    assert msgspec.json.decode(SIGNATURE.encode((), {"to": "a", "no_hint": meant}, "work")) == shown
+
+
+def test_a_uuid_in_json_is_a_uuid_where_there_is_no_hint_and_a_dict_where_one_says_so() -> None:
+    stored = STORED.encode_named({"to": "a", "no_hint": {"$uuid": ID}, "anything": {"$dict": {"$uuid": ID}}}, "work")
+    assert msgspec.json.decode(stored)["no_hint"] == {"$uuid": ID}
+    _, given_to_worker = SIGNATURE.decode(stored)
+    assert given_to_worker["no_hint"] == UUID(ID)
+    assert given_to_worker["anything"] == {"$uuid": ID}
+    with pytest.raises(InvalidPayload, match=r"argument 'no_hint' of task 'work': there is no tag \"\$foo\""):
+        STORED.encode_named({"to": "a", "no_hint": {"$foo": 1}}, "work")

@@ -18,7 +18,7 @@ from tickwork.core.dag.params import completed, fits, told
 from tickwork.core.flaws import Flaw, brief, find_flaw
 from tickwork.core.job import TaskDefinition
 from tickwork.core.shapes import ANYTHING, Shape
-from tickwork.errors import InvalidArguments
+from tickwork.errors import InvalidArguments, InvalidPayload
 
 
 class StoredSignature:
@@ -46,6 +46,22 @@ class StoredSignature:
         if "properties" in self._schema:
             self._check(msgspec.json.decode(data), task, unchecked)
         return data
+
+    def encode_named(self, arguments: Mapping[str, Any], task: str) -> bytes:
+        """Like `encode`, for JSON values by name as REST has them, in the form in which they are shown.
+
+        Where there is no hint, `{"$uuid": "…"}` is a UUID, and `{"$dict": {"$uuid": "…"}}` the dict that looks like it.
+        """
+        return self.encode((), {name: self._meant(name, value, task) for name, value in arguments.items()}, task)
+
+    def _meant(self, name: str, value: Any, task: str) -> Any:
+        """The value that JSON without a hint stands for. Raises InvalidPayload for a tag that there is not."""
+        if not self._is_untyped(name):
+            return value
+        try:
+            return payload.unpack(value)
+        except (InvalidPayload, ValueError) as error:
+            raise InvalidPayload(f"argument {name!r} of task {task!r}: {error}. Nothing was stored.") from None
 
     def _check(self, given: Mapping[str, Any], task: str, unchecked: Collection[str]) -> None:
         """Refuse arguments that the worker would refuse."""
@@ -118,8 +134,10 @@ class StoredSignature:
         return named
 
     def _wire(self, name: str, value: Any) -> Any:
-        untyped = self._parameters is not None and self._parameters.get(name, {}).get("description") == "anything"
-        return payload.tagged(value) if untyped else value
+        return payload.tagged(value) if self._is_untyped(name) else value
+
+    def _is_untyped(self, name: str) -> bool:
+        return self._parameters is not None and self._parameters.get(name, {}).get("description") == "anything"
 
 
 def _flat(schema: dict[str, Any]) -> dict[str, Any]:

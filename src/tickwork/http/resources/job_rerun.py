@@ -86,6 +86,6 @@ def _new_job(call: Call, old: JobView, body: RerunJobBody) -> NewJob:
         parent=old.id,
         **{name: value for name, value in when.items() if value is not None},
     )
-    job = task.job_with(old.args) if body.args is None else task.new_job((), body.args)
+    job = task.job_with(old.args) if body.args is None else task.job_named(body.args)
     policy = msgspec.structs.replace(old.policy, key_for=None)
     return msgspec.structs.replace(job, policy=policy, tick=None if old.tick is None else encode_tick(old.tick))

@@ -176,7 +176,7 @@ def _new_job(named: Callable[[str], Enqueues[Any, Any]], body: NewJobBody) -> Ne
     task, args = given.pop("task"), given.pop("args")
     instant("at", body.at)
     spans = {name: duration(name, given[name]) for name in _SPANS if name in given}
-    return named(task).options(**{**given, **spans}).new_job((), args)
+    return named(task).options(**{**given, **spans}).job_named(args)
 
 
 @routes.get("/jobs", Scope.READ)
