@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tickwork.cli.base import FAILURE, Group, Session, json_option, pass_session, url_option
-from tickwork.core.escape import clean
 from tickwork.cli.instants import instant
 from tickwork.cli.output import count_of, print_json, print_table, utc
+from tickwork.core.escape import clean
 from tickwork.errors import InvalidInput
 
 if TYPE_CHECKING:

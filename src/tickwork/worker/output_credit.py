@@ -7,7 +7,7 @@ The number of a chunk that a child sends leaves room behind it for what came thr
 from __future__ import annotations
 
 from codecs import getincrementaldecoder
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tickwork.core.payload import storable
