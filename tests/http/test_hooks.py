@@ -10,7 +10,9 @@ from starlette.testclient import TestClient
 
 from tickwork import Tickwork, debounce, vault
 from tickwork.core.hooks import signature
+from tickwork.http import room
 from tickwork.http.parts import Parts
+from tickwork.http.room import Share
 
 SECRET = "it's a secret to everybody"
 GITHUB = {
@@ -457,5 +459,44 @@ def test_a_name_that_is_not_there_takes_the_work_of_a_signature_that_does_not_ho
     for headers in ({}, {"X-Hub-Signature-256": f"sha256={'0' * 64}"}):
         for name in ("h", "unknown"):
             assert send(anybody, DATA, headers, name).status_code == 404
-    # Of a hook that is not there the time stands before the body, as in the style that it would have.
-    assert digested == [(len(SECRET), len(DATA)), (32, len(b"0.") + len(DATA))] * 2
+    # Of a hook that is not there the time stands before the body, as in the style that it would have. The body of a
+    # message without any signature is not read.
+    assert digested == [(len(SECRET), size) if known else (32, 2 + size) for size in (0, len(DATA)) for known in (1, 0)]
+
+
+HOOK_PATHS = ("/hooks/h", "/hooks/unknown")
+
+
+def test_a_message_that_no_hook_can_take_is_not_kept_in_memory(
+    admin: TestClient, anybody: TestClient, parts: Parts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(admin, GITHUB)
+    kept: list[int] = []
+
+    class Watched(Share):
+        def take(self, count: int) -> None:
+            kept.append(count)
+            super().take(count)
+
+    monkeypatch.setattr(room, "Share", Watched)
+    zeros = f"sha256={'0' * 64}"
+    for path in HOOK_PATHS:
+        assert anybody.post(path, content=DATA).status_code == 404
+        assert anybody.post(path, content=DATA, headers={"Stripe-Signature": f"t=1,v1={'0' * 64}"}).status_code == 404
+    assert anybody.post("/hooks/unknown", content=DATA, headers={"X-Hub-Signature-256": zeros}).status_code == 404
+    assert kept == []
+    assert send(anybody, DATA, github(DATA)).status_code == 202
+    assert sum(kept) == len(DATA)
+    assert parts.strange_bodies.held == 0
+
+
+def test_hooks_take_no_more_than_there_is_room_for_whether_they_are_there_or_not(
+    admin: TestClient, anybody: TestClient, parts: Parts
+) -> None:
+    put(admin, GITHUB)
+    parts.strange_bodies.most = len(DATA) - 1
+    for path in HOOK_PATHS:
+        answer = anybody.post(path, content=DATA, headers={"X-Hub-Signature-256": f"sha256={'0' * 64}"})
+        assert (answer.status_code, answer.json()["code"], answer.headers["retry-after"]) == (503, "too-busy", "5")
+    assert parts.strange_bodies.held == 0
+    assert admin.put("/api/v1/hooks/g", json=GITHUB).status_code == 201, "known callers have room of their own"

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 import time
+import tracemalloc
 from datetime import timedelta
 from typing import Any
 
@@ -17,7 +18,9 @@ from tickwork.blobs import LocalBlobs
 from tickwork.core.ids import WorkerId
 from tickwork.core.job import Policy, TaskDefinition
 from tickwork.core.payload import RESULT_LIMIT
+from tickwork.http import call
 from tickwork.http.parts import Parts
+from tickwork.http.problems import Problem
 from tickwork.http.resources import job_shapes
 from tickwork.store.base import Worker
 
@@ -150,9 +153,76 @@ def test_a_batch_has_a_cap_and_room_for_more_than_other_bodies(
 ) -> None:
     large = {"task": "mail", "args": {"text": "x" * 200_000}}
     assert admin.post(f"{JOBS}/batch", json={"jobs": [large] * 10}).status_code == 201
-    monkeypatch.setattr("tickwork.http.resources.jobs.BATCH_LIMIT", 2)
+    monkeypatch.setattr(job_shapes, "BATCH_LIMIT", 2)
+    assert admin.post(f"{JOBS}/batch", json={"jobs": [{"task": "mail"}] * 2}).status_code == 201
     assert admin.post(f"{JOBS}/batch", json={"jobs": [{"task": "mail"}] * 3}).status_code == 422
-    assert job_shapes.BATCH_LIMIT == 10_000
+
+
+def test_a_batch_is_counted_before_its_jobs_are_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    def peak(data: bytes, code: int) -> int:
+        """How much memory it takes to refuse a batch."""
+        tracemalloc.start()
+        with pytest.raises(Problem) as refused:
+            [job_shapes.read_job(job, 0) for job in job_shapes.read_jobs(data)]
+        assert refused.value.status == code
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return most
+
+    many = b'{"jobs":[' + b'{"task":"a"},' * 1_200_000 + b'{"task":"a"}]}'
+    deep = b'{"jobs":[{"task":"a","args":{"a":[' + b'{"a":{}},' * 1_500_000 + b"1]}}]}"
+    wide = b'{"jobs":[{"task":[' + b"{}," * 5_000_000 + b"1]}]}"
+    nothing = b'{"jobs":[' + b"1," * 7_500_000 + b"1]}"
+    for data in (many, deep, wide, nothing):
+        assert peak(data, 422) < 16 * 1024 * 1024, data[:20]
+
+
+@pytest.mark.parametrize(
+    ("batch", "status", "pointer"),
+    [
+        (b'{"jobs": [{"task": "a"}, {"task": "a", "delai": 1}]}', 422, "/jobs/1/delai"),
+        (b'{"jobs": [{"task": "a"}, {"task": "a", "args": {"a": 1}, "priority": [1]}]}', 422, "/jobs/1/priority"),
+        (b'{"jobs": [{"task": "a"}, {"args": {}}]}', 422, "/jobs/1"),
+        (b'{"jobs": [{"task": "a"}, 7]}', 422, "/jobs/1"),
+        (b'{"jobs": [{"task": "a"}], "more": 1}', 422, "/more"),
+        (b'{"jobs": [{"task": "a"}]', 400, None),
+    ],
+)
+def test_what_is_no_batch_is_refused_with_its_place(
+    admin: TestClient, batch: bytes, status: int, pointer: str | None
+) -> None:
+    answer = admin.post(f"{JOBS}/batch", content=batch, headers={"Content-Type": "application/json"})
+    assert answer.status_code == status
+    assert [one["pointer"] for one in answer.json().get("errors", [])] == ([] if pointer is None else [pointer])
+    assert listed(admin) == []
+
+
+def test_bodies_take_no_more_memory_than_there_is_room_for(admin: TestClient, parts: Parts) -> None:
+    large = {"jobs": [{"task": "mail", "args": {"text": "x" * 200_000}}] * 3}
+    parts.bodies.most = 500_000
+    answer = admin.post(f"{JOBS}/batch", json=large)
+    assert (answer.status_code, answer.json()["code"], answer.headers["retry-after"]) == (503, "too-busy", "5")
+    assert admin.post(f"{JOBS}/batch", json={"jobs": large["jobs"][:2]}).status_code == 201
+    parts.strange_bodies.most = 10
+    assert enqueue(admin)["state"] == "queued", "a small body that there is no room for is read after its key"
+    assert (parts.bodies.held, parts.strange_bodies.held) == (0, 0)
+
+
+def test_large_bodies_are_not_decoded_on_the_event_loop(admin: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+
+    def watched(*given: Any, **more: Any) -> Any:
+        seen.append(threading.current_thread().name)
+        return decode(*given, **more)
+
+    decode = msgspec.json.decode
+    monkeypatch.setattr(call.msgspec.json, "decode", watched)
+    text = {"text": "x" * 100_000}
+    admin.post(JOBS, json={"task": "mail", "args": text}).raise_for_status()
+    admin.post(JOBS, json={"task": "mail", "args": text}, headers={"Idempotency-Key": "k"}).raise_for_status()
+    assert admin.post("/api/v1/leases", json={"queues": ["q"], "worker": "w", "labels": ["x" * 70_000]}).is_error
+    assert len(seen) == 3
+    assert all("AnyIO worker" in name for name in seen)
 
 
 # -- find

@@ -7,9 +7,10 @@ import secrets
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import unquote
 
+import anyio.to_thread
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -24,17 +25,19 @@ from tickwork.creator import creating_as
 from tickwork.errors import InvariantBroken, StoreError, TickworkError
 from tickwork.http.access import NOBODY, Caller, allowed, is_open
 from tickwork.http.audit import recorded
+from tickwork.http.bodies import SMALL, small_size
 from tickwork.http.call import Call, arguments, body_of, response
 from tickwork.http.pages import routes as pages
 from tickwork.http.parts import Parts
 from tickwork.http.problems import Problem, problem_of
 from tickwork.http.repeats import HEADER, once, repeat_key
+from tickwork.http.room import sharing
 from tickwork.http.route import Route
 from tickwork.http.unchanged import unless_unchanged
 from tickwork.observe.table import HTTP
 
 _log = logging.getLogger("tickwork.http")
-SMALL = 64 * 1024
+T = TypeVar("T")
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 # Of every answer; a page sets a policy of its own for what it loads.
@@ -103,21 +106,31 @@ def _endpoint(app: Tickwork, parts: Parts, methods: dict[str, Route]) -> Endpoin
 
 
 async def _handled(app: Tickwork, parts: Parts, route: Route, request: Request, request_id: str) -> Response:
-    if not route.is_async and HEADER not in request.headers and _is_small(request):
-        return await _in_one_go(app, parts, route, request, request_id)
-    call = Call(app, parts, await run_in_threadpool(_caller, parts, route, request), request, request_id)
+    size = small_size(request)
+    if not route.is_async and HEADER not in request.headers and size is not None and parts.strange_bodies.take(size):
+        try:
+            return await _in_one_go(app, parts, route, request, request_id)
+        finally:
+            parts.strange_bodies.give_back(size)
+    call = Call(app, parts, await _known_caller(parts, route, request), request, request_id)
     key = repeat_key(route, request)
-    data = await body_of(route, request)
-    given = arguments(route, request, data)
-    carry_out = partial(_carried_out, call, route, given)
-    return await carry_out() if key is None else await once(call, key, data, carry_out)
+    with sharing(parts.bodies) as share:
+        data = await body_of(route, request, share)
+        if not route.is_async:
+            carry_out = partial(_off_loop, parts, data, _run, call, route, data)
+            return await carry_out() if key is None else await once(call, key, data, carry_out)
+        given = (
+            await _off_loop(parts, data, arguments, route, request, data) if data else arguments(route, request, b"")
+        )
+    with creating_as(call.who.name):
+        return response(route, await route.handler(call, **given))
 
 
 async def _in_one_go(app: Tickwork, parts: Parts, route: Route, request: Request, request_id: str) -> Response:
     """Read what is small before it is known who asks: then one visit to a thread does it all."""
     data, refusal = b"", None
     try:
-        data = await body_of(route, request)
+        data = await body_of(route, request, None)
     except Problem as problem:
         refusal = problem
 
@@ -125,9 +138,16 @@ async def _in_one_go(app: Tickwork, parts: Parts, route: Route, request: Request
         call = Call(app, parts, _caller(parts, route, request), request, request_id)
         if refusal is not None:
             raise refusal
-        return _run(call, route, arguments(route, request, data))
+        return _run(call, route, data)
 
     return await run_in_threadpool(all_of_it)
+
+
+async def _known_caller(parts: Parts, route: Route, request: Request) -> Caller:
+    """As `_caller`. Where nothing has to be asked of the store, no thread is waited for: probes come that way."""
+    if is_open(parts.open_scopes, route.access, request):
+        return NOBODY
+    return await run_in_threadpool(_caller, parts, route, request)
 
 
 def _caller(parts: Parts, route: Route, request: Request) -> Caller:
@@ -137,21 +157,15 @@ def _caller(parts: Parts, route: Route, request: Request) -> Caller:
     return allowed(route.access, parts.access.caller(request))
 
 
-def _is_small(request: Request) -> bool:
-    length = request.headers.get("content-length", "0")
-    is_number = length.isdecimal() and len(length) < 10
-    return "transfer-encoding" not in request.headers and is_number and int(length) <= SMALL
+async def _off_loop(parts: Parts, data: bytes, function: Callable[..., T], *args: Any) -> T:
+    """Call a function that decodes a body on a thread. Few large ones are decoded at a time: they grow by that."""
+    limiter = parts.large_bodies if len(data) > SMALL else None
+    return await anyio.to_thread.run_sync(partial(function, *args), limiter=limiter)
 
 
-async def _carried_out(call: Call, route: Route, given: dict[str, Any]) -> Response:
-    if not route.is_async:
-        return await run_in_threadpool(_run, call, route, given)
-    with creating_as(call.who.name):
-        return response(route, await route.handler(call, **given))
-
-
-def _run(call: Call, route: Route, given: dict[str, Any]) -> Response:
-    """Call a handler; what it changes and the row that tells of it are stored together."""
+def _run(call: Call, route: Route, data: bytes) -> Response:
+    """Call a handler with what it takes; what it changes and the row that tells of it are stored together."""
+    given = arguments(route, call.request, data)
     with creating_as(call.who.name):
         if not route.is_audited:
             return response(route, route.handler(call, **given))

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
 import types
 import typing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 
 from tickwork.core.flaws import brief, find_flaw
+from tickwork.http.bodies import read_json
 from tickwork.http.problems import Fault, Problem, pointer_of, refused
 from tickwork.http.repeated_keys import repeated_key
+from tickwork.http.room import Share
 from tickwork.http.route import Answer, Route
 
 if TYPE_CHECKING:
     from tickwork.app import Tickwork
     from tickwork.http.access import Caller
     from tickwork.http.parts import Parts
-
-BODY_WAIT_S = 15.0  # a body that takes longer to arrive is given up
 
 
 class Changed(NamedTuple):
@@ -49,9 +48,9 @@ class Call:
         self.changes.append(Changed(target, before, after))
 
 
-async def body_of(route: Route, request: Request) -> bytes:
+async def body_of(route: Route, request: Request, share: Share | None) -> bytes:
     """The body that a route takes, as it came; of one that takes none, nothing."""
-    return b"" if route.body is None else await read_body(request, route.body_limit)
+    return b"" if route.body is None else await read_json(request, route.body_limit, share)
 
 
 def arguments(route: Route, request: Request, data: bytes) -> dict[str, Any]:
@@ -65,7 +64,7 @@ def arguments(route: Route, request: Request, data: bytes) -> dict[str, Any]:
     elif request.query_params:
         raise Problem(422, "invalid", f"{request.url.path} takes no parameters. Nothing was done.")
     if route.body is not None:
-        found["body"] = decoded(data, route.body)
+        found["body"] = decoded(data, route.body) if route.reads is None else route.reads(data)
         _check_soundness(data, escapes=route.escapes)
     return found
 
@@ -110,46 +109,14 @@ def _is_list(kind: Any) -> bool:
     return typing.get_origin(kind) in (list, tuple)
 
 
-def decoded(data: bytes, kind: Any) -> Any:
-    """A body as its type. Raises Problem where it is no JSON, or not of that type."""
+def decoded(data: bytes | msgspec.Raw, kind: Any, place: str = "$") -> Any:
+    """A body as its type, or what stands at a place of it. Raises Problem where it is no JSON, or not of that type."""
     try:
         return msgspec.json.decode(data, type=kind)
     except msgspec.ValidationError as error:
-        raise refused(error, kind, of_body=True) from None
+        raise refused(error, kind, of_body=True, inside=place) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Problem(400, "malformed", f"the body cannot be read as JSON: {error}. Nothing was done.") from None
-
-
-async def read_body(request: Request, limit: int) -> bytes:
-    """The body of a request, at most so many bytes of it, as plain JSON. Raises Problem for anything else."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json":
-        raise Problem(415, "unsupported-type", "the body must be application/json. Nothing was done.")
-    return await read_bytes(request, limit)
-
-
-async def read_bytes(request: Request, limit: int) -> bytes:
-    """The body of a request, whatever it is. Raises Problem when it is packed, too large or too slow."""
-    if request.headers.get("content-encoding", "identity").lower() != "identity":
-        raise Problem(415, "unsupported-encoding", "send the body as it is, not compressed. Nothing was done.")
-    too_large = Problem(413, "too-large", f"the body is over {limit:,} bytes. Nothing was done.")
-    length = request.headers.get("content-length", "")
-    if length.isascii() and length.isdigit() and int(length[:20]) > limit:
-        raise too_large
-    data = bytearray()
-    try:
-        async with asyncio.timeout(BODY_WAIT_S):
-            async for chunk in request.stream():
-                data += chunk
-                if len(data) > limit:
-                    raise too_large
-    except TimeoutError:
-        raise Problem(
-            408, "too-slow", f"the body had not arrived after {BODY_WAIT_S:g} s.", headers={"Connection": "close"}
-        ) from None
-    except ClientDisconnect:
-        raise Problem(400, "malformed", "the connection ended before the body did.") from None
-    return bytes(data)
 
 
 def response(route: Route, given: Any) -> Response:

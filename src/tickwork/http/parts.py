@@ -6,14 +6,18 @@ import asyncio
 from dataclasses import dataclass, field
 from random import Random
 
+from anyio import CapacityLimiter
+
 from tickwork.app import Tickwork
 from tickwork.clock import Clock
 from tickwork.core.access import Scope
 from tickwork.http.access import Access
+from tickwork.http.bodies import LARGE_AT_ONCE, known_room, strange_room
 from tickwork.http.gathering import Gathering
 from tickwork.http.hub import Hub
 from tickwork.http.refusals import Refusals
 from tickwork.http.refused_calls import RefusedCalls
+from tickwork.http.room import Room
 from tickwork.http.stream import Stream
 from tickwork.http.surroundings import Surroundings, remembering
 from tickwork.http.timed import timed
@@ -50,8 +54,9 @@ class Parts:
     """The parts. `open_scopes` are those that nobody on this machine has to ask for.
 
     `began` is when the process did, by the monotonic clock. `stopping` is set when the server ends: what waits for long
-    ends its wait then. `ticks` are those of its services. `refused` records refused calls, `refusals` what
-    strangers left at hooks.
+    ends its wait then. `ticks` are those of its services. `refused` records refused calls, `refusals` what strangers
+    left at hooks. `bodies` and `strange_bodies` are what may be held of the bodies of requests, of callers whose
+    credentials were checked and of others; `large_bodies` is how many large ones are decoded at a time.
     """
 
     access: Access
@@ -70,6 +75,9 @@ class Parts:
     watch: Watch = field(default_factory=Watch)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     ticks: Ticks = field(default_factory=Ticks)
+    bodies: Room = field(default_factory=known_room)
+    strange_bodies: Room = field(default_factory=strange_room)
+    large_bodies: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(LARGE_AT_ONCE))
 
 
 def assembled(

@@ -99,12 +99,16 @@ _STATUS: tuple[tuple[type[errors.TickworkError], int, str], ...] = (
 )
 
 
-def refused(error: msgspec.ValidationError, kind: Any, *, of_body: bool) -> Problem:
-    """What to answer to values that are not what they should be: what is wrong, and where that is."""
+def refused(error: msgspec.ValidationError, kind: Any, *, of_body: bool, inside: str = "$") -> Problem:
+    """What to answer to values that are not what they should be: what is wrong, and where that is.
+
+    `inside` is the place of what was decoded in the whole.
+    """
     text, _, path = str(error).partition(" - at `")
-    place = path.removesuffix("`")
+    found = path.removesuffix("`")
+    place = inside + found[1:] if found or inside != "$" else ""
     if unknown := _UNKNOWN.fullmatch(text):
-        known = [] if place or not isinstance(kind, type) else [one.encode_name for one in msgspec.structs.fields(kind)]
+        known = [] if found or not isinstance(kind, type) else [one.encode_name for one in msgspec.structs.fields(kind)]
         place = f"{place or '$'}.{unknown[1]}"
         text = f"there is no such {'field' if of_body else 'parameter'}{meant(unknown[1], known)}"
     if of_body:

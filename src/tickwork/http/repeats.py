@@ -50,8 +50,7 @@ def repeat_key(route: Route, request: Request) -> str | None:
 async def once(call: Call, key: str, data: bytes, carry_out: Callable[[], Awaitable[Response]]) -> Response:
     """Carry out a request, unless that was done: then answer as it was answered."""
     store, who = call.app.store, call.who.name
-    url = call.request.url
-    digest = digest_of(b"\n".join([url.path.encode(), url.query.encode(), data]))
+    digest = await run_in_threadpool(_digest, call.request, data)
     begun = await run_in_threadpool(store.begin_answer, who, key, digest, GIVEN_UP)
     if isinstance(begun, KeptAnswer):
         return _repeated(begun, digest)
@@ -64,6 +63,10 @@ async def once(call: Call, key: str, data: bytes, carry_out: Callable[[], Awaita
         raise
     await run_in_threadpool(_keep, call, key, begun, answer)
     return answer
+
+
+def _digest(request: Request, data: bytes) -> str:
+    return digest_of(b"\n".join([request.url.path.encode(), request.url.query.encode(), data]))
 
 
 def _status(error: Exception) -> int:

@@ -53,6 +53,9 @@ class Answer(msgspec.Struct, frozen=True):
 class Route:
     """One method of one path: who may call it, what it takes, and what it gives.
 
+    `reads` makes what the handler takes from a body of the type `body`, where decoding it as a whole could take too
+    much memory.
+
     `also` are other statuses that it answers with, and their bodies. `streams` is the media type of a body that is not
     JSON. `is_audited`: calls of it change something that an operator wants to find again; the change and its row of the
     audit log are one transaction. `is_repeatable`: a POST of it with an Idempotency-Key is carried out once, and its
@@ -73,6 +76,7 @@ class Route:
     returns: Any = None
     also: Mapping[int, Any] = field(default_factory=dict)
     body_limit: int = BODY_LIMIT
+    reads: Callable[[bytes], Any] | None = None
     streams: str | None = None
     is_audited: bool = False
     is_repeatable: bool = True

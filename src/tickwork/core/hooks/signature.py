@@ -26,6 +26,7 @@ HEADERS: dict[Style, str] = {
 _SIGNATURES_LIMIT = 8
 _HEADER_LIMIT = 4096
 _PARTS_LIMIT = 16  # of a header: reading it takes no time that could be measured, in any style
+_SIGNATURE = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _TIME = re.compile(r"[0-9]{1,12}", re.ASCII)
 
 
@@ -42,14 +43,27 @@ def check_signature(style: Style, secret: bytes, headers: Mapping[str, str], bod
 
     `headers` have names in lower case.
     """
-    said = headers.get(HEADERS[style], "")[:_HEADER_LIMIT]
+    time, given = _said(style, headers)
     if style == "github":
-        return _matched(secret, body, [said.removeprefix("sha256=")] if said.startswith("sha256=") else [])
-    time, given = _timed(said)
+        return _matched(secret, body, given)
     signature = _matched(secret, b"%s.%s" % (time.encode(), body), given)
     if abs(now.timestamp() - int(time)) > TOLERANCE.total_seconds():
         raise TooOld("it was signed at another time than now: more than 5 minutes ago, or by a clock that is wrong")
     return signature
+
+
+def brings_signature(style: Style, headers: Mapping[str, str]) -> bool:
+    """Return whether the headers of a message hold what could be a signature; without one, none can hold."""
+    _, given = _said(style, headers)
+    return any(_SIGNATURE.fullmatch(one) for one in given)
+
+
+def _said(style: Style, headers: Mapping[str, str]) -> tuple[str, list[str]]:
+    """The time and the signatures that a message brings. GitHub says no time."""
+    said = headers.get(HEADERS[style], "")[:_HEADER_LIMIT]
+    if style == "github":
+        return "0", [said.removeprefix("sha256=")] if said.startswith("sha256=") else []
+    return _timed(said)
 
 
 def _timed(said: str) -> tuple[str, list[str]]:

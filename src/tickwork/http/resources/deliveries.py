@@ -2,6 +2,7 @@
 
 Whoever does not know the secret learns nothing: that there is no hook of a name, that its secret is not set on this
 server, and that a signature does not hold is one answer, after the same work. The deliveries of the hook say why.
+A message is kept in memory only where it may turn out to be genuine.
 """
 
 from __future__ import annotations
@@ -22,17 +23,20 @@ from tickwork.core.dag.inputs import Values
 from tickwork.core.flaws import brief
 from tickwork.core.flow.stamp import decode_task_flow
 from tickwork.core.hooks.hook import Delivery, Hook, Outcome
-from tickwork.core.hooks.signature import HEADERS, BadSignature, TooOld, check_signature
+from tickwork.core.hooks.signature import HEADERS, BadSignature, TooOld, brings_signature, check_signature
 from tickwork.core.ids import JobId
 from tickwork.creator import creating_as
 from tickwork.errors import InvalidInput, KeyTaken, SecretError
-from tickwork.http.call import Call, read_bytes
+from tickwork.http.bodies import check_head, read_bytes, skip_bytes
+from tickwork.http.call import Call
 from tickwork.http.lists import is_sayable
 from tickwork.http.problems import Problem
 from tickwork.http.repeated_keys import repeated_key
+from tickwork.http.room import Share, sharing
 from tickwork.http.route import ANYBODY, BODY_LIMIT, Routes, Struct
 from tickwork.http.secrets import hook_secret
 from tickwork.importers.hooks import arguments_of, key_of
+from tickwork.store.hooks import HookView
 
 routes = Routes("hooks", prefix="")
 
@@ -57,8 +61,29 @@ async def deliver(call: Call, name: str) -> TakenBody:
     404 when there is no such hook, its secret is not set here, or the signature does not hold. A message that was taken
     before gives its job.
     """
-    data = await read_bytes(call.request, BODY_LIMIT)
-    return await run_in_threadpool(_take, call, name, data)
+    check_head(call.request, BODY_LIMIT)
+    view = await run_in_threadpool(_find, call, name)
+    with sharing(call.parts.strange_bodies) as share:
+        data = await _body(call, view, share)
+        return await run_in_threadpool(_take, call, view, data)
+
+
+def _find(call: Call, name: str) -> HookView | None:
+    return call.app.store.get_hook(name) if is_sayable(name) else None
+
+
+async def _body(call: Call, view: HookView | None, share: Share) -> bytes:
+    """Read a message, and keep it only if the hook is there and the message brings a signature as that hook asks.
+
+    Without any signature, nothing is read. Otherwise the whole is read, and the answer comes after as much work as if
+    it had been kept: what a stranger sees does not depend on whether there is such a hook.
+    """
+    headers = call.request.headers
+    if not any(brings_signature(style, headers) for style in HEADERS):
+        return b""
+    if view is not None and brings_signature(view.hook.style, headers):
+        return await read_bytes(call.request, BODY_LIMIT, share)
+    return bytes(await skip_bytes(call.request, BODY_LIMIT, call.parts.strange_bodies))
 
 
 @dataclass(slots=True)
@@ -101,8 +126,7 @@ class _Message:
         )
 
 
-def _take(call: Call, name: str, data: bytes) -> TakenBody:
-    view = call.app.store.get_hook(name) if is_sayable(name) else None
+def _take(call: Call, view: HookView | None, data: bytes) -> TakenBody:
     headers = {key.lower(): value for key, value in call.request.headers.items()}
     (id,) = call.app.schedules.new_ids(1)
     message = _Message(call, _NOBODY if view is None else view.hook, view is not None, headers, data, id)

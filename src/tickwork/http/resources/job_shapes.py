@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import datetime, timedelta
 from typing import Annotated, Any
 
@@ -12,10 +13,12 @@ from tickwork.client import Client, Job
 from tickwork.core.blob import MARK
 from tickwork.core.causes import last_line
 from tickwork.core.job import IfExists, JobState, JobView
+from tickwork.http.call import decoded
 from tickwork.http.durations import Span
 from tickwork.http.lists import Limit
+from tickwork.http.problems import Problem
 from tickwork.http.reading import FilterBody, Text
-from tickwork.http.route import Struct
+from tickwork.http.route import BODY_LIMIT, Struct
 from tickwork.importers.as_declared import duration_text
 
 BATCH_LIMIT = 10_000
@@ -52,6 +55,56 @@ class NewJobsBody(Struct):
     """Jobs to enqueue, all of them or none."""
 
     jobs: list[NewJobBody]
+
+
+class NewJobs(Struct):
+    """A batch whose jobs are not decoded yet."""
+
+    jobs: list[msgspec.Raw]
+
+
+class _Counter(threading.local):
+    """How many jobs a batch may still have that is being read on this thread."""
+
+    left = 0
+
+
+_counter = _Counter()
+
+
+class _CountedJob(msgspec.Struct, gc=False):
+    """A job of a batch as far as it takes to count it: the field that each of them has. The others are skipped."""
+
+    task: str
+
+    def __post_init__(self) -> None:
+        _counter.left -= 1
+        if _counter.left < 0:
+            raise Problem(422, "invalid", f"there are more than {BATCH_LIMIT:,} jobs, which is the cap for a batch.")
+
+
+class _CountedJobs(msgspec.Struct):
+    jobs: list[_CountedJob]
+
+
+def read_jobs(data: bytes) -> list[msgspec.Raw]:
+    """Return the jobs of a batch, each as JSON. Raises Problem when there are too many, or one is too large.
+
+    Both is known before any of them is decoded: as objects they would take up to thirty times as much memory.
+    """
+    _counter.left = BATCH_LIMIT
+    decoded(data, _CountedJobs)
+    jobs: list[msgspec.Raw] = decoded(data, NewJobs).jobs
+    large = next((place for place, job in enumerate(jobs) if len(memoryview(job)) > BODY_LIMIT), None)
+    if large is not None:
+        raise Problem(422, "invalid", f"/jobs/{large}: the job is over {BODY_LIMIT:,} bytes. Nothing was stored.")
+    return jobs
+
+
+def read_job(data: msgspec.Raw, place: int) -> NewJobBody:
+    """Return a job of a batch. Raises Problem where it is none; `place` is where it stands in the batch."""
+    job: NewJobBody = decoded(data, NewJobBody, f"$.jobs[{place}]")
+    return job
 
 
 class EnqueuedBody(Struct):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -23,7 +23,6 @@ from tickwork.http.reach import check_work
 from tickwork.http.reading import instant
 from tickwork.http.resources.job_shapes import (
     BATCH_BYTES,
-    BATCH_LIMIT,
     EnqueuedBody,
     EnqueuedList,
     JobBody,
@@ -33,13 +32,12 @@ from tickwork.http.resources.job_shapes import (
     NewJobsBody,
     body_of,
     item_of,
+    read_job,
+    read_jobs,
     shown,
 )
 from tickwork.http.route import API, Answer, Routes, Scope, Struct
 from tickwork.task import Enqueues
-
-if TYPE_CHECKING:
-    from tickwork.app import Tickwork
 
 routes = Routes("jobs")
 _SPANS = ("delay", "key_for", "backoff", "timeout", "expires")
@@ -72,16 +70,12 @@ def create_job(call: Call, body: NewJobBody) -> JobBody | Answer:
     return Answer(answered(call, view, is_new=is_new), 201 if is_new else 200, headers)
 
 
-@routes.post("/jobs/batch", Scope.ENQUEUE, status=201, body_limit=BATCH_BYTES)
-def create_jobs(call: Call, body: NewJobsBody) -> EnqueuedList | Answer:
-    """Enqueue up to 10,000 jobs, all of them or none. 409 when a key is held by a job of another task."""
-    if len(body.jobs) > BATCH_LIMIT:
-        raise Problem(422, "invalid", f"{len(body.jobs):,} jobs are too many for a batch; the cap is {BATCH_LIMIT:,}.")
-    check_work(call, ((one.task, one.args) for one in body.jobs))
-    check_replacing(call, body.jobs)
-    new, faults = _new_jobs(call.app, body.jobs)
+@routes.post("/jobs/batch", Scope.ENQUEUE, status=201, body_limit=BATCH_BYTES, body=NewJobsBody, reads=read_jobs)
+def create_jobs(call: Call, body: list[msgspec.Raw]) -> EnqueuedList | Answer:
+    """Enqueue up to 10,000 jobs of up to 1 MB, all of them or none. 409 when a key is held by a job of another task."""
+    new, faults = _new_jobs(call, body)
     if faults:
-        said = f"{len(faults)} of {len(body.jobs)} jobs cannot be enqueued: {faults[0].detail} Nothing was stored."
+        said = f"{len(faults)} of {len(body)} jobs cannot be enqueued: {faults[0].detail} Nothing was stored."
         raise Problem(422, "invalid", said, faults=faults)
     with taken_keys(call):
         if any(map(is_sensitive, new)):
@@ -149,12 +143,18 @@ def answered(call: Call, view: JobView, *, is_new: bool) -> JobBody:
     return msgspec.structs.replace(body, args=msgspec.Raw(b"null"), result=None, error=None, progress_note=None, why="")
 
 
-def _new_jobs(app: Tickwork, bodies: list[NewJobBody]) -> tuple[list[NewJob], list[Fault]]:
-    """Jobs as they are stored, and what is wrong with those that cannot be; of each it is told where it stands."""
+def _new_jobs(call: Call, bodies: list[msgspec.Raw]) -> tuple[list[NewJob], list[Fault]]:
+    """Jobs as they are stored, and what is wrong with those that cannot be; of each it is told where it stands.
+
+    They are decoded one after another, so that only one of them is there as objects.
+    """
     new: list[NewJob] = []
     faults: list[Fault] = []
-    named = cache(app.named)
-    for place, body in enumerate(bodies):
+    named = cache(call.app.named)
+    for place, data in enumerate(bodies):
+        body = read_job(data, place)
+        check_work(call, [(body.task, body.args)])
+        check_replacing(call, [body])
         try:
             new.append(_new_job(named, body))
         except (InvalidInput, Problem) as error:
