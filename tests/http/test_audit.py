@@ -28,7 +28,7 @@ def rows(admin: TestClient, **which: str) -> list[dict[str, Any]]:
 @pytest.fixture
 def ops(admin: TestClient) -> dict[str, str]:
     """The header of a key that may do everything but administer."""
-    scopes = ["read", "enqueue", "operate"]
+    scopes = ["read", "enqueue", "operate", "shell", "use-secrets"]
     token = admin.post(KEYS, json={"name": "ops", "scopes": scopes}).json()["token"]
     return {"Authorization": f"Bearer {token}"}
 
