@@ -26,7 +26,6 @@ from tickwork.http import news, stream
 from tickwork.http.access import COOKIE
 from tickwork.http.news import Event
 from tickwork.http.parts import Parts
-from tickwork.http.resources import stream as route
 from tickwork.http.stream import Stream
 from tickwork.rules import every
 from tickwork.store.base import Store
@@ -362,10 +361,7 @@ def test_a_stream_ends_with_the_server(admin: TestClient, app: Tickwork, parts: 
         timer.join()
 
 
-def test_a_stream_ends_with_the_key_of_who_listens(
-    anybody: TestClient, app: Tickwork, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(route, "CHECK_S", 0.1)
+def test_a_stream_ends_with_the_key_of_who_listens(anybody: TestClient, app: Tickwork) -> None:
     token, key = create_key(app.store, "page", ["read"], None, "test")
     later = threading.Timer(0.5, app.store.revoke_api_key, (key.id,))
     later.start()
@@ -374,10 +370,7 @@ def test_a_stream_ends_with_the_key_of_who_listens(
     assert (answer.status_code, events(answer)) == (200, ["hello"])
 
 
-def test_a_stream_ends_with_the_session_of_who_listens(
-    anybody: TestClient, app: Tickwork, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(route, "CHECK_S", 0.1)
+def test_a_stream_ends_with_the_session_of_who_listens(anybody: TestClient, app: Tickwork) -> None:
     anybody.post("/api/v1/session", json={"token": TOKEN}).raise_for_status()
     digest = digest_of(anybody.cookies[COOKIE].encode())
     later = threading.Timer(0.5, app.store.end_session, (digest,))
@@ -387,8 +380,8 @@ def test_a_stream_ends_with_the_session_of_who_listens(
     assert (answer.status_code, events(answer)) == (200, ["hello"])
 
 
-def test_a_server_is_full_at_some_point(admin: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream, "LISTENERS", 0)
+def test_a_server_is_full_at_some_point(admin: TestClient, parts: Parts) -> None:
+    parts.listeners.most = 0
     answer = admin.get(PATH)
     assert (answer.status_code, answer.json()["code"]) == (503, "too-many-listeners")
     assert "look again" in answer.json()["detail"]

@@ -13,8 +13,10 @@ from tickwork.clock import Clock
 from tickwork.core.access import Scope
 from tickwork.http.access import Access
 from tickwork.http.bodies import LARGE_AT_ONCE, known_room, strange_room
+from tickwork.http.event_stream import followers_room, listeners_room
 from tickwork.http.gathering import Gathering
 from tickwork.http.hub import Hub
+from tickwork.http.permits import Permits
 from tickwork.http.refusals import Refusals
 from tickwork.http.refused_calls import RefusedCalls
 from tickwork.http.room import Room
@@ -56,7 +58,8 @@ class Parts:
     `began` is when the process did, by the monotonic clock. `stopping` is set when the server ends: what waits for long
     ends its wait then. `ticks` are those of its services. `refused` records refused calls, `refusals` what strangers
     left at hooks. `bodies` and `strange_bodies` are what may be held of the bodies of requests, of callers whose
-    credentials were checked and of others; `large_bodies` is how many large ones are decoded at a time.
+    credentials were checked and of others; `large_bodies` is how many large ones are decoded at a time. `listeners` and
+    `followers` are the streams of changes and of logs that are open.
     """
 
     access: Access
@@ -67,6 +70,7 @@ class Parts:
     gathering: Gathering
     surroundings: Surroundings
     stream: Stream
+    permits: Permits
     tally: Tally
     refusals: Refusals
     refused: RefusedCalls
@@ -77,6 +81,8 @@ class Parts:
     ticks: Ticks = field(default_factory=Ticks)
     bodies: Room = field(default_factory=known_room)
     strange_bodies: Room = field(default_factory=strange_room)
+    listeners: Room = field(default_factory=listeners_room)
+    followers: Room = field(default_factory=followers_room)
     large_bodies: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(LARGE_AT_ONCE))
 
 
@@ -96,6 +102,7 @@ def assembled(
         gathering=Gathering(app.client),
         surroundings=Surroundings(store, clock),
         stream=Stream(store, clock, rng),
+        permits=Permits(access, open_scopes, clock),
         refusals=Refusals(store),
         refused=RefusedCalls(store, access, clock),
         began=clock.monotonic(),

@@ -14,10 +14,11 @@ class Room:
     For the event loop alone.
     """
 
-    def __init__(self, most: int, full: str) -> None:
+    def __init__(self, most: int, full: str, code: str = "too-busy") -> None:
         self.most = most
         self.held = 0
         self._full = full
+        self._code = code
 
     def has(self, count: int) -> bool:
         """Whether there is room for so much more."""
@@ -35,7 +36,7 @@ class Room:
 
     def refusal(self) -> Problem:
         """What to answer when there is no room: 503, with when to try again."""
-        return Problem(503, "too-busy", f"{self._full} Nothing was done.", headers={"Retry-After": "5"})
+        return Problem(503, self._code, f"{self._full} Nothing was done.", headers={"Retry-After": "5"})
 
 
 class Share:

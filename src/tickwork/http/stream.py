@@ -25,11 +25,10 @@ from tickwork.store.changes import Changes, Key
 
 LOOK_S = 1.0
 TOPICS_S = 3.0  # how often topics are looked at
-IDLE_S = 5.0  # a listener hears at least so often that nothing changed
+IDLE_S = 2.0  # a listener hears at least so often that nothing changed
 LATE = timedelta(seconds=10)  # what becomes visible so late is still told
 RESUMES = timedelta(minutes=5)  # what changed since an older cursor is not told
 MOST = 1_000  # happenings of a kind that a look reads
-LISTENERS = 500
 KEPT = 60  # events; who is further behind begins anew
 
 
@@ -48,10 +47,6 @@ class Stream:
         self._sent = 0  # events so far
         self._more = asyncio.Event()
         self._place: Place | None = None
-
-    @property
-    def is_full(self) -> bool:
-        return self._listeners >= LISTENERS
 
     async def begin(self, stopping: asyncio.Event) -> Place:
         """Look from now on, unless that is so already; return up to where changes were told.

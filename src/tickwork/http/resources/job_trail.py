@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
-from sse_starlette import EventSourceResponse, ServerSentEvent
+from sse_starlette import ServerSentEvent
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
@@ -18,7 +18,9 @@ from tickwork.core.ids import JobId
 from tickwork.core.job import AttemptState, AttemptView, JobState, JobView, LogChunk
 from tickwork.http.call import Call
 from tickwork.http.durations import Span, duration
+from tickwork.http.event_stream import EventStream
 from tickwork.http.lists import Limit
+from tickwork.http.permits import CHECK_S
 from tickwork.http.problems import Problem
 from tickwork.http.resources.jobs import found
 from tickwork.http.route import Answer, Routes, Scope, Struct
@@ -26,6 +28,7 @@ from tickwork.http.watch import stops
 
 routes = Routes("jobs")
 FOLLOW_S = 0.3  # how often a live tail looks for more
+CROWD = 50  # live tails; beyond that, each looks less often, so that all of them look as often as before
 LONGEST_WAIT_S = 60.0
 _CHUNK = 256 * 1024
 _FIRST = (0, -1)
@@ -136,23 +139,28 @@ async def job_logs(call: Call, id: str, query: LogQuery) -> Any:
     after = _place(query.cursor or (call.request.headers.get("last-event-id") if follows else None))
     job = await run_in_threadpool(found, call, id)
     if follows:
-        return EventSourceResponse(_tail(call, job, after), ping=15)
+        if not call.parts.followers.take():
+            raise call.parts.followers.refusal()
+        return EventStream(_tail(call, job, after), call.parts.followers)
     chunks = await run_in_threadpool(job.logs, after, query.limit)
     last = chunks[-1] if len(chunks) == query.limit else None
     return LogList([_log(chunk) for chunk in chunks], None if last is None else f"{last.attempt}:{last.seq}")
 
 
 async def _tail(call: Call, job: Job, after: tuple[int, int]) -> AsyncIterator[ServerSentEvent]:
-    while True:
+    permit = call.parts.permits.of(call.request, Scope.READ)
+    while await permit.holds():
         state = await run_in_threadpool(lambda: job.state)  # asked first: what was written before the end is there then
         while chunks := await run_in_threadpool(job.logs, after):
             for chunk in chunks:
                 after = (chunk.attempt, chunk.seq)
                 yield ServerSentEvent(_text(chunk), event="log", id=f"{chunk.attempt}:{chunk.seq}")
+                if not await permit.holds():
+                    return
         if JobState(state).ended:
             yield ServerSentEvent(state, event="end")
             return
-        if await stops(call.parts.stopping, FOLLOW_S):
+        if await stops(call.parts.stopping, FOLLOW_S * max(1.0, call.parts.followers.held / CROWD)):
             return
 
 
@@ -205,7 +213,7 @@ async def job_result(call: Call, id: str, query: ResultQuery) -> Any:
     wait_s = min(duration("wait", query.wait).total_seconds(), LONGEST_WAIT_S)
     job = await run_in_threadpool(found, call, id)
     if wait_s and not job.seen.state.ended:
-        await call.parts.watch.ended(call.app.store, JobId(id), wait_s, call.parts.stopping)
+        await _wait(call, JobId(id), wait_s)
     view = await run_in_threadpool(lambda: job.view)
     if not view.state.ended:
         return Answer(PendingBody(view.id, view.state), 202)
@@ -216,6 +224,17 @@ async def job_result(call: Call, id: str, query: ResultQuery) -> Any:
         return Response(view.result, media_type="application/json")
     whole = await run_in_threadpool(call.app.large_results.whole, view.result)
     return StreamingResponse(_pieces(whole), media_type="application/json", headers={"Content-Length": str(len(whole))})
+
+
+async def _wait(call: Call, id: JobId, wait_s: float) -> None:
+    """Wait for the end of a job, while the caller may read it. Raises Problem when they may not any more."""
+    parts, clock = call.parts, call.parts.clock
+    permit, ends_at = parts.permits.of(call.request, Scope.READ), clock.monotonic() + wait_s
+    has_ended = False
+    while not has_ended and not parts.stopping.is_set() and (left_s := ends_at - clock.monotonic()) > 0:
+        has_ended = await parts.watch.ended(call.app.store, id, min(left_s, CHECK_S), parts.stopping)
+        await permit.holds()
+        permit.check()
 
 
 def _pieces(data: bytes) -> Iterator[bytes]:

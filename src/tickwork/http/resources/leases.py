@@ -7,6 +7,7 @@ the claim out if its caller, an API key or a user, leased the job.
 
 from __future__ import annotations
 
+import asyncio
 from datetime import datetime, timedelta
 from typing import Annotated, Any
 
@@ -25,6 +26,7 @@ from tickwork.http.call import Call
 from tickwork.http.claimer import Asker, Wanted
 from tickwork.http.durations import read_seconds
 from tickwork.http.leased import LeasedJobBody, read_claim, shown
+from tickwork.http.permits import CHECK_S, Permit
 from tickwork.http.resources.jobs import found
 from tickwork.http.route import BODY_LIMIT, Routes, Scope, Struct
 from tickwork.store.base import Progress
@@ -154,7 +156,9 @@ async def lease_jobs(call: Call, body: LeaseBody) -> LeasesBody:
     wait_s = read_seconds(body.wait, "wait", 0, WAIT_LIMIT_S)
     if call.parts.stopping.is_set():
         return LeasesBody(jobs=[])
-    leased = await call.parts.hub.poll(wanted, asker, wait_s, _disconnected(call.request))
+    permit = call.parts.permits.of(call.request, Scope.WORK)
+    leased = await call.parts.hub.poll(wanted, asker, wait_s, _gone(call.request, permit))
+    permit.check()
     return LeasesBody(jobs=await run_in_threadpool(shown, call, leased) if leased else [])
 
 
@@ -163,6 +167,16 @@ def _lease(call: Call, named: Duration | None) -> timedelta:
     if named is None:
         return min(call.app.settings.lease_times().lease, timedelta(seconds=LONGEST_LEASE_S))
     return timedelta(seconds=read_seconds(named, "lease", SHORTEST_LEASE_S, LONGEST_LEASE_S))
+
+
+async def _gone(request: Request, permit: Permit) -> None:
+    """Return when whoever sent the request has hung up, or may not work any more."""
+    leaving = asyncio.ensure_future(_disconnected(request))
+    try:
+        while not leaving.done() and await permit.holds():
+            await asyncio.wait((leaving,), timeout=CHECK_S)
+    finally:
+        leaving.cancel()
 
 
 async def _disconnected(request: Request) -> None:
