@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import unquote
 
-import anyio.to_thread
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -159,8 +158,10 @@ def _caller(parts: Parts, route: Route, request: Request) -> Caller:
 
 async def _off_loop(parts: Parts, data: bytes, function: Callable[..., T], *args: Any) -> T:
     """Call a function that decodes a body on a thread. Few large ones are decoded at a time: they grow by that."""
-    limiter = parts.large_bodies if len(data) > SMALL else None
-    return await anyio.to_thread.run_sync(partial(function, *args), limiter=limiter)
+    if len(data) <= SMALL:
+        return await run_in_threadpool(function, *args)
+    async with parts.large_bodies:
+        return await run_in_threadpool(function, *args)
 
 
 def _run(call: Call, route: Route, data: bytes) -> Response:

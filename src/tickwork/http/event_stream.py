@@ -12,7 +12,6 @@ from tickwork.http.room import Room
 LISTENERS = 500  # of /stream
 FOLLOWERS = 200  # of logs of jobs, which are looked for one by one
 PING_S = 15
-SEND_S = 30.0  # who takes nothing for so long is gone
 
 
 def listeners_room() -> Room:
@@ -26,10 +25,13 @@ def followers_room() -> Room:
 
 
 class EventStream(EventSourceResponse):
-    """A stream of events, which gives its place in a room back when it ends, also if it never began."""
+    """A stream of events, which gives its place in a room back when it ends, also if it never began.
+
+    The connection is closed when its client does not take them (connection.py).
+    """
 
     def __init__(self, events: AsyncIterator[ServerSentEvent], room: Room) -> None:
-        super().__init__(events, ping=PING_S, send_timeout=SEND_S)
+        super().__init__(events, ping=PING_S)
         self._room = room
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -6,8 +6,6 @@ import asyncio
 from dataclasses import dataclass, field
 from random import Random
 
-from anyio import CapacityLimiter
-
 from tickwork.app import Tickwork
 from tickwork.clock import Clock
 from tickwork.core.access import Scope
@@ -83,7 +81,7 @@ class Parts:
     strange_bodies: Room = field(default_factory=strange_room)
     listeners: Room = field(default_factory=listeners_room)
     followers: Room = field(default_factory=followers_room)
-    large_bodies: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(LARGE_AT_ONCE))
+    large_bodies: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(LARGE_AT_ONCE))
 
 
 def assembled(
