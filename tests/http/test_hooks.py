@@ -1,17 +1,20 @@
 """Hooks: what is signed is taken once, all else starts nothing, and strangers learn nothing."""
 
+import asyncio
 import hashlib
 import hmac
 import json
 from typing import Any
 
 import pytest
+from starlette.requests import Request
 from starlette.testclient import TestClient
 
 from tickwork import Tickwork, debounce, vault
 from tickwork.core.hooks import signature
-from tickwork.http import room
+from tickwork.http import bodies, room
 from tickwork.http.parts import Parts
+from tickwork.http.problems import Problem
 from tickwork.http.room import Share
 
 SECRET = "it's a secret to everybody"
@@ -500,3 +503,24 @@ def test_hooks_take_no_more_than_there_is_room_for_whether_they_are_there_or_not
         assert (answer.status_code, answer.json()["code"], answer.headers["retry-after"]) == (503, "too-busy", "5")
     assert parts.strange_bodies.held == 0
     assert admin.put("/api/v1/hooks/g", json=GITHUB).status_code == 201, "known callers have room of their own"
+
+
+def test_a_message_in_pieces_is_refused_at_the_same_piece_whether_it_is_kept_or_not() -> None:
+    bounded = room.Room(10, "It is full.")
+
+    async def read_until_refused(read: Any, held: Any) -> int:
+        pieces = 0
+
+        async def receive() -> dict[str, Any]:
+            nonlocal pieces
+            pieces += 1
+            return {"type": "http.request", "body": b"1234", "more_body": True}
+
+        with pytest.raises(Problem) as refused:
+            await read(Request({"type": "http", "method": "POST", "headers": []}, receive), 100, held)
+        assert refused.value.status == 503
+        return pieces
+
+    kept = asyncio.run(read_until_refused(bodies.read_bytes, Share(bounded)))
+    bounded.held = 0
+    assert asyncio.run(read_until_refused(bodies.skip_bytes, bounded)) == kept == 3

@@ -73,8 +73,12 @@ async def read_bytes(request: Request, limit: int, share: Share | None) -> bytes
 async def skip_bytes(request: Request, limit: int, room: Room) -> int:
     """Read a body and keep nothing of it; return its size. It is refused where `read_bytes` would refuse it."""
 
+    size = 0
+
     def skip(chunk: bytes) -> None:
-        if not room.has(len(chunk)):
+        nonlocal size
+        size += len(chunk)
+        if not room.has(size):
             raise room.refusal()
 
     return await _read(request, limit, skip)
