@@ -429,7 +429,15 @@ class Tickwork(FlowCalls, DagRegistry):
         solo = frozenset(name for name, task in self.tasks.items() if task.pool == "process")
         for name in solo:
             self._target_of(name)  # refuses here what no child could import
-        local = LocalPool(self.tasks, lambda: self.store, concurrency, clock, self.large_results, self.vault.get)
+        local = LocalPool(
+            self.tasks,
+            lambda: self.store,
+            concurrency,
+            clock,
+            self.large_results,
+            known.hidden,
+            self.settings.secret_env,
+        )
         children = Children(self._target_of, lambda task: True, [], concurrency, usable_cpus(), clock, ChildLimits())
         pools = LocalPools(local, children, solo, concurrency, clock)
         serving = WorkerOptions(served, concurrency, socket.gethostname(), os.getpid(), VERSION, offer)

@@ -63,6 +63,8 @@ class Link(Protocol):
 
     def map_place(self) -> MapPlace | None: ...
 
+    def secret(self, name: str) -> str: ...
+
     def stops(self) -> bool: ...
 
 
@@ -201,6 +203,14 @@ class CurrentJob:
     def token(self) -> str:
         """Names this try: hand it to outside systems so that they can tell a superseded try. `id` names the effect."""
         return f"{self.id}:{self.attempt}"
+
+    def secret(self, name: str) -> str:
+        """The value of a secret: of the store, or else of the worker's environment. The worker opens it.
+
+        From then on it is masked in everything that is stored of this attempt: output, result, error, progress, saved
+        state. Raises InvalidArguments when there is none of that name.
+        """
+        return self._link.secret(name)
 
     @property
     def cancelled(self) -> bool:

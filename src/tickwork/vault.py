@@ -114,7 +114,10 @@ class Vault:
         if given is not None:
             return _decoded(given, KEY)
         if self._file is None:
-            raise SecretError(f"secrets in PostgreSQL are sealed with {KEY}, which is not set here. Set it to {_HOW}")
+            raise SecretError(
+                f"secrets in PostgreSQL are sealed with {KEY}, which is not set here. Set it to {_HOW}. A task asks "
+                f"its worker, which has it: current_job().secret(NAME)."
+            )
         if make and not self._file.exists():
             _make_file(self._file)
         return _decoded(_read_file(self._file), str(self._file))

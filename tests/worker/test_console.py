@@ -31,7 +31,7 @@ MARK = re.compile(rf"^{JOB} \| ")
 
 
 def a_sink() -> Sink:
-    return Sink(lambda seq, text: None, lambda sink: None, lambda: dict(ABOUT))
+    return Sink(lambda seq, text: None, lambda sink: None, about=lambda: dict(ABOUT))
 
 
 class Terminal(io.StringIO):

@@ -85,7 +85,7 @@ def test_a_line_of_a_value_is_hidden_in_a_result_too() -> None:
 def test_hiding_more_in_one_sink_leaves_others_alone() -> None:
     kept: list[str] = []
     shared = mask("shared-value")
-    one, other = (Sink(lambda seq, text: kept.append(text), lambda sink: None, shared) for _ in range(2))
+    one, other = (Sink(lambda seq, text: kept.append(text), lambda sink: None, mask=shared) for _ in range(2))
     one.hide("own-value")
     assert one.masked("shared-value own-value") == "*** ***"
     assert other.masked("shared-value own-value") == "*** own-value"

@@ -16,6 +16,7 @@ import pytest
 
 from tests.worker.fixtures import eventually
 from tickwork.clock import SystemClock
+from tickwork.worker.child import ChildOptions
 from tickwork.worker.children import ChildLimits, Children
 from tickwork.worker.messages import Frames
 from tickwork.worker.nursery import Nursery, Offspring, fork_nursery, start_nursery
@@ -442,7 +443,7 @@ def born(nursery: Nursery, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
         ours, theirs = socket.socketpair()
         ends.append(ours)
         output = ChildOutput()
-        child = nursery.spawn([theirs.fileno(), *output.descriptors()], "shop.py", 1, 0, False)
+        child = nursery.spawn([theirs.fileno(), *output.descriptors()], ChildOptions("shop.py"))
         theirs.close()
         output.hand_over()
         outputs.append(output)
@@ -550,7 +551,7 @@ def test_a_child_that_cannot_be_forked_has_ended(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(os, "fork", refuse)
     ours, theirs = socket.socketpair()
     process = NurseryProcess(theirs, os.getppid())
-    process._bear(Spawn(3, "shop.py", 1, 0, False, {}, b""), [os.dup(0)])
+    process._bear(Spawn(3, ChildOptions("shop.py"), {}, b""), [os.dup(0)])
     (answer,) = Frames().feed(ours.recv(4096))
     assert from_nursery.decode(answer) == Exited(3, NOT_BORN)
     for end in (ours, theirs, process._woken, process._wake):

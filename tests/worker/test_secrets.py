@@ -2,14 +2,15 @@
 
 import os
 import stat
+from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.cli.programs import program
+from tests.cli.programs import Program, program
 from tests.worker.fixtures import output_of
-from tickwork import JobFailed, Tickwork
+from tickwork import Job, JobFailed, Tickwork, current_job
 from tickwork.core.secret_use import Use, secret_variables
 from tickwork.declaring import Plan
 from tickwork.errors import InvalidInput, SecretError, WorkerError
@@ -260,3 +261,150 @@ def test_what_names_no_variable_is_refused(monkeypatch: pytest.MonkeyPatch, text
     monkeypatch.setenv("TICKWORK_SECRET_ENV", text)
     with pytest.raises(InvalidInput, match="secret_env has"):
         Tickwork()
+
+
+SHOP = """
+import asyncio, base64, subprocess, sys
+from tickwork import Tickwork, batch, current_batch, current_job
+app = Tickwork()
+
+@app.task(retries=0)
+def tells(fails: bool = False) -> dict[str, str]:
+    job = current_job()
+    value = job.secret("TOKEN")
+    assert len(value) == 21 and job.secret("OUR_TOKEN")
+    print("printed", value, value.upper())
+    print("packed", base64.b64encode(b"user:" + value.encode()).decode(), file=sys.stderr)
+    subprocess.run(["echo", "of a program", value])
+    job.progress(0.5, f"half of {value}")
+    job.save({"token": value})
+    if fails:
+        raise ValueError(f"no luck with {value}")
+    return {"token": value, value: "a name", "url": f"https://x/?t={value}", "plain": "stays"}
+
+@app.task(retries=0)
+async def tells_async() -> str:
+    return f"async {current_job().secret('TOKEN')}"
+
+@app.task(retries=0, batch=batch(max=2, wait="100ms"))
+def tells_all(texts: list[str]) -> list[str]:
+    value = current_batch()[0].secret("TOKEN")
+    print(f"batch {value}")
+    return [f"{text} {value}" for text in texts]
+
+@app.task(retries=0)
+def asks(name: str) -> str:
+    return current_job().secret(name)
+
+@app.task(retries=0)
+def tells_the_address(address: str) -> str:
+    print(address)
+    raise ValueError(f"cannot reach {address}")
+"""
+
+
+def stored_of(job: Job) -> str:
+    """All that is stored of a job's attempts, as text."""
+    saved = job._client.store.saved_state(job.id)
+    return f"{job.view} {job.attempts()} {output_of(job)} {saved!r}"
+
+
+class TestTasks:
+    """`current_job().secret(name)`, on both stores, whose key only the supervisor has."""
+
+    @pytest.fixture
+    def worker(self, app: Tickwork, tmp_path: Path) -> Iterator[Program]:
+        (tmp_path / "shop.py").write_text(SHOP)
+        vault(app).put("TOKEN", CANARY, "ada")
+        named = {"OUR_TOKEN": OTHER, "OTHER_TOKEN": OTHER, "TICKWORK_SECRET_ENV": "OUR_TOKEN"}
+        given = {KEY: KEY_TEXT, "TICKWORK_URL": app.url, **named}
+        with program(tmp_path, "worker", "shop.py", "-c", "2", "--processes", "1", **given) as worker:
+            worker.says("slots")
+            yield worker
+
+    def test_a_task_is_given_a_secret_and_nothing_that_is_stored_or_printed_tells_it(
+        self, app: Tickwork, worker: Program
+    ) -> None:
+        good = app.named("tells").enqueue()
+        expected = {"token": "***", "***": "a name", "url": "https://x/?t=***", "plain": "stays"}
+        assert good.result(timeout=20) == expected
+        bad = app.named("tells").enqueue(fails=True)
+        with pytest.raises(JobFailed, match=r"no luck with \*\*\*"):
+            bad.result(timeout=20)
+        assert app.named("tells_async").enqueue().result(timeout=20) == "async ***"
+        batch = [app.named("tells_all").enqueue(name) for name in "ab"]
+        assert [job.result(timeout=20) for job in batch] == ["a ***", "b ***"]
+        for job in (good, bad):
+            found = stored_of(job)
+            assert "printed *** ***" in found
+            assert "of a program ***" in found
+            assert "packed" in found
+            for form in (CANARY, CANARY.upper(), b64encode(b"user:" + CANARY.encode()).decode()):
+                assert form not in found
+                assert form not in worker.said
+
+    def test_what_is_missing_or_not_for_jobs_is_refused_by_name(self, app: Tickwork, worker: Program) -> None:
+        asks = app.named("asks")
+        for name in ("NOWHERE", "OTHER_TOKEN", KEY, "TICKWORK_URL", "no name", "\u00e9"):
+            with pytest.raises(JobFailed, match=f"the secret {name} is not set"):
+                asks.enqueue(name=name).result(timeout=20)
+
+    def test_a_secret_is_opened_only_for_the_tasks_and_queues_that_it_was_set_for(
+        self, app: Tickwork, worker: Program
+    ) -> None:
+        asks, batch = app.named("asks"), app.named("tells_all")
+        refused = "the secret TOKEN is not for task '{}' in queue 'default': it was set for task:tells"
+        vault(app).put("TOKEN", CANARY, "ada", uses=["task:tells"])
+        assert app.named("tells").enqueue().result(timeout=20)["plain"] == "stays"
+        with pytest.raises(JobFailed, match=refused.format("asks")):
+            asks.enqueue(name="TOKEN").result(timeout=20)
+        with pytest.raises(JobFailed, match=refused.format("tells_all")):
+            batch.enqueue("a").result(timeout=20)
+        vault(app).put("TOKEN", CANARY, "ada", uses=["queue:default"])
+        assert asks.enqueue(name="TOKEN").result(timeout=20) == "***"
+
+    def test_a_secret_that_does_not_open_fails_the_attempt_and_not_the_worker(
+        self, app: Tickwork, worker: Program
+    ) -> None:
+        vault(app, **{KEY: "cd" * 32}).put("TOKEN", CANARY, "ada")
+        with pytest.raises(JobFailed, match="sealed with another key"):
+            app.named("asks").enqueue(name="TOKEN").result(timeout=20)
+        app.store.put_secret("TOKEN", Sealed("nonsense", ()), "mallory")
+        with pytest.raises(JobFailed, match="the secret does not open"):
+            app.named("asks").enqueue(name="TOKEN").result(timeout=20)
+        assert app.named("asks").enqueue(name="OUR_TOKEN").result(timeout=20) == "***"
+
+    def test_a_worker_inside_a_process_opens_them_too(self, app: Tickwork, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv(KEY, KEY_TEXT)
+        vault(app).put("TOKEN", CANARY, "ada", uses=["task:own"])
+
+        @app.task(name="own", retries=0)
+        def own() -> str:
+            return f"own {current_job().secret('TOKEN')}"
+
+        @app.task(name="other", retries=0)
+        def other() -> str:
+            return current_job().secret("TOKEN")
+
+        with app.worker(concurrency=1):
+            assert own.enqueue().result(timeout=20) == "own ***"
+            with pytest.raises(JobFailed, match="the secret TOKEN is not for task 'other'"):
+                other.enqueue().result(timeout=20)
+
+
+@pytest.mark.parametrize(
+    "address", ["postgresql://ada:{}@db/x", "postgresql://db/x?password={}", "password='{}' host=db"]
+)
+def test_the_password_of_the_store_is_in_nothing_that_is_stored(app: Tickwork, tmp_path: Path, address: str) -> None:
+    (tmp_path / "shop.py").write_text(SHOP)
+    asked = address.format(CANARY)
+    given = {"TICKWORK_URL": app.url, "TICKWORK_LISTEN_URL": asked if app.url.startswith("sqlite") else app.url}
+    given |= {} if app.url.startswith("sqlite") else {"PGPASSWORD": CANARY}
+    with program(tmp_path, "worker", "shop.py", "--processes", "1", **given) as worker:
+        job = app.named("tells_the_address").enqueue(address="x")
+        with pytest.raises(JobFailed):
+            job.result(timeout=20)
+        job = app.named("tells_the_address").enqueue(address=asked)
+        with pytest.raises(JobFailed, match=r"cannot reach .*\*\*\*"):
+            job.result(timeout=20)
+        assert CANARY not in f"{job.attempts()} {output_of(job)} {worker.said}"

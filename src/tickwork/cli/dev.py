@@ -44,6 +44,9 @@ def dev(session: Session, target: str | None, concurrency: int | None, processes
     Without a file only the built-in tasks are run. Commands (the task shell) are allowed here. The token for the
     API is made at each start, unless TICKWORK_TOKEN says which.
     """
+    from tickwork.worker.start_environment import clear_start_environment
+
+    clear_start_environment()
     if session.url is not None:
         os.environ["TICKWORK_URL"] = session.url
     # Compiled files know their sources by the second: of two changes within one, the second would not be seen.

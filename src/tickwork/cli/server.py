@@ -47,11 +47,13 @@ def server(
     """Serve the REST API, and run the services that fire schedules and take back lost jobs."""
     from tickwork.http.access import StoreAccess, TokenAccess, is_loopback
     from tickwork.http.server import ServerOptions, Tls, serve
+    from tickwork.worker.start_environment import clear_start_environment
 
     if (tls_cert is None) != (tls_key is None):
         raise click.UsageError("--tls-cert and --tls-key go together: a certificate and its key.")
     tls = None if tls_cert is None or tls_key is None else Tls(tls_cert, tls_key)
 
+    clear_start_environment()
     log_to_stderr("%(asctime)s %(level)-7s %(message)s", logging.INFO)
     if with_parent is not None:
         end_with_parent(with_parent)

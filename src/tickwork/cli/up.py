@@ -30,6 +30,7 @@ STOP_S = 10.0  # for the server, once the worker has gone
 @click.option("--processes", metavar="N|LOW..HIGH", help="Child processes. Default: one for each core.")
 @click.option("--grace", metavar="SECONDS", type=click.IntRange(min=0), default=20, show_default=True)
 @click.option("--allow-shell", is_flag=True, help="Run commands too (the task shell), as this user.")
+@click.option("--run-as", metavar="USER", help="Run commands as this user. Only as root.")
 @url_option
 @pass_session
 def up(
@@ -43,17 +44,22 @@ def up(
     processes: str | None,
     grace: int,
     allow_shell: bool,
+    run_as: str | None,
 ) -> None:
     """Serve the API and run the tasks of a module or file, until it is told to stop.
 
     SIGTERM or Ctrl-C: running jobs finish within the grace, then everything ends.
     """
+    from tickwork.worker.start_environment import clear_start_environment
+
+    clear_start_environment()
     if session.url is not None:
         os.environ["TICKWORK_URL"] = session.url
     worker = ["worker", target or BUILTIN, "--grace", f"{grace}s"]
     worker += [] if concurrency is None else ["-c", str(concurrency)]
     worker += [] if processes is None else ["--processes", processes]
     worker += ["--allow-shell"] if allow_shell else []
+    worker += [] if run_as is None else ["--run-as", run_as]
     server = ["server", "--host", host, "--port", str(port)]
     server += [] if tls_cert is None else ["--tls-cert", tls_cert]
     server += [] if tls_key is None else ["--tls-key", tls_key]

@@ -43,7 +43,8 @@ _NAMES_SHOWN = 12
     "tickwork worker shop.tasks:app -c 20 -q default -q mail:3 --processes 4\n"
     "tickwork worker shop.py --processes 1..8 --label gpu --resource mem=8GB,gpu=1\n"
     "tickwork worker shop.py --grace 60s --max-jobs 1000 --memory-mb 512\n"
-    "tickwork worker --allow-shell",
+    "tickwork worker --allow-shell\n"
+    "tickwork worker --allow-shell --run-as nobody",
 )
 @click.argument("target", metavar="[MODULE_OR_FILE]", required=False)
 @click.option(
@@ -100,6 +101,11 @@ _NAMES_SHOWN = 12
     help="Run commands too (the task shell): whoever can write to the store may run any, as this user.",
 )
 @click.option(
+    "--run-as",
+    metavar="USER",
+    help="Run commands as this user, in its own group alone. Only for a worker that runs as root.",
+)
+@click.option(
     "--health-port",
     "health",
     metavar="[ADDRESS:]PORT",
@@ -122,6 +128,7 @@ def worker(
     recycle_mb: int | None,
     memory_mb: int | None,
     shell: bool,
+    run_as: str | None,
     health: str | None,
     with_parent: int | None,
 ) -> None:
@@ -129,8 +136,16 @@ def worker(
 
     SIGTERM or Ctrl-C: running jobs finish within the grace, the rest is given back, exit code 0. Once more: stop now.
     """
+    from tickwork.worker.run_as import find_user
+    from tickwork.worker.start_environment import clear_start_environment
+
     if target is None and not shell:
         raise click.UsageError("say whose tasks to run: MODULE_OR_FILE, or --allow-shell for commands alone.")
+    if run_as is not None and not shell:
+        raise click.UsageError("--run-as is for commands, which this worker does not run: add --allow-shell.")
+    clear_start_environment()
+    if run_as is not None:
+        find_user(run_as)  # refuses whom the children could not become
     log_to_stderr("%(asctime)s %(level)-7s %(message)s", logging.INFO)
     signal.signal(signal.SIGTERM, _leave)  # until the supervisor obeys it
     if with_parent is not None:
@@ -139,7 +154,10 @@ def worker(
         os.environ["TICKWORK_URL"] = session.url  # for the children, which open the store that the user's code names
     limits = (max_jobs, recycle_mb, memory_mb)
     offer = (labels, ",".join(resources))
-    options = _options(target or BUILTIN, concurrency, queues, processes, offer, (lease, grace), limits, shell, health)
+    commands = (shell, run_as)
+    options = _options(
+        target or BUILTIN, concurrency, queues, processes, offer, (lease, grace), limits, commands, health
+    )
     import tickwork.app  # noqa: F401  # children are forks of what is imported here
     from tickwork.worker.nursery import fork_nursery
     from tickwork.worker.supervisor import supervise
@@ -165,7 +183,7 @@ def _options(
     offer: tuple[tuple[str, ...], str],
     times: tuple[str | None, str],
     limits: tuple[int | None, int | None, int | None],
-    shell: bool,
+    commands: tuple[bool, str | None],
     health: str | None,
 ) -> SupervisorOptions:
     from tickwork.core.duration import parse_duration
@@ -185,7 +203,8 @@ def _options(
         lease=None if lease is None else parse_duration(lease, what="--lease"),
         grace=parse_duration(grace, what="--grace"),
         limits=ChildLimits(*limits),
-        shell=shell,
+        shell=commands[0],
+        run_as=commands[1],
         offer=read_offer(*offer),
         health=health,
     )
@@ -217,7 +236,8 @@ def _introduce(hello: Hello, store: Store, options: SupervisorOptions) -> None:
     if offered := options.offer.shown:
         lines["has"] = ", ".join(offered)
     if options.shell:
-        lines["shell"] = "on: whoever can write to the store may run any command as this worker's user"
+        user = "this worker's user" if options.run_as is None else f"the user {options.run_as}"
+        lines["shell"] = f"on: whoever can write to the store may run any command as {user}"
     announce(lines)
     for warning in health.warnings:
         _log.warning("%s", warning)

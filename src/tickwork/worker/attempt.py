@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -17,14 +18,16 @@ from tickwork.core.flow.flow import Broadcast
 from tickwork.core.ids import ClaimId, JobId
 from tickwork.core.job import MapPlace
 from tickwork.core.schedule.tick import Tick, decode_tick
-from tickwork.core.secret_use import Use
+from tickwork.core.secret_use import secret_variables
 from tickwork.observe.jsonlog import about_job
 from tickwork.spans import Processing
 from tickwork.store.base import NewLog, Progress
 from tickwork.store.codec import from_us
 from tickwork.task import Task
 from tickwork.worker.capture import Sink
-from tickwork.worker.messages import Answer, Assignment, End, FromExecutor, Hide, Progressed, Wrote
+from tickwork.worker.mask import Mask
+from tickwork.worker.messages import Answer, Asked, Assignment, End, FromExecutor, Hide, Progressed, Wrote
+from tickwork.worker.secrets import value_of
 from tickwork.worker.timekeeper import Call
 
 EndKind = Literal["timed_out", "cancelled", "released"]
@@ -35,15 +38,14 @@ class Host(Protocol):
 
     clock: Clock
     emit: Callable[[FromExecutor], None]
+    mask: Mask | None
+    secret_env: str | None  # the setting: which variables of the environment pass for secrets
 
     def stir(self, sink: Sink) -> None:
         """Some output waits to be passed on."""
 
-    def secret(self, name: str, use: Use) -> str | None:
-        """A secret of the store, for the job that asks; None when it has none of that name."""
-
-    def ask(self, attempt: Attempt, state: bytes | None, what: Literal["state", "place"] = "state") -> Answer:
-        """Ask the worker to store or give a state, or for its place in a map, and wait for the answer."""
+    def ask(self, attempt: Attempt, state: bytes | None, what: Asked = "state") -> Answer:
+        """Ask the worker to store or give a state, for its place in a map or for a secret; wait for the answer."""
 
 
 class Attempt:
@@ -92,7 +94,7 @@ class Attempt:
         self.ending: tuple[EndKind, str] | None = None  # why it is being ended from outside
         self.span: Processing | None = None
         self.sealed = False  # it has ended, or was given up: nothing more is said of it
-        self.sink = Sink(self._pass_on, executor.stir, about=self.about)
+        self.sink = Sink(self._pass_on, executor.stir, mask=executor.mask, about=self.about)
         self.reported: Progress | None = None
         self.written: list[NewLog] = []  # what a transactional handler wrote, to be stored in its transaction
 
@@ -109,10 +111,10 @@ class Attempt:
         fatal: bool = False,
         settled: bool = False,
     ) -> End:
+        error = None if error is None else self.sink.masked(error)
         if self.span is not None and kind != "succeeded":
             self.span.failed(kind, error)
         took = self.executor.clock.monotonic() - self.began
-        error = None if error is None else self.sink.masked(error)
         return End(self.job_id, self.claim, kind, self.began, result, error, after_s, fatal, settled, took)
 
     def everyone(self) -> list[Attempt]:
@@ -145,12 +147,21 @@ class Attempt:
 
     # -- for its handler
 
-    def secret(self, name: str) -> str | None:
-        return self.executor.secret(name, Use(self.given.task, self.given.queue, self.given.run))
+    def stored_secret(self, name: str) -> str | None:
+        answer = self.executor.ask(self, name.encode(), "secret")
+        if answer.accepted:
+            return None if answer.state is None else answer.state.decode("utf-8", "surrogatepass")
+        if answer.state is not None:
+            raise errors.SecretError(answer.state.decode())
+        raise errors.LeaseLost("this attempt was superseded; no secret is opened for it any more.")
 
     def hide(self, value: str) -> None:
-        self.sink.hide(value)
+        for one in (self.leader or self).everyone():
+            one.sink.hide(value)
         self.executor.emit(Hide(value))
+
+    def secret(self, name: str) -> str:
+        return value_of(name, self, secret_variables(os.environ, self.executor.secret_env))
 
     @property
     def task_name(self) -> str:
@@ -197,7 +208,7 @@ class Attempt:
         self.executor.emit(Progressed(self.job_id, self.claim, fraction, shown))
 
     def save(self, state: bytes) -> None:
-        if not self.executor.ask(self, state).accepted:
+        if not self.executor.ask(self, self.sink.masked_json(state)).accepted:
             raise errors.LeaseLost("this attempt was superseded; what it saves is not stored.")
 
     def saved(self) -> bytes | None:

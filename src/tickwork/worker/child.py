@@ -17,6 +17,8 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
+import msgspec
+
 from tickwork.clock import SystemClock
 from tickwork.core.dag.graph import encode_graph
 from tickwork.dag import DagRegistry
@@ -42,6 +44,7 @@ from tickwork.worker.messages import (
     encode,
     to_executor,
 )
+from tickwork.worker.secrets import passwords
 from tickwork.worker.shell import add_shell
 from tickwork.worker.sleep import add_sleep
 from tickwork.worker.stdio import take_pipes
@@ -105,11 +108,24 @@ class Outbox:
             os._exit(1)
 
 
-def main(descriptors: Sequence[int], target: str, slots: int, memory_mb: int, shell: bool) -> None:
+class ChildOptions(msgspec.Struct, frozen=True):
+    """What a child runs, and how.
+
+    `target` is the user's code. `memory_mb` is a hard cap, 0 for none. With `shell` there are the tasks `shell` and
+    `@sleep` too; the commands of `shell` run as the user `run_as`, if it is one.
+    """
+
+    target: str
+    slots: int = 1
+    memory_mb: int = 0
+    shell: bool = False
+    run_as: str | None = None
+
+
+def main(descriptors: Sequence[int], options: ChildOptions) -> None:
     """Load the code, say hello, and serve until the supervisor goes.
 
     `descriptors`: a socket to it, the pipes for our descriptors 1 and 2, their other ends, and the memory of the board.
-    `memory_mb` is a hard cap, 0 for none. With `shell` there are the tasks `shell` and `@sleep` too.
     """
     descriptor, out, err, *pipes, memory = descriptors
     streams, board = take_pipes(out, err), Board(memory, pipes)
@@ -118,24 +134,24 @@ def main(descriptors: Sequence[int], target: str, slots: int, memory_mb: int, sh
     signal_when_parent_dies(signal.SIGKILL)
     take_no_signals((signal.SIGINT, signal.SIGTERM))  # Ctrl-C is the supervisor's to handle
     faulthandler.enable(file=2)
-    if memory_mb:
-        resource.setrlimit(resource.RLIMIT_DATA, (memory_mb << 20, memory_mb << 20))
+    if options.memory_mb:
+        resource.setrlimit(resource.RLIMIT_DATA, (options.memory_mb << 20, options.memory_mb << 20))
     if as_json:
         log_json(handler=consoles.records)
     connection = socket.socket(fileno=descriptor)
     outbox = Outbox(connection)
     try:
-        app = load_app(target)
+        app = load_app(options.target)
         add_builtin(app)
-        if shell:
-            add_shell(app)
+        if options.shell:
+            add_shell(app, options.run_as)
             add_sleep(app)
         greeting = hello(app)
     except (WorkerError, InvalidInput) as error:
         outbox.send(Trouble(str(error)))
         return
     with captured(streams):
-        _serve(app, greeting, connection, outbox, slots, Recorder(board, streams, consoles.end))
+        _serve(app, greeting, connection, outbox, options.slots, Recorder(board, streams, consoles.end))
 
 
 def _serve(
@@ -153,7 +169,8 @@ def _serve(
         outbox.stir,
         replaces_threads=False,
         large_results=app.large_results,
-        secret=app.vault.get,
+        hidden=greeting.hidden,
+        secret_env=app.settings.secret_env,
         recorder=recorder,
     )
     threading.Thread(target=outbox.keep_flushing, args=(executor,), name="tickwork-outbox", daemon=True).start()
@@ -194,4 +211,5 @@ def hello(app: DagRegistry) -> Hello:
     pools = {name: task.pool for name, task in app.tasks.items()}
     batches = {name: task.batch for name, task in app.tasks.items() if task.batch is not None}
     definitions = [task.definition() for task in app.tasks.values()]
-    return Hello(asdict(app.settings), definitions, pools, app.declared_schedules(), batches, graphs, flaws)
+    hidden = sorted(passwords(app.settings, os.environ))
+    return Hello(asdict(app.settings), definitions, pools, app.declared_schedules(), batches, graphs, flaws, hidden)

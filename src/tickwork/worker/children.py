@@ -23,6 +23,7 @@ from tickwork.core.flow.sticky import home_of, score
 from tickwork.errors import InvariantBroken, WorkerError
 from tickwork.observe.jsonlog import wants_json
 from tickwork.worker.base import Source
+from tickwork.worker.child import ChildOptions
 from tickwork.worker.console import PassedOn
 from tickwork.worker.messages import (
     Answer,
@@ -155,6 +156,7 @@ class Children:
         limits: ChildLimits,
         shell: bool = False,
         nursery: Nursery | None = None,
+        run_as: str | None = None,
     ) -> None:
         self._target_of = target_of
         self._is_solo = is_solo
@@ -164,6 +166,7 @@ class Children:
         self._clock = clock
         self._limits = limits
         self._shell = shell
+        self._run_as = run_as  # the user whom the commands of jobs run as
         self._nursery = nursery  # else one is started for the first child
         self._children: list[Child] = []
         self._waiting: deque[Assignment] = deque()  # for a solo child
@@ -201,7 +204,8 @@ class Children:
         slots = 1 if solo else self._slots
         output = ChildOutput()
         given = [theirs.fileno(), *output.descriptors()]
-        process = self._nursery.spawn(given, target, slots, self._limits.memory_mb or 0, self._shell)
+        options = ChildOptions(target, slots, self._limits.memory_mb or 0, self._shell, self._run_as)
+        process = self._nursery.spawn(given, options)
         theirs.close()
         output.hand_over()
         self._reader.add(output)
@@ -463,6 +467,7 @@ class Children:
         match message:
             case Hello():
                 child.hello = message
+                child.credit.always_hide(message.hidden)
                 self._failed_loads = 0
             case Trouble(error):
                 child.trouble = error

@@ -20,6 +20,7 @@ from typing import IO, Literal, cast
 
 from tickwork.clock import SystemClock
 from tickwork.worker.guard import Guard
+from tickwork.worker.run_as import User
 
 Stream = Literal["stdout", "stderr"]
 LOOK_S = 0.05  # how soon it is noticed that a signal is to be sent, or that only what was left running holds the pipes
@@ -44,12 +45,14 @@ class Command:
         cwd: str | None,
         stdin: bytes,
         wrote: Callable[[Stream, bytes], None],
+        user: User | None = None,
     ) -> None:
         self._arguments = [*_GATE, *arguments]
         self._env = env
         self._cwd = cwd
         self._unsent = memoryview(_OPEN + stdin)
         self._wrote = wrote
+        self._user = user
         self._signals: list[signal.Signals] = []
         self.done = threading.Event()
         self.exit_code: int | None = None
@@ -100,6 +103,7 @@ class Command:
             cwd=self._cwd,
             bufsize=0,
             start_new_session=True,
+            **({} if self._user is None else self._user.identity),
         )
         with _guard_lock:
             _guard().add(process.pid)

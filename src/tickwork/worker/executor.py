@@ -11,11 +11,11 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import count
 from queue import Empty, SimpleQueue
-from typing import Any, Literal
+from typing import Any
 
 from tickwork import errors
 from tickwork.blobs import LargeResults
@@ -24,7 +24,6 @@ from tickwork.context import CurrentJob, LazyTransaction, set_current
 from tickwork.core.ids import JobId
 from tickwork.core.job import Policy
 from tickwork.core.outcome import Succeeded, decide
-from tickwork.core.secret_use import Use
 from tickwork.spans import Processing, is_traced
 from tickwork.store.base import LEASE, Finish, Store
 from tickwork.store.codec import from_us
@@ -34,7 +33,8 @@ from tickwork.worker.batch_call import BatchCall
 from tickwork.worker.capture import Recorder, Sink, set_sink
 from tickwork.worker.failure import failures
 from tickwork.worker.large import fetch, has_blobs, is_large, keep, kept
-from tickwork.worker.messages import Answer, Ask, Assignment, End, FromExecutor, Started, Stuck
+from tickwork.worker.mask import Mask
+from tickwork.worker.messages import Answer, Ask, Asked, Assignment, End, FromExecutor, Started, Stuck
 from tickwork.worker.secrets import set_keeper
 from tickwork.worker.timekeeper import Timekeeper
 
@@ -63,12 +63,14 @@ class Executor:
         *,
         replaces_threads: bool,
         large_results: LargeResults = _NO_BLOBS,
-        secret: Callable[[str, Use], str | None] = lambda name, use: None,
+        hidden: Collection[str] = (),
+        secret_env: str | None = None,
         recorder: Recorder | None = None,
     ) -> None:
         self._recorder = recorder
         self._tasks = tasks
-        self.secret = secret
+        self.mask = Mask(hidden) if hidden else None
+        self.secret_env = secret_env
         self._store = store
         self._slots = slots
         self.emit = emit
@@ -407,8 +409,8 @@ class Executor:
 
     # -- what handlers ask for
 
-    def ask(self, attempt: Attempt, state: bytes | None, what: Literal["state", "place"] = "state") -> Answer:
-        """Ask the worker to store or give a state, or for its place in a map, and wait for the answer."""
+    def ask(self, attempt: Attempt, state: bytes | None, what: Asked = "state") -> Answer:
+        """Ask the worker to store or give a state, for its place in a map or for a secret; wait for the answer."""
         request, event, slot = next(self._requests), threading.Event(), list[Answer]()
         self._asked[request] = (event, slot)
         try:

@@ -23,7 +23,11 @@ class Guard:
 
     def __init__(self) -> None:
         self._shell = subprocess.Popen(
-            ["/bin/sh", "-c", _SCRIPT], stdin=subprocess.PIPE, start_new_session=True, text=True
+            ["/bin/sh", "-c", _SCRIPT],
+            stdin=subprocess.PIPE,
+            env={},  # commands can read the environment of other processes of their user
+            start_new_session=True,
+            text=True,
         )
 
     def add(self, group: int) -> None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import assert_never
 
 import msgspec
 
 from tickwork.core.ids import ClaimId, JobId
+from tickwork.core.job import Claimed
 from tickwork.core.outcome import Crashed, Released
+from tickwork.core.secret_use import Use
+from tickwork.errors import StoreError, TickworkError
 from tickwork.store.base import NewLog, Progress, Store
 from tickwork.worker import messages
 from tickwork.worker.base import Pools, Source
@@ -33,12 +36,14 @@ class Hearing:
         held: Holdings,
         endings: Endings,
         pace: Pace,
+        secret: Callable[[str, Use], str | None],
     ) -> None:
         self._store = store
         self._pools = pools
         self._held = held
         self._endings = endings
         self._pace = pace
+        self._secret = secret
         self._inbox: deque[tuple[Source, FromExecutor | Died]] = deque()
         self._asks: deque[tuple[Source, messages.Ask]] = deque()
 
@@ -137,7 +142,7 @@ class Hearing:
                     self._endings.end(held, Crashed(error, alone and len(company) == 1), 0.0)
 
     def answer_asks(self) -> None:
-        """Store or give handlers' states. While the store does not answer, they wait."""
+        """Store and give what handlers ask for: states, places, secrets. While the store does not answer, they wait."""
         while self._asks:
             source, ask = self._asks[0]
             answer = self._answer(ask, JobId(ask.job_id))
@@ -145,11 +150,27 @@ class Hearing:
             source.send(answer)
 
     def _answer(self, ask: messages.Ask, job_id: JobId) -> Answer:
-        if self._held.attempt(job_id, ask.claim) is None:
+        held = self._held.attempt(job_id, ask.claim)
+        if held is None:
             return Answer(ask.request, False, None)
         if ask.what == "place":
             place = self._store.map_places([job_id]).get(job_id)
             return Answer(ask.request, True, None if place is None else msgspec.json.encode(place))
+        if ask.what == "secret":
+            return self._open_secret(ask, held.job)
         if ask.state is None:
             return Answer(ask.request, True, self._store.saved_state(job_id))
         return Answer(ask.request, self._store.save_state(job_id, ClaimId(ask.claim), ask.state), None)
+
+    def _open_secret(self, ask: messages.Ask, job: Claimed) -> Answer:
+        """The value of a secret, if the job may use it: as it was claimed, whatever its process says of itself."""
+        try:
+            value = self._secret((ask.state or b"").decode(), Use(job.task, job.queue, job.run))
+        except StoreError:
+            raise
+        except Exception as error:  # whatever is wrong with the secret or the key is the attempt's to tell
+            why = (
+                str(error) if isinstance(error, TickworkError) else f"the secret does not open: {type(error).__name__}."
+            )
+            return Answer(ask.request, False, why.encode())
+        return Answer(ask.request, True, None if value is None else value.encode("utf-8", "surrogatepass"))

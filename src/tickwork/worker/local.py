@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
 from tickwork.blobs import LargeResults
 from tickwork.clock import Clock
-from tickwork.core.secret_use import Use
 from tickwork.store.base import Store
 from tickwork.task import Task
 from tickwork.worker.executor import Executor
@@ -28,7 +27,8 @@ class LocalPool:
         slots: int,
         clock: Clock,
         large_results: LargeResults,
-        secret: Callable[[str, Use], str | None],
+        hidden: Collection[str],
+        secret_env: str | None,
     ) -> None:
         self._news: deque[FromExecutor] = deque()
         self._lock = threading.Lock()
@@ -46,7 +46,8 @@ class LocalPool:
             lambda sink: None,  # the worker looks around at least every second, and more often would make crumbs
             replaces_threads=True,
             large_results=large_results,
-            secret=secret,
+            hidden=hidden,
+            secret_env=secret_env,
         )
 
     def _emit(self, message: FromExecutor) -> None:

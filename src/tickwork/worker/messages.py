@@ -25,6 +25,8 @@ FRAME_LIMIT = 1024 * 1024 * 1024  # for one step with many results; others are s
 FRAME_ENOUGH = 16 * 1024 * 1024
 _LENGTH = struct.Struct(">I")
 
+Asked = Literal["state", "place", "secret"]
+
 
 class Assignment(msgspec.Struct, frozen=True, array_like=True):
     """One attempt to make. `claimed_mono` is when its claim came back, on the monotonic clock that processes share.
@@ -136,7 +138,8 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
     """A child has loaded the user's code: which tasks and schedules it found, and which store they are meant for.
 
     `batches`: how those tasks take their jobs that take many in one call. `graphs` are its dags as they are stored, for
-    the JSON inside of them is no msgpack, and `flaws` what is wrong with others.
+    the JSON inside of them is no msgpack, and `flaws` what is wrong with others. `hidden`: passwords that are masked in
+    everything that is stored of any attempt.
     """
 
     settings: dict[str, str | None]
@@ -146,6 +149,7 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
     batches: dict[str, Batch] = {}
     graphs: list[bytes] = []
     flaws: list[str] = []
+    hidden: list[str] = []
 
 
 class Trouble(msgspec.Struct, frozen=True, array_like=True, tag="trouble"):
@@ -211,14 +215,15 @@ class Progressed(msgspec.Struct, frozen=True, array_like=True, tag="progressed")
 class Ask(msgspec.Struct, frozen=True, array_like=True, tag="ask"):
     """Store `state` for later attempts, or without one, give what an earlier attempt stored. Answered with Answer.
 
-    `what` "place": give which instance of a mapped step it is, a MapPlace as JSON.
+    `what` "place": give which instance of a mapped step it is, a MapPlace as JSON. "secret": give the value of the
+    secret that `state` names; an answer that is not accepted says in `state` why it does not open.
     """
 
     request: int
     job_id: str
     claim: int
     state: bytes | None
-    what: Literal["state", "place"] = "state"
+    what: Asked = "state"
 
 
 class Refused(msgspec.Struct, frozen=True, array_like=True, tag="refused"):

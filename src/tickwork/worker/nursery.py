@@ -19,13 +19,15 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import NoReturn
 
 from tickwork.clock import SystemClock
+from tickwork.core.environment import OF_VAULT
 from tickwork.worker.afresh import forget_parent
+from tickwork.worker.child import ChildOptions
 from tickwork.worker.messages import Frames, frame
 from tickwork.worker.nursery_process import (
     MINDED,
@@ -74,6 +76,8 @@ def _be_nursery(ours: socket.socket, theirs: socket.socket, parent: int, forget:
     try:
         os.setsid()
         ours.close()
+        for name in OF_VAULT:
+            os.environ.pop(name, None)
         forget()
         forget_parent(keep=[theirs.fileno()])
         run(theirs, parent)
@@ -96,6 +100,7 @@ def start_nursery() -> Nursery:
     ours, theirs = _pair()
     process = subprocess.Popen(
         [sys.executable, "-P", "-c", _PROGRAM, str(theirs.fileno()), str(os.getpid())],
+        env=_without_key(os.environb),
         pass_fds=[theirs.fileno()],
         stdin=subprocess.DEVNULL,
         start_new_session=True,
@@ -136,13 +141,15 @@ class Nursery:
         self._count = 0
         self._hearing = threading.Lock()
 
-    def spawn(self, descriptors: Sequence[int], target: str, slots: int, memory_mb: int, shell: bool) -> Offspring:
-        """Have a child made that gets these descriptors. It is there soon, and sees the world as we do now."""
+    def spawn(self, descriptors: Sequence[int], what: ChildOptions) -> Offspring:
+        """Have a child made that gets these descriptors. It is there soon, and sees the world as we do now.
+
+        Except for the vault's key, which no child gets: the worker opens secrets for it.
+        """
         self._count += 1
         offspring = Offspring(self, self._count)
         self._children[self._count] = offspring
-        told = target, slots, memory_mb, shell, dict(os.environb), _folder()
-        self._send(Spawn(self._count, *told), descriptors)
+        self._send(Spawn(self._count, what, _without_key(os.environb), _folder()), descriptors)
         if self.lost:
             offspring.returncode = -signal.SIGKILL
         return offspring
@@ -287,6 +294,10 @@ class Offspring:
         """Have nothing more to do with it."""
         self._released = True
         self._nursery.release(self._number)
+
+
+def _without_key(environ: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
+    return {name: value for name, value in environ.items() if os.fsdecode(name) not in OF_VAULT}
 
 
 def _folder() -> bytes:

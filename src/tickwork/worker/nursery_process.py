@@ -27,6 +27,7 @@ from tickwork.observe.jsonlog import output_line, wants_json
 from tickwork.worker import child
 from tickwork.worker.afresh import Handlers, be_called, leave, put_back, signal_when_parent_dies
 from tickwork.worker.messages import Frames, frame
+from tickwork.worker.start_environment import clear_start_environment
 
 NAME, CHILD_NAME = "tickwork-nurse", "tickwork-child"  # 15 characters are shown at most
 NOT_BORN = 71  # the exit code of a child that could not be forked, as in sysexits.h: an error of the system
@@ -35,13 +36,10 @@ MINDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)  # they 
 
 
 class Spawn(msgspec.Struct, frozen=True, array_like=True, tag="spawn"):
-    """Fork a child with these arguments, environment and folder. Its descriptors travel with the first byte."""
+    """Fork a child with these options, environment and folder. Its descriptors travel with the first byte."""
 
     number: int
-    target: str
-    slots: int
-    memory_mb: int
-    shell: bool
+    options: child.ChildOptions
     environment: dict[bytes, bytes]
     folder: bytes
 
@@ -73,6 +71,7 @@ from_nursery = msgspec.msgpack.Decoder(FromNursery)
 def main(arguments: list[str]) -> NoReturn:
     """Be a nursery that was started as a program: FD PARENT, a socket to the supervisor and its process id."""
     descriptor, parent = map(int, arguments)
+    clear_start_environment()
     gc.freeze()  # a collection in a child writes to what it looks at, and so copies the pages that are shared
     run(socket.socket(fileno=descriptor), parent)
 
@@ -178,9 +177,9 @@ class NurseryProcess:
                 _close(others)
             put_back(self._before)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, MINDED)
-            be_called(CHILD_NAME, [request.target])
+            be_called(CHILD_NAME, [request.options.target])
             _move_to(request)
-            child.main(descriptors, request.target, request.slots, request.memory_mb, request.shell)
+            child.main(descriptors, request.options)
             code = 0
         except BaseException:
             sys.excepthook(*sys.exc_info())

@@ -11,13 +11,12 @@ import re
 from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import Protocol
-from urllib.parse import unquote, urlsplit
 
+from tickwork.config import Settings
+from tickwork.core.access import is_secret_name
+from tickwork.core.environment import WITHHELD
 from tickwork.errors import InvalidArguments
 
-# What commands find in their environment shall not open every secret, nor every door.
-WITHHELD = ("TICKWORK_SECRET_KEY", "TICKWORK_SECRET_KEY_FILE", "TICKWORK_TOKEN")
-STORE = "TICKWORK_URL"
 OURS = "TICKWORK_"  # settings, which may hold the password of the store, are not for jobs to ask for
 
 _SECRET = re.compile(r"\$\$\{|\$\{\s*secret\.([A-Za-z_][A-Za-z0-9_]*)\s*\}")
@@ -26,8 +25,11 @@ _SECRET = re.compile(r"\$\$\{|\$\{\s*secret\.([A-Za-z_][A-Za-z0-9_]*)\s*\}")
 class Keeper(Protocol):
     """The attempt that asks."""
 
-    def secret(self, name: str) -> str | None:
-        """A secret of the store; None when it has none of that name. Raises SecretError for one of other tasks."""
+    def stored_secret(self, name: str) -> str | None:
+        """A secret of the store, which the worker opens; None when it has none of that name.
+
+        Raises SecretError for one that does not open, or not for this job.
+        """
 
     def hide(self, value: str) -> None:
         """Keep a value out of everything that is stored of this attempt."""
@@ -48,23 +50,17 @@ def revealed(text: str, environ: Mapping[str, str]) -> str:
     """
 
     def reveal(found: re.Match[str]) -> str:
-        return "${" if found[1] is None else _value(found[1], environ)
+        return "${" if found[1] is None else value_of(found[1], _keeper.get(), environ)
 
     return _SECRET.sub(reveal, text)
 
 
-def hide_store(environ: Mapping[str, str]) -> None:
-    """Keep the password of the store, which commands find in their environment, out of what is stored of them."""
-    keeper, url = _keeper.get(), environ.get(STORE, "")
-    password = urlsplit(url).password if "://" in url else None
-    if keeper is not None and password:
-        keeper.hide(password)
-        keeper.hide(unquote(password))
+def value_of(name: str, keeper: Keeper | None, environ: Mapping[str, str]) -> str:
+    """The value of a secret, which is then kept out of what is stored. Raises InvalidArguments when it is not set.
 
-
-def _value(name: str, environ: Mapping[str, str]) -> str:
-    keeper = _keeper.get()
-    value = None if keeper is None else keeper.secret(name)
+    `environ`: as for `revealed`.
+    """
+    value = keeper.stored_secret(name) if keeper is not None and is_secret_name(name) else None
     if value is None and not name.startswith(OURS):
         value = environ.get(name)
     if value is None or name in WITHHELD:
@@ -74,3 +70,8 @@ def _value(name: str, environ: Mapping[str, str]) -> str:
     if keeper is not None:
         keeper.hide(value)
     return value
+
+
+def passwords(settings: Settings, environ: Mapping[str, str]) -> frozenset[str]:
+    """The passwords of the store: those in its addresses, and that which libpq finds in the environment."""
+    return (settings.passwords | {environ.get("PGPASSWORD", "")}) - {""}

@@ -1,8 +1,8 @@
 """The built-in task `shell`: runs a command, for work that is not written in Python.
 
 Only workers that were started with `--allow-shell` have it: it lets whoever can write to the store run commands as the
-worker's user. What a command writes goes to its attempt's log, line by line. However its attempt ends, and also when
-the worker is killed with -9, nothing of its process group lives on.
+worker's user, or as the user that `--run-as` names. What a command writes goes to its attempt's log, line by line.
+However its attempt ends, and also when the worker is killed with -9, nothing of its process group lives on.
 """
 
 from __future__ import annotations
@@ -15,13 +15,15 @@ from datetime import UTC
 from typing import NotRequired, TypedDict
 
 from tickwork.context import CurrentJob, current_job
+from tickwork.core.environment import command_environment, read_passed
 from tickwork.core.payload import storable
 from tickwork.core.secret_use import secret_variables
 from tickwork.errors import CommandFailed, Interrupted, InvalidArguments, InvalidOption, WorkerError
 from tickwork.task import TaskRegistry
 from tickwork.worker.capture import LOG_LIMIT
 from tickwork.worker.command import Command, Stream
-from tickwork.worker.secrets import WITHHELD, hide_store, revealed
+from tickwork.worker.run_as import find_user
+from tickwork.worker.secrets import revealed
 
 NAME = "shell"
 STDOUT_LIMIT = 64 * 1024  # bytes of the result; written twice and escaped they are still below the cap of results
@@ -40,11 +42,16 @@ class Ran(TypedDict):
     truncated: NotRequired[bool]
 
 
-def add_shell(app: TaskRegistry) -> None:
-    """Give an app the task. Raises WorkerError when it has another one of that name, or the settings switch it off."""
+def add_shell(app: TaskRegistry, run_as: str | None = None) -> None:
+    """Give an app the task; commands run as the user `run_as`.
+
+    Raises WorkerError when it has another one of that name, or the settings switch it off.
+    """
     if app.settings.is_off(NAME):
         raise WorkerError(f"--allow-shell brings the task {NAME!r}, which the setting builtin_off switches off.")
     settings = app.settings
+    passed = read_passed(settings.command_env)
+    user = None if run_as is None else find_user(run_as)
 
     def shell(
         command: str | list[str],
@@ -56,18 +63,22 @@ def add_shell(app: TaskRegistry) -> None:
     ) -> Ran:
         """Run a command: a text by the interpreter, a list of words as it is.
 
-        `env` is put over the worker's own environment, which also says TICKWORK_JOB_ID, TICKWORK_ATTEMPT and
-        TICKWORK_SCHEDULED_FOR. `secrets` is put over both: {"env.TOKEN": "${secret.TOKEN}"}. Raises CommandFailed for
-        an exit code other than 0.
+        Its environment: a few variables of the worker (core/environment.py), what it can know of its job, over them
+        `env`, and over these `secrets`: {"env.TOKEN": "${secret.TOKEN}"}. Raises CommandFailed for an exit code other
+        than 0.
         """
         job, output = current_job(), _Output()
         arguments = [interpreter, "-c", command] if isinstance(command, str) else command
         if not any(arguments) or not command:
             raise InvalidArguments("there is no command to run.")
-        hide_store(os.environ)
-        opened = _revealed(secrets or {}, secret_variables(os.environ, settings.secret_env))
-        environment = _environment(job, {**(env or {}), **opened})
-        running = Command(arguments, environment, cwd, (stdin or "").encode(), output.feed)
+        environment = {
+            **command_environment(os.environ, passed),
+            **({} if user is None else user.environment),
+            **_of_job(job),
+            **(env or {}),
+            **_revealed(secrets or {}, secret_variables(os.environ, settings.secret_env)),
+        }
+        running = Command(arguments, environment, cwd, (stdin or "").encode(), output.feed, user)
         try:
             _await(running, job)
         finally:
@@ -80,14 +91,12 @@ def add_shell(app: TaskRegistry) -> None:
         raise WorkerError(f"--allow-shell brings a task named {NAME!r}, but {error}") from None
 
 
-def _environment(job: CurrentJob, env: dict[str, str]) -> dict[str, str]:
-    own = {
+def _of_job(job: CurrentJob) -> dict[str, str]:
+    return {
         "TICKWORK_JOB_ID": job.id,
         "TICKWORK_ATTEMPT": str(job.attempt),
         "TICKWORK_SCHEDULED_FOR": job.scheduled_for.astimezone(UTC).isoformat(),
     }
-    inherited = {name: value for name, value in os.environ.items() if name not in WITHHELD}
-    return {**inherited, **own, **env}
 
 
 def _revealed(secrets: dict[str, str], variables: dict[str, str]) -> dict[str, str]:

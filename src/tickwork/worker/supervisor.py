@@ -25,6 +25,7 @@ from tickwork.observe.tally import Tally
 from tickwork.services.house import Nudge, keep_house
 from tickwork.services.runner import Runner
 from tickwork.store.base import Store
+from tickwork.vault import Vault
 from tickwork.version import VERSION
 from tickwork.worker.base import Pools, WorkerOptions
 from tickwork.worker.children import ChildLimits, Children
@@ -59,6 +60,7 @@ class SupervisorOptions:
     lease: timedelta | None = None  # else that of the settings
     limits: ChildLimits = field(default_factory=ChildLimits)
     shell: bool = False
+    run_as: str | None = None
     offer: Offer = NOTHING
     health: str | None = None
 
@@ -85,6 +87,7 @@ def supervise(
         limits=options.limits,
         shell=options.shell,
         nursery=nursery,
+        run_as=options.run_as,
     )
     try:
         hello = children.start()
@@ -194,6 +197,7 @@ class WorkerParts:
             elasticity,
             [decode_graph(one) for one in hello.graphs],
             self.tally,
+            Vault(lambda: self.store, self.settings.place, namespace=self.settings.namespace).get,
         )
         for flaw in hello.flaws:
             _log.error("%s", flaw)

@@ -20,6 +20,7 @@ from tickwork.core.ids import WorkerId
 from tickwork.core.job import TaskDefinition
 from tickwork.core.outcome import Released, TimedOut
 from tickwork.core.schedule.spec import Spec
+from tickwork.core.secret_use import Use
 from tickwork.errors import InvalidInput
 from tickwork.observe.tally import Tally
 from tickwork.store import base
@@ -63,6 +64,7 @@ class Worker:
         elasticity: Elasticity | None = None,
         graphs: Sequence[Graph] = (),
         tally: Tally | None = None,
+        secret: Callable[[str, Use], str | None] = lambda name, use: None,
     ) -> None:
         self._store = store
         self._pools = pools
@@ -79,7 +81,7 @@ class Worker:
         retries = Retries(rng)
         self._held = Holdings(batches)
         self._endings = Endings(store, self._held, retries, clock, rng, nudge_scheduler, tally)
-        self._hearing = Hearing(store, pools, self._held, self._endings, pace)
+        self._hearing = Hearing(store, pools, self._held, self._endings, pace, secret)
         self._claiming = Claiming(
             store,
             pools,
