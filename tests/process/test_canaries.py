@@ -4,11 +4,13 @@ import base64
 import hashlib
 import hmac
 import json
+import os
 import re
 import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,6 +18,7 @@ from urllib.parse import quote, urlsplit
 
 import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from tests.cli.programs import Program, program
 from tests.worker.fixtures import eventually
@@ -27,9 +30,13 @@ pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]
 
 API = "/api/v1"
 CANARIES = {
-    "secret": "canary-of-a-secret+/=1",
+    "secret": "Canary-of-a-Secret+/=1",
+    "host": "canary-of-a-host-name",
     "environment": "canary-of-the-environment",
     "store": "canary-of-the-store",
+    "listen": "canary of the listen url",
+    "libpq": "canary-of-libpq",
+    "other": "canary-of-another-service",
     "key": "c0ffee" * 10 + "c0de",
     "password": "canary-of-a-password",
     "wrong": "canary-of-a-wrong-token",
@@ -37,10 +44,59 @@ CANARIES = {
 }
 
 
+SHOP = """
+import os
+from tickwork import Tickwork, batch, current_batch, current_job
+app = Tickwork()
+ADDRESSES = " ".join(os.environ.get(name, "") for name in ("TICKWORK_URL", "TICKWORK_LISTEN_URL", "PGPASSWORD"))
+
+@app.task(retries=0)
+def tells(fails: bool) -> dict[str, str]:
+    job = current_job()
+    value = job.secret("STORED")
+    for form in (value, value.upper(), value.swapcase(), value.encode().hex(), repr(value), ADDRESSES):
+        print(form)
+        job.logger.warning("told %s", form)
+    os.write(2, f"raw {value} {ADDRESSES}".encode())
+    job.progress(0.5, f"at {value} {ADDRESSES}")
+    job.save([value, ADDRESSES])
+    if fails:
+        raise ValueError(f"cannot use {value} at {ADDRESSES}")
+    return {"given": value, "store": ADDRESSES, value: "name"}
+
+@app.task(retries=0)
+async def tells_async() -> str:
+    return f"{current_job().secret('FROM_ENVIRONMENT')} {ADDRESSES}"
+
+@app.task(retries=0, batch=batch(max=2, wait="50ms"))
+def tells_all(ones: list[int]) -> list[str]:
+    return [f"{current_batch()[0].secret('STORED')} {one} {ADDRESSES}" for one in ones]
+"""
+STRANGERS: list[str] = []  # what a server was told that a redirect led to
+
+
+class Stranger(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        STRANGERS.append(f"{self.path} {self.headers}")
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing."""
+
+
 class Echo(BaseHTTPRequestHandler):
-    """Repeats what it is sent, as some servers do."""
+    """Repeats what it is sent, as some servers do, or sends it on to a stranger."""
+
+    stranger = ""
 
     def do_POST(self) -> None:
+        if "away" in self.path:
+            self.send_response(302)
+            self.send_header("location", f"{self.stranger}/came")
+            self.send_header("content-length", "0")
+            self.end_headers()
+            return
         sent = self.rfile.read(int(self.headers.get("content-length", 0)))
         body = json.dumps({"path": self.path, "headers": dict(self.headers), "body": sent.decode()}).encode()
         self.send_response(418 if "teapot" in self.path else 200)
@@ -54,15 +110,23 @@ class Echo(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
-@pytest.fixture
-def echo() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Echo)
+@contextmanager
+def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
     server.server_close()
     thread.join(10)
+
+
+@pytest.fixture
+def echo() -> Iterator[str]:
+    STRANGERS.clear()
+    with serving(Stranger) as stranger, serving(Echo) as echo:
+        Echo.stranger = stranger
+        yield echo
 
 
 class Client(NamedTuple):
@@ -102,14 +166,19 @@ class Scene(NamedTuple):
 @pytest.fixture
 def scene(store_url: str, tmp_path: Path, app: Tickwork) -> Iterator[Scene]:
     parts = urlsplit(store_url)
-    url = store_url
+    url, listen = store_url, f"host=x password='{CANARIES['listen']}'"
     if parts.scheme != "sqlite":
-        where = parts.netloc.rpartition("@")[2]
-        url = parts._replace(netloc=f"{parts.username or 'postgres'}:{CANARIES['store']}@{where}").geturl()
+        where, user = parts.netloc.rpartition("@")[2], parts.username or "postgres"
+        url = parts._replace(netloc=f"{user}:{CANARIES['store']}@{where}").geturl()
+        listen = make_conninfo(store_url, password=CANARIES["listen"])
+    (tmp_path / "shop.py").write_text(SHOP)
     environment = {
         "TICKWORK_URL": url,
         "TICKWORK_SECRET_KEY": CANARIES["key"],
         "TICKWORK_HTTP_ALLOW": "127.0.0.1",
+        "TICKWORK_LISTEN_URL": listen,
+        "PGPASSWORD": CANARIES["libpq"],
+        "OTHER_SERVICE": CANARIES["other"],
         "FROM_ENVIRONMENT": CANARIES["environment"],
         "TICKWORK_SECRET_ENV": "FROM_ENVIRONMENT, HOOK",
         "HOOK": CANARIES["hook"],
@@ -117,17 +186,22 @@ def scene(store_url: str, tmp_path: Path, app: Tickwork) -> Iterator[Scene]:
     token, _ = create_key(app.store, "tests", ["admin", "read", "enqueue", "operate", "work", "metrics"], None, "tests")
     with (
         program(tmp_path, "server", "--port", "0", **environment) as server,
-        program(tmp_path, "worker", "--allow-shell", **environment) as worker,
+        program(tmp_path, "worker", "shop.py", "--allow-shell", "--processes", "2", **environment) as worker,
     ):
         server.says("server     http://")
         found = re.search(r"http://127\.0\.0\.1:\d+", server.said)
         assert found
         yield Scene(Client(found[0], token, []), server, worker, app)
+        worker.says("slots")
         assert (server.end(), worker.end()) == (0, 0)
 
 
 def forms(value: str) -> set[str]:
-    """How a value may be written."""
+    """How a value may be written, in lower case."""
+    return {form.lower() for form in written(value)}
+
+
+def written(value: str) -> set[str]:
     plain = {value, quote(value, safe=""), json.dumps(value)[1:-1], base64.b64encode(value.encode()).decode()}
     return {*plain, base64.b64encode(f"user:{value}".encode()).decode(), value.encode().hex()}
 
@@ -136,7 +210,9 @@ def jobs_of(echo: str) -> list[dict[str, Any]]:
     """Jobs that are given secrets, and tell all they know."""
     secret, environment = "${secret.STORED}", "${secret.FROM_ENVIRONMENT}"
     given = {"secrets": {"env.A": secret, "env.B": environment}}
-    ours = "env | grep TICKWORK_"
+    ours = "env; tr '\\0' '\\n' </proc/$PPID/environ"
+    packed = 'echo "$A" | base64; printf "user:%s" "$A" | base64; echo "$A" | tr a-z A-Z; '
+    packed += 'echo "$A" | od -An -tx1 | tr -d " \\n"'
     request = {"url": f"{echo}/x", "method": "POST", "secrets": {"auth.bearer": secret, "headers.X-B": environment}}
     basic = {"url": f"{echo}/x", "method": "POST", "secrets": {"auth.basic": f"user:{secret}"}}
     mail = {"host": "127.0.0.1", "port": 9, "sender": "a@b.example", "to": ["c@d.example"], "subject": "s", "text": "t"}
@@ -145,6 +221,15 @@ def jobs_of(echo: str) -> list[dict[str, Any]]:
         {"task": "shell", "args": {"command": 'echo "$A"; exit 3', **given}, "retries": 0},
         {"task": "shell", "args": {"command": ["sh", "-c", f"{ours}; exit 4"], **given}, "retries": 0},
         {"task": "shell", "args": {"command": f'echo "$A"; {ours}', **given}},
+        {"task": "shell", "args": {"command": packed, **given}},
+        {"task": "tells", "args": {"fails": False}},
+        {"task": "tells", "args": {"fails": True}},
+        {"task": "tells_async", "args": {}},
+        {"task": "tells_all", "args": {"ones": 1}},
+        {"task": "tells_all", "args": {"ones": 2}},
+        {"task": "http", "args": {**request, "url": f"{echo}/away"}},
+        {"task": "http", "args": {"secrets": {"url": "http://${secret.HOST}.invalid/"}}, "retries": 0},
+        {"task": "http", "args": {"secrets": {"url": "http://${secret.HOST}:99999999/"}}, "retries": 0},
         {"task": "http", "args": request},
         {"task": "http", "args": {**request, "url": f"{echo}/teapot"}, "retries": 0},
         {"task": "http", "args": basic},
@@ -158,6 +243,7 @@ def played(scene: Scene, echo: str) -> list[str]:
     """Everything that has to do with secrets, done once; return the ids of the jobs."""
     call = scene.call
     call("PUT", f"{API}/secrets/STORED", {"value": CANARIES["secret"]})
+    call("PUT", f"{API}/secrets/HOST", {"value": CANARIES["host"].title()})
     call("PUT", f"{API}/secrets/bad-name", {"value": CANARIES["secret"]})
     call("PUT", f"{API}/secrets/STORED2", {"value": [CANARIES["secret"]]})
     call("POST", f"{API}/users", {"name": "ada", "role": "viewer", "password": CANARIES["password"]})
@@ -211,19 +297,38 @@ def rows_of(url: str) -> str:
     return "\n".join(str(row[0]) for rows in found for row in rows)
 
 
+def files_of(url: str) -> dict[str, str]:
+    """The files of a database and its WAL, in lower case, as far as these tests may read them."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("CHECKPOINT")
+        (folder,) = connection.execute("SHOW data_directory").fetchone() or ("",)
+        (oid,) = connection.execute("SELECT oid FROM pg_database WHERE datname = current_database()").fetchone() or (0,)
+    found = [
+        *Path(folder, "base", str(oid)).glob("*"),
+        *Path(folder, "pg_wal").glob("0*"),
+        Path(folder, "../server.log"),
+    ]
+    return {str(file): file.read_bytes().lower().decode("latin-1") for file in found if os.access(file, os.R_OK)}
+
+
 def test_no_secret_is_found_again(scene: Scene, echo: str, tmp_path: Path, store_url: str) -> None:
     ids = played(scene, echo)
     asked_for_everything(scene.call, ids)
     states = {id: scene.app.job(id).state for id in ids}  # type: ignore[union-attr]
-    assert [*states.values()].count("succeeded") >= 5, states
+    views = [scene.app.job(id).view for id in ids]  # type: ignore[union-attr]
+    assert [*states.values()].count("succeeded") == 11, [(view.task, view.state, view.error) for view in views]
     places = {"answers": "\n".join(scene.call.heard), "server": scene.server.said, "worker": scene.worker.said}
     if store_url.startswith("sqlite"):
         files = [file for file in tmp_path.glob("tickwork.db*") if file.is_file()]
         places |= {file.name: file.read_bytes().decode("latin-1") for file in files}
         assert len(places) >= 4
     else:
-        places["rows"] = rows_of(store_url)
+        places |= {"rows": rows_of(store_url), **files_of(store_url)}
+    places["stranger"] = "\n".join(STRANGERS)
+    places = {name: text.lower() for name, text in places.items()}
+    assert "/came" in places["stranger"], "a redirect was followed"
     assert "***" in places["answers"], "what commands and servers told is there, without the secrets"
+    assert any("user-agent" in text for name, text in places.items() if name not in ("answers", "stranger")), "it finds"
     values = {**CANARIES, "token": scene.call.token.rpartition("_")[2]}
     hits = [
         f"{name} in {place}: {text[max(0, at - 150) : at + 60]!r}"
