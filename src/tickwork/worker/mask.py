@@ -18,6 +18,7 @@ MASK = "***"
 LEAST = 4  # characters: shorter values are in too many texts by chance
 _LINE_LEAST = 8  # of a value with several lines each is hidden by itself, since output comes by lines
 _ENCODED_LEAST = 6
+_UTF8 = ("utf-8", "surrogatepass")
 _ENCODED_MOST = 4096  # bytes of a value whose encodings are hidden too
 
 
@@ -26,7 +27,7 @@ class Mask:
 
     def __init__(self, values: Iterable[str] = ()) -> None:
         self._forms: list[str] = []
-        self._in_json: list[str] = []
+        self._in_json: list[bytes] = []
         self.hide(*values)
 
     def hide(self, *values: str) -> None:
@@ -34,7 +35,7 @@ class Mask:
         forms = {_folded(form) for value in values for form in _forms(value)}
         # The longest first: a part of a value must not hide the rest of it from us.
         self._forms = sorted({*self._forms, *forms}, key=len, reverse=True)
-        self._in_json = [json.dumps(form, ensure_ascii=False)[1:-1] for form in self._forms]
+        self._in_json = [json.dumps(form, ensure_ascii=False)[1:-1].encode(*_UTF8) for form in self._forms]
 
     def copy(self) -> Mask:
         """A mask of its own that hides the same values."""
@@ -58,11 +59,19 @@ class Mask:
 
     def json(self, data: bytes) -> bytes:
         """A result without the values: in its strings, also in those that name fields."""
-        folded = _folded(data.decode())
-        is_plain = b"\\u" not in data  # else a value may be written in escapes that are not among its forms
-        if is_plain and not any(form in folded for form in self._in_json):
+        if not self._may_be_in(data):
             return data
         return msgspec.json.encode(self._walked(msgspec.json.decode(data)))
+
+    def _may_be_in(self, data: bytes) -> bool:
+        """Whether JSON may hold one of the values; asked of each result, so it is quick for most."""
+        if b"\\u" in data:
+            return True  # escapes of letters, which are not among the forms
+        folded = data.lower() if data.isascii() else _folded(data.decode()).encode()
+        for form in self._in_json:  # noqa: SIM110  # a loop takes half the time of any()
+            if form in folded:
+                return True
+        return False
 
     def _walked(self, value: Any) -> Any:
         match value:
@@ -82,7 +91,7 @@ def _forms(value: str) -> Iterator[str]:
     forms = {value, value.strip(), *(one[1:-1] for one in escaped)}
     yield from (one for one in forms if len(one) >= LEAST)
     yield from (line for line in map(str.strip, value.splitlines()) if len(line) >= _LINE_LEAST)
-    data = value.strip().encode("utf-8", "surrogatepass")
+    data = value.strip().encode(*_UTF8)
     if LEAST <= len(data) <= _ENCODED_MOST:
         encoded = {quote(data, safe=""), data.hex(), *_in_base64(data)}
         yield from (one for one in encoded if len(one) >= _ENCODED_LEAST)

@@ -197,7 +197,7 @@ class WorkerParts:
             elasticity,
             [decode_graph(one) for one in hello.graphs],
             self.tally,
-            Vault(lambda: self.store, self.settings.place, namespace=self.settings.namespace).get,
+            secret=Vault(lambda: self.store, self.settings.place, namespace=self.settings.namespace).get,
         )
         for flaw in hello.flaws:
             _log.error("%s", flaw)
