@@ -6,6 +6,7 @@ nobody names, which the pruner finds later.
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import os
 import re
@@ -16,15 +17,17 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, BinaryIO, Protocol, runtime_checkable
 
 from tickwork.config import Settings, sqlite_path
-from tickwork.core.blob import BlobRef, Unfillable, owner_of, whole
+from tickwork.core.blob import MARK, BlobRef, Unfillable, owner_of, reference_in, whole
 from tickwork.core.payload import BLOB_LIMIT, RESULT_LIMIT, too_large
 from tickwork.errors import BlobError, InvalidArguments, InvalidInput, InvalidPayload
 from tickwork.file_modes import FILE_MODE, FOLDER_MODE, exposed, narrow
 
 AN_OBJECT = "an object of the program"  # stands in the settings for one that was given to Tickwork(blobs=...)
+READ_LIMIT = 64 * 1024 * 1024  # of results that a server puts together in memory for one request
+_CHUNK = 1024 * 1024
 _NAMED = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
@@ -79,6 +82,10 @@ class LocalBlobs:
 
     def get(self, key: str) -> bytes:
         return self._path(key).read_bytes()
+
+    def open(self, key: str) -> BinaryIO:
+        """Return the file of a blob, for readers that must not hold all of it in memory."""
+        return open(self._path(key), "rb")
 
     def delete(self, keys: Sequence[str]) -> None:
         for key in keys:
@@ -157,6 +164,10 @@ def open_blobs(settings: Settings) -> Blobs | None:
     return None if path is None else LocalBlobs(f"{path}-blobs")
 
 
+class TooMuch(Exception):
+    """A value has more bytes, with all that it refers to, than its reader wants to hold in memory."""
+
+
 class LargeResults:
     """LargeResults as rows hold them: as they are, or as references to blobs."""
 
@@ -199,12 +210,59 @@ class LargeResults:
             raise BlobError(f"blob {reference.key} is not in {self._blobs!r}: {_said(error)}.") from error
         return reference.checked(data)
 
-    def whole(self, data: bytes) -> bytes:
-        """Return stored JSON with all that it refers to. Raises BlobError, and InvalidArguments for a bad path."""
+    def whole(self, data: bytes, limit_bytes: int | None = None) -> bytes:
+        """Return stored JSON with all that it refers to. Raises BlobError, and InvalidArguments for a bad path.
+
+        Raises TooMuch before more than `limit_bytes` are read.
+        """
+        read_bytes = 0
+
+        def load(reference: BlobRef) -> bytes:
+            nonlocal read_bytes
+            read_bytes += reference.size
+            if limit_bytes is not None and read_bytes > limit_bytes:
+                raise TooMuch(f"{read_bytes:,} bytes")
+            return self.load(reference)
+
         try:
-            return whole(data, self.load)
+            return whole(data, load)
         except Unfillable as error:
             raise InvalidArguments(f"{error}.") from None
+
+    def opened(self, data: bytes) -> BinaryIO | None:
+        """Return a file with all of a large result, checked; None where it has to be put together. Raises BlobError.
+
+        Of places for blobs only those with a method `open` have files.
+        """
+        reference, open_blob = reference_in(data), getattr(self._blobs, "open", None)
+        if reference is None or reference.path or open_blob is None:
+            return None
+        try:
+            file: BinaryIO = open_blob(reference.key)
+        except Exception as error:
+            raise BlobError(f"blob {reference.key} is not in {self._blobs!r}: {_said(error)}.") from error
+        try:
+            is_plain = _check_file(file, reference)
+        except BaseException:
+            file.close()
+            raise
+        if is_plain:
+            file.seek(0)
+            return file
+        file.close()
+        return None
+
+
+def _check_file(file: BinaryIO, reference: BlobRef) -> bool:
+    """Whether a file refers to no other blobs. Raises BlobError when it is not what was written."""
+    digest, size, end, is_plain = hashlib.sha256(), 0, b"", True
+    while chunk := file.read(_CHUNK):
+        digest.update(chunk)
+        size += len(chunk)
+        is_plain = is_plain and MARK not in end + chunk
+        end = chunk[-len(MARK) :]
+    reference.check_digest(digest.hexdigest(), size)
+    return is_plain
 
 
 def _said(error: Exception) -> str:

@@ -58,9 +58,13 @@ class BlobRef(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def checked(self, data: bytes) -> bytes:
         """What was read for it. Raises BlobError when that is not what was written."""
-        if len(data) != self.size or not self.key.startswith(hashlib.sha256(data).hexdigest()):
-            raise BlobError(f"blob {self.key} is not what was written: {len(data):,} of {self.size:,} bytes are there.")
+        self.check_digest(hashlib.sha256(data).hexdigest(), len(data))
         return data
+
+    def check_digest(self, digest: str, size: int) -> None:
+        """Raise BlobError when what was read has another digest or size than what was written."""
+        if size != self.size or not self.key.startswith(digest):
+            raise BlobError(f"blob {self.key} is not what was written: {size:,} of {self.size:,} bytes are there.")
 
 
 Load = Callable[[BlobRef], bytes]  # what a blob holds; raises BlobError

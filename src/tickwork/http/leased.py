@@ -8,6 +8,7 @@ from datetime import datetime
 
 import msgspec
 
+from tickwork.blobs import READ_LIMIT, TooMuch
 from tickwork.core.blob import MARK
 from tickwork.core.ids import ClaimId
 from tickwork.core.job import MapPlace
@@ -104,12 +105,16 @@ def _shown(call: Call, one: Leased, place: MapPlace | None) -> LeasedJobBody | N
 def _args(call: Call, one: Leased) -> bytes | None:
     """Its arguments, with what is in blobs. What cannot be had ends the attempt, as it does in a worker."""
     try:
-        args = call.app.large_results.whole(one.job.args) if MARK in one.job.args else one.job.args
+        args = call.app.large_results.whole(one.job.args, READ_LIMIT) if MARK in one.job.args else one.job.args
     except (BlobError, InvalidArguments) as error:
         call.parts.hub.ends.end(one.job, Failed(str(error)), one.worker)
         return None
-    if len(args) > ARGS_LIMIT:
-        flaw = f"its arguments are {len(args):,} bytes with the results in them; over REST {ARGS_LIMIT:,} are the most."
-        call.parts.hub.ends.end(one.job, Failed(flaw, fatal=True), one.worker)
-        return None
-    return args
+    except TooMuch as error:
+        flaw = f"its arguments are made of results of {error} or more; over REST {READ_LIMIT:,} are the most."
+    else:
+        if len(args) <= ARGS_LIMIT:
+            return args
+        size = f"{len(args):,} bytes"
+        flaw = f"its arguments are {size} with the results in them; over REST {ARGS_LIMIT:,} are the most."
+    call.parts.hub.ends.end(one.job, Failed(flaw, fatal=True), one.worker)
+    return None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from datetime import datetime
-from typing import Annotated, Any
+from io import SEEK_END, BytesIO
+from typing import Annotated, Any, BinaryIO
 
 import msgspec
 from msgspec import Meta
@@ -12,6 +13,7 @@ from sse_starlette import ServerSentEvent
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
+from tickwork.blobs import READ_LIMIT, TooMuch
 from tickwork.client import Job
 from tickwork.core.blob import MARK
 from tickwork.core.ids import JobId
@@ -222,8 +224,8 @@ async def job_result(call: Call, id: str, query: ResultQuery) -> Any:
         raise Problem(409, f"job-{view.state.value}", said)
     if MARK not in view.result:
         return Response(view.result, media_type="application/json")
-    whole = await run_in_threadpool(call.app.large_results.whole, view.result)
-    return StreamingResponse(_pieces(whole), media_type="application/json", headers={"Content-Length": str(len(whole))})
+    file, size = await run_in_threadpool(_large, call, view.result)
+    return StreamingResponse(_pieces(file), media_type="application/json", headers={"Content-Length": str(size)})
 
 
 async def _wait(call: Call, id: JobId, wait_s: float) -> None:
@@ -237,6 +239,22 @@ async def _wait(call: Call, id: JobId, wait_s: float) -> None:
         permit.check()
 
 
-def _pieces(data: bytes) -> Iterator[bytes]:
-    view = memoryview(data)
-    return (bytes(view[at : at + _CHUNK]) for at in range(0, len(view), _CHUNK))
+def _large(call: Call, result: bytes) -> tuple[BinaryIO, int]:
+    """A large result as a file. Small ones are in memory, others on disk. Raises Problem where neither can be."""
+    try:
+        whole = call.app.large_results.whole(result, READ_LIMIT)
+        return BytesIO(whole), len(whole)
+    except TooMuch as error:
+        file = call.app.large_results.opened(result)
+        if file is None:
+            said = f"the result has {error} or more in several blobs, or in a place that gives no files; this server "
+            said += f"puts together {READ_LIMIT:,} bytes. Read it in Python: app.job(id).result()."
+            raise Problem(409, "result-too-large", said) from None
+        return file, file.seek(0, SEEK_END)
+
+
+def _pieces(file: BinaryIO) -> Iterator[bytes]:
+    with file:
+        file.seek(0)
+        while piece := file.read(_CHUNK):
+            yield piece
