@@ -4,6 +4,7 @@ SCHEMA_EXAMPLES is how many requests are made up for each operation and caller; 
 """
 
 import os
+import uuid
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -30,7 +31,7 @@ from tickwork.http.table import ROUTES
 
 EXAMPLES = int(os.environ.get("SCHEMA_EXAMPLES", "4"))
 CHECKS = [not_a_server_error, response_schema_conformance, status_code_conformance]
-CALLERS = ("admin", "viewer", "nobody")
+CALLERS = ("admin", "viewer", "enqueuer", "nobody")
 
 
 class Tried(NamedTuple):
@@ -41,15 +42,19 @@ class Tried(NamedTuple):
     headers: dict[str, dict[str, str]]
 
 
-@pytest.fixture(scope="module")
-def api(tmp_path_factory: pytest.TempPathFactory) -> Tried:
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def api(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Tried:
     """A server on a store of its own, in which every wait is over at once."""
     folder: Path = tmp_path_factory.mktemp("fuzz")
-    app = Tickwork(f"sqlite:///{folder}/fuzz.db")
+    url = f"sqlite:///{folder}/fuzz.db"
+    if request.param == "postgres":
+        url = request.getfixturevalue("postgres_server").create_database(f"fuzz_{uuid.uuid4().hex}")
+    app = Tickwork(url, upgrade=True)
     parts = assembled(app, StoreAccess(app, TokenAccess(TOKEN)), SystemClock(), Random(1))
     parts.stopping.set()
     viewer, _ = create_key(app.store, "viewer", list(ROLES["viewer"]), None, "test")
-    tokens = {"admin": TOKEN, "viewer": viewer}
+    enqueuer, _ = create_key(app.store, "enqueuer", [Scope.ENQUEUE], None, "test")
+    tokens = {"admin": TOKEN, "viewer": viewer, "enqueuer": enqueuer}
     headers = {name: {"Authorization": f"Bearer {token}"} for name, token in tokens.items()}
     document = schemathesis.openapi.from_asgi("/api/v1/openapi.json", asgi(app, parts, ROUTES))
     return Tried(document, parts.pulse, {**headers, "nobody": {}})
@@ -69,6 +74,8 @@ def test_no_request_breaks_the_server_or_its_document(api: Tried, route: Route, 
         if caller == "nobody" and not isinstance(route.access, Anybody):
             assert answer.status_code in (401, 404, 405)
         if caller == "viewer" and isinstance(route.access, Scope) and route.access not in ROLES["viewer"]:
+            assert answer.status_code in (403, 404, 405)
+        if caller == "enqueuer" and isinstance(route.access, Scope) and route.access is not Scope.ENQUEUE:
             assert answer.status_code in (403, 404, 405)
 
     tried()

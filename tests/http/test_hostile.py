@@ -20,8 +20,17 @@ from tickwork.http.table import ROUTES
 Path = tuple[str | int, ...]
 JSON = {"content-type": "application/json"}
 EARLY, LATE = b'"0001-01-01T00:00:00+14:00"', b'"9999-12-31T23:59:59-14:00"'
+PUMPED = (
+    b'"http://' + b"a" * 60 + b'-/"',
+    b'"' + b" " * 20_000 + b'!"',
+    b'"' + b"${" * 10_000 + b'"',
+    b'"FREQ=DAILY;UNTIL=99991231T235959Z"',
+    b'"DTSTART:00010101T000000Z\\nRRULE:FREQ=DAILY"',
+    b'"R/1970-01-01T00:00Z/P1M365000D"',
+    b'"0.00000000000000000001/h"',
+)
 HOSTILE: dict[str, tuple[bytes, ...]] = {
-    "text": (b'"a\\u0000b"', b'"\\ud800"', b'"' + b"x" * 100_000 + b'"', EARLY, LATE),
+    "text": (b'"a\\u0000b"', b'"\\ud800"', b'"' + b"x" * 100_000 + b'"', EARLY, LATE, *PUMPED),
     "number": (b"9" * 5000, b"-9223372036854775809", b"1e308"),
     "instant": (EARLY, LATE),
     "any": (b'{"\\u0000": 1}', b"9" * 30, b"[" * 900 + b"]" * 900, b"[" * 100_000 + b"]" * 100_000),

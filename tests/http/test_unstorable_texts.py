@@ -62,8 +62,8 @@ def test_a_channel_takes_no_text_with_a_zero_byte(admin: TestClient, app: Tickwo
 
 
 def test_no_parameter_has_a_zero_byte(admin: TestClient) -> None:
-    for query in ("who=a%00b", "cursor=a%00b", "a%00=1"):
-        answer = admin.get(f"{API}/audit?{query}")
+    for query in ("task=a%00b", "cursor=a%00b", "a%00=1"):
+        answer = admin.get(f"{API}/jobs?{query}")
         assert answer.status_code == 422, answer.text
 
 

@@ -60,22 +60,22 @@ def arguments(route: Route, request: Request, data: bytes) -> dict[str, Any]:
         status, code = (422, "invalid") if route.method == "PUT" else (404, "not-found")
         raise Problem(status, code, "nothing has a name with a zero byte in it, nor such an id.")
     if route.query is not None:
-        found["query"] = _query(route.query, request)
+        found["query"] = _query(route.query, request, takes_nul=route.takes_nul)
     elif request.query_params:
         raise Problem(422, "invalid", f"{request.url.path} takes no parameters. Nothing was done.")
     if route.body is not None:
         found["body"] = decoded(data, route.body) if route.reads is None else route.reads(data)
-        _check_soundness(data, escapes=route.escapes)
+        _check_soundness(data, takes_nul=route.takes_nul)
     return found
 
 
-def _check_soundness(data: bytes, *, escapes: bool) -> None:
+def _check_soundness(data: bytes, *, takes_nul: bool) -> None:
     """Refuse what parsers read in two ways, and texts that PostgreSQL cannot store and SQLite can. Raises Problem."""
     key = repeated_key(data)
     if key is not None:
         said = f"an object in it has the key {brief(key)} twice"
         raise Problem(400, "malformed", f"the body cannot be read as JSON: {said}. Nothing was done.")
-    if b"\\u0000" in data and not escapes and (flaw := find_flaw(msgspec.json.decode(data))) is not None:
+    if b"\\u0000" in data and not takes_nul and (flaw := find_flaw(msgspec.json.decode(data))) is not None:
         pointer = pointer_of(flaw.path)
         raise Problem(
             422,
@@ -85,9 +85,10 @@ def _check_soundness(data: bytes, *, escapes: bool) -> None:
         )
 
 
-def _query(kind: Any, request: Request) -> Any:
+def _query(kind: Any, request: Request, *, takes_nul: bool) -> Any:
     given = request.query_params
-    if bad := next((name for name, value in given.multi_items() if "\0" in name + value), None):
+    bad = next((name for name, value in given.multi_items() if "\0" in name + value), None)
+    if bad is not None and not takes_nul:
         said = "it holds a NUL character, which PostgreSQL cannot store"
         raise Problem(422, "invalid", f"{brief(bad)}: {said}. Nothing was done.", faults=[Fault(said, parameter=bad)])
     many = {one.encode_name for one in msgspec.structs.fields(kind) if _is_list(one.type)}

@@ -53,14 +53,12 @@ class Answer(msgspec.Struct, frozen=True):
 class Route:
     """One method of one path: who may call it, what it takes, and what it gives.
 
-    `reads` makes what the handler takes from a body of the type `body`, where decoding it as a whole could take too
-    much memory.
-
     `also` are other statuses that it answers with, and their bodies. `streams` is the media type of a body that is not
     JSON. `is_audited`: calls of it change something that an operator wants to find again; the change and its row of the
     audit log are one transaction. `is_repeatable`: a POST of it with an Idempotency-Key is carried out once, and its
-    answer is kept; not so where that holds a secret, or waits. `escapes`: its handler escapes NUL characters in texts,
-    which are refused elsewhere.
+    answer is kept; not so where that holds a secret, or waits. `takes_nul`: its handler escapes or digests texts with
+    NUL characters, which are refused elsewhere. `reads` makes what the handler takes from a body of the type `body`,
+    where decoding it as a whole could take too much memory.
     """
 
     method: str
@@ -80,7 +78,7 @@ class Route:
     streams: str | None = None
     is_audited: bool = False
     is_repeatable: bool = True
-    escapes: bool = False
+    takes_nul: bool = False
 
     @property
     def is_async(self) -> bool:

@@ -48,7 +48,7 @@ class AuditBody(Struct):
     next_cursor: str | None
 
 
-@routes.get("/audit", Scope.ADMIN)
+@routes.get("/audit", Scope.ADMIN, takes_nul=True)
 def list_changes(call: Call, query: AuditQuery) -> AuditBody:
     """List what was changed, by whom, and how it was before and after."""
     named = {name: getattr(query, name) for name in ("who", "action", "target")}

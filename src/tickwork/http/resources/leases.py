@@ -191,7 +191,7 @@ def _task(name: str) -> str:
     return task_name(name)
 
 
-@routes.post("/jobs/{id}/heartbeat", Scope.WORK, escapes=True)
+@routes.post("/jobs/{id}/heartbeat", Scope.WORK, takes_nul=True)
 def renew_lease(call: Call, id: str, body: HeartbeatBody) -> RenewedBody:
     """Keep a job: extend its lease, from now on, and hear whether somebody wants it to stop.
 
@@ -224,7 +224,7 @@ def complete_job(call: Call, id: str, body: CompleteBody) -> EndBody:
     return _ended(call, id)
 
 
-@routes.post("/jobs/{id}/fail", Scope.WORK, escapes=True)
+@routes.post("/jobs/{id}/fail", Scope.WORK, takes_nul=True)
 def fail_job(call: Call, id: str, body: FailBody) -> EndBody:
     """End an attempt as failed; the job is tried again, or has failed for good. Once more: the same answer."""
     after = None if body.after is None else timedelta(seconds=read_seconds(body.after, "after", 0, AFTER_LIMIT_S))
@@ -246,7 +246,7 @@ def release_job(call: Call, id: str, body: ReleaseBody) -> EndBody:
     return _ended(call, id)
 
 
-@routes.post("/jobs/{id}/log", Scope.WORK, body_limit=BODY_LIMIT * 2, escapes=True)
+@routes.post("/jobs/{id}/log", Scope.WORK, body_limit=BODY_LIMIT * 2, takes_nul=True)
 def append_log(call: Call, id: str, body: LogBody) -> LoggedBody:
     """Store lines of an attempt. They are there before the end of the job is seen."""
     seq = call.app.store.append_log(_name(call, id, body), body.text, body.seq, LOG_LIMIT)

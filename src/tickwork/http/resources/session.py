@@ -53,7 +53,7 @@ class PasswordBody(Struct):
     new: str
 
 
-@routes.post("/session", ANYBODY, status=201, is_repeatable=False)
+@routes.post("/session", ANYBODY, status=201, is_repeatable=False, takes_nul=True)
 def create_session(call: Call, body: LoginBody) -> SessionBody | Answer:
     """Log in: the answer sets a cookie, which pages cannot read. Too many failures are answered with 429."""
     refuse_foreign(call.request, must_tell=False)
