@@ -205,10 +205,10 @@ class CurrentJob:
         return f"{self.id}:{self.attempt}"
 
     def secret(self, name: str) -> str:
-        """The value of a secret: of the store, or else of the worker's environment. The worker opens it.
+        """The value of a secret of the store, which the worker opens, or else of a variable that `secret_env` allows.
 
         From then on it is masked in everything that is stored of this attempt: output, result, error, progress, saved
-        state. Raises InvalidArguments when there is none of that name.
+        state. Raises InvalidArguments when there is none of that name, SecretError when this job may not use it.
         """
         return self._link.secret(name)
 

@@ -352,14 +352,14 @@ class TestTasks:
     def test_a_secret_is_opened_only_for_the_tasks_and_queues_that_it_was_set_for(
         self, app: Tickwork, worker: Program
     ) -> None:
-        asks, batch = app.named("asks"), app.named("tells_all")
         refused = "the secret TOKEN is not for task '{}' in queue 'default': it was set for task:tells"
         vault(app).put("TOKEN", CANARY, "ada", uses=["task:tells"])
         assert app.named("tells").enqueue().result(timeout=20)["plain"] == "stays"
+        asks = app.named("asks")
         with pytest.raises(JobFailed, match=refused.format("asks")):
             asks.enqueue(name="TOKEN").result(timeout=20)
         with pytest.raises(JobFailed, match=refused.format("tells_all")):
-            batch.enqueue("a").result(timeout=20)
+            app.named("tells_all").enqueue("a").result(timeout=20)
         vault(app).put("TOKEN", CANARY, "ada", uses=["queue:default"])
         assert asks.enqueue(name="TOKEN").result(timeout=20) == "***"
 
