@@ -2,20 +2,23 @@
 
     python -m tests.process.flooder PORT IDLE SLOW HOSTILE
 
-Whatever the server closes is opened again a second later. It runs until it is killed.
+Whatever the server closes is opened again: by hostile clients after a second, by others after a few. It runs until it
+is killed.
 """
 
 import asyncio
 import random
 import resource
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any
 
 Attack = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 HOST = b"Host: x\r\n"
 JSON = b"Content-Type: application/json\r\n"
 SIGNED = b"X-Hub-Signature-256: sha256=" + b"0" * 64 + b"\r\n"
-AGAIN_S = 1.0
+AGAIN_S = 5.0
+HOSTILE_AGAIN_S = 1.0
 LONG = 1024 * 1024
 
 
@@ -83,14 +86,14 @@ HOSTILE: tuple[Attack, ...] = (
 )
 
 
-async def keep(port: int, attack: Attack) -> None:
+async def keep(port: int, attack: Attack, again_s: float) -> None:
     """Attack on one connection after another."""
     await asyncio.sleep(random.random() * 3)
     while True:
         try:
             reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=4096)
         except OSError:
-            await asyncio.sleep(AGAIN_S)
+            await asyncio.sleep(again_s)
             continue
         try:
             await attack(reader, writer)
@@ -98,16 +101,19 @@ async def keep(port: int, attack: Attack) -> None:
             pass
         finally:
             writer.transport.abort()
-        await asyncio.sleep(AGAIN_S)
+        await asyncio.sleep(again_s)
 
 
 async def flood(port: int, idle_count: int, slow_count: int, hostile_count: int) -> None:
-    def some(attacks: Sequence[Attack], count: int) -> list[Attack]:
-        return [attacks[n % len(attacks)] for n in range(count)]
+    def some(attacks: Sequence[Attack], count: int, again_s: float) -> list[Coroutine[Any, Any, None]]:
+        return [keep(port, attacks[n % len(attacks)], again_s) for n in range(count)]
 
-    attacks = some([idle], idle_count) + some(SLOW, slow_count) + some(HOSTILE, hostile_count)
     print("flooding", flush=True)
-    await asyncio.gather(*(keep(port, one) for one in attacks))
+    await asyncio.gather(
+        *some([idle], idle_count, AGAIN_S),
+        *some(SLOW, slow_count, AGAIN_S),
+        *some(HOSTILE, hostile_count, HOSTILE_AGAIN_S),
+    )
 
 
 if __name__ == "__main__":

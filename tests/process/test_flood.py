@@ -87,24 +87,30 @@ def server(app: Tickwork, tmp_path: Path) -> Iterator[Server]:
         assert server.program.end() == 0
 
 
+def starved_s(server: Server) -> float:
+    """How long the event loop of a server has waited for a processor, while other programs had all of them."""
+    return int(Path(f"/proc/{server.program.process.pid}/schedstat").read_text().split()[1]) / 1e9
+
+
 def test_a_flood_without_credentials_does_not_keep_others_out(server: Server) -> None:
     server.call("GET", "/jobs")
     lines, memory = line_count(server), server.memory
-    times, largest, most_connected = list[float](), memory, 0
+    times, own, largest, most_connected = list[float](), list[float](), memory, 0
     with flooding(server):
         ends = time.monotonic() + FLOOD_S
         while time.monotonic() < ends:
+            starved = starved_s(server)
             times.append(answer_s(server))
+            own.append(times[-1] - (starved_s(server) - starved))
             largest = max(largest, server.memory)
             most_connected = max(most_connected, server.connection_count)
             time.sleep(0.25)
         assert server.call("GET", "/jobs")[0] == 200
-    slowest, third = max(times), sorted(times)[-3]
+    slowest = max(own)
     grown, logged = largest - memory, line_count(server) - lines
-    said = f"slowest {slowest:.2f} and {third:.2f} s, +{grown >> 20} MB, {logged} lines"
+    said = f"slowest {slowest:.2f} s, {max(times):.2f} s with waits for a processor, +{grown >> 20} MB, {logged} lines"
     print(f"{said}, {most_connected} connected, {server.processor_s:.1f} s computed")
-    assert third < ANSWER_S, said
-    assert slowest < 3 * ANSWER_S, said  # where other programs need the processors, an answer or two may be late
+    assert slowest < ANSWER_S, said
     assert grown < GROWTH, said
     assert logged * 60 / FLOOD_S < LINES_PER_MINUTE, said
     assert most_connected > 500, "the flood arrived"
