@@ -48,10 +48,13 @@ def test_a_run_names_the_caller(admin: TestClient, deploy: dict[str, str]) -> No
     assert admin.get("/api/v1/runs", params={"creator": "user:ada"}).json()["items"] == []
 
 
-def test_a_job_of_a_hook_names_the_hook(
-    admin: TestClient, anybody: TestClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def hook_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOOK_SECRET", "told to nobody")
+    monkeypatch.setenv("TICKWORK_SECRET_ENV", "HOOK_SECRET")
+
+
+def test_a_job_of_a_hook_names_the_hook(hook_secret: None, admin: TestClient, anybody: TestClient) -> None:
     spec = {"style": "github", "secret": "${secret.HOOK_SECRET}", "task": "t"}
     assert admin.put("/api/v1/hooks/ci", json=spec).status_code == 201
     data = json.dumps({}).encode()
