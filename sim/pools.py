@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from sim.body import HELLO, KILLED, Body
 from sim.config import WorkerConfig
 from tickwork.worker.children import Child, ChildLimits, Children
+from tickwork.worker.console import PassedOn
 from tickwork.worker.messages import Assignment, Hello
 from tickwork.worker.output_credit import OutputCredit
 from tickwork.worker.pools import ChildPools
@@ -66,7 +67,8 @@ class SimChildren(Children):
         self._bodies.append(body)
         output = SimOutput()
         self._reader._outputs.append(cast(Any, output))  # without the thread that reads real pipes
-        ours = (cast(Any, body), cast(Any, body), solo, target, cast(Any, output), OutputCredit(self._reader.show))
+        console = PassedOn(self._reader.show, lambda: 0, self._clock.monotonic, as_json=False)
+        ours = (cast(Any, body), cast(Any, body), solo, target, cast(Any, output), OutputCredit(console))
         child = SimChild(name, *ours, moved_at=self._clock.monotonic())
         self._children.append(child)
         return child

@@ -5,6 +5,7 @@ SCHEMA_EXAMPLES is how many requests are made up for each operation and caller; 
 
 import os
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -43,7 +44,7 @@ class Tried(NamedTuple):
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgres"])
-def api(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Tried:
+def api(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tried]:
     """A server on a store of its own, in which every wait is over at once."""
     folder: Path = tmp_path_factory.mktemp("fuzz")
     url = f"sqlite:///{folder}/fuzz.db"
@@ -57,7 +58,9 @@ def api(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     tokens = {"admin": TOKEN, "viewer": viewer, "enqueuer": enqueuer}
     headers = {name: {"Authorization": f"Bearer {token}"} for name, token in tokens.items()}
     document = schemathesis.openapi.from_asgi("/api/v1/openapi.json", asgi(app, parts, ROUTES))
-    return Tried(document, parts.pulse, {**headers, "nobody": {}})
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("TICKWORK_SECRET_KEY", "0" * 64)  # else secrets on PostgreSQL cannot be set
+        yield Tried(document, parts.pulse, {**headers, "nobody": {}})
 
 
 @pytest.mark.timeout(600)

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from tickwork import Tickwork
 from tickwork.http.repeated_keys import WHOLE_LIMIT, repeated_key
 
 JSON = {"content-type": "application/json"}
@@ -38,10 +37,13 @@ def test_a_body_with_a_key_twice_is_refused_and_the_key_is_named(
     assert admin.get(f"{API}/jobs").json()["items"] == []
 
 
-def test_a_message_at_a_hook_with_a_key_twice_is_refused(
-    admin: TestClient, app: Tickwork, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def secret_of_a_hook(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("A", "s3cret")
+    monkeypatch.setenv("TICKWORK_SECRET_ENV", "A")
+
+
+def test_a_message_at_a_hook_with_a_key_twice_is_refused(secret_of_a_hook: None, admin: TestClient) -> None:
     admin.put(f"{API}/hooks/h", json={"style": "github", "secret": "A", "task": "a"}).raise_for_status()
     body = b'{"a": 1, "a": 2}'
     proof = "sha256=" + hmac.new(b"s3cret", body, hashlib.sha256).hexdigest()

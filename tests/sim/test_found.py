@@ -18,6 +18,7 @@ from tickwork.store.sqlite import SqliteStore
 from tickwork.testing import VirtualClock
 from tickwork.worker.base import WorkerOptions
 from tickwork.worker.children import Child, ChildLimits, Children
+from tickwork.worker.console import PassedOn
 from tickwork.worker.heartbeat import Lease
 from tickwork.worker.messages import Assignment, End, Ended
 from tickwork.worker.output_credit import OutputCredit
@@ -113,7 +114,8 @@ class CountedChildren(Children):
     def _spawn(self, target: str, *, solo: bool) -> Child:
         self.spawned += 1
         connection = Mock(**{"recv.side_effect": BlockingIOError, "send.side_effect": len})
-        output, credit = Mock(**{"take.return_value": []}), OutputCredit(self._reader.show)
+        console = PassedOn(self._reader.show, lambda: 0, self._clock.monotonic, as_json=False)
+        output, credit = Mock(**{"take.return_value": []}), OutputCredit(console)
         output.board.unsent.return_value = []
         self._reader._outputs.append(output)
         process = Mock(**{"poll.return_value": None})

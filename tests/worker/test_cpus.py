@@ -60,7 +60,7 @@ def test_a_worker_has_no_more_processes_than_slots_by_default(monkeypatch: pytes
     monkeypatch.setattr(cpus, "usable_cpus", lambda: 8)
 
     def processes(concurrency: int | None, asked: str | None = None) -> int:
-        options = _options("t", concurrency, (), asked, ((), ""), (None, "1s"), (None, None, None), False, None)
+        options = _options("t", concurrency, (), asked, ((), ""), (None, "1s"), (None, None, None), (False, None), None)
         return options.processes.high
 
     assert processes(2) == 2

@@ -28,7 +28,7 @@ def repeated_key(data: bytes) -> str | None:
     """Return a key that some object in valid JSON has twice; None when there is no such object."""
     try:
         return None if _is_sound(data) else _first(data)
-    except RecursionError:  # too deep to be taken anyway
+    except (RecursionError, msgspec.DecodeError):  # too deep, or with a number that no route takes
         return None
 
 
