@@ -27,7 +27,7 @@ FLOOD_S = 40.0
 IDLE, SLOW, HOSTILE = 2000, 300, 100
 GROWTH = 100 * 1024 * 1024  # bytes
 LINES_PER_MINUTE = 100
-ANSWER_S = 1.0
+ANSWER_S = 4.0  # generous, since the clients share two cores with the server: it must not become unreachable
 
 
 @contextmanager
