@@ -1,9 +1,10 @@
 """What an attempt was given as a secret is in nothing that is stored of it."""
 
 import json
-from base64 import b64encode, urlsafe_b64encode
+import textwrap
+from base64 import b64encode, encodebytes, urlsafe_b64encode
 from collections.abc import Callable
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import msgspec
 import pytest
@@ -54,6 +55,12 @@ def test_short_values_stay_since_they_are_everywhere() -> None:
         str.title,
         lambda value: quote(value, safe=""),
         lambda value: quote(value, safe="").lower(),
+        quote,
+        lambda value: quote(value, safe="!*'()"),
+        lambda value: quote(value, safe="!*'();/?:@&=+$,#"),
+        lambda value: urlencode({"v": value}),
+        ascii,
+        lambda value: repr(value.encode()),
         lambda value: value.encode().hex(),
         lambda value: value.encode().hex().upper(),
         lambda value: b64encode(value.encode()).decode(),
@@ -68,6 +75,25 @@ def test_a_value_is_hidden_in_other_cases_and_encodings(value: str, write: Calla
     shown = mask(value).text(f"a {written} b")
     assert "***" in shown
     assert len(shown) <= 16, "at most a character or two of the ends of Base64 is left"
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda value: encodebytes(value.encode()).decode(),
+        lambda value: encodebytes(value.encode() + b"\n").decode(),
+        lambda value: textwrap.fill(b64encode(value.encode()).decode(), 64),
+    ],
+)
+def test_the_lines_of_base64_of_a_long_value_are_hidden(write: Callable[[str], str]) -> None:
+    value = "".join(f"{number:03}-Aa" for number in range(50))
+    lines = mask(value).text(write(value)).split()
+    assert all(len(line.replace("***", "")) <= 8 for line in lines), lines
+
+
+def test_a_number_of_a_result_that_holds_a_value_is_hidden() -> None:
+    shown = json.loads(mask("12345678").json(b'{"pin": 12345678, "more": [-9123456780, 1234, true, 0.12345678]}'))
+    assert shown == {"pin": "***", "more": ["***", 1234, True, "***"]}
 
 
 def test_what_only_looks_alike_stays_as_it_is() -> None:

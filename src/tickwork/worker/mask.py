@@ -10,7 +10,7 @@ import json
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Iterable, Iterator
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus
 
 import msgspec
 
@@ -20,6 +20,10 @@ _LINE_LEAST = 8  # of a value with several lines each is hidden by itself, since
 _ENCODED_LEAST = 6
 _UTF8 = ("utf-8", "surrogatepass")
 _ENCODED_MOST = 4096  # bytes of a value whose encodings are hidden too
+_BASE64_LINES = (64, 76)  # characters of a line of Base64: in PEM and OpenSSL; in mails and coreutils
+# What is left as it is in URLs, besides letters, digits and -._~: by strict programs, by Python, by encodeURIComponent
+# and encodeURI of JavaScript, and in a path by our own task.
+_SAFE_IN_URLS = ("", "/", "!*'()", "!*'();/?:@&=+$,#", "/%:@!$&'()*+,;=")
 
 
 class Mask:
@@ -79,6 +83,8 @@ class Mask:
                 return self.text(value)
             case list():
                 return [self._walked(one) for one in value]
+            case int() | float() if not isinstance(value, bool) and self.text(shown := str(value)) != shown:
+                return MASK  # of digits alone
             case dict():
                 return {self.text(name): self._walked(one) for name, one in value.items()}
             case _:
@@ -87,14 +93,17 @@ class Mask:
 
 def _forms(value: str) -> Iterator[str]:
     """The texts that a value may appear as."""
-    escaped = (json.dumps(value), json.dumps(value, ensure_ascii=False), repr(value))
-    forms = {value, value.strip(), *(one[1:-1] for one in escaped)}
+    escaped = (json.dumps(value), json.dumps(value, ensure_ascii=False), repr(value), ascii(value))
+    in_bytes = repr(value.encode(*_UTF8))[2:-1]
+    forms = {value, value.strip(), *(one[1:-1] for one in escaped), in_bytes}
     yield from (one for one in forms if len(one) >= LEAST)
     yield from (line for line in map(str.strip, value.splitlines()) if len(line) >= _LINE_LEAST)
     data = value.strip().encode(*_UTF8)
     if LEAST <= len(data) <= _ENCODED_MOST:
-        encoded = {quote(data, safe=""), data.hex(), *_in_base64(data)}
+        in_urls = {quote_plus(data), *(quote(data, safe) for safe in _SAFE_IN_URLS)}
+        encoded = {*in_urls, data.hex(), *_in_base64(data)}
         yield from (one for one in encoded if len(one) >= _ENCODED_LEAST)
+        yield from (line for line in _lines_of_base64(data) if len(line) >= _LINE_LEAST)
 
 
 def _in_base64(data: bytes) -> Iterator[str]:
@@ -106,6 +115,14 @@ def _in_base64(data: bytes) -> Iterator[str]:
         bits = 8 * (before + len(data))
         for encode in (b64encode, urlsafe_b64encode):
             yield encode(bytes(before) + data).decode()[cut : bits // 6]
+
+
+def _lines_of_base64(data: bytes) -> Iterator[str]:
+    """The lines in which programs write the Base64 of a value by itself, where it has several."""
+    whole = next(_in_base64(data))
+    for width in _BASE64_LINES:
+        if len(whole) > width:
+            yield from (whole[start : start + width] for start in range(0, len(whole), width))
 
 
 def _folded(text: str) -> str:
