@@ -54,7 +54,8 @@ class Link(Protocol):
 
     def late_by(self) -> timedelta: ...
 
-    def progress(self, fraction: float, note: str | None) -> None: ...
+    def progress(self, fraction: float, note: str | None) -> None:
+        """Keep so much of the note as NOTE_LIMIT allows, once secrets in it are hidden."""
 
     def save(self, state: bytes) -> None:
         """Return when the state is stored; LeaseLost when this attempt was superseded."""
@@ -221,7 +222,7 @@ class CurrentJob:
         """Say how far the work is, from 0 to 1. Shown while it runs; cheap enough to call in a loop."""
         if not 0 <= fraction <= 1:
             raise InvalidInput(f"progress goes from 0 to 1, not {fraction!r}.")
-        self._link.progress(float(fraction), None if note is None else payload.storable(str(note))[:NOTE_LIMIT])
+        self._link.progress(float(fraction), None if note is None else payload.storable(str(note)))
 
     def save(self, state: Any) -> None:
         """Store where the work stands; a later attempt finds it in `saved`. Returns when it is on disk.

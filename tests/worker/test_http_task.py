@@ -14,6 +14,7 @@ from datetime import timedelta
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -24,9 +25,11 @@ from tickwork.clock import SystemClock
 from tickwork.core.web.addresses import read_allowed
 from tickwork.errors import Fatal, InvalidArguments, RequestFailed, Retry
 from tickwork.worker import http_client
+from tickwork.worker.capture import Sink
 from tickwork.worker.egress import Egress, resolve
 from tickwork.worker.http_client import HttpClient
 from tickwork.worker.http_task import Answered, Asked, answered
+from tickwork.worker.secrets import set_keeper
 
 LOOPBACK = "127.0.0.0/8"
 
@@ -165,6 +168,38 @@ def test_an_error_repeats_no_secret_that_the_server_repeated() -> None:
 
     with web(repeat) as there, pytest.raises(Fatal, match=r"Bearer \*\*\*"):
         send(there.url(), secrets={"auth.bearer": "${secret.T}"}, environ={"T": "v3ry-s3cret"})
+
+
+class Remembering:
+    """Stands in for an attempt."""
+
+    def __init__(self) -> None:
+        self.sink = Sink(lambda seq, text: None, lambda sink: None)
+        self.hide = self.sink.hide
+
+    def stored_secret(self, name: str) -> str | None:
+        return None
+
+    def masked(self, text: str, *, is_cut: bool = False) -> str:
+        return self.sink.masked_beginning(text) if is_cut else self.sink.masked(text)
+
+
+@pytest.mark.parametrize(("status", "before"), [(400, 480), (400, 65_516), (200, 65_516)])
+@pytest.mark.parametrize("write", [quote, str.upper, str])
+def test_no_part_of_a_secret_is_left_where_an_answer_is_cut(
+    status: int, before: int, write: Callable[[str], str]
+) -> None:
+    value = "\u00e4 canary that is long enough to be cut"
+    body = ("\u00e4" + "." * (before - 2) + write(value)).encode() + b"." * 1000
+    set_keeper(Remembering())
+    try:
+        with web(says(status, body)) as there:
+            told = str(send(there.url(), secrets={"auth.bearer": "${secret.T}"}, environ={"T": value[2:]}))
+    except Fatal as error:
+        told = str(error)
+    finally:
+        set_keeper(None)
+    assert "canary" not in told.lower()
 
 
 # -- bodies that do not end

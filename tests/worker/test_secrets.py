@@ -22,6 +22,7 @@ from tickwork.worker.shell import add_shell
 
 CANARY = "canary-3f9d71c2-value"
 OTHER = "canary-of-the-environment"
+LONG = "".join(f"{number:03}-canary." for number in range(120))
 KEY_TEXT = "ab" * 32
 
 
@@ -297,6 +298,10 @@ def asks(name: str) -> str:
     return current_job().secret(name)
 
 @app.task(retries=0)
+def notes() -> None:
+    current_job().progress(0.5, f"{'.' * 400} {current_job().secret('LONG')}")
+
+@app.task(retries=0)
 def tells_the_address(address: str) -> str:
     print(address)
     raise ValueError(f"cannot reach {address}")
@@ -318,7 +323,7 @@ class TestTasks:
         vault(app).put("TOKEN", CANARY, "ada")
         named = {"OUR_TOKEN": OTHER, "OTHER_TOKEN": OTHER, "TICKWORK_SECRET_ENV": "OUR_TOKEN"}
         given = {KEY: KEY_TEXT, "TICKWORK_URL": app.url, **named}
-        with program(tmp_path, "worker", "shop.py", "-c", "2", "--processes", "1", **given) as worker:
+        with program(tmp_path, "worker", "shop.py", "--allow-shell", "-c", "2", "--processes", "1", **given) as worker:
             worker.says("slots")
             yield worker
 
@@ -342,6 +347,21 @@ class TestTasks:
             for form in (CANARY, CANARY.upper(), b64encode(b"user:" + CANARY.encode()).decode()):
                 assert form not in found
                 assert form not in worker.said
+
+    def test_what_is_cut_to_be_stored_has_no_part_of_a_secret(self, app: Tickwork, worker: Program) -> None:
+        vault(app).put("LONG", LONG, "ada")
+        shell, secrets = app.named("shell").options(retries=0), {"env.A": "${secret.LONG}"}
+        failed = shell.enqueue(command="printf '%s%01000d' \"$A\" 0; exit 3", secrets=secrets)
+        long = shell.enqueue(command="printf '%065000d\u00e4%s' 0 \"\u00e4$A\"", secrets=secrets)
+        noted = app.named("notes").enqueue()
+        with pytest.raises(JobFailed, match="exit code 3"):
+            failed.result(timeout=20)
+        assert long.result(timeout=20)["truncated"]
+        assert len(long.result()["stdout"]) > 64_900
+        noted.result(timeout=20)
+        for job in (failed, long, noted):
+            assert "canary" not in stored_of(job)
+        assert "..." in stored_of(noted)
 
     def test_what_is_missing_or_not_for_jobs_is_refused_by_name(self, app: Tickwork, worker: Program) -> None:
         asks = app.named("asks")

@@ -13,7 +13,7 @@ import msgspec
 
 from tickwork import errors
 from tickwork.clock import Clock
-from tickwork.context import CurrentJob
+from tickwork.context import NOTE_LIMIT, CurrentJob
 from tickwork.core.flow.flow import Broadcast
 from tickwork.core.ids import ClaimId, JobId
 from tickwork.core.job import MapPlace
@@ -160,6 +160,9 @@ class Attempt:
             one.sink.hide(value)
         self.executor.emit(Hide(value))
 
+    def masked(self, text: str, *, is_cut: bool = False) -> str:
+        return self.sink.masked_beginning(text) if is_cut else self.sink.masked(text)
+
     def secret(self, name: str) -> str:
         return value_of(name, self, secret_variables(os.environ, self.executor.secret_env))
 
@@ -203,7 +206,7 @@ class Attempt:
         return max(late, timedelta(0))
 
     def progress(self, fraction: float, note: str | None) -> None:
-        shown = None if note is None else self.sink.masked(note)
+        shown = None if note is None else self.sink.masked(note)[:NOTE_LIMIT]  # in this order, as for errors
         self.reported = Progress(JobId(self.job_id), self.claim, fraction, shown)
         self.executor.emit(Progressed(self.job_id, self.claim, fraction, shown))
 

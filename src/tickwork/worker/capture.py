@@ -77,6 +77,11 @@ class Sink:
         """How many characters at the end of a text may be the beginning of a secret."""
         return 0 if self._mask is None else self._mask.begun(text)
 
+    def masked_beginning(self, text: str) -> str:
+        """A text whose end was cut off, as it may be shown."""
+        text = self.masked(text)
+        return text[: len(text) - self.begun(text)]
+
     def masked_json(self, data: bytes) -> bytes:
         """A result as it may be stored."""
         return data if self._mask is None else self._mask.json(data)

@@ -10,6 +10,7 @@ import asyncio
 import base64
 import os
 import re
+from codecs import getincrementaldecoder
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -30,7 +31,7 @@ from tickwork.store.codec import from_us
 from tickwork.task import TaskRegistry
 from tickwork.version import VERSION
 from tickwork.worker.egress import Egress
-from tickwork.worker.secrets import revealed
+from tickwork.worker.secrets import masked, revealed
 
 if TYPE_CHECKING:
     from tickwork.worker.http_client import HttpClient, Incoming, Outgoing
@@ -205,7 +206,7 @@ def _masked(answer: Incoming, hidden: Sequence[str]) -> Incoming:
     content, headers = answer.content, answer.headers
     for text in hidden:
         content = content.replace(text.encode(), b"***")
-    headers = [(name, hiding(value, hidden)) for name, value in headers]
+    headers = [(name, masked(hiding(value, hidden))) for name, value in headers]
     return replace(answer, content=content, headers=headers)
 
 
@@ -248,7 +249,7 @@ def _seconds(text: str, what: str) -> float:
 
 def _unexpected(request: Outgoing, answer: Incoming, clock: Clock) -> Exception:
     """What an answer that was not expected means for its job."""
-    quoted = payload.storable(answer.content.decode("utf-8", "replace"))[:QUOTE_LIMIT].strip()
+    quoted = payload.storable(_text(answer, "utf-8"))[:QUOTE_LIMIT].strip()
     said = f"{request.method} {request.url.shown} was answered with {answer.status}"
     said += f":\n{quoted}" if quoted else "."
     if answer.status not in WORTH_A_RETRY:
@@ -266,9 +267,15 @@ def _body(answer: Incoming) -> Any:
             value = msgspec.json.decode(answer.content)
             payload.encode(value, what="an answer", limit_bytes=payload.RESULT_LIMIT)
         except (msgspec.DecodeError, InvalidPayload, RecursionError):
-            return payload.storable(answer.content.decode("utf-8", "replace"))
+            return payload.storable(_text(answer, "utf-8"))
         return value
-    return payload.storable(answer.content.decode(_charset(parameters), "replace"))
+    return payload.storable(_text(answer, _charset(parameters)))
+
+
+def _text(answer: Incoming, charset: str) -> str:
+    """What an answer says, without the secrets of the attempt: it may be cut already, and may be cut next."""
+    text = getincrementaldecoder(charset)("replace").decode(answer.content, final=not answer.truncated)
+    return masked(text, is_cut=answer.truncated)
 
 
 def _charset(parameters: str) -> str:

@@ -34,6 +34,9 @@ class Keeper(Protocol):
     def hide(self, value: str) -> None:
         """Keep a value out of everything that is stored of this attempt."""
 
+    def masked(self, text: str, *, is_cut: bool = False) -> str:
+        """A text without the values that are hidden; `is_cut`: without the beginning of one at its end, too."""
+
 
 _keeper: ContextVar[Keeper | None] = ContextVar("tickwork_keeper", default=None)
 
@@ -70,6 +73,15 @@ def value_of(name: str, keeper: Keeper | None, environ: Mapping[str, str]) -> st
     if keeper is not None:
         keeper.hide(value)
     return value
+
+
+def masked(text: str, *, is_cut: bool = False) -> str:
+    """A text without the secrets of the attempt that asks, to be cut: a part of a secret would not be known as one.
+
+    `is_cut`: its end was cut off already.
+    """
+    keeper = _keeper.get()
+    return text if keeper is None else keeper.masked(text, is_cut=is_cut)
 
 
 def passwords(settings: Settings, environ: Mapping[str, str]) -> frozenset[str]:

@@ -20,15 +20,17 @@ from tickwork.core.payload import storable
 from tickwork.core.secret_use import secret_variables
 from tickwork.errors import CommandFailed, Interrupted, InvalidArguments, InvalidOption, WorkerError
 from tickwork.task import TaskRegistry
+from tickwork.vault import VALUE_LIMIT
 from tickwork.worker.capture import LOG_LIMIT
 from tickwork.worker.command import Command, Stream
 from tickwork.worker.run_as import find_user
-from tickwork.worker.secrets import revealed
+from tickwork.worker.secrets import masked, revealed
 
 NAME = "shell"
 STDOUT_LIMIT = 64 * 1024  # bytes of the result; written twice and escaped they are still below the cap of results
 LINE_LIMIT = 4096  # characters of a line that has no end yet; then it is passed on in pieces
 TAIL_LIMIT = 2000  # characters that an error quotes
+_TAIL_KEPT = TAIL_LIMIT + VALUE_LIMIT  # so that no secret is cut before it is masked
 TERM_GRACE_S = 0.1  # between SIGTERM and SIGKILL, within the time that an interrupted handler has
 _LOOK_S = 0.1
 
@@ -150,7 +152,7 @@ class _Output:
     def _pass_on(self, stream: str, text: str) -> None:
         if not text:
             return
-        self._tail = (self._tail + text[-TAIL_LIMIT:])[-TAIL_LIMIT:]
+        self._tail = (self._tail + text[-_TAIL_KEPT:])[-_TAIL_KEPT:]
         if self._passed_on <= LOG_LIMIT:  # the log keeps no more, and the worker's own output shall not be flooded
             (sys.stdout if stream == "stdout" else sys.stderr).write(text)
         self._passed_on += len(text)
@@ -160,8 +162,11 @@ class _Output:
         if ran.error is not None:
             raise CommandFailed(None, f"{name!r} could not be run: {ran.error}")
         if ran.exit_code != 0:
-            raise CommandFailed(ran.exit_code, _how(ran.exit_code or 0) + _quoted(self._tail))
-        text = storable(self._kept.decode("utf-8", "replace"))
+            raise CommandFailed(ran.exit_code, _how(ran.exit_code or 0) + _quoted(masked(self._tail)[-TAIL_LIMIT:]))
+        decoder = getincrementaldecoder("utf-8")("replace")
+        text = storable(decoder.decode(self._kept, final=not self._truncated))
+        if self._truncated:
+            text = masked(text, is_cut=True)
         lines = text.removesuffix("\n").split("\n") if text else []
         result = Ran(exit_code=0, stdout=text, lines=lines)
         if self._truncated:
