@@ -78,6 +78,34 @@ def test_behind_a_trusted_proxy_each_client_is_throttled_by_itself(app: Tickwork
     assert tried("203.0.113.10") == 401
 
 
+def test_ipv4_clients_of_a_server_that_listens_on_both_protocols_are_told_apart(app: Tickwork, parts: Parts) -> None:
+    def tried(address: str, forwarded: str = "") -> int:
+        client = client_from(app, parts, address)
+        return client.post(SESSION, json={"token": "x"}, headers={"X-Forwarded-For": forwarded}).status_code
+
+    assert [tried("::ffff:203.0.113.9") for _ in range(21)] == [401] * 20 + [429]
+    assert tried("203.0.113.9") == 429, "it is the same client"
+    assert tried("127.0.0.1", "::ffff:203.0.113.9") == 429
+    assert tried("::ffff:203.0.113.10") == 401
+    assert [tried(f"2001:db8::{host:x}") for host in range(1, 22)] == [401] * 20 + [429]
+
+
+@pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
+def test_a_server_that_listens_on_both_protocols_trusts_a_proxy_that_came_by_ipv4(
+    app: Tickwork, tmp_path: Path
+) -> None:
+    given = {"TICKWORK_URL": app.url, "TICKWORK_TRUSTED_PROXIES": "127.0.0.1"}
+    both = "::ffff:127.0.0.1"  # as :: does it, for this machine alone
+    with program(tmp_path, "server", "--host", both, "--port", "0", **given) as server:
+        server.says(f"server     http://[{both}]:")
+        port = server.said.partition(f"http://[{both}]:")[2].split()[0]
+        url = f"http://127.0.0.1:{port}{SESSION}"
+        wrong = {**LOGIN, "password": "wrong horse"}
+        for headers, address in (({}, "127.0.0.1"), (FORWARDED, "203.0.113.9")):
+            assert httpx2.post(url, json=wrong, headers=headers, timeout=10).status_code == 401
+            assert app.store.changes(AuditFilter(action="failed_login"), 1)[0].change.address == address
+
+
 @pytest.mark.parametrize("said", ["*", "everybody", "10.0.0.0/33", "0.0.0.0/0", "::/0", "10.1.2.3/16"])
 def test_what_names_no_proxy_or_all_of_them_is_refused(said: str) -> None:
     with pytest.raises(InvalidInput, match="trusted_proxies has"):

@@ -11,6 +11,7 @@ from typing import TypeVar
 from starlette.requests import Request
 
 from tickwork.core.payload import storable
+from tickwork.core.web.addresses import plain_address
 from tickwork.http.call import Call, Changed
 from tickwork.store.access import Change, audit_value
 
@@ -51,4 +52,4 @@ def _row(call: Call, action: str, one: Changed) -> Change:
 
 def address_of(request: Request) -> str:
     """Return the address that a request came from, by the word of the proxies that the settings trust."""
-    return "" if request.client is None else storable(request.client.host)[:ADDRESS_LIMIT]
+    return "" if request.client is None else storable(plain_address(request.client.host))[:ADDRESS_LIMIT]

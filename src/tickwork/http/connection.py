@@ -11,6 +11,7 @@ import asyncio
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, cast
 
+from tickwork.core.web.addresses import plain_address
 from tickwork.http.connections import Connection, Connections
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ class BoundedProtocol(Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        if self.client is not None:  # before it is looked up among the proxies that the settings trust
+            self.client = (plain_address(self.client[0]), self.client[1])
         self._connection.close = transport.abort
         self._enter(_Phase.HEAD)
 

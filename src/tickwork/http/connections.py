@@ -7,16 +7,15 @@ the server works on, long polls and streams among them, are never ended for othe
 
 from __future__ import annotations
 
-import ipaddress
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from tickwork.core.web.addresses import network_of
 from tickwork.errors import InvalidInput
 
 MOST = 2_000  # connections, unless the settings say more
 RESERVED = 128  # open files that are left for the store, the log and calls of the server's own
-_NETWORK_BITS = 64  # of an IPv6 address; a client usually has all addresses of such a network
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +71,7 @@ class Connections:
 
     def admit(self, host: str, close: Callable[[], None]) -> Connection | None:
         """Add a connection, and close another one if a cap is reached; None if none of them can be closed."""
-        address = _address(host)
+        address = network_of(host)
         group = self._groups.get(address, _NO_GROUP)
         if group.count >= self.limits.per_address:
             has_room = self._close_first(group.waiting)
@@ -126,13 +125,3 @@ class Connections:
 
 
 _NO_GROUP = _Group()
-
-
-def _address(host: str) -> str:
-    """The address that connections are counted by: an IPv4 address, or the network of an IPv6 address."""
-    if ":" not in host:
-        return host
-    given = ipaddress.IPv6Address(host.partition("%")[0])
-    if given.ipv4_mapped is not None:
-        return str(given.ipv4_mapped)
-    return str(ipaddress.IPv6Network((int(given), _NETWORK_BITS), strict=False))

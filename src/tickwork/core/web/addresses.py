@@ -48,6 +48,7 @@ _CLOSED_V6 = [(IPv6Network(network), said) for network, said in _V6.items()]
 _GLOBAL_V6 = IPv6Network("2000::/3")  # nothing else is routed; what was not thought of is closed
 _6TO4 = IPv6Network("2002::/16")
 _EMBEDDING = (IPv6Network("::ffff:0:0/96"), IPv6Network("64:ff9b::/96"))
+_OF_ONE_CLIENT = 64  # bits of the network of an IPv6 address
 _NUMBER = re.compile(r"[0-9]+|0[xX][0-9a-fA-F]*")
 
 
@@ -106,6 +107,27 @@ class Allowed:
     def _has(self, address: Address) -> bool:
         inner = _inside(address) if isinstance(address, IPv6Address) else None
         return any(one in network for network in self.networks for one in (address, inner) if one is not None)
+
+
+def plain_address(host: str) -> str:
+    """The address of a client, IPv4 as such: a socket that listens on both protocols tells ::ffff:192.0.2.7.
+
+    What is no address stays as it is.
+    """
+    try:
+        mapped = IPv6Address(host.partition("%")[0]).ipv4_mapped if ":" in host else None
+    except ValueError:
+        return host
+    return host if mapped is None else str(mapped)
+
+
+def network_of(host: str) -> str:
+    """What one client usually has, for counting: an IPv4 address, or the network of an IPv6 address."""
+    host = plain_address(host)
+    try:
+        return str(IPv6Network((int(IPv6Address(host.partition("%")[0])), _OF_ONE_CLIENT), strict=False))
+    except ValueError:
+        return host
 
 
 def read_proxies(text: str) -> tuple[IPv4Network | IPv6Network, ...]:

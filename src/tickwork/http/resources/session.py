@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import math
 import threading
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from urllib.parse import urlsplit
 from tickwork.core.access import ROLES, digest_of, is_name
 from tickwork.core.payload import storable
 from tickwork.core.throttle import FREE_OF_ADDRESS, FREE_OF_NAME
+from tickwork.core.web.addresses import network_of
 from tickwork.credentials import check_user, hash_password, new_token
 from tickwork.http.access import COOKIE, Caller, Grant, refuse_foreign
 from tickwork.http.audit import address_of, record, recorded
@@ -142,7 +142,7 @@ def _body(who: Caller) -> SessionBody:
 
 def _admitted(call: Call, body: LoginBody) -> Grant | None:
     """Who this is; None where a token or a password is wrong. Raises Problem: 429 after too many of them."""
-    store, block = call.app.store, _block(address_of(call.request))
+    store, block = call.app.store, network_of(address_of(call.request))
     known = None if body.user is None else f"known:{_digest(f'{body.user} {block}')}"
     name: list[str] = []
     if body.user is not None and known is not None:
@@ -209,12 +209,3 @@ def _is_https(call: Call) -> bool:
     """Whether the browser speaks https: to us, to a proxy that we trust, or, by its setting, at the public URL."""
     url, public = call.request.url, urlsplit(call.app.settings.public_url or "")
     return url.scheme == "https" or (public.scheme == "https" and public.hostname == url.hostname)
-
-
-def _block(address: str) -> str:
-    """An address as failures are counted: of IPv6 the network that one household has."""
-    try:
-        found = ipaddress.ip_address(address)
-    except ValueError:
-        return address
-    return address if found.version == 4 else str(ipaddress.ip_network((found, 64), strict=False))
