@@ -37,6 +37,19 @@ def key() -> list[str]:
     return [name for name in os.environ if name.startswith("{KEY}")]
 
 @app.task
+def finds_in_its_memory(first: str, rest: str) -> bool:
+    with open("/proc/self/maps") as maps, open("/proc/self/mem", "rb", buffering=0) as memory:
+        for line in maps:
+            start, end = (int(one, 16) for one in line.split()[0].split("-"))
+            if "rw" in line:
+                memory.seek(start)
+                data, at = memory.read(end - start), -1
+                while (at := data.find(first.encode(), at + 1)) >= 0:
+                    if data[at + len(first) :].startswith(rest.encode()):
+                        return True
+    return False
+
+@app.task
 def colour() -> str:
     return os.environ["COLOUR"]
 """
@@ -95,6 +108,9 @@ def test_a_command_finds_nothing_in_the_processes_above_it(app: Tickwork, worker
 def test_the_code_of_tasks_has_the_environment_without_the_key_of_the_vault(app: Tickwork, worker: Program) -> None:
     assert app.named("key").enqueue().result(timeout=20) == []
     assert app.named("colour").enqueue().result(timeout=20) == "red"
+    finds = app.named("finds_in_its_memory")  # whose arguments are in its memory, but not side by side
+    assert finds.enqueue(CANARY[:9], CANARY[9:]).result(timeout=20), "it finds what is in the environment"
+    assert not finds.enqueue(KEY_TEXT[:20], KEY_TEXT[20:]).result(timeout=20)
 
 
 def test_a_worker_beside_its_server_shows_nothing_either(app: Tickwork, tmp_path: Path) -> None:

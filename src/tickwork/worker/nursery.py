@@ -41,6 +41,7 @@ from tickwork.worker.nursery_process import (
     kill_group,
     run,
 )
+from tickwork.worker.start_environment import forget_variables
 
 _log = logging.getLogger("tickwork.worker")
 ANSWER_S = 30.0  # a nursery that says nothing for so long, though it is waited for, is killed
@@ -76,8 +77,7 @@ def _be_nursery(ours: socket.socket, theirs: socket.socket, parent: int, forget:
     try:
         os.setsid()
         ours.close()
-        for name in OF_VAULT:
-            os.environ.pop(name, None)
+        forget_variables(OF_VAULT)
         forget()
         forget_parent(keep=[theirs.fileno()])
         run(theirs, parent)

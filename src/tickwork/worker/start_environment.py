@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from tickwork.core.environment import is_passed
 
@@ -23,13 +23,27 @@ def clear_start_environment() -> None:
     start, end = _place()
     if start == end:
         return
-    library = ctypes.CDLL(None)
-    library.getenv.restype = ctypes.c_void_p  # an address, not a copy
+    library = _library()
     for name, value in os.environb.items():
         os.putenv(name, value)  # C code from now on finds a copy of it, elsewhere
     for at, name, size in _values(start, end):
         if not is_passed(os.fsdecode(name)) and not start <= (library.getenv(name) or 0) < end:
             ctypes.memset(at, 0, size)
+
+
+def forget_variables(names: Iterable[str]) -> None:
+    """Take variables out of this process, so that its memory, and that of what it forks, does not have them either."""
+    library = _library()
+    for name in names:
+        if at := library.getenv(os.fsencode(name)):
+            ctypes.memset(at, 0, len(ctypes.string_at(at)))  # it is not freed when it is unset
+        os.environ.pop(name, None)
+
+
+def _library() -> ctypes.CDLL:
+    library = ctypes.CDLL(None)
+    library.getenv.restype = ctypes.c_void_p  # an address, not a copy
+    return library
 
 
 def _place() -> tuple[int, int]:
