@@ -1,6 +1,7 @@
 """What commands and the processes of a worker show of the environment that the worker was started with."""
 
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -157,6 +158,31 @@ def test_commands_run_as_the_user_that_the_operator_names(app: Tickwork, tmp_pat
             job.result(timeout=20)
         (pid,) = (int(chunk.text) for chunk in job.logs())
         eventually(lambda: not descendants(pid))
+
+
+@as_root
+def test_commands_of_another_user_are_in_no_folder_that_this_user_cannot_reach(app: Tickwork, tmp_path: Path) -> None:
+    inside, outside = tmp_path / "private" / "shop", Path(tempfile.mkdtemp())
+    inside.mkdir(parents=True)
+    inside.parent.chmod(0o700)
+    (inside / "settings").write_text(CANARY)
+    outside.chmod(0o755)
+    arguments = ("worker", "--allow-shell", "--run-as", "nobody", "--processes", "1")
+    with program(inside, *arguments, TICKWORK_URL=app.url):
+        shell = app.named("shell").options(retries=0)
+        for given in ({}, {"cwd": str(inside)}, {"cwd": "."}, {"cwd": "../shop"}):
+            job = shell.enqueue(command="cat settings", **given)
+            with pytest.raises(JobFailed, match="exit code") as failed:
+                job.result(timeout=20)
+            assert CANARY not in str(failed.value)
+        where = {
+            one: shell.enqueue(command="pwd; cat", stdin="x", **given)
+            for one, given in (("/", {}), (str(outside), {"cwd": str(outside)}))
+        }
+        assert {one: job.result(timeout=20)["lines"] for one, job in where.items()} == {
+            one: [one, "x"] for one in where
+        }
+    outside.rmdir()
 
 
 def test_only_root_can_run_commands_as_others(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

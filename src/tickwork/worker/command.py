@@ -30,6 +30,10 @@ _CHUNK = 65_536
 # The first line of stdin opens the gate; what follows it is the command's own. Without one, the worker is gone.
 _GATE = ["/bin/sh", "-c", 'read -r go && exec "$@"', "sh"]
 _OPEN = b"go\n"
+# As another user a command goes to its folder by itself: the worker may reach folders that this user may not. Where no
+# folder was named, it stays in / rather than in one that it cannot reach.
+_GATE_TO = ["/bin/sh", "-c", 'read -r go && cd "$1" && shift && exec "$@"', "sh"]
+_GATE_NEAR = ["/bin/sh", "-c", 'read -r go || exit; cd "$1" 2>/dev/null; shift; exec "$@"', "sh"]
 
 _guard_lock = threading.Lock()
 _guards: list[Guard] = []
@@ -50,6 +54,9 @@ class Command:
         self._arguments = [*_GATE, *arguments]
         self._env = env
         self._cwd = cwd
+        if user is not None:
+            gate, folder = (_GATE_NEAR, _own_folder()) if cwd is None else (_GATE_TO, os.path.abspath(cwd))
+            self._arguments, self._cwd = [*gate, folder, *arguments], "/"
         self._unsent = memoryview(_OPEN + stdin)
         self._wrote = wrote
         self._user = user
@@ -171,6 +178,14 @@ class Command:
         while self._signals:
             with suppress(ProcessLookupError):
                 os.killpg(group, self._signals.pop(0))
+
+
+def _own_folder() -> str:
+    """The folder that this process is in; / where somebody deleted that."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return "/"
 
 
 def _has_ended(pid: int) -> bool:
