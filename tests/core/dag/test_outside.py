@@ -35,6 +35,11 @@ def text(*parts: Any) -> Text:
         ("shell", ("env", "BASH_ENV"), text("/x/", P)),
         ("shell", ("env", "PYTHONPATH"), P),
         ("shell", ("env", "https_proxy"), P),
+        ("shell", ("env", "npm_config_registry"), P),
+        ("shell", ("env", "JDK_JAVA_OPTIONS"), P),
+        ("shell", ("env", "SSH_ASKPASS"), P),
+        ("shell", ("env", "PGHOST"), P),
+        ("shell", ("env", "AWS_ENDPOINT_URL_S3"), P),
         ("shell", ("secrets",), P),
         ("http", ("secrets", "auth.bearer"), P),
         ("http", ("origin",), P),
@@ -48,7 +53,8 @@ def test_a_value_cannot_say_what_runs_or_which_secret(task: str, where: tuple[st
 
 
 @pytest.mark.parametrize(
-    ("task", "where"), [("shell", ("env", "WORD")), ("shell", ("stdin",)), ("http", ("json", "x"))]
+    ("task", "where"),
+    [("shell", ("env", "WORD")), ("shell", ("env", "PGDATABASE")), ("shell", ("stdin",)), ("http", ("json", "x"))],
 )
 def test_a_value_can_be_data(task: str, where: tuple[str, ...]) -> None:
     assert misplaced(task, [Hole(where, P)], SECRET) is None

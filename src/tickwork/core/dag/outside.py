@@ -17,9 +17,22 @@ from tickwork.core.web.url import literal_origin
 SHELL, HTTP, SMTP = "shell", "http", "smtp"
 _SECRETS = "secrets"
 _OF_SMTP = ("host", "port", "tls", "user")  # to whom the password goes, and how
-# Variables by which an interpreter or the loader finds the code that it runs.
-_LOADING = frozenset({"PATH", "ENV", "IFS", "SHELLOPTS", "BASHOPTS", "CDPATH", "HOME", "CLASSPATH", "NODE_PATH"})
-_LOADING_BEGINNINGS = ("LD_", "DYLD_", "BASH_", "PYTHON", "PERL", "RUBY", "NODE_OPTIONS", "GIT_", "JAVA_", "_JAVA_")
+# Variables by which interpreters, loaders and usual programs find what they run, and to whom they send credentials.
+_LOADING = frozenset(
+    {
+        *("PATH", "ENV", "IFS", "SHELLOPTS", "BASHOPTS", "CDPATH", "HOME", "PS4", "PROMPT_COMMAND", "ZDOTDIR", "FPATH"),
+        *("CLASSPATH", "JDK_JAVA_OPTIONS", "MAVEN_OPTS", "NODE_PATH", "PHPRC", "PHP_INI_SCAN_DIR", "GCONV_PATH"),
+        *("EDITOR", "VISUAL", "PAGER", "BROWSER", "LESSOPEN", "LESSCLOSE", "MAKEFLAGS", "TAR_OPTIONS", "RSYNC_RSH"),
+        *("SSL_CERT_FILE", "SSL_CERT_DIR", "CURL_HOME", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "HOSTALIASES"),
+        *("PGHOST", "PGHOSTADDR", "PGPORT", "PGOPTIONS", "MYSQL_HOST", "MYSQL_TCP_PORT", "MYSQL_UNIX_PORT"),
+        *("DOCKER_HOST", "KUBECONFIG", "VAULT_ADDR", "GH_HOST", "TICKWORK_URL", "TICKWORK_LISTEN_URL"),
+    }
+)
+_LOADING_BEGINNINGS = (
+    *("LD_", "DYLD_", "BASH_", "PYTHON", "PERL", "RUBY", "LUA_", "JAVA_", "_JAVA_", "DOTNET_", "OPENSSL_", "SUDO_"),
+    *("NODE_OPTIONS", "NPM_CONFIG_", "npm_config_", "PIP_", "CARGO_", "GIT_", "SSH_", "XDG_CONFIG_"),
+    *("AWS_ENDPOINT_URL", "AWS_CONFIG_", "PGSERVICE", "PGSSL", "PGPASSFILE"),
+)
 
 
 def misplaced(task: str, holes: Iterable[Hole], arguments: Any) -> str | None:
