@@ -324,9 +324,12 @@ def _from_file(start: Path) -> tuple[dict[str, Any], str]:
 
 
 def _check_owner(path: Path) -> None:
-    """Raise InvalidInput for settings that another user may have written: they would choose what this process runs."""
-    for place in (path, path.parent):
-        owner = place.stat().st_uid
+    """Raise InvalidInput for settings that another user may have written: they would choose what this process runs.
+
+    A link is looked at itself, too: in a folder such as /tmp, anybody can make one to a file of this user.
+    """
+    for place, status in ((path, path.lstat()), (path, path.stat()), (path.parent, path.parent.stat())):
+        owner = status.st_uid
         if owner not in (0, os.geteuid()):
             raise InvalidInput(
                 f"the settings in {path} are not read: {place} belongs to {_user(owner)}, and this process runs as "

@@ -75,6 +75,19 @@ def test_settings_of_a_folder_or_file_of_another_user_are_refused(
         os.chown(owned, 0, -1)
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can make links of others")
+def test_settings_behind_a_link_of_another_user_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "mine.toml").write_text('lease = "1m"\n')
+    link = tmp_path / "tickwork.toml"
+    link.symlink_to("elsewhere/mine.toml")
+    monkeypatch.chdir(tmp_path)
+    assert load_settings({}, {}).lease == "1m"
+    os.chown(link, 4242, -1, follow_symlinks=False)
+    with pytest.raises(InvalidInput, match=r"tickwork\.toml are not read.*belongs to user 4242"):
+        load_settings({}, {})
+
+
 def test_a_project_of_another_user_that_says_nothing_of_us_is_passed_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
