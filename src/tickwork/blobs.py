@@ -11,6 +11,7 @@ import importlib
 import os
 import re
 import secrets
+import stat
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -107,8 +108,10 @@ class LocalBlobs:
         return f"{there} cannot be written" if there.is_dir() else f"{there} is not a folder"
 
     def exposed(self) -> list[Path]:
-        """The folders with blobs in them that other users of this machine may look into."""
-        return exposed(self.folder.glob("[0-9a-f][0-9a-f]")) if exposed([self.folder]) else []
+        """The folders that other users of this machine may look into and find blobs, or may put others in."""
+        if not exposed([self.folder]):
+            return []
+        return exposed([self.folder], stat.S_IWGRP | stat.S_IWOTH) + exposed(self.folder.glob("[0-9a-f][0-9a-f]"))
 
     def _path(self, key: str) -> Path:
         if "/" in key or key.startswith("."):
@@ -161,7 +164,11 @@ def open_blobs(settings: Settings) -> Blobs | None:
     if settings.blobs is not None:
         return NamedBlobs(settings.blobs) if _NAMED.fullmatch(settings.blobs) else LocalBlobs(settings.blobs)
     path = sqlite_path(settings.place)
-    return None if path is None else LocalBlobs(f"{path}-blobs")
+    if path is None:
+        return None
+    beside = LocalBlobs(f"{path}-blobs")
+    narrow(beside.folder)  # nobody else uses it, in contrast to one that was named
+    return beside
 
 
 class TooMuch(Exception):

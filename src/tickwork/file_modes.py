@@ -33,11 +33,11 @@ def narrow(path: Path) -> None:
             path.chmod(stat.S_IMODE(status.st_mode) & ~_OTHERS)
 
 
-def exposed(paths: Iterable[Path]) -> list[Path]:
-    """Return those of the paths that are there and that group or others have rights to."""
+def exposed(paths: Iterable[Path], rights: int = _OTHERS) -> list[Path]:
+    """Return those of the paths that are there and that group or others have rights to, or one of these `rights`."""
     found = []
     for path in paths:
         with suppress(OSError):
-            if path.stat().st_mode & _OTHERS:
+            if path.stat().st_mode & rights:
                 found.append(path)
     return found

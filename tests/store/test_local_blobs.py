@@ -225,6 +225,23 @@ class TestResults:
 
 
 class TestSettings:
+    def test_the_folder_beside_a_sqlite_file_is_closed_to_others_and_one_that_was_named_is_told_of(
+        self, tmp_path: Path
+    ) -> None:
+        for name in ("jobs.db-blobs", "named"):
+            (tmp_path / name).mkdir()
+            (tmp_path / name).chmod(0o777)
+        beside = open_blobs(Settings(f"sqlite:///{tmp_path}/jobs.db"))
+        named = open_blobs(Settings("postgresql://host/db", blobs=str(tmp_path / "named")))
+        assert isinstance(beside, LocalBlobs)
+        assert isinstance(named, LocalBlobs)
+        assert beside.folder.stat().st_mode & 0o777 == 0o700
+        assert beside.exposed() == []
+        assert named.folder.stat().st_mode & 0o777 == 0o777
+        assert named.exposed() == [named.folder]
+        named.folder.chmod(0o755)
+        assert named.exposed() == []
+
     def test_a_sqlite_file_has_a_folder_beside_it(self, tmp_path: Path) -> None:
         found = open_blobs(Settings(f"sqlite:///{tmp_path}/jobs.db"))
         assert isinstance(found, LocalBlobs)

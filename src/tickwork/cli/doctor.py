@@ -93,7 +93,8 @@ def _blob_trouble(app: Tickwork) -> Iterator[str]:
         yield f"Large results cannot be kept: {trouble}. Change that, or name another folder: TICKWORK_BLOBS"
     if isinstance(app.blobs, LocalBlobs) and app.blobs.exposed():
         folder = app.blobs.folder
-        yield f"Other users of this machine may read large results in {folder}. Take that away: chmod -R go= {folder}"
+        said = f"Other users of this machine may read or replace large results in {folder}."
+        yield f"{said} Take that away: chmod -R go= {folder}"
 
 
 def _workers(live: list[WorkerView], lost: int) -> str:
