@@ -71,6 +71,27 @@ def test_the_beginning_of_a_secret_stays_with_the_attempt_that_wrote_it() -> Non
     assert [(one.job_id, one.text) for one in found] == [(JOB, "open"), (OTHER, " sesame")]
 
 
+def test_a_secret_is_masked_whoever_begins_or_ends_while_it_is_written() -> None:
+    job, other = Running(JOB, 1, 0), Running(OTHER, 1, 0)
+    made, shown = credit()
+    made.hide("open sesame")
+    found = [*made.credit([piece(b"say op", job), piece(b"en s", job, other)]), *made.flush([(OTHER, 1)])]
+    found += [*made.credit([piece(b"esa", job), piece(b"me, open", Running(JOB, 1, 1))]), *made.flush([(JOB, 1)])]
+    told = {who: "".join(one.text for one in found if one.job_id == who) for who in (JOB, OTHER)}
+    assert told == {JOB: "say ***, open", OTHER: "open s"}
+    assert "open s" not in b"".join(one for _, one in shown).decode()
+
+
+def test_what_only_began_like_a_secret_is_not_lost_when_others_end() -> None:
+    made, _ = credit()
+    made.hide("open sesame")
+    job, other = Running(JOB, 1, 0), Running(OTHER, 1, 0)
+    found = [*made.credit([piece(b"it is open", job, other)]), *made.flush([(OTHER, 1)])]
+    found += [*made.credit([piece(b"ed", job)]), *made.flush([(JOB, 1)])]
+    told = {who: "".join(one.text for one in found if one.job_id == who) for who in (JOB, OTHER)}
+    assert told == {JOB: "it is opened", OTHER: "it is open"}
+
+
 def test_what_several_attempts_may_have_written_is_marked() -> None:
     made, shown = credit()
     found = list(made.credit([piece(b"x", Running(JOB, 1, 0), Running(OTHER, 3, 5))]))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.programs import Program, program
-from tests.worker.fixtures import output_of
+from tests.worker.fixtures import eventually, output_of
 from tickwork import Job, JobFailed, Tickwork, current_job
 from tickwork.core.secret_use import Use, secret_variables
 from tickwork.declaring import Plan
@@ -265,7 +265,7 @@ def test_what_names_no_variable_is_refused(monkeypatch: pytest.MonkeyPatch, text
 
 
 SHOP = """
-import asyncio, base64, subprocess, sys
+import asyncio, base64, os, subprocess, sys, time
 from tickwork import Tickwork, batch, current_batch, current_job
 app = Tickwork()
 
@@ -296,6 +296,13 @@ def tells_all(texts: list[str]) -> list[str]:
 @app.task(retries=0)
 def asks(name: str) -> str:
     return current_job().secret(name)
+
+@app.task(retries=0)
+def writes_in_parts() -> None:
+    value = current_job().secret("TOKEN")
+    for part in (value[:9], value[9:]):
+        os.write(1, part.encode())
+        time.sleep(1)
 
 @app.task(retries=0)
 def notes() -> None:
@@ -362,6 +369,17 @@ class TestTasks:
         for job in (failed, long, noted):
             assert "canary" not in stored_of(job)
         assert "..." in stored_of(noted)
+
+    def test_a_secret_is_masked_whose_parts_came_before_and_after_the_end_of_another_job(
+        self, app: Tickwork, worker: Program
+    ) -> None:
+        writes = app.named("writes_in_parts").enqueue()
+        eventually(lambda: app.job(writes.id).state == "running")  # type: ignore[union-attr]
+        for _ in range(4):
+            app.named("asks").enqueue(name="OUR_TOKEN").result(timeout=20)
+        writes.result(timeout=20)
+        assert output_of(writes).strip() == "***"
+        assert CANARY[:9] not in worker.said
 
     def test_what_is_missing_or_not_for_jobs_is_refused_by_name(self, app: Tickwork, worker: Program) -> None:
         asks = app.named("asks")

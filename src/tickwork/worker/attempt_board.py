@@ -46,6 +46,11 @@ class Running:
     claim: int
     chunk: int
 
+    @property
+    def key(self) -> tuple[str, int]:
+        """The attempt, without how far it is."""
+        return self.job_id, self.claim
+
 
 @dataclass(frozen=True, slots=True)
 class Unsent:

@@ -436,7 +436,8 @@ class Children:
                 child.credit.sent(message)
             elif isinstance(message, Ended):
                 yield from self._held_of(child, child.credit.credit(pieces))
-                yield from self._held_of(child, child.credit.flush())
+                ended = ((end.job_id, end.claim) for end in message.ends)
+                yield from self._held_of(child, child.credit.flush(ended))
                 pieces = []
             self._note(child, message)
             yield message

@@ -92,21 +92,38 @@ class OutputCredit:
         """The text of some pieces, as chunks of the attempts whose it is."""
         for piece in pieces:
             stream = self._streams[piece.stream]
-            if stream.held and stream.owners != piece.owners:
+            text = stream.decode(piece.data)
+            if stream.held and stream.owners != piece.owners and not self._goes_on(stream, piece.owners, text):
                 yield from self._flush(piece.stream)
             stream.owners, stream.shared = piece.owners, piece.others or len(piece.owners) > 1
-            text = stream.held + stream.decode(piece.data)
+            text = stream.held + text
             if self._mask is not None:
                 text = self._mask.text(text)
                 begun = self._mask.begun(text)
                 text, stream.held = text[: len(text) - begun], text[len(text) - begun :]
             self._console.write(piece.stream, text, stream.sole_owner)
-            yield from self._chunks(stream, text)
+            yield from self._chunks(stream.owners, stream.shared, text)
 
-    def flush(self) -> Iterator[Wrote]:
-        """What was held back: an attempt has ended."""
-        for number in self._streams:
-            yield from self._flush(number)
+    def _goes_on(self, stream: _Stream, owners: tuple[Running, ...], text: str) -> bool:
+        """Whether a secret that an attempt began to write, as it seems, goes on where others run beside it."""
+        if self._mask is None or {one.key for one in stream.owners}.isdisjoint(one.key for one in owners):
+            return False
+        whole = stream.held + text
+        return not self._mask.text(whole).startswith(stream.held) or self._mask.begun(whole) > len(text)
+
+    def flush(self, ended: Iterable[tuple[str, int]] | None = None) -> Iterator[Wrote]:
+        """What was held back for attempts that have ended; None: for all.
+
+        Where others go on, what one of them may have begun to write is held back for these.
+        """
+        gone = None if ended is None else set(ended)
+        for number, stream in self._streams.items():
+            left = () if gone is None else tuple(one for one in stream.owners if one.key not in gone)
+            if not left:
+                yield from self._flush(number)
+            elif len(left) < len(stream.owners):
+                stream.owners, going = left, tuple(one for one in stream.owners if one not in left)
+                yield from self._chunks(going, stream.shared, stream.held)
         self._console.end()
 
     def _flush(self, number: int) -> Iterator[Wrote]:
@@ -114,7 +131,7 @@ class OutputCredit:
         if text := stream.held:
             stream.held = ""
             self._console.write(number, text, stream.sole_owner)
-            yield from self._chunks(stream, text)
+            yield from self._chunks(stream.owners, stream.shared, text)
 
     def recovered(self, unsent: Iterable[Unsent]) -> Iterator[Wrote]:
         """The text that a dead child had not sent."""
@@ -123,8 +140,8 @@ class OutputCredit:
                 text = one.text if self._mask is None else self._mask.text(one.text)
                 yield Wrote(one.job_id, one.claim, one.chunk * STRIDE, storable(text))
 
-    def _chunks(self, stream: _Stream, text: str) -> Iterator[Wrote]:
-        for owner in stream.owners if text else ():
+    def _chunks(self, owners: tuple[Running, ...], shared: bool, text: str) -> Iterator[Wrote]:
+        for owner in owners if text else ():
             log = self._log(owner.job_id, owner.claim)
             kept = within_limit(text, log.size)
             log.size += len(text)
@@ -132,7 +149,7 @@ class OutputCredit:
             if kept and place < STRIDE:
                 log.behind = {owner.chunk: place}  # nothing comes behind an earlier one any more
                 seq = owner.chunk * STRIDE + place
-                yield Wrote(owner.job_id, owner.claim, seq, storable(kept), stream.shared)
+                yield Wrote(owner.job_id, owner.claim, seq, storable(kept), shared)
 
     def _log(self, job_id: str, claim: int) -> _Log:
         return self._logs.setdefault((job_id, claim), _Log())
