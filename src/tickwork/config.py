@@ -290,7 +290,9 @@ def sqlite_path(url: str) -> str | None:
     if not url.startswith("sqlite:"):
         return None
     if not url.startswith(prefix) or len(url) == len(prefix):
-        raise InvalidInput(f"{url!r} names no file. Write sqlite:///tickwork.db, or sqlite:////var/lib/tickwork.db.")
+        raise InvalidInput(
+            f"{masked(url)!r} names no file. Write sqlite:///tickwork.db, or sqlite:////var/lib/tickwork.db."
+        )
     path = url.removeprefix(prefix)
     if path == ":memory:":
         raise InvalidInput(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tickwork.config import SETTINGS, effective_settings, find_settings, load_settings
+from tickwork.config import SETTINGS, effective_settings, find_settings, load_settings, sqlite_path
 from tickwork.errors import InvalidInput
 from tickwork.store.base import LEASE
 
@@ -40,6 +40,11 @@ def test_what_a_command_says_goes_before_the_setting() -> None:
 def test_values_that_cannot_work_are_refused(name: str, value: str, error: str) -> None:
     with pytest.raises(InvalidInput, match=error):
         load_settings({}, {f"TICKWORK_{name}": value})
+
+
+def test_a_url_of_no_file_is_refused_without_its_password() -> None:
+    with pytest.raises(InvalidInput, match=r"sqlite://ada:\*\*\*@h/x' names no file"):
+        sqlite_path("sqlite://ada:s3cret@h/x")
 
 
 def test_each_setting_is_told_with_its_source(tmp_path: Path) -> None:

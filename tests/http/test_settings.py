@@ -43,6 +43,8 @@ def test_settings_say_where_they_come_from(tmp_path: Path, monkeypatch: pytest.M
         (r"password = 'p\'a ss' host=db", "password = *** host=db"),
         (r"password=p\ a\'ss host=db", "password=*** host=db"),
         ("host=db sslpassword='never closed", "host=db sslpassword=***"),
+        ("postgresql:ada:pass@db/jobs", "postgresql:ada:***@db/jobs"),
+        ("postgresql://ada:pa/ss@db/jobs", "postgresql://ada:***@db/jobs"),
         ("7d, failed=30d", "7d, failed=30d"),
         ("sqlite:///tickwork.db", "sqlite:///tickwork.db"),
         ("10.0.0.0/8, x.example", "10.0.0.0/8, x.example"),

@@ -52,6 +52,12 @@ class TestUnreachable:
         assert PASSWORD not in text
         store.close()
 
+    @pytest.mark.parametrize("url", [f"postgresql://ada:{PASSWORD}/x@h/db", f"postgresql://ada:{PASSWORD}/@h:1/db?x=1"])
+    def test_a_password_that_would_be_read_as_a_port_is_refused_without_being_shown(self, url: str) -> None:
+        with pytest.raises(InvalidInput, match="%2F for /") as raised:
+            PostgresStore(url).now()
+        assert PASSWORD not in str(raised.value)
+
     def test_a_database_that_does_not_exist_is_named(self, postgres_server: Postgres) -> None:
         store = PostgresStore(postgres_server.url("no_such_database"))
         with pytest.raises(StoreUnreachable, match='"no_such_database" does not exist'):

@@ -35,11 +35,13 @@ def passwords_in(text: str) -> set[str]:
 
 def _passwords(text: str) -> Iterator[_Part]:
     """The passwords in an address, in the order in which they stand there."""
-    return _of_url(text) if "://" in text else _of_libpq(text)
+    is_url = "://" in text or (":" in text and "@" in text and "=" not in text)  # some forget the slashes
+    return _of_url(text) if is_url else _of_libpq(text)
 
 
 def _of_url(text: str) -> Iterator[_Part]:
-    start = text.index("://") + len("://")
+    scheme, slashes, _ = text.partition("://")
+    start = len(scheme + slashes) if slashes else text.index(":") + 1
     host = text.rfind("@") + 1  # the last one: a password may have some that were not escaped
     colon = text.find(":", start, host)
     if colon >= 0:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import psycopg
@@ -179,13 +180,16 @@ def _milliseconds(seconds: float) -> str:
 
 
 def _parse(url: str) -> dict[str, Any]:
-    try:
-        return dict(conninfo.conninfo_to_dict(url))
-    except psycopg.Error:  # its words may hold the password
+    found: dict[str, Any] | None = None
+    with suppress(psycopg.Error):  # its words may hold the password
+        found = dict(conninfo.conninfo_to_dict(url))
+    # With a / in the password, what stands before it is read as a host and a port, and would be shown as these.
+    if found is None or ("://" in url and "@" in url.partition("://")[2].partition("?")[0].partition("/")[2]):
         raise InvalidInput(
             "the URL of the store is not one that PostgreSQL understands. It looks like "
-            "postgresql://user:password@host:5432/database, with %XX for special characters in the password."
-        ) from None
+            "postgresql://user:password@host:5432/database, with %XX for special characters (%2F for /, %40 for @)."
+        )
+    return found
 
 
 def _shown(given: dict[str, Any]) -> str:
