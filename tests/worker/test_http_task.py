@@ -323,6 +323,13 @@ def test_redirects_are_followed_and_strangers_are_told_nothing() -> None:
     assert told == {"host", "user-agent", "accept", "accept-language", "content-type", "content-length", "connection"}
 
 
+def test_a_secret_in_a_header_that_strangers_may_see_is_not_passed_on() -> None:
+    with web(says(200, b"ok")) as stranger, web(says(302, b"", Location=stranger.url())) as there:
+        send(there.url(), secrets={"headers.User-Agent": "key ${secret.T}"}, environ={"T": "v3ry-s3cret"})
+    assert there.came[0].headers["User-Agent"] == "key v3ry-s3cret"
+    assert "v3ry-s3cret" not in str(stranger.came[0].headers)
+
+
 def test_a_circle_of_redirects_ends() -> None:
     with web(says(302, Location="/again")) as there:
         with pytest.raises(Fatal, match="sent on more than 5 times"):

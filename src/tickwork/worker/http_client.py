@@ -157,7 +157,10 @@ def _sent_on(request: Outgoing, status: int, location: str) -> Outgoing:
         raise Fatal(f"{_told(request)} was sent on to {url.shown}, which is not encrypted: that was not followed.")
     method = after_redirect(status, request.method)
     content = request.content if method == request.method else None
-    headers = request.headers if url.origin == request.url.origin else for_another_origin(request.headers)
+    headers = request.headers
+    if url.origin != request.url.origin:
+        told = for_another_origin(headers)
+        headers = {name: value for name, value in told.items() if not any(one in value for one in request.hidden)}
     if content is None:
         headers = {name: value for name, value in headers.items() if name.lower() != "content-type"}
     return replace(request, method=method, url=url, headers=headers, content=content)
