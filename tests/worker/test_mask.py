@@ -94,6 +94,7 @@ def test_the_lines_of_base64_of_a_long_value_are_hidden(write: Callable[[str], s
 def test_a_number_of_a_result_that_holds_a_value_is_hidden() -> None:
     shown = json.loads(mask("12345678").json(b'{"pin": 12345678, "more": [-9123456780, 1234, true, 0.12345678]}'))
     assert shown == {"pin": "***", "more": ["***", 1234, True, "***"]}
+    assert mask("1234").json(b'{"count":91234,"text":"a 1234"}') == b'{"count":91234,"text":"a ***"}'
 
 
 def test_what_only_looks_alike_stays_as_it_is() -> None:

@@ -17,6 +17,7 @@ import msgspec
 MASK = "***"
 LEAST = 4  # characters: shorter values are in too many texts by chance
 _LINE_LEAST = 8  # of a value with several lines each is hidden by itself, since output comes by lines
+_NUMBER_LEAST = 8  # digits; fewer are in many numbers by chance, and what reads a result expects a number there
 _ENCODED_LEAST = 6
 _UTF8 = ("utf-8", "surrogatepass")
 _ENCODED_MOST = 4096  # bytes of a value whose encodings are hidden too
@@ -77,14 +78,17 @@ class Mask:
                 return True
         return False
 
+    def _is_in_number(self, digits: str) -> bool:
+        return any(len(form) >= _NUMBER_LEAST and form in digits for form in self._forms)
+
     def _walked(self, value: Any) -> Any:
         match value:
             case str():
                 return self.text(value)
             case list():
                 return [self._walked(one) for one in value]
-            case int() | float() if not isinstance(value, bool) and self.text(shown := str(value)) != shown:
-                return MASK  # of digits alone
+            case int() | float() if not isinstance(value, bool) and self._is_in_number(str(value)):
+                return MASK
             case dict():
                 return {self.text(name): self._walked(one) for name, one in value.items()}
             case _:
