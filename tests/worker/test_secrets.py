@@ -359,14 +359,17 @@ class TestTasks:
         vault(app).put("LONG", LONG, "ada")
         shell, secrets = app.named("shell").options(retries=0), {"env.A": "${secret.LONG}"}
         failed = shell.enqueue(command="printf '%s%01000d' \"$A\" 0; exit 3", secrets=secrets)
+        flood = shell.enqueue(command='for i in $(seq 300); do printf %s "$A"; done; exit 3', secrets=secrets)
         long = shell.enqueue(command="printf '%065000d\u00e4%s' 0 \"\u00e4$A\"", secrets=secrets)
         noted = app.named("notes").enqueue()
         with pytest.raises(JobFailed, match="exit code 3"):
             failed.result(timeout=20)
+        with pytest.raises(JobFailed, match="exit code 3"):
+            flood.result(timeout=20)
         assert long.result(timeout=20)["truncated"]
         assert len(long.result()["stdout"]) > 64_900
         noted.result(timeout=20)
-        for job in (failed, long, noted):
+        for job in (failed, flood, long, noted):
             assert "canary" not in stored_of(job)
         assert "..." in stored_of(noted)
 

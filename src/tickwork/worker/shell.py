@@ -20,7 +20,6 @@ from tickwork.core.payload import storable
 from tickwork.core.secret_use import secret_variables
 from tickwork.errors import CommandFailed, Interrupted, InvalidArguments, InvalidOption, WorkerError
 from tickwork.task import TaskRegistry
-from tickwork.vault import VALUE_LIMIT
 from tickwork.worker.capture import LOG_LIMIT
 from tickwork.worker.command import Command, Stream
 from tickwork.worker.run_as import find_user
@@ -30,7 +29,7 @@ NAME = "shell"
 STDOUT_LIMIT = 64 * 1024  # bytes of the result; written twice and escaped they are still below the cap of results
 LINE_LIMIT = 4096  # characters of a line that has no end yet; then it is passed on in pieces
 TAIL_LIMIT = 2000  # characters that an error quotes
-_TAIL_KEPT = TAIL_LIMIT + VALUE_LIMIT  # so that no secret is cut before it is masked
+_TAIL_KEPT = 64 * 1024  # characters that are kept for it until they are masked and cut, in this order
 TERM_GRACE_S = 0.1  # between SIGTERM and SIGKILL, within the time that an interrupted handler has
 _LOOK_S = 0.1
 
@@ -119,6 +118,26 @@ def _await(running: Command, job: CurrentJob) -> None:
         raise
 
 
+class _Tail:
+    """The end of what a command wrote, masked before it is cut."""
+
+    def __init__(self) -> None:
+        self._parts: list[str] = []
+        self._size = 0
+
+    def add(self, text: str) -> None:
+        self._parts.append(text)
+        self._size += len(text)
+        if self._size > _TAIL_KEPT:
+            whole = masked("".join(self._parts))
+            begun = len(whole) - len(masked(whole, is_cut=True))  # of a secret whose rest is still to come
+            self._parts = [whole[-TAIL_LIMIT - begun :]]
+            self._size = len(self._parts[0])
+
+    def text(self) -> str:
+        return masked("".join(self._parts))[-TAIL_LIMIT:]
+
+
 class _Output:
     """What a command wrote: passed on in whole lines, the beginning of stdout and the end of both kept."""
 
@@ -127,7 +146,7 @@ class _Output:
         self._unended = {"stdout": "", "stderr": ""}
         self._kept = bytearray()
         self._truncated = False
-        self._tail = ""
+        self._tail = _Tail()
         self._passed_on = 0
 
     def feed(self, stream: Stream, data: bytes) -> None:
@@ -152,7 +171,7 @@ class _Output:
     def _pass_on(self, stream: str, text: str) -> None:
         if not text:
             return
-        self._tail = (self._tail + text[-_TAIL_KEPT:])[-_TAIL_KEPT:]
+        self._tail.add(text)
         if self._passed_on <= LOG_LIMIT:  # the log keeps no more, and the worker's own output shall not be flooded
             (sys.stdout if stream == "stdout" else sys.stderr).write(text)
         self._passed_on += len(text)
@@ -162,7 +181,7 @@ class _Output:
         if ran.error is not None:
             raise CommandFailed(None, f"{name!r} could not be run: {ran.error}")
         if ran.exit_code != 0:
-            raise CommandFailed(ran.exit_code, _how(ran.exit_code or 0) + _quoted(masked(self._tail)[-TAIL_LIMIT:]))
+            raise CommandFailed(ran.exit_code, _how(ran.exit_code or 0) + _quoted(self._tail.text()))
         decoder = getincrementaldecoder("utf-8")("replace")
         text = storable(decoder.decode(self._kept, final=not self._truncated))
         if self._truncated:
