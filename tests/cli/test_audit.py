@@ -36,6 +36,14 @@ def test_a_replacement_is_told_with_what_was_there(cli: Cli, shop: Shop) -> None
     assert (b'"n":1' in (row.change.before or b""), b'"n":2' in (row.change.after or b"")) == (True, True)
 
 
+def test_a_run_that_is_started_as_a_job_is_told(cli: Cli, shop: Shop, tmp_path: Path) -> None:
+    (tmp_path / "jobs.yaml").write_text(FILE)
+    cli.ok("apply", str(tmp_path / "jobs.yaml"))
+    id = cli.ok("enqueue", "d", "--key", "k", "--in", "1h").strip()
+    cli.ok("enqueue", "d", "--key", "k")  # it is there already
+    assert [row for row in rows(shop) if row[0] != "apply"] == [("create_job", f"run {id}")]
+
+
 def test_jobs_that_are_cancelled_retried_and_discarded(cli: Cli, shop: Shop) -> None:
     (failed,) = shop.failed("x")
     waiting = shop.add.enqueue(1)

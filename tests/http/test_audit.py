@@ -7,7 +7,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.worker.fixtures import eventually
-from tickwork import Tickwork
+from tickwork import Tickwork, every
 from tickwork.core.job import JobFilter
 from tickwork.errors import StoreError
 from tickwork.http.parts import Parts
@@ -18,6 +18,8 @@ from tickwork.store.access import Change
 
 JOBS, KEYS = "/api/v1/jobs", "/api/v1/keys"
 COMMAND = {"task": "shell", "args": {"command": ["id"]}}
+DAY = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z"}
+DAG = "dags: {d: {params: {p: {default: 0}}, steps: {a: {task: t}}}}"
 
 
 def rows(admin: TestClient, **which: str) -> list[dict[str, Any]]:
@@ -64,6 +66,51 @@ class TestWhatIsTold:
         items = admin.post(f"{JOBS}/batch", json={"jobs": jobs}, headers=ops).json()["items"]
         found = rows(admin, action="create_jobs")
         assert {row["target"] for row in found} == {f"job:{one['id']}" for one in items[1:]}
+
+    def test_a_run_that_is_started_as_a_job(self, admin: TestClient, ops: dict[str, str]) -> None:
+        admin.post("/api/v1/dags", json={"text": DAG})
+        one = admin.post(JOBS, json={"task": "d", "args": {"p": 1}}, headers=ops).json()
+        many = admin.post(f"{JOBS}/batch", json={"jobs": [{"task": "d"}, {"task": "t"}]}, headers=ops).json()["items"]
+        batch, alone = rows(admin, who="key:ops")
+        assert (alone["action"], alone["target"]) == ("create_job", f"run {one['id']}")
+        assert alone["after"]["args"] == {"p": 1}
+        assert (batch["action"], batch["target"]) == ("create_jobs", f"run {many[0]['id']}")
+
+    def test_a_run_that_replaces_another_with_the_parameters_of_both(
+        self, admin: TestClient, ops: dict[str, str]
+    ) -> None:
+        admin.post("/api/v1/dags", json={"text": DAG})
+        runs, held = "/api/v1/dags/d/runs", {"key": "k", "delay": "1h"}
+        id = admin.post(runs, json={**held, "params": {"p": 1}}).json()["id"]
+        assert admin.post(runs, json={**held, "params": {"p": 2}}, headers=ops).json()["id"] == id
+        assert rows(admin, who="key:ops") == [], "the run was there, and stayed as it was"
+        admin.post(runs, json={**held, "params": {"p": 3}, "if_exists": "replace"}, headers=ops)
+        (row,) = rows(admin, who="key:ops")
+        assert (row["action"], row["target"]) == ("start_run", f"run {id}")
+        assert (row["before"]["args"], row["after"]["args"]) == ({"p": 1}, {"p": 3})
+        assert (row["before"]["creator"], row["after"]["creator"]) == ("dev", "key:ops")
+
+    def test_a_command_whose_key_is_taken_is_not_told_again(self, admin: TestClient) -> None:
+        for _ in range(2):
+            admin.post(JOBS, json={**COMMAND, "key": "k"})
+        assert [row["action"] for row in rows(admin)] == ["create_job"]
+
+    @pytest.mark.parametrize(
+        ("path", "body"),
+        [
+            ("/bulk", {"action": "cancel", "filter": {"task": "t"}, "dry_run": True}),
+            ("/dead/redrive", {"filter": {}, "dry_run": True}),
+            ("/dead/discard", {"filter": {}, "dry_run": True}),
+            ("/schedules/s/backfill", {**DAY, "dry_run": True}),
+        ],
+    )
+    def test_a_dry_run_changes_nothing_and_has_no_row(
+        self, admin: TestClient, app: Tickwork, path: str, body: dict[str, Any]
+    ) -> None:
+        app.schedule("s", "t", every("1h"))
+        answer = admin.post(f"/api/v1{path}", json=body)
+        assert answer.status_code == 200, answer.text
+        assert rows(admin) == []
 
     def test_plain_jobs_and_reruns_of_them_have_a_creator_and_no_row(
         self, admin: TestClient, ops: dict[str, str]

@@ -13,7 +13,7 @@ from tickwork.cli.base import Command, Session, pass_session, url_option
 from tickwork.cli.output import print_json, stored_json
 from tickwork.core.escape import clean
 from tickwork.core.job import IfExists
-from tickwork.core.sensitive import is_sensitive, told_job
+from tickwork.core.sensitive import is_sensitive, told_job, told_name
 from tickwork.errors import InvalidArguments, InvalidOption, WaitTimeout
 
 if TYPE_CHECKING:
@@ -80,15 +80,17 @@ def enqueue(
     app = session.app(create=True)
     given = {option: value for option, value in options.items() if value is not None}
     task = app.named(name).options(**given)
-    if is_sensitive(task.new_job(tuple(positional), named)):
+    new = task.new_job(tuple(positional), named)
+    if is_sensitive(new):
         held = None if key is None else app.job(key=key)
         before = None if held is None else told_job(held.view)
-        job = recorded(
-            app,
-            "create_job",
-            lambda: task.enqueue(*positional, **named),
-            lambda job: [Told(f"job:{job.id}", None if job.is_new else before, told_job(job.view))],
-        )
+
+        def told(job: Job) -> list[Told]:
+            if not job.is_new and if_exists != "replace":
+                return []
+            return [Told(told_name(new, job.id), None if job.is_new else before, told_job(job.view))]
+
+        job = recorded(app, "create_job", lambda: task.enqueue(*positional, **named), told)
     else:
         job = task.enqueue(*positional, **named)
     if (warning := app.client.unknown_task(name)) is not None:

@@ -21,10 +21,13 @@ T = TypeVar("T")
 
 
 def recorded(call: Call, action: str, change: Callable[[], T]) -> T:
-    """Carry out a change and add it to the audit log, in one transaction; return what it returned."""
+    """Carry out a change and add it to the audit log, in one transaction; return what it returned.
+
+    A change that tells nothing leaves a row with the path of the call, unless it says that it changed nothing.
+    """
 
     def both() -> T:
-        call.changes = []
+        call.changes, call.is_idle = [], False
         result = change()
         record(call, action)
         return result
@@ -34,7 +37,7 @@ def recorded(call: Call, action: str, change: Callable[[], T]) -> T:
 
 def record(call: Call, action: str) -> None:
     """Add what a call did to the audit log: a row for each change that its handler told, or one for the call."""
-    told = call.changes or [Changed(call.request.url.path)]
+    told = call.changes or ([] if call.is_idle else [Changed(call.request.url.path)])
     call.app.store.record_changes([_row(call, action, one) for one in told])
 
 

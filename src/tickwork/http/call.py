@@ -42,10 +42,15 @@ class Call:
     request: Request
     request_id: str
     changes: list[Changed] = field(default_factory=list)
+    is_idle: bool = False
 
     def changed(self, target: str, before: Any = None, after: Any = None) -> None:
         """Tell the audit log what was changed, and how."""
         self.changes.append(Changed(target, before, after))
+
+    def changed_nothing(self) -> None:
+        """Tell the audit log that there is nothing to tell: of a dry run, or of what was there already."""
+        self.is_idle = True
 
 
 async def body_of(route: Route, request: Request, share: Share | None) -> bytes:

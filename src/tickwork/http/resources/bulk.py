@@ -84,7 +84,7 @@ def change_jobs(call: Call, body: BulkBody) -> OperationBody | Answer:
     """
     change = _change(body)
     if body.dry_run:
-        return Answer(tried(call.app.store, change), 200)
+        return tried(call, change)
     return begun(call, change)
 
 
@@ -107,8 +107,13 @@ def begun(call: Call, change: Change) -> Answer:
     return Answer(shown, 202, {"Location": f"/api/v1/operations/{operation.id}"})
 
 
-def tried(store: Store, change: Change) -> DryRunBody:
-    """What a change would do, up to a bound."""
+def tried(call: Call, change: Change) -> Answer:
+    """Say what a change would do, up to a bound."""
+    call.changed_nothing()
+    return Answer(_tried(call.app.store, change), 200)
+
+
+def _tried(store: Store, change: Change) -> DryRunBody:
     found: dict[str, JobView] = {}
     at, pages = store.now(), 0
     for which in phases(change):

@@ -118,14 +118,14 @@ def _lines(call: Call, which: JobFilter) -> Iterator[bytes]:
 def redrive_dead(call: Call, body: DeadBody) -> OperationBody | Answer:
     """Queue dead letters again, as if they had never failed. `Location` is where the progress is read."""
     change = Change(Action.REDRIVE, _dead(body.filter), spacing(body.rate))
-    return Answer(tried(call.app.store, change), 200) if body.dry_run else begun(call, change)
+    return tried(call, change) if body.dry_run else begun(call, change)
 
 
 @routes.post("/dead/discard", Scope.OPERATE, status=202, also={200: DryRunBody})
 def discard_dead(call: Call, body: DiscardBody) -> OperationBody | Answer:
     """Take jobs out of the dead letters; they stay readable until they are pruned."""
     change = Change(Action.DISCARD, _dead(body.filter))
-    return Answer(tried(call.app.store, change), 200) if body.dry_run else begun(call, change)
+    return tried(call, change) if body.dry_run else begun(call, change)
 
 
 def cause_body(one: Cause) -> CauseBody:

@@ -13,7 +13,7 @@ import msgspec
 from tickwork.client import Job
 from tickwork.core.ids import JobId, is_id
 from tickwork.core.job import JobView, NewJob
-from tickwork.core.sensitive import is_sensitive, told_job
+from tickwork.core.sensitive import is_sensitive, told_job, told_name
 from tickwork.errors import InvalidInput, JobNotFound, KeyTaken
 from tickwork.http.audit import recorded
 from tickwork.http.call import Call
@@ -122,16 +122,20 @@ def check_replacing(call: Call, bodies: list[NewJobBody]) -> None:
 
 
 def stored(call: Call, new: list[NewJob]) -> list[JobView]:
-    """Store jobs and tell the audit log of those that are sensitive; return what stands for each of them now."""
+    """Store jobs and tell the audit log of those that are sensitive; return what stands for each of them now.
+
+    Of a job whose key was taken nothing is told, unless it was to replace the holder.
+    """
     store = call.app.store
     sensitive = {job.id for job in new if is_sensitive(job)}
     holders = [store.find_key(job.key) for job in new if job.key is not None and job.id in sensitive]
     before = store.get_jobs([id for id in holders if id is not None])
     ids = [job.id for job in call.app.client.enqueue(new)]
     after = store.get_jobs(ids)
+    call.changed_nothing()
     for job, id in zip(new, ids, strict=True):
-        if job.id in sensitive:
-            call.changed(f"job:{id}", before=told_job(before.get(id)), after=told_job(after[id]))
+        if job.id in sensitive and (id == job.id or job.if_exists == "replace"):
+            call.changed(told_name(job, id), before=told_job(before.get(id)), after=told_job(after[id]))
     return [after[id] for id in ids]
 
 

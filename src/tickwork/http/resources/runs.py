@@ -8,10 +8,8 @@ from typing import Any, cast
 import msgspec
 from starlette.responses import Response
 
-from tickwork.client import Job
 from tickwork.core.ids import JobId, is_id
 from tickwork.core.job import IfExists, JobFilter, JobState, JobView
-from tickwork.core.sensitive import told_job
 from tickwork.errors import DagNotFound, JobNotFound
 from tickwork.http.audit import recorded
 from tickwork.http.call import Call
@@ -19,7 +17,7 @@ from tickwork.http.lists import Limit, bad_cursor, is_sayable
 from tickwork.http.occurrence import IntervalBody, occurrence_fields
 from tickwork.http.reading import Text, instant
 from tickwork.http.resources.graphs import MERMAID, GraphQuery, RunGraphBody, flowchart, run_graph
-from tickwork.http.resources.jobs import taken_keys
+from tickwork.http.resources.jobs import stored, taken_keys
 from tickwork.http.route import API, Answer, Routes, Scope, Struct
 from tickwork.runs import Run
 
@@ -156,19 +154,12 @@ def start_run(call: Call, name: str, body: NewRunBody) -> RunBody | Answer:
     given = {option: value for option, value in msgspec.structs.asdict(body).items() if value is not None}
     params = given.pop("params")
     new = call.app.named(name).options(**given).new_job((), params)
-
-    def start() -> Job:
-        (job,) = call.app.client.enqueue([new])
-        if job.is_new:
-            call.changed(f"run {job.id}", after=told_job(job.view))
-        return job
-
     with taken_keys(call):
-        job = recorded(call, "start_run", start)
-    shown, is_new = run_body(Run(call.app.client, job.id)), job.is_new
+        view = recorded(call, "start_run", lambda: stored(call, [new])[0])
+    shown, is_new = run_body(Run(call.app.client, view.id)), view.id == new.id
     if not is_new and Scope.READ not in call.who.scopes:
         shown = msgspec.structs.replace(shown, params=msgspec.Raw(b"null"), result=None, error=None, why="")
-    return Answer(shown, 201 if is_new else 200, {"Location": f"{API}/runs/{job.id}"})
+    return Answer(shown, 201 if is_new else 200, {"Location": f"{API}/runs/{view.id}"})
 
 
 @routes.get("/runs", Scope.READ)

@@ -249,6 +249,7 @@ def backfill_schedule(call: Call, name: str, body: BackfillBody) -> BackfillAnsw
     if len(dues) > BACKFILL_LIMIT:
         raise InvalidOption(f"that is {len(dues):,} occurrences; {BACKFILL_LIMIT:,} are the most. Do it in parts.")
     if body.dry_run:
+        call.changed_nothing()
         return Answer(BackfillAnswer(len(dues), True, dues[:_SHOWN_DUES], []), status=200)
     ids = schedule.backfilling(dues, body.parallel, force=body.force).enqueue()
     span = {"from": body.start, "to": body.end, "parallel": body.parallel, "count": len(dues)}
