@@ -7,7 +7,7 @@ folder, so that a later plan of the same source can find what is gone from it. D
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple, assert_never
 
 import msgspec
 
@@ -43,6 +43,17 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     fields: tuple[Difference, ...] = ()
 
 
+class Told(NamedTuple):
+    """What the audit log is told of a change: what was declared before, and what is after it.
+
+    Of what is changed these are the fields that differ, and all that is said of steps that are added or removed.
+    """
+
+    target: str
+    before: Any = None
+    after: Any = None
+
+
 class Plan:
     """What a store lacks to be as declared. Raises InvalidInput where it cannot become that; nothing is stored then.
 
@@ -59,6 +70,7 @@ class Plan:
         schedules.check_calendars(found.all_specs, found.calendars)
         self._gone = self._find_gone()
         self._check_gone()
+        self._whole: dict[Thing, Mapping[str, Any]] = {}  # all that is said of what is new, and of what is gone
         self.changes = [*self._dags(), *self._calendars(), *self._specs(), *self._hooks(), *self._deleted()]
 
     @property
@@ -69,6 +81,32 @@ class Plan:
     def is_empty(self) -> bool:
         """Whether all is as declared already."""
         return all(one.change == "unchanged" for one in self.changes)
+
+    def told(self) -> list[Told]:
+        """Return what the audit log is told of each change."""
+        return [self._told(one) for one in self.changes if one.change != "unchanged"]
+
+    def _told(self, change: Change) -> Told:
+        target, whole = f"{change.kind} {change.name}", self._whole.get(Thing(change.kind, change.name), {})
+        if change.change == "gone":
+            return Told(target, dict(whole), {"change": "gone"})
+        now = {} if change.version is None else {"version": change.version}
+        after = {"change": change.change, **now, **whole}
+        if change.change == "new":
+            return Told(target, None, after)
+        was = {} if change.was is None else {"version": change.was}
+        steps = self._changed_steps(change)
+        before = {**was, **{one.field: one.old for one in change.fields}, **steps[0]}
+        return Told(target, before, {**after, **{one.field: one.new for one in change.fields}, **steps[1]})
+
+    def _changed_steps(self, change: Change) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return what was said of the steps that a dag loses, and what is said of those that it gains."""
+        if change.kind != "dag" or change.was is None:
+            return {}, {}
+        was = self._store.dag_version(change.name, change.was)
+        old, new = ({} if was is None else was.graph.by_name), self._found.dags[change.name].graph.by_name
+        lost = {name: dag_changes.step_facts(step) for name, step in old.items() if name not in new}
+        return lost, {name: dag_changes.step_facts(step) for name, step in new.items() if name not in old}
 
     def carry_out(self) -> None:
         """Do it: dags before the schedules that start them, calendars before those that heed them; deleting last."""
@@ -144,7 +182,26 @@ class Plan:
         yield from (view.spec for view in self._schedules.views() if view.name not in gone and view.name not in said)
 
     def _deleted(self) -> Iterator[Change]:
-        return (Change(kind=one.kind, name=one.name, change="gone") for one in self._gone)
+        for one in self._gone:
+            self._whole[one] = self._stored(one)
+            yield Change(kind=one.kind, name=one.name, change="gone")
+
+    def _stored(self, one: Thing) -> Mapping[str, Any]:
+        """Return what is said of something that is there."""
+        store = self._store
+        match one.kind:
+            case "dag":
+                view = next(iter(store.dags(one.name)), None)
+                return {} if view is None else {"version": view.version, **_dag_whole(view.graph)}
+            case "schedule":
+                return declared_schedule(store.get_schedules([one.name])[one.name].spec)
+            case "calendar":
+                return declared_calendar(store.calendars()[one.name])
+            case "hook":
+                hook = store.get_hook(one.name)
+                return {} if hook is None else declared_hook(hook.hook)
+            case _:
+                assert_never(one.kind)
 
     # -- what is new, and what is changed
 
@@ -155,6 +212,7 @@ class Plan:
             if view is None:
                 was = next(iter(self._store.dags(name)), None)  # one that was deleted
                 version = 1 if was is None else was.version + (digest(was.graph) != digest(dag.graph))
+                self._whole[Thing("dag", name)] = _dag_whole(dag.graph)
                 yield Change(kind="dag", name=name, change="new", version=version)
             elif digest(view.graph) == digest(dag.graph):
                 yield Change(kind="dag", name=name, change="unchanged", version=view.version, was=view.version)
@@ -167,18 +225,30 @@ class Plan:
         stored = self._store.calendars() if self._found.calendars else {}
         for name, value in self._found.calendars.items():
             old = declared_calendar(stored[name]) if name in stored else None
-            yield _change("calendar", name, old, declared_calendar(value))
+            yield self._change("calendar", name, old, declared_calendar(value))
 
     def _specs(self) -> Iterator[Change]:
         stored = self._store.get_schedules([spec.name for spec in self._found.all_specs])
         for spec in self._found.all_specs:
             old = _as_it_stands(stored[spec.name], spec) if spec.name in stored else None
-            yield _change("schedule", spec.name, old, declared_schedule(spec))
+            yield self._change("schedule", spec.name, old, declared_schedule(spec))
 
     def _hooks(self) -> Iterator[Change]:
         for name, hook in self._found.hooks.items():
             view = self._store.get_hook(name)
-            yield _change("hook", name, None if view is None else declared_hook(view.hook), declared_hook(hook))
+            old = None if view is None else declared_hook(view.hook)
+            yield self._change("hook", name, old, declared_hook(hook))
+
+    def _change(self, kind: Kind, name: str, old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> Change:
+        if old is None:
+            self._whole[Thing(kind, name)] = new
+            return Change(kind=kind, name=name, change="new")
+        fields = tuple(
+            Difference(field, old.get(field), new.get(field))
+            for field in dict.fromkeys([*new, *old])
+            if old.get(field) != new.get(field)
+        )
+        return Change(kind=kind, name=name, change="changed" if fields else "unchanged", fields=fields)
 
 
 def _as_it_stands(view: ScheduleView, said: Spec) -> dict[str, Any]:
@@ -189,15 +259,9 @@ def _as_it_stands(view: ScheduleView, said: Spec) -> dict[str, Any]:
     return stored
 
 
-def _change(kind: Kind, name: str, old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> Change:
-    if old is None:
-        return Change(kind=kind, name=name, change="new")
-    fields = tuple(
-        Difference(field, old.get(field), new.get(field))
-        for field in dict.fromkeys([*new, *old])
-        if old.get(field) != new.get(field)
-    )
-    return Change(kind=kind, name=name, change="changed" if fields else "unchanged", fields=fields)
+def _dag_whole(graph: Graph) -> dict[str, Any]:
+    steps = {step.name: dag_changes.step_facts(step) for step in graph.steps}
+    return {**dag_changes.dag_facts(graph), "steps": steps}
 
 
 def _dag_differences(old: Graph, new: Graph) -> Iterator[Difference]:

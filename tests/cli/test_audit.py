@@ -105,6 +105,32 @@ def test_apply_tells_each_change_with_before_and_after(cli: Cli, shop: Shop, tmp
     assert edited.after is not None
 
 
+def test_apply_tells_all_that_is_said_of_what_is_new_and_of_what_is_gone(cli: Cli, shop: Shop, tmp_path: Path) -> None:
+    file = tmp_path / "jobs.yaml"
+    file.write_text(
+        "calendars: {c: {dates: [2026-12-25]}}\n"
+        "dags: {d: {steps: {a: {shell: id}}}}\n"
+        "schedules: {nightly: {shell: env, every: 1d}}\n"
+        "hooks: {h: {style: github, secret: '${secret.A}', task: t}}\n"
+    )
+    cli.ok("apply", str(file))
+    new = {one.change.target: one.change for one in shop.app.store.changes(AuditFilter(action="apply"), 10)}
+    file.write_text("dags: {e: {steps: {a: {task: t}}}}\n")
+    cli.ok("apply", str(file), "--prune")
+    gone = {one.change.target: one.change for one in shop.app.store.changes(AuditFilter(action="apply"), 5)}
+    said = {
+        "dag d": b'"command":"id"',
+        "schedule nightly": b'"shell":"env"',
+        "calendar c": b"2026-12-25",
+        "hook h": b"github",
+    }
+    assert set(new) == set(said)
+    for target, part in said.items():
+        assert (new[target].before, part in (new[target].after or b"")) == (None, True)
+        assert part in (gone[target].before or b"")
+        assert gone[target].after == b'{"change":"gone"}'
+
+
 def test_without_its_row_a_command_changes_nothing(
     cli: Cli, shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -90,6 +90,18 @@ class TestWhatIsTold:
         assert (row["before"]["args"], row["after"]["args"]) == ({"p": 1}, {"p": 3})
         assert (row["before"]["creator"], row["after"]["creator"]) == ("dev", "key:ops")
 
+    def test_what_is_declared_with_all_that_it_says(self, admin: TestClient) -> None:
+        text = "{dags: {d: {steps: {a: {shell: id}}}}, schedules: {s: {shell: env, every: 1h}}}"
+        admin.post("/api/v1/dags", json={"text": text})
+        admin.post("/api/v1/dags", json={"text": text})
+        admin.post("/api/v1/dags", json={"text": "dags: {d: {steps: {a: {shell: id}, b: {shell: env}}}}"})
+        changed, schedule, dag = rows(admin, action="declare_dags")
+        assert (dag["target"], dag["before"], dag["after"]["version"]) == ("dag d", None, 1)
+        assert dag["after"]["steps"]["a"]["args"] == {"command": "id"}
+        assert (schedule["target"], schedule["before"], schedule["after"]["shell"]) == ("schedule s", None, "env")
+        assert (changed["before"]["version"], changed["after"]["version"]) == (1, 2)
+        assert changed["after"]["b"]["args"] == {"command": "env"}
+
     def test_a_command_whose_key_is_taken_is_not_told_again(self, admin: TestClient) -> None:
         for _ in range(2):
             admin.post(JOBS, json={**COMMAND, "key": "k"})
@@ -98,6 +110,7 @@ class TestWhatIsTold:
     @pytest.mark.parametrize(
         ("path", "body"),
         [
+            ("/dags", {"text": "dags: {d: {steps: {a: {task: t}}}}", "dry_run": True}),
             ("/bulk", {"action": "cancel", "filter": {"task": "t"}, "dry_run": True}),
             ("/dead/redrive", {"filter": {}, "dry_run": True}),
             ("/dead/discard", {"filter": {}, "dry_run": True}),

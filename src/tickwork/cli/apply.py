@@ -58,7 +58,8 @@ def apply(session: Session, path: str, prune: bool, source: str | None, dry_run:
     print_remarks([*remarks, *(warning for warning in unknown if warning is not None)])
     plan = Plan(app.schedules, found, source, prune=prune)
     if not dry_run:
-        recorded(app, "apply", plan.carry_out, lambda _: [_audited(one) for one in plan.changes if _differs(one)])
+        told = [Told(*one) for one in plan.told()]
+        recorded(app, "apply", plan.carry_out, lambda _: told)
     if as_json:
         print_json({"dry_run": dry_run, "items": [_plain(one) for one in plan.changes]})
     elif not plan.changes:
@@ -73,17 +74,6 @@ def _plain(change: Change) -> dict[str, Any]:
     said = {"kind": change.kind, "name": change.name, "change": change.change}
     versions = {"version": change.version, "was": change.was} if change.kind == "dag" else {}
     return {**said, **versions, "fields": [msgspec.structs.asdict(one) for one in change.fields]}
-
-
-def _differs(change: Change) -> bool:
-    return change.change != "unchanged"
-
-
-def _audited(change: Change) -> Told:
-    """A change for the audit log: each field that differs, as it was and as it is."""
-    before = {one.field: one.old for one in change.fields}
-    after = {"change": change.change, **{one.field: one.new for one in change.fields}}
-    return Told(f"{change.kind} {change.name}", before or None, after)
 
 
 def _tell(changes: Iterable[Change], dry_run: bool) -> None:

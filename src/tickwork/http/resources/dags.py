@@ -148,9 +148,11 @@ def declare_dags(call: Call, body: DeclaredBody) -> DeclaredAnswer:
     check_work(call, (work for dag in found.dags.values() for work in work_of_graph(dag.graph)))
     check_work(call, map(work_of_spec, found.all_specs))
     plan = Plan(call.app.schedules, found)
+    call.changed_nothing()
     if not body.dry_run:
+        for one in plan.told():
+            call.changed(*one)
         plan.carry_out()
-        call.changed(f"dags {', '.join(found.dags)}", after=[one for one in plan.changes if one.change != "unchanged"])
     return DeclaredAnswer(body.dry_run, [_change(one) for one in plan.changes], list(found.secrets))
 
 
