@@ -102,6 +102,21 @@ class TestWhatIsTold:
         assert (changed["before"]["version"], changed["after"]["version"]) == (1, 2)
         assert changed["after"]["b"]["args"] == {"command": "env"}
 
+    def test_a_bulk_change_with_all_that_was_asked_for(self, admin: TestClient) -> None:
+        id = admin.post(JOBS, json={"task": "t", "delay": "1h"}).json()["id"]
+        admin.post("/api/v1/bulk", json={"action": "reschedule", "ids": [id], "delay": "2h"})
+        admin.post("/api/v1/bulk", json={"action": "retry", "filter": {"task": "t"}, "rate": "2/s"})
+        retry, reschedule = rows(admin, action="change_jobs")
+        assert (reschedule["after"]["ids"], reschedule["after"]["delay_s"]) == ([id], 7200.0)
+        assert (retry["after"]["filter"]["task"], retry["after"]["spacing_s"]) == ("t", 0.5)
+
+    def test_that_a_password_was_changed_and_not_which(self, admin: TestClient) -> None:
+        admin.post("/api/v1/users", json={"name": "ada", "role": "viewer", "password": "correct horse"})
+        admin.patch("/api/v1/users/ada", json={"password": "battery staple"})
+        (row,) = rows(admin, action="change_user")
+        assert row["after"]["password"] == "changed"
+        assert "battery" not in str(row)
+
     def test_a_command_whose_key_is_taken_is_not_told_again(self, admin: TestClient) -> None:
         for _ in range(2):
             admin.post(JOBS, json={**COMMAND, "key": "k"})

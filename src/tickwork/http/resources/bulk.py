@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta
 
@@ -103,8 +103,16 @@ def begun(call: Call, change: Change) -> Answer:
     """Store an operation, to be carried out from now on."""
     operation = call.app.begin(change, call.who.name)
     shown = _shown(operation)
-    call.changed(f"operation:{operation.id}", after={"action": change.action.value, "filter": shown.filter})
+    call.changed(f"operation:{operation.id}", after={"filter": shown.filter, **_said(change)})
     return Answer(shown, 202, {"Location": f"/api/v1/operations/{operation.id}"})
+
+
+def _said(change: Change) -> dict[str, Any]:
+    """What was asked for, beside the filter, for the audit log."""
+    said: dict[str, Any] = {"ids": change.which.ids, "at": change.at}
+    said["spacing_s"] = change.spacing.total_seconds() or None
+    said["delay_s"] = None if change.delay is None else change.delay.total_seconds()
+    return {"action": change.action.value, **{name: value for name, value in said.items() if value is not None}}
 
 
 def tried(call: Call, change: Change) -> Answer:

@@ -322,9 +322,10 @@ def resume_jobs(call: Call, body: SelectBody) -> ResumedBody:
 def put_gate(call: Call, kind: Kind, said: Mapping[str, Any]) -> GateBody:
     """Put a gate in force in the name of who calls, and tell the audit log."""
     given = {**said, "until": read_until(said.get("until")), "by": call.who.name}
+    there = {view.gate.name: gate_body(view.gate) for view in call.app.gates()}
     gate: Gate = getattr(call.app, kind)(**given)
     shown = gate_body(gate)
-    call.changed(f"gate:{gate.name}", after=shown)
+    call.changed(f"gate:{gate.name}", there.get(gate.name), shown)
     return shown
 
 

@@ -221,17 +221,19 @@ def pause_schedule(call: Call, name: str, body: PauseBody) -> ScheduleBody | Ans
     until = None if body.until is None else _until(body.until)
     if not schedule.pause(body.reason, by=call.who.name, until=until):
         raise Problem(409, "paused", f"schedule {name!r} is paused already. Nothing was changed.")
-    call.changed(f"schedule {name}", after={"paused_until": schedule.view.paused_until, "reason": body.reason})
-    return _answer(call, schedule.view)
+    view = schedule.view
+    call.changed(f"schedule {name}", {"is_paused": False}, _pause(view))
+    return _answer(call, view)
 
 
 @routes.post("/schedules/{name}/resume", Scope.OPERATE)
 def resume_schedule(call: Call, name: str) -> ScheduleBody | Answer:
     """Have a paused schedule go on. What came due meanwhile was missed: its catch-up policy judges it."""
     schedule = found_schedule(call, name)
+    before = _pause(schedule.view)
     if not schedule.resume():
         raise Problem(409, "not-paused", f"schedule {name!r} is not paused. Nothing was changed.")
-    call.changed(f"schedule {name}", after={"paused_until": None})
+    call.changed(f"schedule {name}", before, {"is_paused": False})
     return _answer(call, schedule.view)
 
 
@@ -337,6 +339,12 @@ def _body(
         created_at=view.created_at,
         edited_at=view.edited_at,
     )
+
+
+def _pause(view: ScheduleView) -> dict[str, Any]:
+    """How a schedule is paused, for the audit log."""
+    said = {"until": view.paused_until, "by": view.paused_by, "reason": view.paused_why}
+    return {"is_paused": view.paused_at is not None, **said}
 
 
 def _until(text: str) -> datetime | str:

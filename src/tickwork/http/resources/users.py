@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
+import msgspec
+
 from tickwork.core.access import is_name, read_role
 from tickwork.credentials import add_user, hash_password
 from tickwork.http.call import Call
@@ -67,7 +69,8 @@ def change_user(call: Call, name: str, body: UserChangeBody) -> UserBody:
     role = None if body.role is None else read_role(body.role)
     call.app.store.change_user(name, role, None if body.password is None else hash_password(body.password))
     after = _found(call, name)
-    call.changed(f"user:{name}", before=before, after=after)
+    password = {} if body.password is None else {"password": "changed"}
+    call.changed(f"user:{name}", before=before, after={**msgspec.structs.asdict(after), **password})
     return after
 
 
