@@ -177,7 +177,9 @@ def lift_gates(app: Tickwork, action: str, **selects: Any) -> int:
     """Lift gates, and tell the audit log what they were for; return how many."""
     said = {name: value for name, value in selects.items() if value is not None}
     what = " ".join(f"{name}={value}" for name, value in said.items())
-    return recorded(app, action, lambda: app.resume(**selects), Told(f"gate {what}", before=said))
+    before = [gate_json(view.gate) for view in app.store.gates() if view.gate.selects == said]
+    told = Told(f"gate {what}", before={"gates": before}, after={"gates": []})
+    return recorded(app, action, lambda: app.resume(**selects), told)
 
 
 def tell(gate: Gate, as_json: bool) -> None:

@@ -170,7 +170,8 @@ def _store(app: Tickwork, imported: Imported) -> None:
         app.put_schedules(imported.specs)
         app.schedules.pause_as_said(imported.specs)
 
-    recorded(app, "import_schedules", put, lambda _: [_told(spec, there.get(spec.name)) for spec in imported.specs])
+    told = [_told(spec, there.get(spec.name)) for spec in imported.specs]
+    recorded(app, "import_schedules", put, lambda _: [one for one in told if one.before != one.after])
 
 
 def _told(spec: Spec, old: ScheduleView | None) -> Told:

@@ -93,7 +93,12 @@ def revoke(ctx: click.Context, session: Session, /, which: str, as_json: bool) -
     if key is None:
         click.echo(f"error: there is no key {which!r}. See which there are: tickwork keys list", err=True)
         ctx.exit(NOT_FOUND)
-    told = Told(f"key:{key.name}", before=key_json(key))
+    before = key_json(key)
+
+    def told(_: bool) -> list[Told]:
+        revoked = app.store.get_api_key(key.id)
+        return [Told(f"key:{key.name}", before, None if revoked is None else key_json(revoked))]
+
     revoked = recorded(app, "revoke_api_key", lambda: app.store.revoke_api_key(key.id), told)
     if as_json:
         print_json({"id": key.id, "name": key.name, "revoked": revoked})

@@ -230,9 +230,7 @@ def _act(
     found = _found(app, names)
     (name_of_action, verb), changed = action, []
     for one in found:
-        view = one.view
-        told = Told(f"schedule {one.name}", {"spec": spec_json(view.spec), "paused": view.paused_at is not None})
-        if recorded(app, name_of_action, partial(act, one), told):
+        if recorded(app, name_of_action, partial(act, one), partial(_told, app, one.name, _said(one.view))):
             changed.append(one.name)
     left = [one.name for one in found if one.name not in changed]
     if as_json:
@@ -243,6 +241,17 @@ def _act(
         click.echo(f"error: {name} was not {verb}: it is so already.", err=True)
     if left:
         ctx.exit(FAILURE)
+
+
+def _told(app: Tickwork, name: str, before: dict[str, Any], _: bool) -> list[Told]:
+    view = app.store.get_schedules([name]).get(name)
+    return [Told(f"schedule {name}", before, None if view is None else _said(view))]
+
+
+def _said(view: ScheduleView) -> dict[str, Any]:
+    """A schedule and how it is paused, for the audit log."""
+    pause = {"until": view.paused_until, "by": view.paused_by, "reason": view.paused_why}
+    return {"spec": spec_json(view.spec), "paused": view.paused_at is not None, **pause}
 
 
 def _found(app: Tickwork, names: Sequence[str]) -> list[Schedule]:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tickwork.cli.audited import Told, by, recorded
 from tickwork.cli.base import NOT_FOUND, Group, Session, json_option, pass_session, url_option
-from tickwork.cli.output import ago, print_json, print_table
+from tickwork.cli.output import ago, plain, print_json, print_table
+
+if TYPE_CHECKING:
+    from tickwork.app import Tickwork
 
 
 @click.group(cls=Group, example="tickwork secrets set SMTP_PASSWORD < password.txt\ntickwork secrets list")
@@ -41,8 +45,13 @@ def set_secret(session: Session, /, name: str, uses: tuple[str, ...], for_all: b
     if uses and for_all:
         raise click.UsageError("--for and --for-all contradict each other: give one of them.")
     app = session.app(create=True)
-    value, kept = _value(), uses if uses or for_all else None
-    recorded(app, "set_secret", lambda: app.vault.put(name, value, by(), uses=kept), Told(f"secret:{name}"))
+    value, kept, before = _value(), uses if uses or for_all else None, _about(app, name)
+    recorded(
+        app,
+        "set_secret",
+        lambda: app.vault.put(name, value, by(), uses=kept),
+        lambda _: [Told(f"secret:{name}", before, _about(app, name))],
+    )
     print_json({"name": name, "set": True}) if as_json else click.echo(f"{name} is set.")
 
 
@@ -72,10 +81,18 @@ def list_secrets(session: Session, /, as_json: bool) -> None:
 def delete(ctx: click.Context, session: Session, /, name: str, as_json: bool) -> None:
     """Delete a secret."""
     app = session.app()
-    if not recorded(app, "delete_secret", lambda: app.store.delete_secret(name), Told(f"secret:{name}")):
+    told = Told(f"secret:{name}", before=_about(app, name))
+    if not recorded(app, "delete_secret", lambda: app.store.delete_secret(name), told):
         click.echo(f"error: there is no secret {name!r}. See which there are: tickwork secrets list", err=True)
         ctx.exit(NOT_FOUND)
     print_json({"name": name, "deleted": True}) if as_json else click.echo(f"{name} is deleted.")
+
+
+def _about(app: Tickwork, name: str) -> dict[str, Any] | None:
+    """A secret without its value, for the audit log; None where there is none."""
+    found = next((one for one in app.store.secrets() if one.name == name), None)
+    about: dict[str, Any] | None = None if found is None else plain(found)
+    return about
 
 
 def _value() -> str:

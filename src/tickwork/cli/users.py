@@ -71,9 +71,11 @@ def passwd(ctx: click.Context, session: Session, /, name: str, password_stdin: b
     from tickwork.credentials import hash_password
 
     app = session.app()
-    if not any(user.name == name for user in app.store.users()):
+    user = next((user for user in app.store.users() if user.name == name), None)
+    if user is None:
         _not_there(ctx, name)
-    password, told = hash_password(_password(password_stdin)), Told(f"user:{name}", after={"password": "changed"})
+    password = hash_password(_password(password_stdin))
+    told = Told(f"user:{name}", before=_json(user), after={"password": "changed"})
     if not recorded(app, "change_user", lambda: app.store.change_user(name, password=password), told):
         _not_there(ctx, name)
     print_json({"name": name, "changed": True}) if as_json else click.echo(f"{name} has another password now.")
