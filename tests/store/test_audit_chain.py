@@ -152,6 +152,46 @@ class TestWhatIsFound:
         tamper("DELETE FROM {t}audit WHERE target = 'job:4'")
         assert "was deleted" in str(trouble(store))
 
+    def test_a_beginning_that_was_cut_off_is_found_though_its_edge_is_made_to_look_old(
+        self, store: Store, tamper: Tamper
+    ) -> None:
+        record(store, 6)
+        store.link_changes(100)
+        known = check_chain(store, to_us).head
+        tamper("DELETE FROM {t}audit WHERE target IN ('job:1', 'job:2', 'job:3', 'job:4')")
+        tamper("DELETE FROM {t}audit_links WHERE number < 4")
+        old = "now() - interval '2 years'" if isinstance(store, PostgresStore) else "1"
+        tamper(f"UPDATE {{t}}audit_links SET at = {old} WHERE number = 4")
+        assert "the links before 4 are missing" in str(trouble(store))
+        assert "the links before 4 are missing" in str(trouble(store, known))
+        tamper("DELETE FROM {t}audit WHERE target IN ('job:5', 'job:6')")
+        tamper("DELETE FROM {t}audit_links WHERE number > 4")
+        assert "the links before 4 are missing" in str(trouble(store))
+
+    def test_a_known_head_that_was_pruned_is_not_passed_over(self, store: Store, clock: VirtualClock) -> None:
+        record(store, 1)
+        store.link_changes(100)
+        known = check_chain(store, to_us).head
+        record(store, 5, 2)
+        store.link_changes(100)
+        clock.advance(2 * AUDIT_KEPT)
+        for _ in range(5):
+            store.prune_access(100)
+        found = check_chain(store, to_us)
+        assert (found.rows, found.trouble, found.head and found.head.number) == (0, None, 6)
+        assert trouble(store, found.head) is None
+        assert "link 1, which was known before, is not there any more" in str(trouble(store, known))
+
+    def test_links_are_pruned_from_the_beginning_alone(self, store: Store, clock: VirtualClock, tamper: Tamper) -> None:
+        record(store, 9)
+        store.link_changes(100)
+        clock.advance(2 * AUDIT_KEPT)
+        tamper("DELETE FROM {t}audit WHERE target <> 'job:4'")
+        kept = "now() + interval '9 years'" if isinstance(store, PostgresStore) else "9000000000000000"
+        tamper(f"UPDATE {{t}}audit SET at = {kept}")
+        store.prune_access(100)
+        assert [one.link.number for one in store.linked_changes(0, 100)] == [2, 3, 4, 5, 6, 7, 8, 9]
+
 
 class TestService:
     def test_rows_have_their_links_within_ten_seconds(self, store: Store, clock: VirtualClock) -> None:

@@ -109,16 +109,26 @@ def check_chain(store: AuditChainVerbs, to_us: ToMicroseconds, known: Head | Non
     """Check every link and every row; stop at the first one that does not fit. `known` must be a link of the chain."""
     now = store.now()
     kept_us = to_us(now - AUDIT_KEPT)
-    rows, last = 0, None
+    rows, last, first = 0, None, 1
     for one in _all(store):
         link = one.link
+        first = link.number if last is None else first
         trouble = _trouble_of(one, last, to_us, kept_us)
+        if trouble is None and first > 1 and link.number == first + 1 and link.at_us >= kept_us:
+            trouble = _cut_off(first)
         if trouble is None and known is not None and link.number == known.number and link.hash != known.hash:
             trouble = f"link {link.number} is not the one that was known before: the chain was written anew."
         if trouble is not None:
             return Checked(rows, last, trouble)
         rows += one.row is not None
         last = Head(link.number, link.hash)
+    if last is not None and last.number == first > 1:
+        return Checked(rows, last, _cut_off(first))
+    if known is not None and last is not None and known.number < first:
+        said = (
+            f"link {known.number}, which was known before, is not there any more: give a head of less than a year ago."
+        )
+        return Checked(rows, last, said)
     if known is not None and (last is None or last.number < known.number):
         return Checked(rows, last, f"link {known.number}, which was known before, is not there: the end was cut off.")
     late = [row for row in store.unlinked_changes(1) if row.at < now - NOT_LINKED_YET]
@@ -145,9 +155,10 @@ def _trouble_of(one: LinkedRow, last: Head | None, to_us: ToMicroseconds, kept_u
     if last is not None and link.number != last.number + 1:
         return f"link {last.number + 1} is missing."
     if last is None and link.number > 1 and link.at_us >= kept_us:
-        return f"the links before {link.number} are missing, and they are not old enough to have been pruned."
+        return _cut_off(link.number)
     previous = BEGIN if link.number == 1 else None if last is None else last.hash
-    # Before the first link that is left, others were pruned: its own hash cannot be checked.
+    # Before the first link that is left, others were pruned: its own hash cannot be checked. That of the second can,
+    # which must be as old, or else whoever cuts off the beginning would only have to write another instant.
     if previous is not None and link.hash != link_hash(previous, *link[:4]):
         return f"link {link.number} of row {link.audit_id} does not fit the link before it."
     if row is None:
@@ -157,6 +168,10 @@ def _trouble_of(one: LinkedRow, last: Head | None, to_us: ToMicroseconds, kept_u
     if at_us != link.at_us or row_digest(row.id, at_us, row) != link.digest:
         return f"{_named(row)} was changed after it had its link ({link.number})."
     return None
+
+
+def _cut_off(first: int) -> str:
+    return f"the links before {first} are missing, and they are not old enough to have been pruned."
 
 
 def _named(row: AuditView) -> str:

@@ -54,7 +54,8 @@ RETURNING 1
 SELECT has_table_privilege('tickwork.audit', 'DELETE') AND has_table_privilege('tickwork.audit_links', 'DELETE')
 
 -- :prune_audit
--- Of the links of rows that are gone, the last one stays: the chain goes on from it.
+-- Links go from the beginning alone, up to the first one that is not old enough or has its row. Of those before it two
+-- stay: the chain goes on from them, and the second, whose hash can be checked, proves that what is missing was old.
 WITH clock AS MATERIALIZED (
     SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) - %(audited)s::bigint * interval '1 microsecond' AS oldest
 ),
@@ -63,9 +64,11 @@ c AS (
     RETURNING id
 ),
 k AS (
-    DELETE FROM tickwork.audit_links WHERE number IN (
-        SELECT number FROM (SELECT number, at FROM tickwork.audit_links ORDER BY number LIMIT %(limit)s::bigint) l, clock
-        WHERE  l.at <= clock.oldest ORDER BY number DESC OFFSET 1)
-    AND   audit_id NOT IN (SELECT id FROM tickwork.audit WHERE id = audit_id)
+    DELETE FROM tickwork.audit_links WHERE number < (
+        SELECT coalesce(
+            min(l.number) FILTER (
+                WHERE l.at > clock.oldest OR EXISTS (SELECT FROM tickwork.audit a WHERE a.id = l.audit_id OFFSET 0)),
+            max(l.number) + 1) - 2
+        FROM (SELECT number, audit_id, at FROM tickwork.audit_links ORDER BY number LIMIT %(limit)s::bigint) l, clock)
 )
 SELECT count(*) FROM c

@@ -39,8 +39,11 @@ RETURNING number
 UPDATE tickwork_audit_sinks SET number = :number WHERE sink = :sink AND holder = :holder AND number < :number RETURNING 1
 
 -- :prune_links
--- Of the links of rows that are gone, the last one stays: the chain goes on from it.
-DELETE FROM tickwork_audit_links WHERE number IN (
-    SELECT number FROM (SELECT number, at FROM tickwork_audit_links ORDER BY number LIMIT :limit)
-    WHERE  at <= :now - :audited ORDER BY number DESC LIMIT -1 OFFSET 1)
-AND NOT EXISTS (SELECT 1 FROM tickwork_audit a WHERE a.id = audit_id)
+-- From the beginning alone, up to the first link that is not old enough or has its row. Of those before it two stay: the
+-- chain goes on from them, and the second, whose hash can be checked, proves that what is missing was old.
+DELETE FROM tickwork_audit_links WHERE number < (
+    SELECT coalesce(
+        min(l.number) FILTER (
+            WHERE l.at > :now - :audited OR EXISTS (SELECT 1 FROM tickwork_audit a WHERE a.id = l.audit_id)),
+        max(l.number) + 1) - 2
+    FROM (SELECT number, audit_id, at FROM tickwork_audit_links ORDER BY number LIMIT :limit) l)
