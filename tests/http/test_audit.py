@@ -10,9 +10,11 @@ from tests.worker.fixtures import eventually
 from tickwork import Tickwork, every
 from tickwork.core.job import JobFilter
 from tickwork.errors import StoreError
+from tickwork.http.asgi import asgi
 from tickwork.http.parts import Parts
 from tickwork.http.refused_calls import EACH_MINUTE
 from tickwork.http.route import Routes, Scope
+from tickwork.http.table import ROUTES
 from tickwork.store import access
 from tickwork.store.access import Change
 
@@ -250,8 +252,35 @@ class TestRefusedCalls:
         parts.refused.tick(0.0)
         parts.refused.tick(0.0)
         (counted, *_) = rows(admin, action="refused")
-        assert (counted["who"], counted["target"], counted["after"]) == ("server", "other calls", {"count": 7})
+        assert (counted["who"], counted["target"], counted["after"]) == (
+            "server",
+            "other calls",
+            {"status": 401, "count": 7},
+        )
         assert len(rows(admin, action="refused")) == EACH_MINUTE + 1
+
+    def test_a_flood_of_strangers_hides_no_refused_key(
+        self, admin: TestClient, anybody: TestClient, ops: dict[str, str]
+    ) -> None:
+        for _ in range(EACH_MINUTE + 7):
+            assert anybody.get(KEYS).status_code == 401
+        assert anybody.get(KEYS, headers=ops).status_code == 403
+        assert [row["target"] for row in rows(admin, who="key:ops")] == ["list_api_keys"]
+
+    def test_failed_logins_of_nobody_we_know_are_a_few_rows_and_a_count(
+        self, app: Tickwork, admin: TestClient, parts: Parts
+    ) -> None:
+        served = asgi(app, parts, ROUTES)
+        for number in range(EACH_MINUTE + 7):
+            client = TestClient(served, client=(f"10.0.0.{number}", 1))
+            assert client.post("/api/v1/session", json={"token": "x"}).status_code == 401
+        assert len(rows(admin, action="failed_login")) == EACH_MINUTE
+        admin.post("/api/v1/users", json={"name": "ada", "role": "viewer", "password": "correct horse"})
+        assert client.post("/api/v1/session", json={"user": "ada", "password": "x"}).status_code == 401
+        assert rows(admin, action="failed_login")[0]["target"] == "user:ada"
+        parts.refused.tick(0.0)
+        (counted,) = rows(admin, who="server")
+        assert (counted["action"], counted["target"], counted["after"]) == ("failed_login", "others", {"count": 7})
 
     def test_a_log_that_cannot_be_written_changes_no_answer(
         self, anybody: TestClient, monkeypatch: pytest.MonkeyPatch

@@ -19,6 +19,7 @@ from tickwork.http.access import COOKIE, Caller, Grant, refuse_foreign
 from tickwork.http.audit import address_of, record, recorded
 from tickwork.http.call import Call
 from tickwork.http.problems import Problem
+from tickwork.http.refused_calls import LOGIN
 from tickwork.http.route import ANYBODY, SOMEBODY, Answer, Routes, Struct
 from tickwork.store.access import Origin
 
@@ -181,10 +182,14 @@ def _by_password(call: Call, body: LoginBody) -> Grant | None:
 
 
 def _record_failure(call: Call, user: str | None) -> None:
-    """Write down who failed to log in, if there is such a user: otherwise it may be anything, even a password."""
+    """Write down who failed to log in, if there is such a user: otherwise it may be anything, even a password.
+
+    How often a user fails is bounded by what their name has to wait; of others a few are recorded, and counted.
+    """
     known = user is not None and is_name(user) and call.app.store.get_user(user) is not None
-    call.changed(f"user:{user}" if known else "unknown")
-    record(call, "failed_login")
+    if known or call.parts.refused.admits_login():
+        call.changed(f"user:{user}" if known else "unknown")
+        record(call, LOGIN)
 
 
 def _wrong() -> Problem:
