@@ -95,7 +95,8 @@ class Runner:
         for _, nudged in self._threads:
             nudged.set()
         for thread, _ in self._threads:
-            thread.join(timeout=LAST_BACKOFF_S)
+            if thread.is_alive():  # a signal may have come before it was started
+                thread.join(timeout=LAST_BACKOFF_S)
 
     def _run(self, service: Service, name: str, nudged: threading.Event) -> None:
         backoff = Backoff(name, Random(self._rng.random()))
