@@ -54,6 +54,14 @@ def test_without_a_file_it_idles_and_ends_with_0(tmp_path: Path, file_url: str) 
         gone(tree)
 
 
+def test_it_starts_where_commands_are_switched_off_and_runs_none(tmp_path: Path, file_url: str) -> None:
+    with program(tmp_path, "dev", "--port", "0", TICKWORK_BUILTIN_OFF="shell, smtp") as dev:
+        dev.says("tasks      @canary, http")
+        assert "--allow-shell" not in dev.said
+        assert "shell " not in dev.said
+        assert dev.end() == 0
+
+
 def test_a_store_that_cannot_be_opened_ends_it_with_its_own_code(tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text(SHOP)
     with program(tmp_path, "dev", "shop.py", "--port", "0", "--url", "sqlite:////no/folder/x.db") as dev:

@@ -41,9 +41,11 @@ _SKIPPED = {"__pycache__", "node_modules", "site-packages"}
 def dev(session: Session, target: str | None, concurrency: int | None, processes: int, port: int) -> None:
     """Serve the API to this machine, and run the tasks of a file, anew when a Python file beside it changes.
 
-    Without a file only the built-in tasks are run. Commands (the task shell) are allowed here. The token for the
-    API is made at each start, unless TICKWORK_TOKEN says which.
+    Without a file only the built-in tasks are run. Commands (the task shell) are allowed here, unless builtin_off says
+    shell. The token for the API is made at each start, unless TICKWORK_TOKEN says which.
     """
+    from tickwork.config import load_settings
+    from tickwork.core.access import RUNS_COMMANDS
     from tickwork.worker.start_environment import clear_start_environment
 
     clear_start_environment()
@@ -53,7 +55,7 @@ def dev(session: Session, target: str | None, concurrency: int | None, processes
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     arguments = ["worker", target or BUILTIN, "--processes", str(processes), "--grace", f"{DRAIN_S}s"]
     arguments += [] if concurrency is None else ["-c", str(concurrency)]
-    arguments += ["--allow-shell"]
+    arguments += [] if load_settings({}).is_off(RUNS_COMMANDS) else ["--allow-shell"]
     os.environ[TOKEN] = os.environ.get(TOKEN) or secrets.token_urlsafe(32)
     stopped = stop_event()
     parts = _Parts(["server", "--dev", "--port", str(port)], arguments)
