@@ -11,12 +11,15 @@ import click
 import pytest
 
 from tests.cli.conftest import Cli, Shop
+from tests.store.contents import contents
 from tests.worker.fixtures import eventually
 from tickwork import every
 from tickwork.cli.audited import by
 from tickwork.cli.main import main
 from tickwork.core.flow.limits import concurrency
-from tickwork.store.access import AuditFilter
+from tickwork.errors import StoreError
+from tickwork.store import access
+from tickwork.store.access import AuditFilter, Change
 
 ANY = AuditFilter()
 READS = {
@@ -214,6 +217,10 @@ VERBS: dict[str, Verb] = {
 }
 
 
+def words_of(verb: Verb, made: str | None) -> list[str]:
+    return [word.replace("{}", made or "") for word in verb.words]
+
+
 def commands(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[str]:
     context = click.Context(command)
     if not isinstance(command, click.Group) or (path and command.invoke_without_command):
@@ -238,7 +245,7 @@ def test_it_leaves_a_row_with_how_it_was_and_how_it_is(
     verb, desk = VERBS[name], Desk(cli, shop, tmp_path)
     made = verb.first(desk)
     known = {one.id for one in shop.app.store.changes(ANY, 100)}
-    cli.ok(*(word if word.startswith('{"') else word.format(made) for word in verb.words), input=verb.input)
+    cli.ok(*words_of(verb, made), input=verb.input)
     found = [one.change for one in shop.app.store.changes(ANY, 100) if one.id not in known]
     assert {change.action for change in found} == {verb.action}
     (change,) = found
@@ -248,3 +255,21 @@ def test_it_leaves_a_row_with_how_it_was_and_how_it_is(
     if verb.sides in ("after", "both"):
         assert change.after is not None
         assert change.before != change.after
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_without_its_row_it_changes_nothing(
+    cli: Cli, shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    def refuse(change: Change) -> dict[str, str | None]:
+        assert change.action == verb.action
+        raise StoreError("the audit log cannot be written")
+
+    monkeypatch.setenv("TICKWORK_SECRET_KEY", "11" * 32)
+    verb, desk = VERBS[name], Desk(cli, shop, tmp_path)
+    words = words_of(verb, verb.first(desk))
+    before = contents(shop.app.store)
+    monkeypatch.setattr(access, "change_row", refuse)
+    result = cli(*words, input=verb.input)
+    assert "the audit log cannot be written" in result.stderr
+    assert contents(shop.app.store) == before

@@ -12,12 +12,15 @@ from starlette.testclient import TestClient
 
 from tests.http.conftest import TOKEN
 from tests.store.builders import a_worker
+from tests.store.contents import contents
 from tests.worker.fixtures import eventually
 from tickwork import Tickwork, every
 from tickwork.core.flow.limits import concurrency
+from tickwork.errors import StoreError
 from tickwork.http.route import API
 from tickwork.http.table import ROUTES
-from tickwork.store.access import AuditFilter
+from tickwork.store import access
+from tickwork.store.access import AuditFilter, Change
 
 NOT_AUDITED = {
     "explain_cron": "it changes nothing",
@@ -36,6 +39,7 @@ NOT_AUDITED = {
     ),
 }
 ANY = AuditFilter()
+NOTED = ("logins", "known_logins")  # what is noted of those who log in, before it is known whether they may
 COMMAND = {"task": "shell", "args": {"command": ["id"]}, "delay": "1h"}
 DAY = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z"}
 HOOK = {"style": "github", "secret": "${secret.A}", "task": "t"}
@@ -276,3 +280,20 @@ def test_it_leaves_a_row_with_how_it_was_and_how_it_is(app: Tickwork, admin: Tes
         assert change.before != change.after
     if verb.sides == "none":
         assert change.after is None
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_without_its_row_it_changes_nothing(
+    app: Tickwork, admin: TestClient, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    def refuse(change: Change) -> dict[str, str | None]:
+        assert change.action == name
+        raise StoreError("the audit log cannot be written")
+
+    verb, desk = VERBS[name], Desk(app, admin)
+    made = verb.first(desk)
+    before = contents(app.store, but=NOTED)
+    monkeypatch.setattr(access, "change_row", refuse)
+    with pytest.raises(AssertionError, match="store-unavailable"):
+        verb.act(desk, made)
+    assert contents(app.store, but=NOTED) == before
