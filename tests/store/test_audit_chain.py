@@ -1,9 +1,11 @@
 """The chain of the audit log: each row gets its link, once, and what is changed afterwards is found."""
 
+import re
 import threading
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -260,3 +262,59 @@ def test_a_role_that_may_only_add_to_the_log_runs_everything(
         with psycopg.connect(postgres_database, autocommit=True) as owner:
             owner.execute(f"DROP OWNED BY {role}".encode())
             owner.execute(f"DROP ROLE {role}".encode())
+
+
+DOCUMENTED = Path(__file__).parents[2] / "docs" / "server.md"
+LOST = (
+    "DELETE FROM {s}.audit",
+    "UPDATE {s}.audit SET who = 'x'",
+    "TRUNCATE {s}.audit",
+    "DELETE FROM {s}.audit_links",
+    "UPDATE {s}.audit_links SET hash = 'x'",
+    "TRUNCATE {s}.audit_links",
+    "DROP TABLE {s}.audit",
+    "DROP TABLE {s}.audit_links",
+    "DROP SCHEMA {s} CASCADE",
+    "ALTER TABLE {s}.audit RENAME TO audit_before",
+    "ALTER TABLE {s}.audit OWNER TO current_user",
+    "CREATE TRIGGER t BEFORE INSERT ON {s}.audit FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()",
+)
+
+
+def test_what_the_guide_says_takes_the_log_out_of_the_hands_of_the_application(
+    postgres_database: str, own_schema: str, clock: VirtualClock
+) -> None:
+    schema, owner, role = own_schema, f"{own_schema}_owner", f"{own_schema}_app"
+    found = re.search("```sql\n(.*?audit_links.*?)```", DOCUMENTED.read_text(), re.DOTALL)
+    assert found is not None
+    said = re.sub(r"\btickwork\b", schema, found[1].replace("tickwork_", f"{schema}_"))
+    apart = "&" if "?" in postgres_database else "?"
+    as_role = f"{postgres_database}{apart}options=-c%20role%3D"
+    with psycopg.connect(postgres_database, autocommit=True) as database:
+        database.execute(
+            f"CREATE ROLE {owner}; CREATE ROLE {role}; CREATE SCHEMA {schema} AUTHORIZATION {role}".encode()
+        )
+    try:
+        first = PostgresStore(f"{as_role}{role}", schema=schema, clock=clock)
+        first.upgrade()
+        first.close()
+        with psycopg.connect(postgres_database, autocommit=True) as database:
+            database.execute(said.encode())
+        store = PostgresStore(f"{as_role}{role}", schema=schema, clock=clock)
+        try:
+            record(store, 3)
+            assert store.link_changes(10) == 3
+            for sql in LOST:
+                with pytest.raises(psycopg.errors.InsufficientPrivilege), store.connection() as tx:
+                    tx.execute(sql.format(s=schema))
+            assert (check_chain(store, to_us).rows, trouble(store)) == (3, None)
+        finally:
+            store.close()
+        with psycopg.connect(f"{as_role}{owner}") as database:  # an upgrade
+            database.execute(f"ALTER TABLE {schema}.jobs ADD COLUMN more text; CREATE TABLE {schema}.more ()".encode())
+        with psycopg.connect(f"{as_role}{role}") as database:
+            database.execute(f"SELECT more FROM {schema}.jobs; SELECT FROM {schema}.more".encode())
+    finally:
+        with psycopg.connect(postgres_database, autocommit=True) as database:
+            database.execute(f"DROP SCHEMA {schema} CASCADE".encode())
+            database.execute(f"DROP OWNED BY {owner}, {role}; DROP ROLE {owner}, {role}".encode())
