@@ -1,11 +1,13 @@
 """The audit log over REST: what it tells of, and that a change and its row are one transaction."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
+from tests.store.hammer import at_once
 from tests.worker.fixtures import eventually
 from tickwork import Tickwork, every
 from tickwork.core.job import JobFilter
@@ -118,6 +120,18 @@ class TestWhatIsTold:
         (row,) = rows(admin, action="change_user")
         assert row["after"]["password"] == "changed"
         assert "battery" not in str(row)
+
+    def test_of_replacements_at_the_same_moment_each_has_the_one_before_it(self, admin: TestClient) -> None:
+        def replace(number: int) -> None:
+            for count in range(5):
+                job = {"task": "t", "args": {"n": [number, count]}, "key": "k", "delay": "1h", "if_exists": "replace"}
+                assert admin.post(JOBS, json=job).is_success
+
+        at_once(*(partial(replace, number) for number in range(4)))
+        before = [None if row["before"] is None else row["before"]["args"]["n"] for row in rows(admin)]
+        after = [row["after"]["args"]["n"] for row in rows(admin)]
+        assert len(after) == 20
+        assert before == [*after[1:], None]
 
     def test_a_command_whose_key_is_taken_is_not_told_again(self, admin: TestClient) -> None:
         for _ in range(2):

@@ -82,15 +82,22 @@ def enqueue(
     task = app.named(name).options(**given)
     new = task.new_job(tuple(positional), named)
     if is_sensitive(new):
-        held = None if key is None else app.job(key=key)
-        before = None if held is None else told_job(held.view)
+        before: dict[str, Any] | None = None
+
+        def change() -> Job:
+            nonlocal before
+            if key is not None:
+                app.store.hold_keys([key])
+                held = app.job(key=key)
+                before = None if held is None else told_job(held.view)
+            return task.enqueue(*positional, **named)
 
         def told(job: Job) -> list[Told]:
             if not job.is_new and if_exists != "replace":
                 return []
             return [Told(told_name(new, job.id), None if job.is_new else before, told_job(job.view))]
 
-        job = recorded(app, "create_job", lambda: task.enqueue(*positional, **named), told)
+        job = recorded(app, "create_job", change, told)
     else:
         job = task.enqueue(*positional, **named)
     if (warning := app.client.unknown_task(name)) is not None:

@@ -246,6 +246,12 @@ class AccessVerbs(Protocol):
     def remember_login(self, subject: str, lasts: timedelta) -> None:
         """Remember a good login of a user from an address."""
 
+    def hold_keys(self, keys: Sequence[str]) -> None:
+        """Have others who call this for one of these keys of jobs wait until this transaction ends.
+
+        Between it and the end, what they replace is not replaced: what is read then is how it was before.
+        """
+
     def record_changes(self, changes: Sequence[Change]) -> None:
         """Add rows to the audit log."""
 

@@ -128,7 +128,10 @@ def stored(call: Call, new: list[NewJob]) -> list[JobView]:
     """
     store = call.app.store
     sensitive = {job.id for job in new if is_sensitive(job)}
-    holders = [store.find_key(job.key) for job in new if job.key is not None and job.id in sensitive]
+    keys = [job.key for job in new if job.key is not None and job.id in sensitive]
+    if keys:
+        store.hold_keys(keys)
+    holders = [store.find_key(key) for key in keys]
     before = store.get_jobs([id for id in holders if id is not None])
     ids = [job.id for job in call.app.client.enqueue(new)]
     after = store.get_jobs(ids)

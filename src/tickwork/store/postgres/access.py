@@ -177,6 +177,9 @@ class PostgresAccess:
 
     # -- the audit log
 
+    def hold_keys(self, keys: Sequence[str]) -> None:
+        self._perform(lambda session: session.run("hold_keys", keys=documents.text_array(keys)), single=False)
+
     def record_changes(self, changes: Sequence[Change]) -> None:
         def record(session: Session) -> None:
             sql = self._sql["record_change"]

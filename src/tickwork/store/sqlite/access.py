@@ -175,6 +175,10 @@ class SqliteAccess:
 
     # -- the audit log
 
+    def hold_keys(self, keys: Sequence[str]) -> None:
+        with self._write():  # a transaction that writes is alone from here on
+            return
+
     def record_changes(self, changes: Sequence[Change]) -> None:
         with self._write() as transaction:
             for change in changes:

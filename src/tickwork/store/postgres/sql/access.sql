@@ -153,6 +153,13 @@ VALUES (%(subject)s,
         coalesce(%(now)s::timestamptz, clock_timestamp()) + %(lasts)s::bigint * interval '1 microsecond')
 ON CONFLICT (subject) DO UPDATE SET known_until = excluded.known_until
 
+-- :hold_keys
+-- One of 256 locks for each, as the locks of a server are few; in one order, so that nobody waits for each other.
+SELECT count(pg_advisory_xact_lock(held.lock)) FROM (
+    SELECT DISTINCT hashtextextended('tickwork keys of jobs ' || (hashtextextended(one, 0) & 255), 0) AS lock
+    FROM unnest(%(keys)s::text::text[]) AS one ORDER BY lock
+) held
+
 -- :record_change
 INSERT INTO tickwork.audit (at, who, action, target, before, after, request_id, address)
 VALUES (coalesce(%(now)s::timestamptz, clock_timestamp()), %(who)s, %(action)s, %(target)s, %(before)s, %(after)s,
