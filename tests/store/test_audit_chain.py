@@ -138,6 +138,20 @@ class TestWhatIsFound:
         clock.advance(2 * MINUTE)
         assert "has no link" in str(trouble(store))
 
+    def test_a_row_beside_the_chain_is_told_though_its_time_is_still_to_come(
+        self, store: Store, clock: VirtualClock, tamper: Tamper
+    ) -> None:
+        record(store)
+        store.link_changes(100)
+        later = "now() + interval '9 years'" if isinstance(store, PostgresStore) else "9000000000000000"
+        system = "OVERRIDING SYSTEM VALUE" if isinstance(store, PostgresStore) else ""
+        columns = "id, at, who, action, target, request_id, address"
+        said = f"-20000, {later}, 'user:bob', 'create_job', 'job:9', '', ''"
+        tamper(f"INSERT INTO {{t}}audit ({columns}) {system} VALUES ({said})")
+        assert store.link_changes(100) == 0
+        clock.advance(2 * MINUTE)
+        assert "row -20000 (user:bob" in str(trouble(store))
+
     def test_what_was_pruned_is_no_trouble(self, store: Store, clock: VirtualClock, tamper: Tamper) -> None:
         record(store, 3)
         store.link_changes(100)
