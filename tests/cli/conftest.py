@@ -31,6 +31,11 @@ class Cli:
     def json(self, *arguments: str) -> Any:
         return json.loads(self.ok(*arguments, "--json"))
 
+    def json_beside_worker(self, *arguments: str) -> Any:
+        """The same while a worker of this process runs tasks, whose prints are captured around the document."""
+        printed = self.ok(*arguments, "--json")
+        return json.JSONDecoder().raw_decode(printed, printed.index("{"))[0]
+
 
 @pytest.fixture(autouse=True)
 def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

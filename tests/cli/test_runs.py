@@ -204,7 +204,7 @@ class TestActing:
         cli.ok("runs", "rerun", run.id, "--with", "factor=1")
         with shop.working():
             assert run.result(timeout=WAIT_S) == 6
-            assert cli.json("runs", "clear", run.id, "transform[0]")["from"] == ["transform[0]"]
+            assert cli.json_beside_worker("runs", "clear", run.id, "transform[0]")["from"] == ["transform[0]"]
             assert run.result(timeout=WAIT_S) == 6
             cli.ok("runs", "rerun", run.id, "--from", "load", "--with", "factor=5")
             assert run.result(timeout=WAIT_S) == 6
@@ -271,7 +271,7 @@ class TestDeclaredInFiles:
         cli.ok("apply", "-", input=FILE)
         with shop.working():
             span = ("2026-11-01", "2026-11-04")
-            told = cli.json("schedules", "backfill", "nightly", *span, "--max-parallel", "2")
+            told = cli.json_beside_worker("schedules", "backfill", "nightly", *span, "--max-parallel", "2")
             assert (told["occurrences"], told["states"]) == (3, {"succeeded": 3})
         assert {run.result() for run in shop.app.runs("nightly")} == {"n is 5"}
 
@@ -281,7 +281,7 @@ class TestDeclaredInFiles:
             span = ("2026-11-01", "2026-11-02T12:00")
             assert cli("schedules", "backfill", "nightly", *span).exit_code == 1
             shop.is_down = False
-            assert cli.json("schedules", "backfill", "nightly", *span)["states"] == {"succeeded": 2}
+            assert cli.json_beside_worker("schedules", "backfill", "nightly", *span)["states"] == {"succeeded": 2}
         runs = shop.app.runs("etl")
         assert [run.attempt for run in runs] == [2, 2]
         assert all(run.steps["extract"].job.attempt == 1 for run in runs)  # type: ignore[union-attr]
