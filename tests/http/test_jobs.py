@@ -4,7 +4,7 @@ import asyncio
 import threading
 import time
 import tracemalloc
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 
 from tests.http.work import claimed, fail, succeed
 from tests.worker.fixtures import eventually
-from tickwork import Tickwork, debounce
+from tickwork import Tickwork, debounce, every
 from tickwork.blobs import LocalBlobs
 from tickwork.core.ids import WorkerId
 from tickwork.core.job import Policy, TaskDefinition
@@ -334,6 +334,36 @@ def test_a_time_that_is_none_is_refused(admin: TestClient, body: dict[str, Any])
 
 
 # -- trail
+
+
+@pytest.mark.parametrize("target", ["mail", "letters"])
+def test_a_job_of_a_schedule_has_its_occurrence_and_so_have_the_steps_of_its_runs(
+    admin: TestClient, app: Tickwork, target: str
+) -> None:
+    @app.task
+    def mail() -> None: ...
+
+    @app.dag
+    def letters() -> None:
+        mail()
+
+    noon = datetime(2026, 11, 16, 12, tzinfo=UTC)
+    (id,) = app.schedule("hourly", target, every("1h"), paused=True).backfilling([noon], 1).enqueue()
+    with app.worker():
+        eventually(lambda: admin.get(f"{JOBS}/{id}").json()["state"] == "succeeded", 20)
+    ids = [id, *(one["id"] for one in admin.get(JOBS, params={"run_id": id}).json()["items"])]
+    assert len(ids) == (2 if target == "letters" else 1)
+    wanted = ("schedule", "scheduled_for", "is_catchup", "interval")
+    for one in ids:
+        job = admin.get(f"{JOBS}/{one}").json()
+        assert [job[name] for name in wanted] == [
+            "hourly",
+            "2026-11-16T12:00:00Z",
+            True,
+            {"from": "2026-11-16T11:00:00Z", "to": "2026-11-16T12:00:00Z"},
+        ]
+    by_hand = admin.get(f"{JOBS}/{enqueue(admin)['id']}").json()
+    assert [by_hand[name] for name in wanted] == [None, None, False, None]
 
 
 def test_attempts_logs_and_events_tell_what_became_of_a_job(admin: TestClient, app: Tickwork) -> None:

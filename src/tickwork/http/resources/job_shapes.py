@@ -16,6 +16,7 @@ from tickwork.core.job import IfExists, JobState, JobView
 from tickwork.http.call import decoded
 from tickwork.http.durations import Span
 from tickwork.http.lists import Limit
+from tickwork.http.occurrence import IntervalBody, occurrence_fields
 from tickwork.http.problems import Problem
 from tickwork.http.reading import FilterBody, Text
 from tickwork.http.route import BODY_LIMIT, Struct
@@ -173,7 +174,8 @@ class JobBody(Struct):
 
     `result` is there when it succeeded and is not large, `error` when its last attempt did not succeed.
 
-    A result that `is_large` is read at `/jobs/{id}/result`.
+    A result that `is_large` is read at `/jobs/{id}/result`. If a schedule made the job, or the run that it is a step
+    of, `scheduled_for` is the occurrence, and `interval` its period.
     """
 
     id: str
@@ -189,6 +191,9 @@ class JobBody(Struct):
     options: JobOptions
     is_run: bool
     schedule: str | None
+    scheduled_for: datetime | None
+    is_catchup: bool
+    interval: IntervalBody | None
     parent_id: str | None
     creator: str | None
     run_id: str | None
@@ -251,7 +256,7 @@ def shown(view: JobView, why: str) -> JobBody:
         args=msgspec.Raw(view.args),
         tenant=None if view.flow is None else view.flow.tenant,
         options=_options(view),
-        schedule=None if view.tick is None else view.tick.schedule,
+        **occurrence_fields(view.tick),
         expires_at=view.expires_at,
         is_cancel_requested=view.cancel_requested,
         is_discarded=view.discarded,

@@ -1,6 +1,7 @@
 -- Reading: jobs wherever they stand, their attempts and logs, and what is around them.
 
 -- :job_columns
+-- A step has the tick of its run, which is not copied into each of its steps.
 SELECT j.id, j.task, j.queue, j.priority, j.args, j.policy, j.key, j.collection, j.labels, j.parent, j.trace, j.creator, j.created_at,
        CASE WHEN q.job_id IS NOT NULL THEN 'queued' WHEN r.job_id IS NOT NULL THEN 'running' ELSE f.state END AS state,
        coalesce(q.run_at, r.run_at, f.run_at, j.due_at) AS run_at, j.due_at, j.expires_at,
@@ -13,7 +14,8 @@ SELECT j.id, j.task, j.queue, j.priority, j.args, j.policy, j.key, j.collection,
        coalesce(r.claimed_at, f.started_at) AS started_at,
        f.ended_at, r.cancel_at IS NOT NULL AS cancel_requested, coalesce(r.progress, f.progress) AS progress,
        coalesce(r.progress_note, f.progress_note) AS progress_note, f.result, f.error,
-       f.discarded_at IS NOT NULL AS discarded, j.tick, j.flow, j.version, j.run, j.step, j.idx
+       f.discarded_at IS NOT NULL AS discarded, j.flow, j.version, j.run, j.step, j.idx,
+       CASE WHEN j.run IS NULL THEN j.tick ELSE (SELECT u.tick FROM tickwork_jobs u WHERE u.id = j.run) END AS tick
 
 -- :from_jobs
 -- A page of jobs in one state begins at the table of that state, else it would walk all the others. CROSS JOIN keeps that order.
