@@ -10,6 +10,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.ui.browsing import watched_page
 from tests.ui.conftest import enter
+from tests.ui.hostile import HOSTILE
 from tests.ui.serving import Served
 from tests.worker.fixtures import eventually
 
@@ -265,20 +266,26 @@ def test_who_may_only_look_is_offered_nothing_to_change(viewer_page: Page, serve
     expect(viewer_page.get_by_role("button", name="Start a run")).to_have_count(0)
 
 
-def test_on_a_phone_nothing_is_wider_than_the_screen(browser: Browser, served: Served, books: str) -> None:
-    with watched_page(browser, served.address, viewport={"width": 390, "height": 844}) as page:
+@pytest.mark.parametrize("width", [390, 320])
+def test_on_a_phone_nothing_is_wider_than_the_screen(browser: Browser, served: Served, books: str, width: int) -> None:
+    with watched_page(browser, served.address, viewport={"width": width, "height": 844}) as page:
         enter(page, served)
         tabs = ("graph", "timeline", "steps", "events", "data", "code")
+        named = {"key": "order-" + "7" * 60, "labels": ["region-" + "x" * 30]}
+        long = served.post("/dags/books/runs", named)["id"]
+        hostile = served.app.named(f"dag {HOSTILE}").enqueue().id
+        eventually(lambda: len(served.get(f"/runs/{hostile}/events")["items"]) > 2, RUN_S, "its step has begun")
         for path, there in (
             ("/dags", "table"),
             *((f"/dags/books?tab={tab}", "h1") for tab in ("graph", "grid", "runs", "versions", "code")),
-            *((f"/runs/{books}?tab={tab}", "h1") for tab in tabs),
+            *((f"/runs/{run}?tab={tab}", "h1") for run in (books, long) for tab in tabs),
+            (f"/runs/{hostile}?tab=events", ".events .link"),
             (f"/runs/{books}?step=sum", "dialog[open]"),
         ):
             place(page, served, path)
             page.wait_for_selector(there)
             page.wait_for_load_state("networkidle")
-            assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, path
 
 
 def test_an_empty_store_shows_the_code_to_write(browser: Browser, empty: Served) -> None:

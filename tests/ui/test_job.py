@@ -129,12 +129,15 @@ def test_a_job_is_rescheduled_brought_forward_and_cancelled_and_the_page_follows
     assert job.state == "succeeded"
 
 
+@pytest.mark.parametrize("width", [390, 320])
 @pytest.mark.parametrize("tab", ["attempts", "logs", "payload", "result", "details", "events"])
-def test_on_a_phone_no_part_is_wider_than_the_screen(browser: Browser, served: Served, tab: str) -> None:
-    with watched_page(browser, served.address, viewport={"width": 390, "height": 844}) as page:
+def test_on_a_phone_no_part_is_wider_than_the_screen(browser: Browser, served: Served, tab: str, width: int) -> None:
+    long = served.app.named(MAIL).options(key=f"hook/paid/{'7' * 60}").enqueue("ada")
+    with watched_page(browser, served.address, viewport={"width": width, "height": 844}) as page:
         enter(page, served)
-        show(page, served, only(served, task=MAIL), tab)
-        assert page.evaluate("document.documentElement.scrollWidth") == 390
+        for job in (only(served, task=MAIL), long):
+            show(page, served, job, tab)
+            assert page.evaluate("document.documentElement.scrollWidth") == width
 
 
 def test_who_created_a_job_or_a_run_leads_to_what_else_they_created(page: Page, served: Served) -> None:

@@ -20,6 +20,7 @@ FIRST_LOAD_LIMIT = 100_000
 PAGE_LIMIT = 250_000
 IMPACTS = ("serious", "critical")
 PHONE = {"width": 390, "height": 844}
+SMALL = {"width": 320, "height": 568}  # also a screen of 1280 px at four times its size
 TROUBLE = "#content .empty[role=alert]"
 LEAVES = [pattern for pattern in patterns() if "/:" not in pattern]
 FOR_ADMINS = {f"/settings?part={part}" for part in ("keys", "users", "secrets", "audit", "configuration")}
@@ -78,10 +79,10 @@ def looking_page(browser: Browser, served: Served) -> Iterator[Page]:
         yield page
 
 
-@pytest.fixture(scope="module")
-def phone_page(browser: Browser, served: Served) -> Iterator[Page]:
-    """As `page`, as wide as a phone."""
-    with watched_page(browser, served.address, viewport=PHONE) as page:
+@pytest.fixture(scope="module", params=[PHONE, SMALL], ids=lambda size: str(size["width"]))
+def phone_page(request: pytest.FixtureRequest, browser: Browser, served: Served) -> Iterator[Page]:
+    """As `page`, as wide as a phone, and as the smallest one."""
+    with watched_page(browser, served.address, viewport=request.param) as page:
         enter(page, served)
         yield page
 
