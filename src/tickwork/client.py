@@ -141,8 +141,8 @@ class Client:
         near = get_close_matches(name, known, n=1)
         mean = f" Did you mean {near[0]!r}?" if near else ""
         return (
-            f"No dag {name!r} is stored yet.{mean} Store it before its schedule is due: what the schedule starts "
-            f"without it does not run."
+            f"No dag {name!r} is stored yet.{mean} Store it before a schedule or a hook starts it: what is "
+            f"started without it does not run."
         )
 
     def wait_for_any(self, jobs: Sequence[Job]) -> list[Job]:

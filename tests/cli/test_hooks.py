@@ -1,5 +1,7 @@
 """`tickwork hooks`: added, listed, shown and removed."""
 
+from pathlib import Path
+
 from tests.cli.conftest import Cli, Shop
 
 
@@ -22,3 +24,15 @@ def test_what_a_hook_cannot_be_is_refused_with_the_field(cli: Cli, shop: Shop) -
     assert cli("hooks", "add", "h", "--style", "github", "--secret", "it is this", "--task", "t").exit_code == 2
     assert cli("hooks", "add", "a/b", "--style", "github", "--secret", "S", "--task", "t").exit_code == 2
     assert cli.json("hooks", "list") == {"items": []}
+
+
+def test_the_parameters_of_its_dag_are_checked_and_what_is_unknown_is_a_warning(cli: Cli, shop: Shop) -> None:
+    Path("dag.yaml").write_text("dags: {ship: {params: {order: string}, steps: {a: {task: t}}}}")
+    cli.ok("apply", "dag.yaml")
+    add = ["hooks", "add", "h", "--style", "github", "--secret", "S"]
+    result = cli(*add, "--dag", "ship", "--arg", "ordr=${body.id}")
+    assert (result.exit_code, "there is no parameter 'ordr' (did you mean 'order'?)" in result.stderr) == (2, True)
+    assert cli.json("hooks", "list") == {"items": []}
+    assert cli(*add, "--dag", "ship", "--arg", "order=${body.id}").stderr == ""
+    assert "warning: No dag 'shp' is stored yet. Did you mean 'ship'?" in cli(*add, "--dag", "shp").stderr
+    assert "warning: " in cli(*add, "--task", "nobody_has_it").stderr

@@ -362,6 +362,20 @@ def test_a_hook_that_cannot_be_is_refused_with_a_pointer(admin: TestClient, spec
     assert admin.get("/api/v1/hooks").json()["items"] == []
 
 
+def test_the_parameters_of_its_dag_are_checked_and_an_unknown_dag_is_a_warning(admin: TestClient) -> None:
+    text = "dags: {ship: {params: {order: string, n: {type: integer, default: 1}}, steps: {a: {task: t}}}}"
+    admin.post("/api/v1/dags", json={"text": text}).raise_for_status()
+    spec = {"style": "github", "secret": "S", "dag": "ship", "args": {"order": "${body.id}", "n": "many"}}
+    answer = admin.put("/api/v1/hooks/h", json=spec)
+    assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (422, "/args/n")
+    assert admin.put("/api/v1/hooks/h", json={**spec, "args": {"n": "${body.n}"}}).status_code == 422, "no order"
+    assert admin.get("/api/v1/hooks").json()["items"] == []
+    made = admin.put("/api/v1/hooks/h", json={**spec, "args": {"order": "${body.id}", "n": "${body.n}"}})
+    assert (made.status_code, "Tickwork-Warning" in made.headers) == (201, False)
+    made = admin.put("/api/v1/hooks/h", json={**spec, "dag": "shp"})
+    assert (made.status_code, "Did you mean 'ship'?" in made.headers["Tickwork-Warning"]) == (200, True)
+
+
 def test_of_strangers_one_in_a_second_is_recorded(admin: TestClient, anybody: TestClient, parts: Parts) -> None:
     put(admin, GITHUB)
     for _ in range(30):

@@ -1,4 +1,4 @@
-"""The parameters that a schedule gives a dag, checked against those that the dag declares."""
+"""The parameters that a schedule or a hook gives a dag, checked against those that the dag declares."""
 
 import msgspec
 import pytest
@@ -99,3 +99,38 @@ def test_a_dag_that_nobody_knows_is_taken() -> None:
     for known in (unknown, {"d": task}.get):
         found: Declared = read_declared(text, known, file="f.yaml")
         assert found.schedules["s"].args == '{"n":1}'
+
+
+HOOKS = """\
+hooks:
+  good: {style: github, secret: S, dag: nightly, args: {day: "${body.day}", parts: 5, region: "${event}"}}
+  typo: {style: github, secret: S, dag: nightly, args: {day: "${body.day}", prats: "${body.parts}"}}
+  kind: {style: github, secret: S, dag: nightly, args: {day: 7, parts: "${body.parts}"}}
+  choice: {style: github, secret: S, dag: nightly, args: {day: "${body.day}", region: asia}}
+  missing: {style: github, secret: S, dag: nightly}
+"""
+WRONG_HOOKS = [
+    "3: hooks.typo.args.prats: there is no parameter 'prats' (did you mean 'parts'?).",
+    "4: hooks.kind.args.day: it must be of the type string, not 7.",
+    "5: hooks.choice.args.region: it must be one of 'eu' or 'us', not 'asia'.",
+    "6: hooks.missing: the parameter 'day' has no default, and args does not say what it is.",
+]
+
+
+def test_those_of_a_hook_are_checked_as_far_as_no_message_says_them() -> None:
+    assert problems_of({"f.yaml": f"{HOOKS}{DAG}"}) == [f"f.yaml:{one}" for one in WRONG_HOOKS]
+    assert problems_of({"a.yaml": HOOKS, "b.yaml": DAG}) == [f"a.yaml:{one}" for one in WRONG_HOOKS]
+    assert problems_of({"f.yaml": HOOKS}, stored(DAG)) == [f"f.yaml:{one}" for one in WRONG_HOOKS]
+    assert set(read_declared(HOOKS, unknown, file="f.yaml").hooks) == {"good", "typo", "kind", "choice", "missing"}
+
+
+def test_a_value_of_a_hook_with_an_expression_inside_is_not_checked() -> None:
+    text = "{style: github, secret: S, dag: d, args: {names: ['${body.a}'], note: '$${plain}'}}"
+    dag = "dags: {d: {params: {names: array, note: integer}, steps: {a: {task: t}}}}"
+    assert problems_of({"f.yaml": f"hooks: {{h: {text}}}\n{dag}"}) == [
+        "f.yaml:1: hooks.h.args.note: it must be of the type integer, not '$${plain}'."
+    ]
+
+
+def test_the_dag_of_a_hook_that_a_file_does_not_have_is_known_to_be_elsewhere() -> None:
+    assert read_declared(HOOKS, unknown, file="f.yaml").other_dags == {"nightly"}

@@ -85,13 +85,14 @@ def _unknown_tasks(file: str, found: Declared, known: Mapping[str, TaskDefinitio
 
 
 def _unknown_dags(file: str, found: Declared, known: Mapping[str, TaskDefinition]) -> Iterator[str]:
-    """Yield a warning for each dag of a schedule that is neither in the file nor in the Python files."""
+    """Yield a warning for each dag of a schedule or a hook that is neither in the file nor in the Python files."""
     from tickwork.importers.problems import meant
 
     dags = [name for name, one in known.items() if one.version is not None]
     for dag in sorted(found.other_dags - set(dags)):
         near = meant(dag, [*dags, *found.dags])
-        yield f"{shown_file(file)}: neither it nor the Python files have a dag {dag!r}{near}; a schedule starts it."
+        who = "a schedule or a hook starts it"
+        yield f"{shown_file(file)}: neither it nor the Python files have a dag {dag!r}{near}; {who}."
 
 
 def _items(found: Declared) -> Iterator[dict[str, Any]]:

@@ -119,6 +119,7 @@ def _delivery_row(one: Delivery, now: datetime) -> Row:
 @pass_session
 def add(session: Session, /, name: str, arguments: tuple[str, ...], as_json: bool, **given: Any) -> None:
     """Add a hook, or change the one of that name."""
+    from tickwork.cli.declared import print_remarks
     from tickwork.cli.enqueue import read_arguments
     from tickwork.importers.hooks import hook_of
 
@@ -127,6 +128,8 @@ def add(session: Session, /, name: str, arguments: tuple[str, ...], as_json: boo
     app = session.app(create=True)
     old = app.store.get_hook(name)
     hook = hook_of(name, fields, app.store.task_definition)
+    unknown = app.client.unknown_task if hook.kind == "task" else app.client.unknown_dag
+    print_remarks([warning for warning in (unknown(hook.target),) if warning is not None])
     told = Told(f"hook {name}", before=None if old is None else _plain(old), after=fields)
     recorded(app, "put_hook", lambda: app.store.put_hooks([hook]), told)
     if as_json:

@@ -17,7 +17,7 @@ hooks:
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Collection, Container, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
@@ -31,7 +31,7 @@ from tickwork.core.yaml_text import read_documents
 from tickwork.importers.dag_fields import CalendarFields, TaskScheduleFields
 from tickwork.importers.dags import DeclaredDag, read_dag
 from tickwork.importers.field import Field, Misfit
-from tickwork.importers.hooks import read_hook
+from tickwork.importers.hooks import open_arguments, read_hook
 from tickwork.importers.problems import BadFile, Problems
 from tickwork.importers.reading import Reading
 from tickwork.importers.requests import request_of
@@ -72,8 +72,9 @@ class Declared:
 
     @property
     def other_dags(self) -> set[str]:
-        """The dags that its schedules start and that it does not declare."""
-        return {spec.target for spec in self.specs if spec.kind == "dag"} - set(self.dags)
+        """The dags that its schedules and hooks start and that it does not declare."""
+        of_specs = {spec.target for spec in self.specs if spec.kind == "dag"}
+        return of_specs.union(hook.target for hook in self.hooks.values() if hook.kind == "dag") - set(self.dags)
 
     @property
     def all_specs(self) -> list[Spec]:
@@ -88,7 +89,7 @@ def read_declared(text: str, known: Known, *, file: str) -> Declared:
 
 def read_all_declared(texts: Mapping[str, str], known: Known) -> Declared:
     """Read files that belong together, by their names. What one of them declares, no other may."""
-    found, of_dags = Declared(), _DagSchedules()
+    found, of_dags = Declared(), _DagStarts()
     files = {file: Problems(file) for file in texts}
     for file, text in texts.items():
         _read_file(text, known, found, of_dags, files[file])
@@ -98,31 +99,34 @@ def read_all_declared(texts: Mapping[str, str], known: Known) -> Declared:
     return found
 
 
-class _DagSchedule(NamedTuple):
+class _DagStart(NamedTuple):
+    """A schedule or a hook that starts a dag. `unchecked` are parameters whose values are not known yet."""
+
     place: Field
     dag: str
     problems: Problems
+    unchecked: Collection[str] = ()
 
 
-class _DagSchedules:
-    """Schedules that start dags. Their parameters are checked when all files are read: a dag may come after them."""
+class _DagStarts:
+    """What starts dags. Its parameters are checked when all files are read: a dag may come after it."""
 
     def __init__(self) -> None:
         self.declared: set[str] = set()  # the names of all dags in the files, also of those that cannot be read
-        self.schedules: list[_DagSchedule] = []
+        self.starts: list[_DagStart] = []
 
     def check(self, found: Declared, known: Known) -> None:
         """Note parameters that do not fit the dag of the files, or the stored one where the files have none."""
-        for place, dag, problems in self.schedules:
+        for place, dag, problems, unchecked in self.starts:
             if dag in found.dags:
                 params: Mapping[str, Any] | None = found.dags[dag].graph.params
             else:
                 params = None if dag in self.declared else stored_params(dag, known)
-            for misfit in () if params is None else param_misfits(place, params):
+            for misfit in () if params is None else param_misfits(place, params, unchecked):
                 problems.add(misfit.field, str(misfit))
 
 
-def _read_file(text: str, known: Known, found: Declared, of_dags: _DagSchedules, problems: Problems) -> None:
+def _read_file(text: str, known: Known, found: Declared, of_dags: _DagStarts, problems: Problems) -> None:
     file = problems.file
     for document in read_documents(text, file=file):
         root = Field(document, (), document.value)
@@ -138,7 +142,7 @@ def _read_file(text: str, known: Known, found: Declared, of_dags: _DagSchedules,
 class _Reader:
     """Reads one document. What is wrong with one thing does not keep the others from being read."""
 
-    def __init__(self, file: str, known: Known, found: Declared, of_dags: _DagSchedules, problems: Problems) -> None:
+    def __init__(self, file: str, known: Known, found: Declared, of_dags: _DagStarts, problems: Problems) -> None:
         self._known = known
         self._found = found
         self._of_dags = of_dags
@@ -165,6 +169,9 @@ class _Reader:
                 hook = read_hook(str(place.path[-1]), place, self._reading)
                 if hook is not None:
                     found.hooks[hook.name] = hook
+                    if hook.kind == "dag":
+                        start = _DagStart(place, hook.target, self._problems, open_arguments(place))
+                        self._of_dags.starts.append(start)
 
     def _read_schedule(self, place: Field) -> Spec | None:
         """A schedule; None where its fields are not of the types that they should be, which is noted."""
@@ -173,7 +180,7 @@ class _Reader:
         request = partial(request_of, reading=self._reading)
         spec = read_schedule(str(place.path[-1]), place, self._known, request)
         if spec.kind == "dag":
-            self._of_dags.schedules.append(_DagSchedule(place, spec.target, self._problems))
+            self._of_dags.starts.append(_DagStart(place, spec.target, self._problems))
         return spec
 
     def _has_fields_of(self, place: Field, kind: type[Struct]) -> bool:

@@ -25,11 +25,11 @@ from tickwork.core.options import task_name
 from tickwork.core.yaml_text import Document
 from tickwork.errors import check
 from tickwork.importers.dag_fields import HookFields
-from tickwork.importers.expressions import Filler, Scope
+from tickwork.importers.expressions import Filler, Scope, has_expression
 from tickwork.importers.field import Field, Misfit
 from tickwork.importers.problems import Problems
 from tickwork.importers.reading import Reading
-from tickwork.importers.schedules import Known, encode, made
+from tickwork.importers.schedules import Known, encode, made, param_misfits, stored_params
 from tickwork.importers.structs import read_struct
 
 ROOTS = ("body", "event", "headers")
@@ -37,7 +37,10 @@ _SECRET = re.compile(r"\$\{\s*secret\.([A-Za-z_][A-Za-z0-9_]*)\s*\}|([A-Za-z_][A
 
 
 def read_hook(name: str, place: Field, reading: Reading) -> Hook | None:
-    """Read a hook; None where something of it cannot be read, which is noted. Raises Misfit."""
+    """Read a hook; None where something of it cannot be read, which is noted. Raises Misfit.
+
+    The parameters of a dag are not checked here: the dag may be declared further below. See `open_arguments`.
+    """
     before = len(reading.problems)
     said = read_struct(place, HookFields, reading.problems)
     kind = _kind(place)
@@ -101,6 +104,23 @@ def _check_expressions(place: Field, reading: Reading) -> None:
         reading.problems.add(place["args"], flaw)
 
 
+def open_arguments(place: Field) -> set[str]:
+    """The arguments of a hook whose values only a message says, or parts of them."""
+    return {name for name in place["args"].names() if _is_open(place["args"][name].value)}
+
+
+def _is_open(value: Any) -> bool:
+    match value:
+        case str():
+            return has_expression(value)
+        case dict():
+            return any(_is_open(one) for one in value.values())
+        case list():
+            return any(_is_open(one) for one in value)
+        case _:
+            return False
+
+
 def arguments_of(hook: Hook, values: Values) -> dict[str, Any]:
     """The arguments of the job that a message becomes. Raises Unfillable where the message does not have a part."""
     template = pinned(hook.target if hook.kind == "task" else "", _template(hook.args))
@@ -134,7 +154,11 @@ def hook_of(name: str, fields: dict[str, Any], known: Known) -> Hook:
     document = Document(fields, {(): 1}, [])
     hook = None
     with problems.gathered():
-        hook = read_hook(name, Field(document, (), fields), Reading("", known, problems, {}))
+        place = Field(document, (), fields)
+        hook = read_hook(name, place, Reading("", known, problems, {}))
+        params = stored_params(hook.target, known) if hook is not None and hook.kind == "dag" else None
+        for misfit in () if params is None else param_misfits(place, params, open_arguments(place)):
+            problems.note(misfit)
     problems.raise_if_any()
     check(hook, f"Hook {name!r} was not read, and nothing is wrong with it.")
     return cast("Hook", hook)

@@ -58,13 +58,16 @@ def read_dag_schedule(dag: str, place: Field) -> Spec:
     return _of_dag(made(place, lambda: _spec(dag, place, dag, encode(_unknown, dag, arguments_of(place)))))
 
 
-def param_misfits(place: Field, params: Mapping[str, Any]) -> Iterator[Misfit]:
-    """Yield what is wrong with the parameters that a schedule gives its dag. `params` is the JSON Schema of the dag."""
+def param_misfits(place: Field, params: Mapping[str, Any], unchecked: Collection[str] = ()) -> Iterator[Misfit]:
+    """Yield what is wrong with the parameters that a schedule or a hook gives its dag.
+
+    `params` is the JSON Schema of the dag. Values of `unchecked` ones are not known yet.
+    """
     given, known = place["args"], params.get("properties", {})
     for name in given.names():
         if name not in known:
             yield Misfit(given[name], f"there is no parameter {name!r}{meant(name, known)}.")
-        elif not fits(given[name].value, known[name], params):
+        elif name not in unchecked and not fits(given[name].value, known[name], params):
             kind = told(known[name], params)
             yield given[name].misfit(f"must be {'one of' if 'enum' in known[name] else 'of the type'} {kind}")
     for name in params.get("required", ()):

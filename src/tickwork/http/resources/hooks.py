@@ -91,7 +91,8 @@ def put_hook(call: Call, name: str, body: HookFields) -> HookBody | Answer:
     elif not store.replace_hook(hook, None if old is None else old.hook):
         raise changed_meanwhile()
     call.changed(f"hook {name}", None if old is None else declared_hook(old.hook), declared_hook(hook))
-    warning = warning_of(call, [hook.target] if hook.kind == "task" else [])
+    target = [hook.target]
+    warning = warning_of(call, target) if hook.kind == "task" else warning_of(call, [], dags=target)
     return _answer(_found(call, name), 201 if old is None else 200, warning)
 
 
