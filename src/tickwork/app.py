@@ -30,7 +30,7 @@ from tickwork.core.ids import JobId
 from tickwork.core.job import JobFilter, JobState, TaskDefinition, WorkerView
 from tickwork.core.operation import Change, Operation
 from tickwork.core.options import Options, calendar_name, read_option, task_name
-from tickwork.core.schedule.spec import Spec, new_spec
+from tickwork.core.schedule.spec import Spec, TargetKind, new_spec
 from tickwork.core.store_url import masked
 from tickwork.core.stored_signature import StoredSignature
 from tickwork.dag import Dag, DagRegistry
@@ -354,7 +354,8 @@ class Tickwork(FlowCalls, DagRegistry):
         task = self.named(target)
         if task.name in self.dags:
             self.dags[task.name].put()
-        spec = new_spec(name, task.name, read_rule(rule), task.encode(tuple(args), kwargs or {}), **given)
+        kind: TargetKind = "dag" if task.is_dag else "task"
+        spec = new_spec(name, task.name, read_rule(rule), task.encode(tuple(args), kwargs or {}), kind, **given)
         return self.schedules.put([spec])[0]
 
     def put_schedules(self, specs: Sequence[Spec]) -> list[Schedule]:

@@ -274,7 +274,7 @@ class DagRegistry(TaskRegistry):
                 on=_on(on),
                 produce=NO_STEP.updated({"produce": produce}).produce,
             )
-            spec = declared_spec(called, schedule, {**policies, "paused": paused})
+            spec = declared_spec(called, schedule, {**policies, "paused": paused}, "dag")
             self._add_dag(made)
             self._declare(called, spec)
             return made

@@ -30,7 +30,7 @@ from tickwork.core.hints import parameter_names
 from tickwork.core.ids import IdMaker, JobId
 from tickwork.core.job import NewJob, TaskDefinition
 from tickwork.core.options import DEFAULT_QUEUE, Options, read_option, task_name
-from tickwork.core.schedule.spec import Spec, new_spec, split_policies
+from tickwork.core.schedule.spec import Spec, TargetKind, new_spec, split_policies
 from tickwork.core.signature import Signature
 from tickwork.creator import current_creator
 from tickwork.errors import InvalidArguments, InvalidOption
@@ -72,6 +72,11 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
         self._version = version
         self._stamped: tuple[TaskFlow | None, Stamp | None] = (None, None)
         self._called: tuple[TaskFlow | None, Called | None] = (None, None)
+
+    @property
+    def is_dag(self) -> bool:
+        """Whether it is a dag, so that what is enqueued is a run."""
+        return self._version is not None
 
     def options(self, **options: Any) -> Enqueues[Arguments, Result]:
         """The same task with other options: `send.options(delay="5m", key="x").enqueue(...)`.
@@ -208,7 +213,7 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
     def _held(self, jobs: list[Job]) -> list[Job]:
         """What callers are given for jobs: of a dag they are runs."""
         return (
-            jobs if self._version is None else [Run(self._registry.client, job.id, is_new=job.is_new) for job in jobs]
+            jobs if not self.is_dag else [Run(self._registry.client, job.id, is_new=job.is_new) for job in jobs]
         )
 
     def _stamp(self) -> Stamp | None:
@@ -493,9 +498,11 @@ def whole_flow(declared: TaskFlow, queues: dict[str, tuple[AnyLimit, ...]], sign
     return msgspec.structs.replace(flow, defaults=signature.defaults(read)) if read else flow
 
 
-def declared_spec(name: str, schedule: Rule | str | None, policies: dict[str, Any]) -> Spec | None:
+def declared_spec(
+    name: str, schedule: Rule | str | None, policies: dict[str, Any], kind: TargetKind = "task"
+) -> Spec | None:
     if schedule is not None:
-        return new_spec(name, name, read_rule(schedule), **policies)
+        return new_spec(name, name, read_rule(schedule), b"{}", kind, **policies)
     said = [policy for policy, value in policies.items() if value is not None]
     if said:
         raise InvalidOption(f"{said[0]} is a policy of a schedule: give schedule= as well.")

@@ -23,7 +23,7 @@ from tickwork import (
     teardown,
     this_run,
 )
-from tickwork.errors import InvalidArguments, InvalidDag, InvalidInput, JobFailed
+from tickwork.errors import InvalidArguments, InvalidDag, InvalidInput, InvalidOption, JobFailed
 
 WAIT_S = 20
 
@@ -465,6 +465,27 @@ def test_the_parameters_of_its_schedules_are_checked(app: Tickwork, etl: Etl) ->
             with pytest.raises(InvalidArguments, match="'etl'"):
                 one.schedule("s", target, every("1h"), kwargs=given)
     assert len(app.schedules) == 0
+    other.close()
+
+
+def test_its_schedules_say_that_they_start_a_dag(app: Tickwork) -> None:
+    @app.task
+    def say() -> None: ...
+
+    @app.dag(schedule=every("1h"))
+    def greet() -> None:
+        say()
+
+    app.dags["greet"].put()
+    other = Tickwork(app.url)
+    for name, one, target in (("a", app, greet), ("b", app, "greet"), ("c", other, "greet"), ("d", app, "say")):
+        one.schedule(name, target, every("1h"))
+    with app.worker():
+        eventually(lambda: "greet" in app.schedules, WAIT_S)
+    kinds = {name: schedule.spec.kind for name, schedule in app.schedules.items()}
+    assert kinds == {"a": "dag", "b": "dag", "c": "dag", "d": "task", "greet": "dag"}
+    with pytest.raises(InvalidOption, match="kind"):
+        app.schedule("e", "greet", every("1h"), kind="task")
     other.close()
 
 

@@ -19,7 +19,7 @@ from tickwork.core.schedule.interval import after, at, every
 from tickwork.core.schedule.policy import POLICIES
 from tickwork.core.schedule.rrule import rrule
 from tickwork.core.schedule.rule import RuleValue
-from tickwork.core.schedule.spec import JobOptions, Spec, new_spec
+from tickwork.core.schedule.spec import JobOptions, Spec, TargetKind, new_spec
 from tickwork.core.stored_signature import StoredSignature
 from tickwork.errors import InvalidInput
 from tickwork.importers.field import Field, Misfit
@@ -49,13 +49,13 @@ def read_schedule(name: str, place: Field, known: Known, request: Callable[[Fiel
     check_names(place, FIELDS, "is not a field of a schedule")
     kind, target, arguments = _target(place, request)
     if kind == "dag":
-        return _of_dag(made(place, lambda: _spec(name, place, target, encode(_unknown, target, arguments))))
+        return made(place, lambda: _spec(name, place, target, encode(_unknown, target, arguments), kind="dag"))
     return made(place, lambda: _spec(name, place, target, encode(known, target, arguments)))
 
 
 def read_dag_schedule(dag: str, place: Field) -> Spec:
     """The schedule of a dag, which has its name; `args` are parameters of its runs. Raises Misfit."""
-    return _of_dag(made(place, lambda: _spec(dag, place, dag, encode(_unknown, dag, arguments_of(place)))))
+    return made(place, lambda: _spec(dag, place, dag, encode(_unknown, dag, arguments_of(place)), kind="dag"))
 
 
 def param_misfits(place: Field, params: Mapping[str, Any], unchecked: Collection[str] = ()) -> Iterator[Misfit]:
@@ -84,10 +84,6 @@ def stored_params(dag: str, known: Known) -> Mapping[str, Any] | None:
     return params
 
 
-def _of_dag(spec: Spec) -> Spec:
-    return msgspec.structs.replace(spec, kind="dag")
-
-
 def _unknown(dag: str) -> None:
     """What is known of a dag that may be declared beside its schedule."""
 
@@ -97,7 +93,7 @@ def encode(known: Known, task: str, arguments: dict[str, Any], unchecked: Collec
     return StoredSignature(known(task)).encode((), arguments, task, unchecked)
 
 
-def _spec(name: str, place: Field, target: str, args: bytes) -> Spec:
+def _spec(name: str, place: Field, target: str, args: bytes, kind: TargetKind = "task") -> Spec:
     rule = _rule(place)
     options = [one for one in JobOptions.__struct_fields__ if one not in _ERRORS]
     given = {one: place[one].value for one in place.names() if one in POLICIES or one in options}
@@ -108,7 +104,7 @@ def _spec(name: str, place: Field, target: str, args: bytes) -> Spec:
         given["calendars"] = [_days(one) for one in place["calendars"].items()]
     given["paused"] = place["paused"].flag(False)
     given["description"] = place["description"].text("") or None
-    spec = new_spec(name, target, rule, args, **given)
+    spec = new_spec(name, target, rule, args, kind, **given)
     errors = {one: tuple(error.text() for error in place[one].items()) for one in _ERRORS if place[one].is_there}
     return msgspec.structs.replace(spec, options=msgspec.structs.replace(spec.options, **errors)) if errors else spec
 

@@ -47,6 +47,9 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     needs: str | None = None
 
 
+TargetKind = Literal["task", "dag"]
+
+
 class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """What a schedule is.
 
@@ -57,7 +60,7 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     name: str
     target: str
     rule: AnyRule
-    kind: Literal["task", "dag"] = "task"
+    kind: TargetKind = "task"
     args: str = "{}"
     policies: Policies = msgspec.field(default_factory=Policies)
     options: JobOptions = msgspec.field(default_factory=JobOptions)
@@ -80,7 +83,9 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return tuple(sorted(named(self.policies.calendars) | self.rule.calendar_names))
 
 
-def new_spec(name: str, target: str, rule: RuleValue, args: bytes = b"{}", **given: Any) -> Spec:
+def new_spec(
+    name: str, target: str, rule: RuleValue, args: bytes = b"{}", kind: TargetKind = "task", /, **given: Any
+) -> Spec:
     """Make a Spec from policies and job options as a caller gives them, all by name. Raises InvalidOption."""
     paused = read_paused(given.pop("paused", None))
     description = given.pop("description", None)
@@ -91,6 +96,7 @@ def new_spec(name: str, target: str, rule: RuleValue, args: bytes = b"{}", **giv
         name=name,
         target=target,
         rule=cast("AnyRule", rule),
+        kind=kind,
         args=args.decode(),
         policies=read_policies(policies),
         options=read_job_options(rest),
