@@ -13,13 +13,17 @@ from typing import Any, NamedTuple
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from schemathesis.checks import (
     not_a_server_error,
     response_schema_conformance,
     status_code_conformance,
 )
+from starlette.testclient import TestClient
 
 from tests.http.conftest import TOKEN
+from tests.http.edges import spiced
+from tests.http.test_hostile import DAG
 from tickwork import Tickwork
 from tickwork.clock import SystemClock
 from tickwork.core.access import ROLES
@@ -33,14 +37,20 @@ from tickwork.http.table import ROUTES
 EXAMPLES = int(os.environ.get("SCHEMA_EXAMPLES", "4"))
 CHECKS = [not_a_server_error, response_schema_conformance, status_code_conformance]
 CALLERS = ("admin", "viewer", "enqueuer", "nobody")
+IDS = {"jobs": "job", "dags/name/runs": "run"}  # what makes a thing whose id routes are about
 
 
 class Tried(NamedTuple):
-    """What the document of a server says, and the headers of those who try it."""
+    """What the document of a server says, the headers of those who try it, and a client that may do everything.
+
+    `ids` are those of a run and of a job that are there.
+    """
 
     document: Any
     pulse: Pulse
     headers: dict[str, dict[str, str]]
+    admin: TestClient
+    ids: dict[str, str]
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgres"])
@@ -57,10 +67,32 @@ def api(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     enqueuer, _ = create_key(app.store, "enqueuer", [Scope.ENQUEUE], None, "test")
     tokens = {"admin": TOKEN, "viewer": viewer, "enqueuer": enqueuer}
     headers = {name: {"Authorization": f"Bearer {token}"} for name, token in tokens.items()}
-    document = schemathesis.openapi.from_asgi("/api/v1/openapi.json", asgi(app, parts, ROUTES))
+    served = asgi(app, parts, ROUTES)
+    document = schemathesis.openapi.from_asgi("/api/v1/openapi.json", served)
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("TICKWORK_SECRET_KEY", "0" * 64)  # else secrets on PostgreSQL cannot be set
-        yield Tried(document, parts.pulse, {**headers, "nobody": {}})
+        with TestClient(served, headers=headers["admin"]) as admin:
+            yield Tried(document, parts.pulse, {**headers, "nobody": {}}, admin, {})
+
+
+def stock(api: Tried) -> None:
+    """Make one of everything, called "name": an earlier request may have deleted it."""
+    for method, path, body in (
+        ("POST", "dags", {"text": DAG}),
+        ("POST", "users", {"name": "name", "role": "viewer", "password": "a" * 8}),
+        ("PUT", "schedules/name", {"every": "1h", "task": "a"}),
+        ("PUT", "hooks/name", {"style": "github", "secret": "A", "task": "a"}),
+        ("PUT", "calendars/name", {"weekdays": ["sun"]}),
+        ("PUT", "channels/name", {"kind": "webhook", "url": "https://x.example/"}),
+        ("PUT", "notifications/name", {"on": "failed", "to": ["name"]}),
+        ("PUT", "secrets/name", {"value": "abcdefgh"}),
+        ("POST", "dags/name/runs", {}),
+        ("POST", "jobs", {"task": "a"}),
+    ):
+        answer = api.admin.request(method, f"/api/v1/{path}", json=body)
+        assert answer.status_code < 300 or path == "users", (path, answer.text)
+        if path in IDS:
+            api.ids[IDS[path]] = answer.json()["id"]
 
 
 @pytest.mark.timeout(600)
@@ -72,13 +104,35 @@ def test_no_request_breaks_the_server_or_its_document(api: Tried, route: Route, 
     @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck), database=None)
     @given(case=api.document[route.path][route.method].as_strategy())
     def tried(case: Any) -> None:
-        answer = case.call(headers=api.headers[caller])
-        case.validate_response(answer, checks=CHECKS)
-        if caller == "nobody" and not isinstance(route.access, Anybody):
-            assert answer.status_code in (401, 404, 405)
-        if caller == "viewer" and isinstance(route.access, Scope) and route.access not in ROLES["viewer"]:
-            assert answer.status_code in (403, 404, 405)
-        if caller == "enqueuer" and isinstance(route.access, Scope) and route.access is not Scope.ENQUEUE:
-            assert answer.status_code in (403, 404, 405)
+        try_out(api, route, caller, case)
 
     tried()
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("caller", CALLERS)
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.name)
+def test_no_value_at_an_edge_breaks_the_server_or_its_document(api: Tried, route: Route, caller: str) -> None:
+    api.pulse.tick(0.0)
+    if caller == CALLERS[0] or not api.ids:
+        stock(api)
+    there = {"id": api.ids["run" if "/runs/" in route.path else "job"], "step": "a"}
+
+    @settings(max_examples=max(1, EXAMPLES // 2), suppress_health_check=list(HealthCheck), database=None)
+    @given(data=st.data(), case=api.document[route.path][route.method].as_strategy())
+    def tried(data: Any, case: Any) -> None:
+        try_out(api, route, caller, spiced(data.draw, case, there))
+
+    tried()
+
+
+def try_out(api: Tried, route: Route, caller: str, case: Any) -> None:
+    """Send a request; nothing breaks, and whoever may not do it is refused."""
+    answer = case.call(headers=api.headers[caller])
+    case.validate_response(answer, checks=CHECKS)
+    if caller == "nobody" and not isinstance(route.access, Anybody):
+        assert answer.status_code in (401, 404, 405)
+    if caller == "viewer" and isinstance(route.access, Scope) and route.access not in ROLES["viewer"]:
+        assert answer.status_code in (403, 404, 405)
+    if caller == "enqueuer" and isinstance(route.access, Scope) and route.access is not Scope.ENQUEUE:
+        assert answer.status_code in (403, 404, 405)
