@@ -212,9 +212,7 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
 
     def _held(self, jobs: list[Job]) -> list[Job]:
         """What callers are given for jobs: of a dag they are runs."""
-        return (
-            jobs if not self.is_dag else [Run(self._registry.client, job.id, is_new=job.is_new) for job in jobs]
-        )
+        return jobs if not self.is_dag else [Run(self._registry.client, job.id, is_new=job.is_new) for job in jobs]
 
     def _stamp(self) -> Stamp | None:
         """What stamps its jobs for flow control; made anew when what the app declares has changed."""

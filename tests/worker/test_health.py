@@ -99,6 +99,38 @@ def test_a_json_line_names_the_job_whose_handler_logged_it(app: Tickwork) -> Non
     assert (line["job_id"], line["attempt"], line["task"], line["level"]) == (job.id, 1, "say", "warning")
 
 
+def test_what_the_worker_says_of_a_job_names_it_as_json_too(app: Tickwork) -> None:
+    lines: list[str] = []
+
+    class Keep(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            lines.append(self.format(record))
+
+    keep = Keep()
+    keep.setFormatter(JsonLines())
+
+    @app.task(retries=0)
+    def fail() -> None:
+        raise ValueError("no")
+
+    @app.dag
+    def fails() -> None:
+        fail()
+
+    ours = logging.getLogger("tickwork.worker")
+    ours.addHandler(keep)
+    try:
+        with app.worker():
+            job, run = fail.enqueue(), fails.enqueue()
+            eventually(lambda: sum("failed for good" in line for line in lines) >= 2)
+    finally:
+        ours.removeHandler(keep)
+    told = [line for line in map(json.loads, lines) if "failed for good" in line["message"]]
+    of_job, of_step = sorted(told, key=lambda line: "step" in line)[:2]
+    assert (of_job["job_id"], of_job["attempt"], "run_id" in of_job) == (job.id, 1, False)
+    assert (of_step["run_id"], of_step["step"], of_step["attempt"]) == (run.id, "fail", 1)
+
+
 def test_a_json_line_of_a_step_names_its_run(app: Tickwork) -> None:
     lines: list[str] = []
 

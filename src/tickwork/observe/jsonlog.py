@@ -12,7 +12,7 @@ import sys
 import threading
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -21,6 +21,7 @@ from tickwork.errors import InvalidInput
 
 SETTING = "TICKWORK_LOG_FORMAT"
 OUTPUT = "tickwork.output"  # the logger that lines of tasks are attributed to
+_ABOUT = "tickwork_attempt"
 _log = logging.getLogger("tickwork")
 
 
@@ -28,7 +29,7 @@ class JsonLines(logging.Formatter):
     """One JSON object for each record. What a message quotes cannot begin another line: JSON escapes it."""
 
     def format(self, record: logging.LogRecord) -> str:
-        line = {**_head(record), "pid": record.process, **_job()}
+        line = {**_head(record), "pid": record.process, **getattr(record, _ABOUT, {}), **_job()}
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         return _encoded(line)
@@ -80,6 +81,25 @@ def _job() -> dict[str, Any]:
     if job is None or job.batch:
         return {}
     return about_job(job)
+
+
+class Attempt(Protocol):
+    """What names an attempt, and the step of a run that it is of."""
+
+    @property
+    def job_id(self) -> str: ...
+    @property
+    def attempt(self) -> int: ...
+    @property
+    def run(self) -> str | None: ...
+    @property
+    def step(self) -> str | None: ...
+
+
+def naming(one: Attempt) -> dict[str, Any]:
+    """Return the `extra` of a record of ours about an attempt, so that its line as JSON has the ids."""
+    run = {} if one.run is None else {"run_id": one.run, "step": one.step}
+    return {_ABOUT: {"job_id": one.job_id, "attempt": one.attempt, **run}}
 
 
 def about_job(job: CurrentJob) -> dict[str, Any]:

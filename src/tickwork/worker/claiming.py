@@ -15,6 +15,7 @@ from tickwork.core.ids import WorkerId
 from tickwork.core.job import RUN, Claimed, TaskDefinition
 from tickwork.core.outcome import Failed, Released
 from tickwork.errors import StoreError
+from tickwork.observe.jsonlog import naming
 from tickwork.store.base import AHEAD_LIMIT, Claims, Store
 from tickwork.store.codec import to_us
 from tickwork.store.flow import Reach
@@ -200,7 +201,8 @@ class Claiming:
         for job in jobs:
             if job.job_id not in self._held:  # also when the process of another one was killed just now
                 continue
-            _log.warning("Job %s was claimed again while it runs here; its earlier attempt is stopped.", job.job_id)
+            text = "Job %s was claimed again while it runs here; its earlier attempt is stopped."
+            _log.warning(text, job.job_id, extra=naming(job))
             company = self._held.company(job.job_id)
             leader = company[0].job
             self._pools.interrupt(leader.job_id, leader.claim, "stop")
@@ -275,7 +277,8 @@ class Claiming:
         if self._lease.left(self._clock.monotonic()) <= 0:  # the store took its time
             self._endings.end(held, Released(), 0.0)
             return
-        _log.warning("Job %s runs alone: its last %d attempts were lost with their workers.", job.job_id, job.losses)
+        text = "Job %s runs alone: its last %d attempts were lost with their workers."
+        _log.warning(text, job.job_id, job.losses, extra=naming(job))
         self._held.start_exclusive(held)
         self._count_starts([job.queue], now)
         self._pools.submit([held.assignment()], True)

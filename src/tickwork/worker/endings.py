@@ -19,6 +19,7 @@ from tickwork.core.job import AttemptState, Claimed
 from tickwork.core.outcome import Ending, Released, decide
 from tickwork.core.why import gist
 from tickwork.observe import table
+from tickwork.observe.jsonlog import naming
 from tickwork.observe.tally import Tally
 from tickwork.store.base import Finish, NewLog, OpenAttempt, Progress, Store
 from tickwork.worker.holdings import Held, Holdings
@@ -179,12 +180,12 @@ class Endings:
     def _report(self, finishes: Sequence[Finish], accepted: set[JobId]) -> None:
         for finish in finishes:
             if finish.job_id not in accepted:
-                _log.warning(
-                    "Attempt %d of job %s was superseded; its result was dropped.", finish.attempt, finish.job_id
-                )
+                text = "Attempt %d of job %s was superseded; its result was dropped."
+                _log.warning(text, finish.attempt, finish.job_id, extra=naming(finish))
             elif finish.transition.error is not None and finish.transition.job == "failed":
                 told = gist(finish.transition.error)
-                _log.warning("Job %s failed for good at attempt %d: %s", finish.job_id, finish.attempt, told)
+                text = "Job %s failed for good at attempt %d: %s"
+                _log.warning(text, finish.job_id, finish.attempt, told, extra=naming(finish))
 
     def store_notes(self, now: float) -> None:
         """Store what handlers wrote so far, now and then."""

@@ -22,6 +22,7 @@ from tickwork.core.outcome import Released, TimedOut
 from tickwork.core.schedule.spec import Spec
 from tickwork.core.secret_use import Use
 from tickwork.errors import InvalidInput
+from tickwork.observe.jsonlog import naming
 from tickwork.observe.tally import Tally
 from tickwork.store import base
 from tickwork.store.base import Store
@@ -240,7 +241,7 @@ class Worker:
         for held in self._held:
             if self._goes_on(held):
                 held.cancelled = True
-                _log.warning("Job %s is stopped: %s.", held.job.job_id, cause)
+                _log.warning("Job %s is stopped: %s.", held.job.job_id, cause, extra=naming(held.job))
                 self._pools.interrupt(held.job.job_id, held.job.claim, "stop")
 
     def _goes_on(self, held: Held) -> bool:
