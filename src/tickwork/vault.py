@@ -24,6 +24,7 @@ from tickwork.core.access import digest_of, read_secret_name
 from tickwork.core.ids import JobId
 from tickwork.core.secret_use import Use, is_open_to, read_uses
 from tickwork.errors import InvalidInput, SecretError
+from tickwork.file_modes import exposed
 from tickwork.store.access import Sealed
 from tickwork.store.base import Store
 
@@ -108,6 +109,10 @@ class Vault:
             with suppress(SecretError):  # `get` raises it only where there is a secret
                 _sealed(self._key(make=False), bytes(_KEY_SIZE), self._bound_to(name, ()))
         return value
+
+    def exposed_file(self) -> Path | None:
+        """Return the key file beside the store if group or others have rights to it."""
+        return next(iter(exposed([] if self._file is None else [self._file])), None)
 
     def _key(self, *, make: bool) -> bytes:
         given = from_environment(KEY, self._environ)

@@ -109,6 +109,18 @@ def test_doctor_says_where_large_results_are(
     assert cli.json("doctor")["facts"]["large_results"] == "over 1,048,576 bytes in shop.storage:blobs"
 
 
+def test_doctor_names_a_key_file_that_others_can_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TICKWORK_SECRET_KEY", raising=False)
+    with_secret = Tickwork(f"sqlite:///{tmp_path}/jobs.db")
+    with_secret.vault.put("A", "abcdefgh", "test")
+    assert doctor.examine(with_secret)[1] == []
+    key = tmp_path / "jobs.db-secret-key"
+    key.chmod(0o640)
+    (finding,) = doctor.examine(with_secret)[1]
+    assert f"chmod 600 {key}" in finding
+    with_secret.close()
+
+
 def test_doctor_names_a_queue_that_nobody_serves_and_exits_with_0(
     cli: Cli, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:

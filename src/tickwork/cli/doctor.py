@@ -69,7 +69,7 @@ def examine(app: Tickwork) -> tuple[dict[str, str], list[str]]:
     }
     warnings = [*health.warnings, *_warnings(health, live, queues, now, stuck)]
     warnings += [_undeclared(name) for name in app.schedules.undeclared()]
-    return facts, [*warnings, *_blob_trouble(app), *_troubled(app), *_expiring(app, now)]
+    return facts, [*warnings, *_key_trouble(app), *_blob_trouble(app), *_troubled(app), *_expiring(app, now)]
 
 
 def _large_results(app: Tickwork) -> str:
@@ -83,6 +83,14 @@ def _large_results(app: Tickwork) -> str:
             return f"over {RESULT_LIMIT:,} bytes in {folder}"
         case other:
             return f"over {RESULT_LIMIT:,} bytes in {other!r}"
+
+
+def _key_trouble(app: Tickwork) -> Iterator[str]:
+    if (path := app.vault.exposed_file()) is not None:
+        yield (
+            f"Other users of this machine may read {path}, a key to the secrets, which is refused as long as they may. "
+            f"Make it yours alone: chmod 600 {path}"
+        )
 
 
 def _blob_trouble(app: Tickwork) -> Iterator[str]:
