@@ -65,6 +65,21 @@ def test_an_install_without_hashes_is_found(command: str) -> None:
     assert not is_by_hash(found)
 
 
+def test_what_the_system_installs_is_named_in_the_policy() -> None:
+    files = [path for part in ("tests", "bench", "scripts", "sim", ".ci") for path in (ROOT / part).rglob("*")]
+    texts = {
+        path: path.read_text()
+        for path in [*files, ROOT / "Makefile"]
+        if path.suffix in (".py", ".sh", "") and path.is_file() and path != Path(__file__)
+    }
+    found = {name for text in texts.values() for name in re.findall(r'"apt-get", "install", [^\]]*"([a-z-]+)"\]', text)}
+    assert found == {"chromium", "redis-server"}
+    policy = (ROOT / "SECURITY.md").read_text()
+    assert "Chromium" in policy
+    assert "Redis" in policy
+    assert "bench-peers` installs, in environments of its own, is not in it" in policy
+
+
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda path: path.name)
 def test_every_pin_of_a_lock_has_hashes(lock: Path) -> None:
     text = lock.read_text()
