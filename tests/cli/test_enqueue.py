@@ -81,6 +81,15 @@ def test_waiting_ends_at_the_timeout_and_the_job_goes_on(cli: Cli, shop: Shop, m
     assert cli.json("jobs", "list")["items"][0]["state"] == "queued"
 
 
+@pytest.mark.parametrize(
+    "given", [["--json", '{"to": "ada", "to": "eve"}'], ["to=ada", 'more={"a": [{"k": 1, "\\u006b": 2}]}']]
+)
+def test_an_object_with_a_key_twice_is_refused(cli: Cli, shop: Shop, given: list[str]) -> None:
+    result = cli("enqueue", "mail", *given)
+    assert (result.exit_code, "twice in one object. Nothing was stored." in result.stderr) == (2, True)
+    assert cli.json("jobs", "list")["items"] == []
+
+
 def test_a_result_is_printed_as_json(cli: Cli, shop: Shop) -> None:
     @shop.app.task
     def many() -> dict[str, list[int]]:

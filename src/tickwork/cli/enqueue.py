@@ -126,7 +126,7 @@ def read_arguments(texts: tuple[str, ...], json_text: str | None) -> tuple[list[
         if key in seen:
             raise InvalidArguments(f"the argument {key!r} is given twice. Nothing was stored.")
         seen.add(key)
-        named[key] = _value(value)
+        named[key] = _value(key, value)
     return positional, named
 
 
@@ -140,6 +140,7 @@ def _from_json(text: str | None) -> tuple[list[Any], dict[str, Any]]:
         found = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise InvalidArguments(f"--json is not JSON: {error}. Nothing was stored.") from None
+    _check_keys("--json", text)
     if isinstance(found, dict):
         return [], found
     if isinstance(found, list):
@@ -147,13 +148,25 @@ def _from_json(text: str | None) -> tuple[list[Any], dict[str, Any]]:
     raise InvalidArguments("--json must be an object of named or an array of positional arguments. Nothing was stored.")
 
 
-def _value(text: str) -> Any:
+def _value(name: str, text: str) -> Any:
     import msgspec
 
     try:
-        return msgspec.json.decode(text)
+        found = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return text
+    if isinstance(found, dict | list):
+        _check_keys(f"the argument {name!r}", text)
+    return found
+
+
+def _check_keys(what: str, text: str) -> None:
+    """Raise InvalidArguments where an object has a key twice: parsers differ in which of its values they keep."""
+    from tickwork.http.repeated_keys import repeated_key
+
+    key = repeated_key(text.encode())
+    if key is not None:
+        raise InvalidArguments(f"{what} has the key {key!r} twice in one object. Nothing was stored.")
 
 
 def _priority(text: str | None) -> str | int | None:
