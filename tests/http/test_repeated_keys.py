@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ LARGE = b'"' + b"x" * WHOLE_LIMIT + b'"'
         ("POST", "/jobs", b'{"task": "mail", "t\\u0061sk": "shell"}', "task"),
         ("POST", "/jobs", b'{"task": "mail", "args": {"to": "a", "cc": [{"x": 1, "x": 1}]}}', "x"),
         ("POST", "/jobs/batch", b'{"jobs": [{"task": "mail"}, {"task": "mail", "queue": "a", "queue": "b"}]}', "queue"),
+        ("POST", "/jobs/batch", b'{"jobs": [{"task": "a", "args": {"n": 1e999}}], "jobs": [{"task": "mail"}]}', "jobs"),
         ("PUT", "/schedules/s", b'{"every": "1h", "task": "a", "task": "b"}', "task"),
         ("POST", "/leases", b'{"queues": ["default"], "worker": "a", "worker": "b"}', "worker"),
     ],
@@ -73,6 +75,22 @@ def test_a_key_that_is_there_twice_is_found_wherever_it_is(
     wrapped = f'[0, {{"in": {said}}}]'.encode()
     whole = b'{"x": ' + LARGE + b', "y": ' + wrapped + b"}" if is_large else wrapped
     assert repeated_key(whole) == key
+
+
+@pytest.mark.parametrize("number", [b"1e999", b"9" * 5_000, b"-" + b"9" * 400 + b".5"])
+def test_a_number_of_any_size_hides_no_key(number: bytes) -> None:
+    assert repeated_key(b'{"a": 1, "n": ' + number + b"}") is None
+    assert repeated_key(b'{"a": 1, "n": ' + number + b', "a": 2}') == "a"
+    assert repeated_key(b'{"a": ' + LARGE + b', "n": [' + number + b', {"k": 1, "k": 2}]}') == "k"
+
+
+def test_to_look_for_a_key_takes_little_memory() -> None:
+    body = b'{"jobs": [' + b",".join([b'{"task": "mail", "args": {"n": 1}}'] * 100_000) + b'], "jobs": []}'
+    tracemalloc.start()
+    assert repeated_key(body) == "jobs"
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 6 * len(body)
 
 
 def test_a_large_body_is_looked_at_in_parts() -> None:

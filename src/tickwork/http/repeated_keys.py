@@ -28,14 +28,18 @@ def repeated_key(data: bytes) -> str | None:
     """Return a key that some object in valid JSON has twice; None when there is no such object."""
     try:
         return None if _is_sound(data) else _first(data)
-    except (RecursionError, msgspec.DecodeError):  # too deep, or with a number that no route takes
+    except (RecursionError, msgspec.DecodeError):  # it is nested too deeply for any reader
         return None
 
 
 def _is_sound(data: bytes | Raw) -> bool:
     text = bytes(data)
     if len(text) <= WHOLE_LIMIT:
-        return _texts(text) == _texts(_ENCODER.encode(_ANYTHING.decode(text)))
+        try:
+            found = _ANYTHING.decode(text)
+        except msgspec.DecodeError:  # a number that is no 64-bit one, which a field that is kept as it is may have
+            return _first(text) is None
+        return _texts(text) == _texts(_ENCODER.encode(found))
     match text.lstrip()[:1]:
         case b"{":
             parts = _OBJECT.decode(text)
@@ -53,16 +57,20 @@ def _texts(data: bytes) -> int:
     return data.count(b'"')
 
 
-def _first(data: bytes) -> str:
-    def read(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) < len(pairs):
+def _first(data: bytes) -> str | None:
+    """Look with a parser that keeps nothing of what it has read: neither objects nor numbers."""
+
+    def read(pairs: list[tuple[str, Any]]) -> None:
+        if len({key for key, _ in pairs}) < len(pairs):
             keys = [key for key, _ in pairs]
             raise _Repeated(next(key for key in keys if keys.count(key) > 1))
-        return found
 
     try:
-        json.loads(data, object_pairs_hook=read)
+        json.loads(data, object_pairs_hook=read, parse_int=_nothing, parse_float=_nothing)
     except _Repeated as repeated:
         return str(repeated)
-    return ""
+    return None
+
+
+def _nothing(number: str) -> None:
+    """Read a number as nothing."""
