@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 import json
+import time
 import tracemalloc
 from typing import Any
 
@@ -98,3 +99,19 @@ def test_a_large_body_is_looked_at_in_parts() -> None:
     assert repeated_key(inner) is None
     assert repeated_key(inner.replace(b'"b"', b'"a"')) == "a"
     assert repeated_key(inner.replace(b'{"k": 1}', b'{"k": 1, "k": 2}')) == "k"
+
+
+def test_the_time_that_it_takes_does_not_grow_with_the_square_of_the_keys() -> None:
+    body = b"{" + b"".join(b'"%d":0,' % n for n in range(100_000)) + b'"99999":1}'
+    began = time.process_time()
+    assert repeated_key(body) == "99999"
+    assert time.process_time() - began < 5
+
+
+@pytest.mark.parametrize(("depth", "inner"), [(950, b"1"), (60, LARGE), (950, b'{"k": 1, "k": 2}')])
+def test_a_body_too_deep_to_be_looked_at_is_refused(admin: TestClient, depth: int, inner: bytes) -> None:
+    args = b'{"a":' * depth + inner + b"}" * depth
+    answer = admin.post(f"{API}/jobs", content=b'{"task": "mail", "args": %s}' % args, headers=JSON)
+    if (depth, inner) != (950, b"1"):
+        assert (answer.status_code, answer.json()["code"]) == (400, "malformed")
+    assert answer.status_code in (201, 400, 422)

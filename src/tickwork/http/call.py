@@ -76,7 +76,11 @@ def arguments(route: Route, request: Request, data: bytes) -> dict[str, Any]:
 
 def _check_soundness(data: bytes, *, takes_nul: bool) -> None:
     """Refuse what parsers read in two ways, and texts that PostgreSQL cannot store and SQLite can. Raises Problem."""
-    key = repeated_key(data)
+    try:
+        key = repeated_key(data)
+    except RecursionError:
+        said = "too many values are in one another"
+        raise Problem(400, "malformed", f"the body cannot be read as JSON: {said}. Nothing was done.") from None
     if key is not None:
         said = f"an object in it has the key {brief(key)} twice"
         raise Problem(400, "malformed", f"the body cannot be read as JSON: {said}. Nothing was done.")

@@ -8,12 +8,14 @@ when there is one.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import Any
 
 import msgspec
 from msgspec import Raw
 
 WHOLE_LIMIT = 64 * 1024  # larger ones are looked at in parts, so that no second copy of them is made as objects
+LARGE_DEPTH = 50  # of large values in one another
 _ANYTHING = msgspec.json.Decoder()
 _OBJECT = msgspec.json.Decoder(dict[str, Raw])
 _ARRAY = msgspec.json.Decoder(list[Raw])
@@ -25,14 +27,19 @@ class _Repeated(Exception):
 
 
 def repeated_key(data: bytes) -> str | None:
-    """Return a key that some object in valid JSON has twice; None when there is no such object."""
+    """Return a key that some object in valid JSON has twice; None when there is no such object.
+
+    Raises RecursionError where values are in one another so deep that it cannot be told.
+    """
     try:
         return None if _is_sound(data) else _first(data)
-    except (RecursionError, msgspec.DecodeError):  # it is nested too deeply for any reader
+    except msgspec.DecodeError:  # invalid, which its route says
         return None
 
 
-def _is_sound(data: bytes | Raw) -> bool:
+def _is_sound(data: bytes | Raw, depth: int = 0) -> bool:
+    if depth > LARGE_DEPTH:  # each level takes another look at everything below it
+        raise RecursionError
     text = bytes(data)
     if len(text) <= WHOLE_LIMIT:
         try:
@@ -44,9 +51,9 @@ def _is_sound(data: bytes | Raw) -> bool:
         case b"{":
             parts = _OBJECT.decode(text)
             inside = 2 * len(parts) + sum(_texts(bytes(part)) for part in parts.values())
-            return _texts(text) == inside and all(map(_is_sound, parts.values()))
+            return _texts(text) == inside and all(_is_sound(part, depth + 1) for part in parts.values())
         case b"[":
-            return all(map(_is_sound, _ARRAY.decode(text)))
+            return all(_is_sound(part, depth + 1) for part in _ARRAY.decode(text))
     return True
 
 
@@ -61,9 +68,9 @@ def _first(data: bytes) -> str | None:
     """Look with a parser that keeps nothing of what it has read: neither objects nor numbers."""
 
     def read(pairs: list[tuple[str, Any]]) -> None:
-        if len({key for key, _ in pairs}) < len(pairs):
-            keys = [key for key, _ in pairs]
-            raise _Repeated(next(key for key in keys if keys.count(key) > 1))
+        counts = Counter(key for key, _ in pairs)
+        if len(counts) < len(pairs):
+            raise _Repeated(next(key for key, count in counts.items() if count > 1))
 
     try:
         json.loads(data, object_pairs_hook=read, parse_int=_nothing, parse_float=_nothing)

@@ -168,9 +168,10 @@ def _values(message: _Message) -> Values:
     """What expressions may name. The body is written anew, so that nothing in it passes for something of ours."""
     try:
         body = msgspec.json.decode(message.data)
+        key = repeated_key(message.data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise message.refused(400, "malformed", "the body cannot be read as JSON") from None
-    if (key := repeated_key(message.data)) is not None:
+    if key is not None:
         raise message.refused(400, "malformed", f"an object in the body has the key {brief(key)} twice")
     message.event = _event(message.hook, message.headers, body)
     shown = {name: value for name, value in message.headers.items() if name not in _HIDDEN}
