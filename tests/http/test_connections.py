@@ -7,7 +7,7 @@ import pytest
 
 from tickwork.config import load_settings
 from tickwork.errors import InvalidInput
-from tickwork.http.connections import Connection, ConnectionLimits, Connections, connection_limits
+from tickwork.http.connections import MOST_TLS, Connection, ConnectionLimits, Connections, connection_limits
 from tickwork.http.log_limit import MOST, WINDOW_S, LogLimit
 
 
@@ -74,6 +74,7 @@ def test_caps_follow_from_the_limit_of_open_files_and_the_settings() -> None:
     assert connection_limits(1024, None, None) == ConnectionLimits(896, 448)
     assert connection_limits(128, None, None) == ConnectionLimits(64, 32)
     assert connection_limits(1_000_000, None, None) == ConnectionLimits(2_000, 1_000)
+    assert connection_limits(1_000_000, None, None, MOST_TLS) == ConnectionLimits(1_000, 500)
     assert connection_limits(20_000, 15_000, 15_000) == ConnectionLimits(15_000, 15_000)
     assert connection_limits(1024, 1, None) == ConnectionLimits(1, 1)
     with pytest.raises(InvalidInput, match="2000 connections need a limit of 2128 open files, and it is 1024"):

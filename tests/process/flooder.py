@@ -7,6 +7,7 @@ is killed.
 """
 
 import asyncio
+import os
 import random
 import resource
 import sys
@@ -81,6 +82,7 @@ HOSTILE: tuple[Attack, ...] = (
     sending(post(b"/hooks/unknown", LONG, SIGNED) + b"x" * (LONG - 1)),
     sending(post(b"/api/v1/jobs/batch", 16 * LONG) + b"x" * LONG),
     sending(post(b"/api/v1/session", 60_000) + b"[" * 60_000),
+    sending(b"GET /api/v1/docs HTTP/1.1\r\nHost: x\r\n\r\n" * 8),
     sending(b"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"),
     sending(b"GET /api/v1/jobs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + b"x" * 5000 + b"\r\n\r\n"),
 )
@@ -117,6 +119,7 @@ async def flood(port: int, idle_count: int, slow_count: int, hostile_count: int)
 
 
 if __name__ == "__main__":
+    os.nice(19)  # where there are few processors, the server is to get them: clients come from other machines
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8192), hard))
     asyncio.run(flood(*map(int, sys.argv[1:])))

@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+from asyncio.sslproto import SSLProtocol
 from contextlib import suppress
 from functools import partial
 
 import uvicorn
 
-from tickwork.http.connection import HEAD_WAIT_S
+from tickwork.http.connection import HEAD_WAIT_S, PIECE
 from tickwork.http.connections import Connection, Connections
 
 _log = logging.getLogger("tickwork.http")
@@ -93,12 +94,24 @@ class BoundedServer(uvicorn.Server):
         """Hand a connection to its protocol."""
         loop = asyncio.get_running_loop()
         tls = self.config.ssl
-        await loop.connect_accepted_socket(
-            lambda: self._protocol(loop, connection),
-            client,
-            ssl=tls,
-            ssl_handshake_timeout=None if tls is None else HEAD_WAIT_S,
+        if tls is None:
+            await loop.connect_accepted_socket(lambda: self._protocol(loop, connection), client)
+            return
+        ready = loop.create_future()
+        spoken = _Tls(
+            loop,
+            self._protocol(loop, connection),
+            tls,
+            ready,
+            server_side=True,
+            ssl_handshake_timeout=HEAD_WAIT_S,  # type: ignore[arg-type]  # a number of seconds
         )
+        transport, _ = await loop.connect_accepted_socket(lambda: spoken, client)
+        try:
+            await ready
+        except BaseException:
+            transport.abort()
+            raise
 
     def _begun(self, client: socket.socket, connection: Connection, beginning: asyncio.Task[None]) -> None:
         """Drop a connection that did not get as far as its protocol. The others are dropped when they are lost."""
@@ -119,6 +132,16 @@ class BoundedServer(uvicorn.Server):
             connection=connection,
         )
         return made
+
+
+class _Tls(SSLProtocol):
+    """TLS as asyncio speaks it, which by itself has 256 KB for what it reads and lets 64 KB wait to be sent."""
+
+    max_size = PIECE
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        transport.set_write_buffer_limits(high=1, low=0)
+        super().connection_made(transport)
 
 
 def _cancel(beginning: asyncio.Task[None]) -> None:

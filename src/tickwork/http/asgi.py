@@ -31,7 +31,7 @@ from tickwork.http.parts import Parts
 from tickwork.http.problems import Problem, problem_of
 from tickwork.http.repeats import HEADER, once, repeat_key
 from tickwork.http.room import sharing
-from tickwork.http.route import Route
+from tickwork.http.route import Anybody, Route
 from tickwork.http.unchanged import unless_unchanged
 from tickwork.observe.table import HTTP
 
@@ -113,7 +113,8 @@ async def _handled(app: Tickwork, parts: Parts, route: Route, request: Request, 
             parts.strange_bodies.give_back(size)
     call = Call(app, parts, await _known_caller(parts, route, request), request, request_id)
     key = repeat_key(route, request)
-    with sharing(parts.bodies) as share:
+    is_stranger = isinstance(route.access, Anybody)  # whatever they say: it was not checked
+    with sharing(parts.strange_bodies if is_stranger else parts.bodies) as share:
         data = await body_of(route, request, share)
         if not route.is_async:
             carry_out = partial(_off_loop, parts, data, _run, call, route, data)

@@ -1,8 +1,9 @@
 """A connection with bounds on what its client may leave the server waiting for, and on what it may have it keep.
 
 Uvicorn waits without end for the head of a request, for the rest of a body that was answered already, and for a client
-to take its answer; it keeps as many headers and pipelined requests as arrive in one read. Bodies of requests that are
-being handled have bounds of their own (bodies.py).
+to take its answer; it keeps as many headers and pipelined requests as arrive in one read. asyncio reads 256 KB at once,
+and keeps all of an answer that a client does not take. What a handler has read of a body has bounds of its own
+(bodies.py).
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from __future__ import annotations
 import asyncio
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, cast
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tickwork.core.web.addresses import plain_address
 from tickwork.http.connections import Connection, Connections
@@ -27,7 +30,8 @@ TAKE_WAIT_S = 30.0  # for a client to take what was sent to it
 HEAD_LIMIT = 64 * 1024  # bytes
 REST_LIMIT = 8 * 1024 * 1024  # of a body that was answered before it had come: who sends it shall hear the answer
 HEADERS_LIMIT = 200
-PIPELINE_LIMIT = 32  # requests that came before the one ahead of them was answered
+PIPELINE_LIMIT = 8  # requests that came before the one ahead of them was answered
+PIECE = 16 * 1024  # bytes that are read at once, or written
 
 
 class _Phase(Enum):
@@ -43,12 +47,17 @@ class _Phase(Enum):
     IDLE = auto()
 
 
-class BoundedProtocol(Protocol):
+class BoundedProtocol(Protocol, asyncio.BufferedProtocol):
     """Closes a connection whose client lets the server wait too long, or sends too much before it is served.
+
+    It goes on reading a body when its handler has taken the piece before. All connections of a process read into the
+    same memory: they are on one event loop, which is done with a piece before it reads the next one.
 
     It also tells `connections` when it waits for its client, so that the longest waiting connection can be closed when
     there are too many.
     """
+
+    _piece = bytearray(PIECE)
 
     def __init__(self, *args: Any, connections: Connections, connection: Connection, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -63,8 +72,15 @@ class BoundedProtocol(Protocol):
         super().connection_made(transport)
         if self.client is not None:  # before it is looked up among the proxies that the settings trust
             self.client = (plain_address(self.client[0]), self.client[1])
+        transport.set_write_buffer_limits(high=1, low=0)  # one piece waits, and no other is written
         self._connection.close = transport.abort
         self._enter(_Phase.HEAD)
+
+    def get_buffer(self, sizehint: int) -> bytearray:
+        return self._piece
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.data_received(bytes(memoryview(self._piece)[:nbytes]))
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
@@ -86,7 +102,14 @@ class BoundedProtocol(Protocol):
             self._head_size += len(data)
             if self._head_size > (REST_LIMIT if is_rest else HEAD_LIMIT):
                 self._refuse()
+        self._wait_for_handler()
         self._follow()
+
+    def _wait_for_handler(self) -> None:
+        """Read nothing while a piece of a body waits; uvicorn reads on when its handler asks for more."""
+        cycle = cast("Any", self.cycle)
+        if cycle is not None and cycle.more_body and cycle.body and not cycle.response_complete:
+            self.flow.pause_reading()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
@@ -115,6 +138,9 @@ class BoundedProtocol(Protocol):
         if len(self.headers) >= HEADERS_LIMIT:
             raise ValueError("too many headers")
         cast("Any", super()).on_header(name, value)
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Say nothing in the log: the request is answered as one that asks for no other protocol."""
 
     def _start_asgi_task(self, cycle: Any, app: Any) -> None:
         self._started = cycle
@@ -158,3 +184,24 @@ class BoundedProtocol(Protocol):
             self.send_400_response("The head of this request is too large.")
         else:
             self.transport.close()
+
+
+def in_pieces(app: ASGIApp) -> ASGIApp:
+    """Send the answers of an app piece by piece, each when the client has taken most of those before it."""
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_pieces(message: Message) -> None:
+            body = message.get("body", b"")
+            if len(body) <= PIECE:
+                await send(message)
+                return
+            whole = memoryview(body)
+            for at in range(0, len(whole), PIECE):
+                is_last = at + PIECE >= len(whole)
+                more = message.get("more_body", False) if is_last else True
+                await send({**message, "body": whole[at : at + PIECE], "more_body": more})
+                await asyncio.sleep(0)  # noqa: TID251  # others have their turn, and it shows if the client is gone
+
+        await app(scope, receive, send_pieces)
+
+    return answer

@@ -15,6 +15,7 @@ from tickwork.core.web.addresses import network_of
 from tickwork.errors import InvalidInput
 
 MOST = 2_000  # connections, unless the settings say more
+MOST_TLS = 1_000  # where the server speaks TLS itself: such a connection takes four times as much memory
 RESERVED = 128  # open files that are left for the store, the log and calls of the server's own
 
 
@@ -26,8 +27,12 @@ class ConnectionLimits:
     per_address: int
 
 
-def connection_limits(open_files: int, total: int | None, per_address: int | None) -> ConnectionLimits:
+def connection_limits(
+    open_files: int, total: int | None, per_address: int | None, most: int = MOST
+) -> ConnectionLimits:
     """Return the caps for a limit of open files; `total` and `per_address` are those of the settings.
+
+    Where they say nothing, there may be `most` in total, and half of that from one address.
 
     Raises InvalidInput where that limit does not leave room for them.
     """
@@ -37,7 +42,7 @@ def connection_limits(open_files: int, total: int | None, per_address: int | Non
             f"{total} connections need a limit of {total + RESERVED} open files, and it is {open_files}. Raise it "
             f"(ulimit -n, LimitNOFILE of systemd), or set `connections` to {room} at most."
         )
-    total = min(room, MOST) if total is None else total
+    total = min(room, most) if total is None else total
     return ConnectionLimits(total, max(1, total // 2) if per_address is None else per_address)
 
 

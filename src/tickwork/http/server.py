@@ -25,8 +25,8 @@ from tickwork.errors import InvalidInput
 from tickwork.http.acceptor import BoundedServer
 from tickwork.http.access import Access, is_loopback
 from tickwork.http.asgi import asgi
-from tickwork.http.connection import BoundedProtocol
-from tickwork.http.connections import Connections, connection_limits
+from tickwork.http.connection import BoundedProtocol, in_pieces
+from tickwork.http.connections import MOST, MOST_TLS, Connections, connection_limits
 from tickwork.http.log_limit import limited_logs
 from tickwork.http.parts import Parts, assembled
 from tickwork.http.table import ROUTES
@@ -40,6 +40,7 @@ PORT = 8700
 DRAIN_S = 5  # for requests that run when the server is told to stop
 KEEP_ALIVE_S = 30
 _BACKLOG = 2048
+_KERNEL_KEEPS = 256 * 1024  # bytes of the answers on a connection; by itself it would take 4 MB that nobody fetches
 
 
 class Tls(NamedTuple):
@@ -64,7 +65,8 @@ def serve(app: Tickwork, access: Access, options: ServerOptions, started: Callab
     if options.tls is not None:
         check_tls(options.tls)
     open_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    connections = Connections(connection_limits(open_files, *app.settings.connection_caps))
+    most = MOST if options.tls is None else MOST_TLS
+    connections = Connections(connection_limits(open_files, *app.settings.connection_caps, most))
     listening = _listen(options.host, options.port)
     clock, rng = SystemClock(), Random(secrets.randbits(64))
     opened = frozenset({Scope.METRICS}) if is_loopback(options.host) else frozenset()
@@ -96,7 +98,7 @@ def uvicorn_config(app: Tickwork, parts: Parts, options: ServerOptions) -> uvico
     if options.tls is not None:
         tls = {"ssl_certfile": options.tls.cert, "ssl_keyfile": options.tls.key}
     return uvicorn.Config(
-        asgi(app, parts, ROUTES),
+        in_pieces(asgi(app, parts, ROUTES)),
         root_path=options.root_path,
         proxy_headers=True,
         forwarded_allow_ips=[str(one) for one in read_proxies(app.settings.trusted_proxies)],
@@ -164,6 +166,7 @@ def _listen(host: str, port: int) -> socket.socket:
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _KERNEL_KEEPS)
         listening.bind((host, port))
         listening.listen(_BACKLOG)
     except OSError as error:

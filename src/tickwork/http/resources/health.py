@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import msgspec
@@ -57,10 +57,16 @@ async def openapi(call: Call) -> Response:
 @about.get("/docs", ANYBODY, streams="text/html")
 async def docs(call: Call) -> Response:
     """This document as a page for people."""
-    from tickwork.http.docs_page import POLICY, page
+    from tickwork.http.docs_page import POLICY
 
-    shown = page(msgspec.json.decode(_document()), call.request.scope.get("root_path", ""))
-    return HTMLResponse(shown, headers={"Content-Security-Policy": POLICY})
+    return HTMLResponse(_page(call.request.scope.get("root_path", "")), headers={"Content-Security-Policy": POLICY})
+
+
+@lru_cache(maxsize=4)  # the prefix is a setting of the server
+def _page(prefix: str) -> bytes:
+    from tickwork.http.docs_page import page
+
+    return page(msgspec.json.decode(_document()), prefix).encode()
 
 
 @cache

@@ -17,6 +17,7 @@ from tickwork.core.web.addresses import network_of
 from tickwork.credentials import check_user, hash_password, new_token
 from tickwork.http.access import COOKIE, Caller, Grant, refuse_foreign
 from tickwork.http.audit import address_of, record, recorded
+from tickwork.http.bodies import SMALL
 from tickwork.http.call import Call
 from tickwork.http.problems import Problem
 from tickwork.http.refused_calls import LOGIN
@@ -54,7 +55,7 @@ class PasswordBody(Struct):
     new: str
 
 
-@routes.post("/session", ANYBODY, status=201, is_repeatable=False, takes_nul=True)
+@routes.post("/session", ANYBODY, status=201, body_limit=SMALL, is_repeatable=False, takes_nul=True)
 def create_session(call: Call, body: LoginBody) -> SessionBody | Answer:
     """Log in: the answer sets a cookie, which pages cannot read. Too many failures are answered with 429."""
     refuse_foreign(call.request, must_tell=False)
