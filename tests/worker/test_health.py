@@ -2,10 +2,16 @@
 
 import json
 import logging
+import socket
+import struct
+import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import ExitStack
 from datetime import timedelta
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -17,7 +23,7 @@ from tickwork.errors import InvalidInput
 from tickwork.observe import table
 from tickwork.observe.jsonlog import JsonLines, wants_json
 from tickwork.observe.tally import Tally, exposition
-from tickwork.worker.health import Health, serve_health
+from tickwork.worker.health import MOST, Health, serve_health
 from tickwork.worker.heartbeat import Lease
 
 CLOCK = SystemClock()
@@ -57,6 +63,32 @@ def test_a_worker_is_ready_while_its_lease_is_fresh(address: str, lease: Lease) 
 def test_a_port_that_is_taken_is_said_in_one_sentence(address: str) -> None:
     with pytest.raises(InvalidInput, match="nothing can listen there"):
         serve_health(address.removeprefix("http://"), Health(Lease(timedelta(seconds=30)), Tally(), CLOCK))
+
+
+def test_idle_connections_of_strangers_take_few_threads_and_keep_no_probe_out(address: str) -> None:
+    threads = threading.active_count()
+    with ExitStack() as stack:
+        for _ in range(100):
+            stack.enter_context(connected(address))
+        assert status(f"{address}/healthz") == 200
+        assert threading.active_count() - threads <= MOST + 5, "a few may be about to end"
+
+
+def test_clients_that_go_away_leave_no_lines(address: str, capfd: pytest.CaptureFixture[str]) -> None:
+    for _ in range(20):
+        client = connected(address)
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # a reset
+        client.sendall(b"GET /he")
+        time.sleep(0.01)
+        client.close()
+    time.sleep(0.2)
+    assert status(f"{address}/healthz") == 200
+    assert capfd.readouterr().err == ""
+
+
+def connected(address: str) -> socket.socket:
+    where = urlsplit(address)
+    return socket.create_connection((where.hostname or "", where.port or 0), timeout=5)
 
 
 def test_buckets_count_everything_that_is_not_larger() -> None:

@@ -5,8 +5,12 @@ Ready means that its lease was renewed lately, not that its process is there.
 
 from __future__ import annotations
 
+import logging
+import socket
+import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -17,7 +21,9 @@ from tickwork.observe.tally import Tally, exposition
 from tickwork.store.base import ConnectionCounts
 from tickwork.worker.heartbeat import Lease
 
+_log = logging.getLogger("tickwork.worker")
 _WAIT_S = 5.0  # for a request that was begun
+MOST = 16  # connections at once, each of which has a thread; probes need one or two
 
 
 class Health:
@@ -63,6 +69,37 @@ class Health:
         return exposition(self._tally)
 
 
+class _Server(ThreadingHTTPServer):
+    """Closes the oldest connection when there are too many, and says nothing of clients that go away."""
+
+    daemon_threads = True
+    request_queue_size = 64
+
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+        self._lock = threading.Lock()
+        self._open: dict[object, None] = {}  # the oldest first
+        super().__init__(address, handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        with self._lock:
+            self._open[request] = None
+            oldest = next(iter(self._open)) if len(self._open) > MOST else None
+            if isinstance(oldest, socket.socket):
+                del self._open[oldest]
+                with suppress(OSError):
+                    oldest.shutdown(socket.SHUT_RDWR)  # its thread reads the end, and closes it
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        with self._lock:
+            self._open.pop(request, None)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exc_info()[1], OSError):
+            _log.exception("A probe could not be answered")
+
+
 def serve_health(where: str, health: Health) -> ThreadingHTTPServer:
     """Answer on `PORT` of this machine, or on `ADDRESS:PORT`, from a thread. Raises InvalidInput."""
 
@@ -82,11 +119,10 @@ def serve_health(where: str, health: Health) -> ThreadingHTTPServer:
 
     address, _, port = where.rpartition(":")
     try:
-        server = ThreadingHTTPServer((address or "127.0.0.1", int(port)), Handler)
+        server = _Server((address or "127.0.0.1", int(port)), Handler)
     except (OSError, ValueError, OverflowError) as error:
         raise InvalidInput(
             f"--health-port {where}: nothing can listen there: {error}. Write 9090, or 0.0.0.0:9090."
         ) from None
-    server.daemon_threads = True
     threading.Thread(target=server.serve_forever, name="tickwork-health", daemon=True).start()
     return server
