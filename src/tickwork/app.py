@@ -487,7 +487,7 @@ def _by_name(app: Tickwork, name: str, definition: TaskDefinition | None) -> Enq
     flow = msgspec.structs.replace(stored, queues={**stored.queues, **app.queue_limits}) if app.queue_limits else stored
     signature = StoredSignature(definition)
     version = None if definition is None or definition.version is None else definition.version
-    about = (lambda: signature, Options.of_task(definition), lambda: flow, NO_STEP)
+    about = (lambda: signature, Options.of_task(name, definition), lambda: flow, NO_STEP)
     return Enqueues(app, name, *about, None if version is None else lambda: version)
 
 

@@ -20,10 +20,11 @@ import pytest
 
 from tests.worker.fixtures import eventually
 from tests.worker.listeners import Answer, Came, listener, says, web
-from tickwork import Job, JobFailed, Tickwork
+from tickwork import Job, JobFailed, Tickwork, every
 from tickwork.clock import SystemClock
 from tickwork.core.web.addresses import read_allowed
 from tickwork.errors import Fatal, InvalidArguments, RequestFailed, Retry
+from tickwork.importers.declared import read_declared
 from tickwork.worker import http_client
 from tickwork.worker.capture import Sink
 from tickwork.worker.egress import Egress, resolve
@@ -483,6 +484,22 @@ def test_a_job_ends_after_five_minutes_unless_it_says_otherwise(app: Tickwork, w
     assert app.enqueue("http", url="http://127.0.0.1:1/").view.policy.timeout == timedelta(minutes=5)
     longer = app.named("http").options(timeout="20m", retries=0)
     assert longer.enqueue(url="http://127.0.0.1:1/", timeout="10m").view.policy.timeout == timedelta(minutes=20)
+
+
+def test_before_the_first_worker_has_started_they_end_after_five_minutes_too(app: Tickwork) -> None:
+    limit = timedelta(minutes=5)
+    assert app.store.task_definition("http") is None
+    assert app.enqueue("http", url="http://127.0.0.1:1/").view.policy.timeout == limit
+    assert app.enqueue("smtp", host="127.0.0.1").view.policy.timeout == limit
+    assert app.enqueue("other").view.policy.timeout is None
+    longer = app.named("http").options(timeout="20m").enqueue(url="http://127.0.0.1:1/", timeout="10m")
+    assert longer.view.policy.timeout == timedelta(minutes=20)
+    app.schedule("call", "http", every("1h"), kwargs={"url": "http://127.0.0.1:1/"})
+    assert app.schedules["call"].run().view.policy.timeout == limit
+    text = "dags: {d: {steps: {call: {http: {url: 'http://127.0.0.1:1/'}}}}}"
+    (step,) = read_declared(text, lambda name: None, file="d.yaml").dags["d"].graph.steps
+    assert step.job is not None
+    assert step.job.policy.timeout == limit
 
 
 def test_a_request_that_may_take_longer_than_its_job_is_not_begun(app: Tickwork, working: Tickwork) -> None:

@@ -34,6 +34,7 @@ ROLES: dict[str, frozenset[Scope]] = {
 }
 BUILT_IN = ("http", "shell", "smtp")  # tasks that run commands, or open secrets by name; others of ours begin with an @
 RUNS_COMMANDS = "shell"
+REQUESTS = ("http", "smtp")  # built-in tasks that wait for other hosts
 
 TOKEN_PREFIX = "twk"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@+-]{0,99}")

@@ -13,6 +13,7 @@ from difflib import get_close_matches
 from functools import cached_property
 from typing import Any, get_args
 
+from tickwork.core.access import REQUESTS
 from tickwork.core.duration import parse_duration
 from tickwork.core.flow.debounce import Debounce
 from tickwork.core.flow.placement import read_needs
@@ -27,6 +28,7 @@ _NAME_LIMIT = 200
 LONGEST = timedelta(days=365_000)  # beyond it, and outside of these years, databases and datetime disagree
 _FIRST_YEAR, _LAST_YEAR = 1970, 8000
 _LABELS_LIMIT = 32
+REQUEST_TIMEOUT = timedelta(minutes=5)  # of jobs of the built-in tasks that wait for other hosts
 NO_BOUND = 0  # how options say max_lost=None, since None is an option that is not given
 
 
@@ -58,10 +60,10 @@ class Options:
     tx: Any = None
 
     @classmethod
-    def of_task(cls, definition: TaskDefinition | None) -> Options:
-        """The defaults of a task, as far as a worker has told of it."""
+    def of_task(cls, name: str, definition: TaskDefinition | None) -> Options:
+        """Return the defaults of a task; of one that no worker has registered yet, those of a built-in one."""
         if definition is None:
-            return cls()
+            return cls(timeout=REQUEST_TIMEOUT if name in REQUESTS else None)
         retry, policy, flow = definition.policy.retry, definition.policy, decode_task_flow(definition.flow)
         return cls(
             queue=definition.queue,

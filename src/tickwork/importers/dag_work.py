@@ -117,7 +117,7 @@ def read_template(place: Field, said: StepFields, task: str, reading: Reading) -
 
 @lru_cache(maxsize=1024)
 def _template(task: str, definition: TaskDefinition | None, given: tuple[tuple[str, Any], ...]) -> Template:
-    options = replace(Options.of_task(definition), **dict(given), key_for=None)
+    options = replace(Options.of_task(task, definition), **dict(given), key_for=None)
     return Template(
         task,
         queue=options.queue or DEFAULT_QUEUE,

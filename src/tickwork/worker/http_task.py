@@ -22,6 +22,7 @@ from tickwork.clock import Clock, SystemClock
 from tickwork.context import current_job
 from tickwork.core import payload
 from tickwork.core.duration import parse_duration
+from tickwork.core.options import REQUEST_TIMEOUT
 from tickwork.core.secret_use import secret_variables
 from tickwork.core.web.addresses import read_allowed
 from tickwork.core.web.answer import SIGNATURE, WORTH_A_RETRY, is_expected, kept_headers, retry_after, signature
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 NAME = "http"
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 TIMEOUT, CONNECT_TIMEOUT = "30s", "10s"
-JOB_TIMEOUT = "5m"  # unless the job says another one; it ends also what does not let the event loop go on
 LONGEST = timedelta(hours=1)
 QUOTE_LIMIT = 500  # characters of an answer that an error quotes
 _NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,200}")
@@ -109,7 +109,7 @@ def add_http(app: TaskRegistry) -> None:
         client = HttpClient(Egress(read_allowed(settings.http_allow)), settings.http_ca)
         return await answered(client, outgoing, clock)
 
-    app.task(name=NAME, timeout=JOB_TIMEOUT)(http)
+    app.task(name=NAME, timeout=REQUEST_TIMEOUT)(http)
 
 
 async def answered(client: HttpClient, request: Outgoing, clock: Clock) -> Answered:

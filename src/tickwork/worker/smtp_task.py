@@ -17,6 +17,7 @@ from typing import Literal
 
 from tickwork.clock import SystemClock
 from tickwork.context import current_job
+from tickwork.core.options import REQUEST_TIMEOUT
 from tickwork.core.secret_use import secret_variables
 from tickwork.core.web.addresses import read_allowed
 from tickwork.errors import Fatal, InvalidArguments, RequestFailed
@@ -27,7 +28,6 @@ from tickwork.worker.secrets import revealed
 
 NAME = "smtp"
 WAIT_S = 20.0  # for each answer of the server
-JOB_TIMEOUT = "5m"  # for all of them, unless the job says another timeout
 TEXT_LIMIT = 100_000
 _FOR_GOOD = 500  # from here on the server says that the same thing will not work later
 
@@ -62,7 +62,7 @@ def add_smtp(app: TaskRegistry) -> None:
         trust = ssl.create_default_context(cafile=settings.http_ca)
         send(mail, lambda: _server(egress, host, port, tls, trust), tls, trust, (user, password) if user else None)
 
-    app.task(name=NAME, timeout=JOB_TIMEOUT)(smtp)
+    app.task(name=NAME, timeout=REQUEST_TIMEOUT)(smtp)
 
 
 def mail_of(sender: str, to: list[str], subject: str, text: str, job_id: str) -> EmailMessage:

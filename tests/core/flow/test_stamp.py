@@ -186,7 +186,7 @@ class TestStored:
 
     def test_callers_by_name_have_the_tenant_and_needs_of_the_task(self) -> None:
         flow = encode_task_flow(TaskFlow(tenant="acme", needs="gpu"))
-        options = Options.of_task(TaskDefinition("sync", "default", 5, Policy(), b"{}", flow))
+        options = Options.of_task("sync", TaskDefinition("sync", "default", 5, Policy(), b"{}", flow))
         assert (options.tenant, options.needs) == ("acme", "gpu")
 
     def test_a_worker_declares_limits_breakers_and_limits_of_queues_but_none_of_others(self) -> None:

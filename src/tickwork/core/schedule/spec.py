@@ -144,7 +144,7 @@ def job_template(target: str, args: str, said: JobOptions, definition: TaskDefin
     """Return a job of a task or a dag with the options that differ from its own; it has no id yet."""
     over = {name: value for name, value in msgspec.structs.asdict(said).items() if value is not None}
     over["key_for"] = None  # the overlap policy says how many may live; these jobs have no key
-    options = replace(Options.of_task(definition), **over)
+    options = replace(Options.of_task(target, definition), **over)
     flow = decode_task_flow(None if definition is None else definition.flow)
     stamp = options.stamp(target, msgspec.structs.replace(flow, habit=None))  # a habit is a key, too
     (job,) = options.new_jobs(target, [(JobId(""), args.encode())], stamp)
