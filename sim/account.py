@@ -14,8 +14,8 @@ from sim.mirror import Change, FinishedRow, Mirror, QueueRow, RunningRow
 from tickwork.core.job import Policy
 from tickwork.services.runner import LAST_BACKOFF_S
 from tickwork.store.sqlite import SqliteStore
-from tickwork.store.sqlite.clock import DRIFT_US
-from tickwork.worker.messages import End
+from tickwork.store.sqlite.file.clock import DRIFT_US
+from tickwork.worker.ipc.protocol import End
 
 if TYPE_CHECKING:
     from sim.actor import Actor

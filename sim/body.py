@@ -23,8 +23,7 @@ from tickwork.core.job import Asking, Policy
 from tickwork.core.outcome import Succeeded, decide
 from tickwork.errors import LeaseLost
 from tickwork.store.base import Finish, NewLog
-from tickwork.worker.executor import CANCEL_GRACE_S, STUCK_GRACE_S
-from tickwork.worker.messages import (
+from tickwork.worker.ipc.protocol import (
     Answer,
     Ask,
     Assignment,
@@ -46,6 +45,7 @@ from tickwork.worker.messages import (
     encode,
     to_executor,
 )
+from tickwork.worker.run.executor import CANCEL_GRACE_S, STUCK_GRACE_S
 
 if TYPE_CHECKING:
     from sim.processes import WorkerProcess

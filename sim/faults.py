@@ -17,7 +17,7 @@ from sim.restore import Snapshot
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.errors import LeaseLost, StoreUnreachable, TickworkError
 from tickwork.store.base import Exchange, Finish, NewLog
-from tickwork.store.postgres.server import ANSWER_S, LEAST_ANSWER_S
+from tickwork.store.postgres.connection.connector import ANSWER_S, LEAST_ANSWER_S
 
 if TYPE_CHECKING:
     from sim.actor import Actor

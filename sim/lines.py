@@ -14,10 +14,10 @@ import msgspec
 
 from sim.mirror import FinishedRow, Move, QueueRow, RunningRow
 from sim.trace import hold
-from tickwork.core.flow.flow import Flow
-from tickwork.core.flow.limits import Slot, sequence
-from tickwork.core.flow.stamp import Rule
 from tickwork.core.job import NewJob
+from tickwork.core.job_limits import Rule
+from tickwork.core.limits.lanes import Flow
+from tickwork.core.limits.limits import Slot, sequence
 
 if TYPE_CHECKING:
     from sim.account import Call, Story

@@ -14,8 +14,8 @@ from sim.trace import Broken, hold
 from tickwork.core.job import JobState
 from tickwork.core.outcome import CRASH_BUDGET
 from tickwork.store.base import AHEAD_LIMIT
-from tickwork.store.codec import decode_policy, duration_us
-from tickwork.worker.retries import BUDGET
+from tickwork.store.row_codec import decode_policy, duration_us
+from tickwork.worker.retry_budget import BUDGET
 
 AHEAD_US = duration_us(AHEAD_LIMIT)
 _NEAR_S = 1e-5

@@ -28,11 +28,11 @@ from tickwork.core.outcome import Released, Transition
 from tickwork.core.retry import RetryPolicy
 from tickwork.services import scheduler
 from tickwork.store.base import Finish
-from tickwork.store.codec import duration_us
-from tickwork.store.sqlite import SqliteStore, moves
-from tickwork.worker import endings
-from tickwork.worker.claiming import Claiming
-from tickwork.worker.endings import Endings
+from tickwork.store.row_codec import duration_us
+from tickwork.store.sqlite import SqliteStore, transitions
+from tickwork.worker import finisher
+from tickwork.worker.claimer import Claiming
+from tickwork.worker.finisher import Endings
 from tickwork.worker.heartbeat import Heartbeat, Lease
 from tickwork.worker.lease_watch import LeaseWatch
 from tickwork.worker.worker import Worker
@@ -74,10 +74,10 @@ def find(plant: Plant, most: int) -> Find | None:
 
 
 def _statement(name: str, old: str, new: str) -> AbstractContextManager[object]:
-    text = moves.SQL[name]
+    text = transitions.SQL[name]
     if text.count(old) != 1:
         raise ValueError(f"the statement {name} does not contain {old!r} once; plant this bug another way")
-    return mock.patch.dict(moves.SQL, {name: text.replace(old, new)})
+    return mock.patch.dict(transitions.SQL, {name: text.replace(old, new)})
 
 
 def _finish_without_attempt() -> AbstractContextManager[object]:
@@ -86,7 +86,7 @@ def _finish_without_attempt() -> AbstractContextManager[object]:
 
 def _finish_without_state() -> AbstractContextManager[object]:
     """The attempt is looked at, but not that it runs: it has the same number while its job waits for the next one."""
-    original = moves.finish
+    original = transitions.finish
 
     def finish_anyway(transaction: Any, endings: Sequence[Finish], guard: str) -> dict[JobId, str]:
         closed = original(transaction, endings, guard)
@@ -97,7 +97,7 @@ def _finish_without_state() -> AbstractContextManager[object]:
                 closed[one.job_id] = "somebody"
         return closed
 
-    return mock.patch.object(moves, "finish", finish_anyway)
+    return mock.patch.object(transitions, "finish", finish_anyway)
 
 
 def _end_waiting(transaction: Any, finish: Finish) -> None:
@@ -107,13 +107,13 @@ def _end_waiting(transaction: Any, finish: Finish) -> None:
         transaction.connection.run("UPDATE tickwork_queue SET run_at = ? WHERE job_id = ?", (again_at, finish.job_id))
     else:
         (standing,) = transaction.run("dequeue", (finish.job_id,))
-        moves.end_unstarted(transaction, finish.job_id, outcome.job, standing, "")
+        transitions.end_unstarted(transaction, finish.job_id, outcome.job, standing, "")
 
 
 @contextmanager
 def _fence_without_holder() -> Iterator[None]:
     """The number of the attempt is all that is compared, and it repeats when the store has lost commits."""
-    running_row, claimed_row = moves.running_row, moves.claimed_row
+    running_row, claimed_row = transitions.running_row, transitions.claimed_row
 
     def numbered_row(row: Any, lane: str, worker: WorkerId, claim: ClaimId, now: int) -> tuple[Any, ...]:
         return running_row(row, lane, worker, row[1], now)
@@ -121,7 +121,10 @@ def _fence_without_holder() -> Iterator[None]:
     def numbered(row: Any, queue: str, claim: ClaimId, *about: Any) -> Claimed:
         return claimed_row(row, queue, row[1], *about)
 
-    with mock.patch.object(moves, "running_row", numbered_row), mock.patch.object(moves, "claimed_row", numbered):
+    with (
+        mock.patch.object(transitions, "running_row", numbered_row),
+        mock.patch.object(transitions, "claimed_row", numbered),
+    ):
         yield
 
 
@@ -142,7 +145,7 @@ def _renew_for_anyone() -> AbstractContextManager[object]:
 @contextmanager
 def _attempt_counted_at_finish() -> Iterator[None]:
     """Whoever finishes raises the number; the reaper does not finish, so what it gives back keeps its number."""
-    original = moves.finish
+    original = transitions.finish
 
     def finish(transaction: Any, endings: Sequence[Finish], guard: str) -> dict[JobId, str]:
         closed = original(transaction, endings, guard)
@@ -154,7 +157,7 @@ def _attempt_counted_at_finish() -> Iterator[None]:
 
     with ExitStack() as stack:
         stack.enter_context(_statement("pick_due", "q.attempt + 1", "max(q.attempt, 1)"))
-        stack.enter_context(mock.patch.object(moves, "finish", finish))
+        stack.enter_context(mock.patch.object(transitions, "finish", finish))
         yield
 
 
@@ -188,17 +191,17 @@ def _reaper_without_recheck() -> AbstractContextManager[object]:
 
 def _priority_ignored() -> AbstractContextManager[object]:
     """A batch is filled by age alone."""
-    original = moves.pick
+    original = transitions.pick
 
     def pick(transaction: Any, asked: dict[str, Any], limit: int, after: int, until: int) -> list[Any]:
         found = original(transaction, asked, 1_000_000, after, until)
         return sorted(found, key=lambda row: row[7])[:limit]
 
-    return mock.patch.object(moves, "pick", pick)
+    return mock.patch.object(transitions, "pick", pick)
 
 
 def _key_released_early() -> AbstractContextManager[object]:
-    original = moves.finish
+    original = transitions.finish
 
     def finish(transaction: Any, endings: Sequence[Finish], guard: str) -> dict[JobId, str]:
         closed = original(transaction, endings, guard)
@@ -206,7 +209,7 @@ def _key_released_early() -> AbstractContextManager[object]:
             transaction.run("free_key", (job_id,))
         return closed
 
-    return mock.patch.object(moves, "finish", finish)
+    return mock.patch.object(transitions, "finish", finish)
 
 
 def _retry_without_cap() -> AbstractContextManager[object]:
@@ -222,7 +225,7 @@ def _cancel_loses_to_retry() -> AbstractContextManager[object]:
     def cancelled(outcome: Transition) -> Transition:
         return outcome
 
-    return mock.patch.object(moves, "cancelled", cancelled)
+    return mock.patch.object(transitions, "cancelled", cancelled)
 
 
 def _unanswered_claim_forgotten() -> AbstractContextManager[object]:
@@ -314,21 +317,21 @@ def _no_lease_watch() -> AbstractContextManager[object]:
 
 def _head_loses_its_place() -> AbstractContextManager[object]:
     """A job of a sequence whose attempt ends frees its key, also when it goes back to the queue."""
-    original = moves._free_holds
+    original = transitions._free_holds
     return mock.patch.object(
-        moves, "_free_holds", lambda transaction, job_ids, returned: original(transaction, job_ids, frozenset())
+        transitions, "_free_holds", lambda transaction, job_ids, returned: original(transaction, job_ids, frozenset())
     )
 
 
 def _begun_work_released() -> AbstractContextManager[object]:
     """A job with on_lost="fail" that its worker gives back begins again, though its handler had begun."""
-    original = endings.decide
+    original = finisher.decide
 
     def decide(policy: Policy, failures: int, crashes: int, alone: bool, ending: Any, *others: Any) -> Transition:
         ending = Released(ending.after) if isinstance(ending, Released) else ending
         return original(policy, failures, crashes, alone, ending, *others)
 
-    return mock.patch.object(endings, "decide", decide)
+    return mock.patch.object(finisher, "decide", decide)
 
 
 PLANTS = (

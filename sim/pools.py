@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 from sim.body import HELLO, KILLED, Body
 from sim.config import WorkerConfig
-from tickwork.worker.children import Child, ChildLimits, Children
-from tickwork.worker.console import PassedOn
-from tickwork.worker.messages import Assignment, Hello
-from tickwork.worker.output_credit import OutputCredit
-from tickwork.worker.pools import ChildPools
+from tickwork.worker.ipc.protocol import Assignment, Hello
+from tickwork.worker.pool_facade import ChildPools
+from tickwork.worker.process.children import Child, ChildLimits, Children
+from tickwork.worker.process.console import PassedOn
+from tickwork.worker.process.output_attribution import OutputCredit
 
 if TYPE_CHECKING:
     from sim.processes import WorkerProcess

@@ -15,13 +15,13 @@ from sim.faults import SECOND, Crashed, Unreachable
 from sim.pools import SimChildren, SimPools
 from sim.trace import Broken, hold
 from tickwork.errors import WorkerError
+from tickwork.services.limit_sweeper import TurnstileKeeper
 from tickwork.services.pruner import Pruner
 from tickwork.services.reaper import Expirer, Reaper
 from tickwork.services.runner import LONGEST_S, Backoff, Service
 from tickwork.services.scheduler import Scheduler
-from tickwork.services.turnstiles import TurnstileKeeper
 from tickwork.worker import loop as shipped
-from tickwork.worker.base import WorkerOptions
+from tickwork.worker.handler_pools import WorkerOptions
 from tickwork.worker.heartbeat import Heartbeat, Lease
 from tickwork.worker.lease_watch import LeaseWatch
 from tickwork.worker.worker import Worker

@@ -17,10 +17,10 @@ import msgspec
 
 from sim.mirror import Change, FireRow, JobRow
 from sim.trace import hold
-from tickwork.core.schedule.interval import after, every
-from tickwork.core.schedule.rule import RuleValue
+from tickwork.core.recurrence.interval import after, every
+from tickwork.core.recurrence.rule import RuleValue
 from tickwork.core.schedule.spec import Spec, new_spec
-from tickwork.store.codec import from_us
+from tickwork.store.row_codec import from_us
 
 if TYPE_CHECKING:
     from sim.account import Call

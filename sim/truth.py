@@ -10,7 +10,7 @@ from sim.config import DRIFT
 from sim.mirror import Move, RunningRow
 from sim.moves import AHEAD_US, succeeded
 from sim.trace import hold
-from tickwork.worker.messages import Assignment, End
+from tickwork.worker.ipc.protocol import Assignment, End
 
 if TYPE_CHECKING:
     from sim.processes import WorkerProcess

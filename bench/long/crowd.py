@@ -22,7 +22,7 @@ from tickwork.core.ids import WorkerId
 from tickwork.core.job import RUN
 from tickwork.core.outcome import Ending, Failed, Succeeded, decide
 from tickwork.store.base import Finish, Worker
-from tickwork.store.remote import Grant
+from tickwork.store.remote_leases import Grant
 
 QUIET = "quiet"  # half of the delayed jobs stand in this queue; the others, and all that is due, in `default`
 WORKER = WorkerId("bench")

@@ -15,9 +15,9 @@ from bench.places import Place
 from bench.rows.base import opened
 from bench.stats import percentile
 from tickwork import Tickwork
-from tickwork.core.figures import minute_of
 from tickwork.core.ids import JobId
 from tickwork.core.job import JobFilter, JobState, Waiting
+from tickwork.core.stats.rollups import minute_of
 from tickwork.store.base import Store
 
 LIST_MS, QUEUES_MS = 100.0, 50.0

@@ -18,7 +18,7 @@ from bench.places import Place
 from bench.rows.http import TOKEN, server_of
 from bench.stats import percentile
 from bench.worker import BenchFailed
-from tickwork.http.table import ROUTES
+from tickwork.http.routes import ROUTES
 
 READ_MS = 300.0
 LIMIT_S = 30.0

@@ -21,8 +21,8 @@ from bench.rows.base import LOOK_S, START_LIMIT_S, WARM_UP, Block, Measure, Samp
 from bench.stats import percentiles
 from bench.worker import BenchFailed, WorkerProcess, running_worker, wait_until
 from tickwork import Tickwork
-from tickwork.core.flow.stamp import declared_rules
 from tickwork.core.ids import WorkerId
+from tickwork.core.job_limits import declared_rules
 from tickwork.store.base import Worker
 
 _OURS = WorkerId("bench")  # holds the limit, and claims what is timed; it runs nothing

@@ -15,7 +15,7 @@ from bench.rows.promptness import promptness
 from bench.stats import percentiles
 from bench.worker import wait_until
 from tickwork import Tickwork
-from tickwork.core.schedule.interval import at
+from tickwork.core.recurrence.interval import at
 from tickwork.core.schedule.spec import new_spec
 
 _BATCH = 1000

@@ -47,22 +47,22 @@ from tickwork.errors import (
 from tickwork.version import VERSION as __version__
 
 if TYPE_CHECKING:
+    from tickwork.api.client import Job
+    from tickwork.api.runs import Run
+    from tickwork.api.schedule_rules import Rule, after, all_of, any_of, at, calendar, cron, every, except_on, rrule
+    from tickwork.api.schedules import Schedule
     from tickwork.app import Tickwork
     from tickwork.blobs import Blobs, LocalBlobs
-    from tickwork.client import Job
     from tickwork.context import CurrentJob, current_batch, current_job
-    from tickwork.core.flow.batch import batch
-    from tickwork.core.flow.breaker import breaker
-    from tickwork.core.flow.debounce import debounce, throttle
-    from tickwork.core.flow.limits import concurrency, rate, sequence
+    from tickwork.core.batch import batch
+    from tickwork.core.limits.breaker import breaker
+    from tickwork.core.limits.debounce import debounce, throttle
+    from tickwork.core.limits.limits import concurrency, rate, sequence
     from tickwork.dag import Dag
-    from tickwork.rules import Rule, after, all_of, any_of, at, calendar, cron, every, except_on, rrule
-    from tickwork.runs import Run
-    from tickwork.schedules import Schedule
-    from tickwork.tracing.blocks import approve, branch, group, if_, teardown
-    from tickwork.tracing.calls import each
-    from tickwork.tracing.loops import loop
-    from tickwork.tracing.this_run import this_run
+    from tickwork.dag_builder.blocks import approve, branch, group, if_, teardown
+    from tickwork.dag_builder.loops import loop
+    from tickwork.dag_builder.task_calls import each
+    from tickwork.dag_builder.this_run import this_run
 
 __all__ = [
     "BlobError",
@@ -147,38 +147,38 @@ _LAZY = {
     "Tickwork": "tickwork.app",
     "Blobs": "tickwork.blobs",
     "LocalBlobs": "tickwork.blobs",
-    "Job": "tickwork.client",
+    "Job": "tickwork.api.client",
     "CurrentJob": "tickwork.context",
     "current_batch": "tickwork.context",
     "current_job": "tickwork.context",
-    "batch": "tickwork.core.flow.batch",
-    "breaker": "tickwork.core.flow.breaker",
-    "concurrency": "tickwork.core.flow.limits",
-    "debounce": "tickwork.core.flow.debounce",
-    "rate": "tickwork.core.flow.limits",
-    "sequence": "tickwork.core.flow.limits",
-    "throttle": "tickwork.core.flow.debounce",
-    "Rule": "tickwork.rules",
-    "Schedule": "tickwork.schedules",
-    "after": "tickwork.rules",
-    "all_of": "tickwork.rules",
-    "any_of": "tickwork.rules",
-    "at": "tickwork.rules",
-    "calendar": "tickwork.rules",
-    "cron": "tickwork.rules",
-    "every": "tickwork.rules",
-    "except_on": "tickwork.rules",
-    "rrule": "tickwork.rules",
+    "batch": "tickwork.core.batch",
+    "breaker": "tickwork.core.limits.breaker",
+    "concurrency": "tickwork.core.limits.limits",
+    "debounce": "tickwork.core.limits.debounce",
+    "rate": "tickwork.core.limits.limits",
+    "sequence": "tickwork.core.limits.limits",
+    "throttle": "tickwork.core.limits.debounce",
+    "Rule": "tickwork.api.schedule_rules",
+    "Schedule": "tickwork.api.schedules",
+    "after": "tickwork.api.schedule_rules",
+    "all_of": "tickwork.api.schedule_rules",
+    "any_of": "tickwork.api.schedule_rules",
+    "at": "tickwork.api.schedule_rules",
+    "calendar": "tickwork.api.schedule_rules",
+    "cron": "tickwork.api.schedule_rules",
+    "every": "tickwork.api.schedule_rules",
+    "except_on": "tickwork.api.schedule_rules",
+    "rrule": "tickwork.api.schedule_rules",
     "Dag": "tickwork.dag",
-    "Run": "tickwork.runs",
-    "approve": "tickwork.tracing.blocks",
-    "branch": "tickwork.tracing.blocks",
-    "each": "tickwork.tracing.calls",
-    "group": "tickwork.tracing.blocks",
-    "if_": "tickwork.tracing.blocks",
-    "loop": "tickwork.tracing.loops",
-    "teardown": "tickwork.tracing.blocks",
-    "this_run": "tickwork.tracing.this_run",
+    "Run": "tickwork.api.runs",
+    "approve": "tickwork.dag_builder.blocks",
+    "branch": "tickwork.dag_builder.blocks",
+    "each": "tickwork.dag_builder.task_calls",
+    "group": "tickwork.dag_builder.blocks",
+    "if_": "tickwork.dag_builder.blocks",
+    "loop": "tickwork.dag_builder.loops",
+    "teardown": "tickwork.dag_builder.blocks",
+    "this_run": "tickwork.dag_builder.this_run",
 }
 
 

@@ -18,49 +18,49 @@ from typing import Any, TypeVar, overload
 
 import msgspec
 
+from tickwork.api.async_twins import twin
+from tickwork.api.client import PAGE, Client, Job
+from tickwork.api.limits import FlowCalls
+from tickwork.api.notifications import Notifications
+from tickwork.api.paging import Page, Pages
+from tickwork.api.runs import Run
+from tickwork.api.schedule_rules import Calendar, Rule, read_rule
+from tickwork.api.schedules import Schedule, Schedules
 from tickwork.blobs import AN_OBJECT, Blobs, LargeResults, open_blobs
-from tickwork.client import PAGE, Client, Job
 from tickwork.clock import SystemClock
 from tickwork.config import Settings, find_settings, sqlite_path
+from tickwork.core.arguments.stored_signature import StoredSignature
+from tickwork.core.autoscale import QueueLoad
+from tickwork.core.bulk_operation import Change, Operation
 from tickwork.core.duration import parse_duration
-from tickwork.core.flow.elastic import QueueLoad
-from tickwork.core.flow.placement import read_offer
-from tickwork.core.flow.stamp import decode_task_flow
 from tickwork.core.ids import JobId
 from tickwork.core.job import JobFilter, JobState, TaskDefinition, WorkerView
-from tickwork.core.operation import Change, Operation
-from tickwork.core.options import Options, calendar_name, read_option, task_name
+from tickwork.core.job_limits import decode_task_flow
+from tickwork.core.job_options import Options, calendar_name, read_option, task_name
+from tickwork.core.mask_url import masked
+from tickwork.core.placement.needs import read_offer
 from tickwork.core.schedule.spec import Spec, TargetKind, new_spec
-from tickwork.core.store_url import masked
-from tickwork.core.stored_signature import StoredSignature
 from tickwork.dag import Dag, DagRegistry
+from tickwork.dag_builder.step_options import NO_STEP
 from tickwork.errors import InvalidInput
-from tickwork.flow import FlowCalls
-from tickwork.notifications import Notifications
-from tickwork.pages import Page, Pages
-from tickwork.rules import Calendar, Rule, read_rule
-from tickwork.runs import Run
-from tickwork.schedules import Schedule, Schedules
-from tickwork.services.house import Nudge
+from tickwork.security.vault import Vault
+from tickwork.services.start_services import Nudge
 from tickwork.store.base import PoolSizes, Store
 from tickwork.store.dags import AssetView, DagView
-from tickwork.store.loads import queue_loads
+from tickwork.store.queue_load import queue_loads
 from tickwork.task import Enqueues, Task
-from tickwork.tracing.options import NO_STEP
-from tickwork.twins import twin
-from tickwork.vault import Vault
 from tickwork.version import VERSION
-from tickwork.worker.base import WorkerOptions
-from tickwork.worker.builtin import add_builtin
-from tickwork.worker.capture import captured
-from tickwork.worker.child import hello
-from tickwork.worker.children import ChildLimits, Children
-from tickwork.worker.cpus import usable_cpus
+from tickwork.worker.handler_pools import WorkerOptions
 from tickwork.worker.heartbeat import Lease
-from tickwork.worker.load import refuse_while_loading
-from tickwork.worker.local import LocalPool
-from tickwork.worker.pools import LocalPools
+from tickwork.worker.pool_facade import LocalPools
+from tickwork.worker.process.child import hello
+from tickwork.worker.process.children import ChildLimits, Children
+from tickwork.worker.process.cpu_count import usable_cpus
+from tickwork.worker.process.load_app import refuse_while_loading
+from tickwork.worker.run.capture import captured
+from tickwork.worker.run.thread_pool import LocalPool
 from tickwork.worker.supervisor import GRACE, SLOTS, WorkerParts, parse_queues, queues_of
+from tickwork.worker.tasks.builtin import add_builtin
 
 
 def open_store(

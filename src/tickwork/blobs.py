@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, Protocol, runtime_checkable
 
 from tickwork.config import Settings, sqlite_path
-from tickwork.core.blob import MARK, BlobRef, Unfillable, owner_of, reference_in, whole
-from tickwork.core.payload import BLOB_LIMIT, RESULT_LIMIT, too_large
+from tickwork.core.arguments.payload import BLOB_LIMIT, RESULT_LIMIT, too_large
+from tickwork.core.blob_ref import MARK, BlobRef, Unfillable, owner_of, reference_in, whole
 from tickwork.errors import BlobError, InvalidArguments, InvalidInput, InvalidPayload
 from tickwork.file_modes import FILE_MODE, FOLDER_MODE, exposed, narrow
 

@@ -8,11 +8,11 @@ from contextvars import ContextVar
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
-from tickwork.core import payload
-from tickwork.core.flow.flow import Broadcast
+from tickwork.core.arguments import payload
 from tickwork.core.ids import ClaimId, JobId
 from tickwork.core.job import Asking, MapPlace
-from tickwork.core.schedule.tick import Tick
+from tickwork.core.limits.lanes import Broadcast
+from tickwork.core.occurrence import Tick
 from tickwork.errors import InvalidInput, NoCurrentJob
 
 NOTE_LIMIT = 500  # characters of a progress note

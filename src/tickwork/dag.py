@@ -14,26 +14,26 @@ from typing import Any, Generic, NoReturn, ParamSpec, TypeVar, overload
 
 import msgspec
 
-from tickwork.core import payload
-from tickwork.core.dag.check import checked
+from tickwork.api.schedule_rules import Rule
+from tickwork.core.arguments import payload
+from tickwork.core.arguments.signature import Signature
+from tickwork.core.arguments.type_hints import inspect_signature, parameter_names
 from tickwork.core.dag.graph import Filled, Graph, Param
-from tickwork.core.flow.declare import read_task_flow, split_flow
-from tickwork.core.flow.limits import Bound
-from tickwork.core.flow.stamp import NO_FLOW, TaskFlow
-from tickwork.core.hints import inspect_signature, parameter_names
-from tickwork.core.options import Options, task_name
+from tickwork.core.dag.validate import checked
+from tickwork.core.job_limits import NO_FLOW, TaskFlow
+from tickwork.core.job_options import Options, task_name
+from tickwork.core.limits.limits import Bound
 from tickwork.core.schedule.spec import split_policies
-from tickwork.core.signature import Signature
+from tickwork.core.task_limits import read_task_flow, split_flow
+from tickwork.dag_builder.placeholders import Cutter
+from tickwork.dag_builder.references import Reference
+from tickwork.dag_builder.step_options import NO_STEP, StepOptions, asset_names, run_template, split_step
+from tickwork.dag_builder.steps import DagRef, StepRef
+from tickwork.dag_builder.task_calls import encode_known
+from tickwork.dag_builder.trace import Trace, current_trace
 from tickwork.errors import InvalidDag, InvalidOption
-from tickwork.rules import Rule
 from tickwork.store.base import Store
 from tickwork.task import Enqueues, Task, TaskRegistry, declared_spec, origin_of, whole_flow
-from tickwork.tracing.calls import encode_known
-from tickwork.tracing.holes import Cutter
-from tickwork.tracing.options import NO_STEP, StepOptions, asset_names, run_template, split_step
-from tickwork.tracing.references import Reference
-from tickwork.tracing.steps import DagRef, StepRef
-from tickwork.tracing.trace import Trace, current_trace
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")

@@ -15,33 +15,33 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 import msgspec
 
-from tickwork.client import Client, Job
+from tickwork.api.async_twins import twin
+from tickwork.api.client import Client, Job
+from tickwork.api.creator import current_creator
+from tickwork.api.runs import Run
+from tickwork.api.schedule_rules import Rule, read_rule
 from tickwork.clock import SystemClock
 from tickwork.config import Settings
 from tickwork.context import current_or_none
-from tickwork.core import payload
-from tickwork.core.batch_hints import check_batch_handler
-from tickwork.core.flow.batch import Batch
-from tickwork.core.flow.broadcast import EXPIRES, addressed, addressees
-from tickwork.core.flow.declare import bare, read_task_flow, split_flow
-from tickwork.core.flow.limits import AnyLimit, Bound, Shared, read_limits
-from tickwork.core.flow.stamp import NO_FLOW, Stamp, TaskFlow, encode_task_flow
-from tickwork.core.hints import parameter_names
+from tickwork.core.arguments import payload
+from tickwork.core.arguments.batch_hints import check_batch_handler
+from tickwork.core.arguments.signature import Signature
+from tickwork.core.arguments.type_hints import parameter_names
+from tickwork.core.batch import Batch
+from tickwork.core.broadcast import EXPIRES, addressed, addressees
 from tickwork.core.ids import IdMaker, JobId
 from tickwork.core.job import NewJob, TaskDefinition
-from tickwork.core.options import DEFAULT_QUEUE, Options, read_option, task_name
+from tickwork.core.job_limits import NO_FLOW, Stamp, TaskFlow, encode_task_flow
+from tickwork.core.job_options import DEFAULT_QUEUE, Options, read_option, task_name
+from tickwork.core.limits.limits import AnyLimit, Bound, Shared, read_limits
 from tickwork.core.schedule.spec import Spec, TargetKind, new_spec, split_policies
-from tickwork.core.signature import Signature
-from tickwork.creator import current_creator
+from tickwork.core.task_limits import bare, read_task_flow, split_flow
+from tickwork.dag_builder.step_options import NO_STEP, StepOptions, split_step, step_template
+from tickwork.dag_builder.task_calls import Called, Encodes, Traceable, add_call, again_every, refuse_call
+from tickwork.dag_builder.trace import current_trace
 from tickwork.errors import InvalidArguments, InvalidOption
-from tickwork.rules import Rule, read_rule
-from tickwork.runs import Run
-from tickwork.spans import sent
+from tickwork.otel import sent
 from tickwork.store.base import Store
-from tickwork.tracing.calls import Called, Encodes, Traceable, add_call, again_every, refuse_call
-from tickwork.tracing.options import NO_STEP, StepOptions, split_step, step_template
-from tickwork.tracing.trace import current_trace
-from tickwork.twins import twin
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")

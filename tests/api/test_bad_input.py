@@ -21,7 +21,7 @@ from tickwork.errors import (
     StoreReadOnly,
     StoreUnreachable,
 )
-from tickwork.store.sqlite import connection as sqlite_connection
+from tickwork.store.sqlite.file import connection as sqlite_connection
 
 NAIVE = datetime(2030, 1, 1)  # noqa: DTZ001
 
@@ -167,7 +167,7 @@ def test_it_is_refused_before_anything_is_stored(
 
 
 def test_too_many_jobs_at_once_are_refused(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tickwork.client.ENQUEUE_LIMIT", 10)
+    monkeypatch.setattr("tickwork.api.client.ENQUEUE_LIMIT", 10)
     with pytest.raises(InvalidInput, match=r"11 jobs in one transaction are too many .*Enqueue them in parts"):
         shop.send.enqueue_many([("a",)] * 11)
 
@@ -308,7 +308,7 @@ def test_a_network_file_system_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_library_with_the_wal_defect_is_warned_about(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("tickwork.store.sqlite.file.has_wal_defect", lambda version: True)
+    monkeypatch.setattr("tickwork.store.sqlite.file.file.has_wal_defect", lambda version: True)
     Tickwork(f"sqlite:///{tmp_path}/tickwork.db").enqueue("work")
     assert "WAL-reset defect" in caplog.text
     assert "driver='apsw'" in caplog.text

@@ -10,8 +10,8 @@ import pytest
 
 from tests.worker.fixtures import eventually
 from tickwork import Tickwork, breaker, concurrency, debounce, every, rate, throttle
-from tickwork.core.flow.flow import Flow
-from tickwork.core.flow.limits import Slot
+from tickwork.core.limits.lanes import Flow
+from tickwork.core.limits.limits import Slot
 from tickwork.core.why import RUNNABLE
 from tickwork.errors import InvalidArguments, InvalidOption
 

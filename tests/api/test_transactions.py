@@ -295,7 +295,7 @@ def test_on_sqlite_a_handler_may_not_keep_its_transaction_open_for_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It stops every other writer of the file."""
-    monkeypatch.setattr("tickwork.worker.executor.TRANSACTION_LIMIT", timedelta(milliseconds=200))
+    monkeypatch.setattr("tickwork.worker.run.executor.TRANSACTION_LIMIT", timedelta(milliseconds=200))
     app = Tickwork(f"sqlite:///{tmp_path}/tickwork.db")
     with app.connection() as tx:
         tx.execute("CREATE TABLE orders (name TEXT PRIMARY KEY, n INTEGER)")

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from tests.worker.fixtures import eventually
 from tickwork import Tickwork, approve
-from tickwork.runs import Run
+from tickwork.api.runs import Run
 
 WAIT_S = 20
 

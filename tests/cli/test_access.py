@@ -10,11 +10,11 @@ import pytest
 from tests.cli.conftest import Cli, Shop
 from tests.cli.programs import program
 from tests.worker.fixtures import eventually
-from tickwork import credentials
-from tickwork.core.access import read_token
-from tickwork.credentials import is_password
+from tickwork.core.access.scopes import read_token
 from tickwork.http import server as http_server
 from tickwork.http.server import ServerOptions
+from tickwork.security import credentials
+from tickwork.security.credentials import is_password
 
 PASSWORD = "correct horse"
 CANARY = "canary-6f1ed002-value"

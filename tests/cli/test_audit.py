@@ -6,8 +6,8 @@ import pytest
 
 from tests.cli.conftest import Cli, Shop
 from tickwork.errors import StoreError
-from tickwork.store import access
-from tickwork.store.access import AuditFilter, Change
+from tickwork.store.admin import access
+from tickwork.store.admin.access import AuditFilter, Change
 
 FILE = """\
 dags: {d: {steps: {a: {task: t}}}}

@@ -14,12 +14,12 @@ from tests.cli.conftest import Cli, Shop
 from tests.store.contents import contents
 from tests.worker.fixtures import eventually
 from tickwork import every
-from tickwork.cli.audited import by
+from tickwork.cli.audit_rows import by
 from tickwork.cli.main import main
-from tickwork.core.flow.limits import concurrency
+from tickwork.core.limits.limits import concurrency
 from tickwork.errors import StoreError
-from tickwork.store import access
-from tickwork.store.access import AuditFilter, Change
+from tickwork.store.admin import access
+from tickwork.store.admin.access import AuditFilter, Change
 
 ANY = AuditFilter()
 READS = {

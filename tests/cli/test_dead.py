@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tests.cli.conftest import Cli, Shop
-from tickwork.cli import dead
+from tickwork.cli.jobs import dead
 
 
 def test_dead_letters_are_grouped_by_task_and_error_the_most_frequent_first(cli: Cli, shop: Shop) -> None:

@@ -18,8 +18,8 @@ from rich.console import Console
 
 from tests.cli.programs import gone, program
 from tests.worker.fixtures import eventually
-from tickwork.cli.demo_screen import fair_share, line, screen
-from tickwork.cli.demo_watch import Picture, Seen
+from tickwork.cli.demo.screen import fair_share, line, screen
+from tickwork.cli.demo.watch import Picture, Seen
 from tickwork.core.job import QueueView, WorkerView
 
 NOW = datetime(2026, 11, 15, tzinfo=UTC)

@@ -9,7 +9,7 @@ import pytest
 from tests.cli.programs import gone, program
 from tests.worker.fixtures import eventually
 from tickwork import Tickwork
-from tickwork.cli.dev import fingerprint, folder_of
+from tickwork.cli.processes.dev import fingerprint, folder_of
 
 SHOP = """
 import time

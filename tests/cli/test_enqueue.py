@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from tests.cli.conftest import Cli, Shop
-from tickwork.cli import enqueue as module
+from tickwork.cli.jobs import enqueue as module
 
 
 def _args(cli: Cli, *arguments: str, input: str | None = None) -> object:

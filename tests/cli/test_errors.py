@@ -11,7 +11,7 @@ import pytest
 
 from tests.cli.conftest import Cli
 from tickwork import JobNotFound
-from tickwork.cli import jobs
+from tickwork.cli.jobs import jobs
 from tickwork.cli.main import main, report
 from tickwork.errors import SchemaMismatch, StoreUnreachable
 

@@ -13,15 +13,15 @@ import pytest
 from tests.cli.conftest import Cli, Shop
 from tests.worker.fixtures import eventually
 from tickwork import Tickwork
-from tickwork.cli import doctor
-from tickwork.cli.base import shown_url
+from tickwork.cli.admin import doctor
+from tickwork.cli.command import shown_url
 from tickwork.core.ids import WorkerId
 from tickwork.core.outcome import Succeeded, decide
-from tickwork.store import standing
 from tickwork.store.base import Finish, Worker
 from tickwork.store.migrate import migrations
-from tickwork.store.postgres import finding as postgres_finding
-from tickwork.store.sqlite import finding as sqlite_finding
+from tickwork.store.postgres.reads import job_search as postgres_finding
+from tickwork.store.reads import queue_counts
+from tickwork.store.sqlite.reads import job_search as sqlite_finding
 
 MIGRATIONS = migrations("tickwork.store.sqlite")
 
@@ -41,7 +41,7 @@ def test_queues_show_what_stands_in_them(cli: Cli, shop: Shop) -> None:
 def test_a_count_that_ended_somewhere_is_shown_with_a_plus(
     cli: Cli, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (sqlite_finding, postgres_finding, standing):
+    for module in (sqlite_finding, postgres_finding, queue_counts):
         monkeypatch.setattr(module, "COUNTED", 3)
     for _ in range(4):
         shop.add.enqueue(1)
@@ -201,7 +201,7 @@ def test_a_command_reads_the_url_before_and_after_its_name_and_from_a_file(cli: 
 
 def test_a_warning_of_the_library_is_a_plain_line(tmp_path: Path) -> None:
     code = (
-        "import logging; from tickwork.cli.base import log_to_stderr;"
+        "import logging; from tickwork.cli.command import log_to_stderr;"
         "log_to_stderr('%(level)s: %(message)s', logging.WARNING); logging.warning('a\\x1b')"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

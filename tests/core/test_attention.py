@@ -6,11 +6,11 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickwork.core import attention
-from tickwork.core.attention import SEVERITIES, Approval, Holding, Matter, Overdue, Queue, Scene, judge
-from tickwork.core.causes import Trouble
 from tickwork.core.ids import JobId
 from tickwork.core.job import QueueView, WorkerView
+from tickwork.core.stats import findings
+from tickwork.core.stats.error_groups import Trouble
+from tickwork.core.stats.findings import SEVERITIES, Approval, Holding, Matter, Overdue, Queue, Scene, judge
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
@@ -54,7 +54,7 @@ def test_jobs_that_are_due_while_nobody_works_are_told_once() -> None:
 
 
 def test_a_queue_that_does_not_keep_up() -> None:
-    for waited, severity in ((attention.LATE, "warning"), (attention.VERY_LATE, "error")):
+    for waited, severity in ((findings.LATE, "warning"), (findings.VERY_LATE, "error")):
         told = only(Scene(NOW, [queue(waited)], [worker()]))
         assert (told.kind, told.severity, told.query) == ("queue_late", severity, "state:queued queue:mail")
         assert "5 jobs are due, the oldest for" in told.detail
@@ -67,9 +67,7 @@ def test_a_queue_that_nobody_serves_says_how_to_serve_it() -> None:
 
 
 def test_a_queue_that_somebody_paused_is_the_gates_matter() -> None:
-    scene = Scene(
-        NOW, [queue(attention.VERY_LATE, paused=True)], [worker()], gates=[Holding("pause queue=mail", "", 5)]
-    )
+    scene = Scene(NOW, [queue(findings.VERY_LATE, paused=True)], [worker()], gates=[Holding("pause queue=mail", "", 5)])
     assert kinds(scene) == [("gate", "info")]
 
 
@@ -85,7 +83,7 @@ def test_a_task_that_fails_is_told_with_its_most_frequent_error() -> None:
     assert (told.kind, told.severity, told.count) == ("failing", "warning", 3)
     assert told.detail == "ValueError: no (2 of 3)"
     assert told.query == "state:failed task:send"
-    many = Scene(NOW, failed=[trouble() for _ in range(attention.MANY_FAILED)])
+    many = Scene(NOW, failed=[trouble() for _ in range(findings.MANY_FAILED)])
     assert only(many).severity == "error"
 
 
@@ -95,7 +93,7 @@ def test_runs_that_failed_are_told_by_their_dag() -> None:
 
 
 def test_a_queue_whose_jobs_are_all_held_is_not_late() -> None:
-    held = QueueView("mail", due=0, later=0, running=2, held=7, oldest_due_at=NOW - attention.VERY_LATE)
+    held = QueueView("mail", due=0, later=0, running=2, held=7, oldest_due_at=NOW - findings.VERY_LATE)
     assert judge(Scene(NOW, [Queue(held, 1, False)], [worker()])) == []
 
 
@@ -128,7 +126,7 @@ def test_breakers_that_hold_jobs_are_open_and_limits_may_hold_some() -> None:
     scene = Scene(
         NOW,
         breakers=[Holding("task:send#breaker", "3 failures in 1m pause 5m", 4), Holding("b", "", 0)],
-        limits=[Holding("stripe", "5 at once", attention.MANY_HELD), Holding("few", "5 at once", 3)],
+        limits=[Holding("stripe", "5 at once", findings.MANY_HELD), Holding("few", "5 at once", 3)],
     )
     assert kinds(scene) == [("breaker", "error"), ("limit", "warning")]
 
@@ -180,9 +178,9 @@ def test_whatever_there_is_is_told_in_order_and_bounded(
     told = judge(scene)
     ranks = [(SEVERITIES.index(one.severity), -one.count) for one in told]
     assert ranks == sorted(ranks)
-    assert len(told) <= attention.LIMIT
+    assert len(told) <= findings.LIMIT
     assert all(one.title and one.detail and one.count > 0 for one in told)
-    assert all(len(one.title) <= attention.TITLE_LIMIT for one in told)
-    assert any(one.kind == "dead" for one in told) == bool(dead) or len(told) == attention.LIMIT
+    assert all(len(one.title) <= findings.TITLE_LIMIT for one in told)
+    assert any(one.kind == "dead" for one in told) == bool(dead) or len(told) == findings.LIMIT
     failing = {(one.task, one.is_run) for one in failed if one.state == "failed"}
-    assert sum(one.kind in ("failing", "run_failed") for one in told) == len(failing) or len(told) == attention.LIMIT
+    assert sum(one.kind in ("failing", "run_failed") for one in told) == len(failing) or len(told) == findings.LIMIT

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from tickwork.core.blob import MARK, BlobRef, Unfillable, opened, owner_of, part_of, reference_in, whole
-from tickwork.core.payload import seal, tagged
-from tickwork.core.signature import Signature
+from tickwork.core.arguments.payload import seal, tagged
+from tickwork.core.arguments.signature import Signature
+from tickwork.core.blob_ref import MARK, BlobRef, Unfillable, opened, owner_of, part_of, reference_in, whole
 from tickwork.errors import BlobError
 
 JOB = "019a8f3e-1c2d-7abc-8def-0123456789ab"

@@ -3,8 +3,8 @@
 from datetime import timedelta
 
 from tests.store.builders import MINUTE, SECOND, claim_one, insert_one
-from tickwork.core.canary import delay
-from tickwork.core.schedule.tick import Tick, encode_tick
+from tickwork.core.occurrence import Tick, encode_tick
+from tickwork.core.stats.canary import delay
 from tickwork.store.sqlite import SqliteStore
 from tickwork.testing import VirtualClock
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tickwork.config import load_settings
-from tickwork.core.environment import command_environment, read_passed
+from tickwork.core.command_env import command_environment, read_passed
 from tickwork.errors import InvalidInput
 
 WORKER = {

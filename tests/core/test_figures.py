@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickwork.core.figures import ALL, EVER, KEPT, Counted, Figures, Place, begin, fold, instant_of, minute_of
+from tickwork.core.stats.rollups import ALL, EVER, KEPT, Counted, Figures, Place, begin, fold, instant_of, minute_of
 
 NOW = datetime(2026, 3, 1, 12, 34, 56, tzinfo=UTC)
 COUNTED = st.builds(

@@ -7,7 +7,7 @@ import pytest
 
 from tickwork.core.ids import JobId
 from tickwork.core.job import NewJob
-from tickwork.core.options import Options, exception_names, matches
+from tickwork.core.job_options import Options, exception_names, matches
 from tickwork.errors import InvalidOption
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)

@@ -20,8 +20,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickwork.core.flaws import brief
-from tickwork.core.payload import PAYLOAD_LIMIT, RESULT_LIMIT, decode, encode, pack, unpack
+from tickwork.core.arguments.payload import PAYLOAD_LIMIT, RESULT_LIMIT, decode, encode, pack, unpack
+from tickwork.core.arguments.unstorable import brief
 from tickwork.errors import InvalidPayload
 
 EARLY, LATE = datetime(1900, 1, 1), datetime(2200, 1, 1)  # noqa: DTZ001 - Hypothesis adds the zones

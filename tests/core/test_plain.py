@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tickwork.core.plain import PlainCalls
-from tickwork.core.signature import Signature
+from tickwork.core.arguments.fast_encode import PlainCalls
+from tickwork.core.arguments.signature import Signature
 from tickwork.errors import InvalidArguments, InvalidPayload
 
 

@@ -10,8 +10,8 @@ from typing import Any, Literal
 import pydantic
 import pytest
 
-from tickwork.core.hints import Hint
-from tickwork.core.shapes import Shape
+from tickwork.core.arguments.json_types import Shape
+from tickwork.core.arguments.type_hints import Hint
 
 
 class Model(pydantic.BaseModel):

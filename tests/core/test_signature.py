@@ -24,9 +24,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tickwork.core import payload
-from tickwork.core.comparison import difference
-from tickwork.core.signature import Signature
+from tickwork.core.arguments import payload
+from tickwork.core.arguments.roundtrip import difference
+from tickwork.core.arguments.signature import Signature
 from tickwork.errors import InvalidArguments, InvalidInput, InvalidOption, InvalidPayload
 
 if TYPE_CHECKING:
@@ -494,7 +494,7 @@ def test_parameters_without_a_hint_get_back_what_they_were_given() -> None:
 
 
 def test_pydantic_is_not_imported_for_tasks_that_do_not_use_it() -> None:
-    code = "import sys, tickwork.core.signature; sys.exit('pydantic' in sys.modules)"
+    code = "import sys, tickwork.core.arguments.signature; sys.exit('pydantic' in sys.modules)"
     environment = {"PYTHONPATH": ":".join(sys.path)}
     assert subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode == 0
 

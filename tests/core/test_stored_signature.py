@@ -11,9 +11,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tickwork.core.arguments.signature import Signature
+from tickwork.core.arguments.stored_signature import StoredSignature
 from tickwork.core.job import Policy, TaskDefinition
-from tickwork.core.signature import Signature
-from tickwork.core.stored_signature import StoredSignature
 from tickwork.errors import InvalidArguments, InvalidPayload
 
 

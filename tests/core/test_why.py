@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from tickwork.core.flow.breaker import breaker
-from tickwork.core.flow.flow import Flow
-from tickwork.core.flow.gates import Gate, read_gate
-from tickwork.core.flow.hold import Hold
-from tickwork.core.flow.limits import Passage, Slot, concurrency, rate, sequence
-from tickwork.core.flow.placement import read_offer
-from tickwork.core.flow.reading import to_us
 from tickwork.core.ids import JobId
 from tickwork.core.job import JobState, JobView, Policy, WorkerView
-from tickwork.core.schedule.zone import EPOCH
+from tickwork.core.limits.breaker import breaker
+from tickwork.core.limits.gates import Gate, read_gate
+from tickwork.core.limits.hold_view import Hold
+from tickwork.core.limits.lanes import Flow
+from tickwork.core.limits.limits import Passage, Slot, concurrency, rate, sequence
+from tickwork.core.option_parsing import to_us
+from tickwork.core.placement.needs import read_offer
+from tickwork.core.recurrence.zones.zone import EPOCH
 from tickwork.core.why import RUNNABLE, explain, gist, runnable
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)

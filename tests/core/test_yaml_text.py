@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickwork.core.yaml_text import read_yaml, write_yaml
+from tickwork.core.yaml_loader import read_yaml, write_yaml
 from tickwork.errors import InvalidInput
 
 VALUES = st.recursive(

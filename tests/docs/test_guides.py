@@ -12,9 +12,9 @@ import pytest
 
 from tickwork import errors
 from tickwork.config import SETTINGS
-from tickwork.core.options import Options
-from tickwork.importers.dag_fields import DagFields, StepFields
-from tickwork.importers.declared import read_declared
+from tickwork.core.job_options import Options
+from tickwork.declare.dag_fields import DagFields, StepFields
+from tickwork.declare.documents import read_declared
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

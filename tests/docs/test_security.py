@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tickwork.core.access import ROLES, Scope
-from tickwork.http.route import ANYBODY
-from tickwork.http.table import ROUTES
+from tickwork.core.access.scopes import ROLES, Scope
+from tickwork.http.framework.route import ANYBODY
+from tickwork.http.routes import ROUTES
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/security.md").read_text()

@@ -7,12 +7,13 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.worker.fixtures import app, postgres_database, store_url
-from tickwork import Tickwork, credentials
+from tickwork import Tickwork
 from tickwork.clock import SystemClock
-from tickwork.http.access import StoreAccess, TokenAccess
 from tickwork.http.asgi import asgi
-from tickwork.http.parts import Parts, assembled
-from tickwork.http.table import ROUTES
+from tickwork.http.auth.access import StoreAccess, TokenAccess
+from tickwork.http.routes import ROUTES
+from tickwork.http.server_context import Parts, assembled
+from tickwork.security import credentials
 
 __all__ = ["app", "postgres_database", "store_url"]
 

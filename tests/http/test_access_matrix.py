@@ -16,15 +16,15 @@ from starlette.applications import Starlette
 from starlette.responses import Response
 
 from tickwork import Tickwork
-from tickwork.core.access import ROLES
-from tickwork.credentials import create_key
+from tickwork.core.access.scopes import ROLES
 from tickwork.errors import InvariantBroken
-from tickwork.http.access import StoreAccess
 from tickwork.http.asgi import asgi
-from tickwork.http.call import Call
-from tickwork.http.parts import Parts
-from tickwork.http.route import Anybody, Route, Routes, Scope, Somebody
-from tickwork.http.table import ROUTES
+from tickwork.http.auth.access import StoreAccess
+from tickwork.http.framework.route import Anybody, Route, Routes, Scope, Somebody
+from tickwork.http.request import Call
+from tickwork.http.routes import ROUTES
+from tickwork.http.server_context import Parts
+from tickwork.security.credentials import create_key
 
 LET_IN, UNKNOWN, FORBIDDEN = 204, 401, 403
 

@@ -7,10 +7,10 @@ import pytest
 from starlette.testclient import TestClient
 
 from tickwork import Tickwork
-from tickwork.core.access import digest_of, read_token
-from tickwork.core.secret_use import Use
-from tickwork.credentials import hash_password, is_password
-from tickwork.store.access import AuditFilter
+from tickwork.core.access.scopes import digest_of, read_token
+from tickwork.core.access.secret_policy import Use
+from tickwork.security.credentials import hash_password, is_password
+from tickwork.store.admin.access import AuditFilter
 
 KEYS, USERS, SECRETS, AUDIT = (f"/api/v1/{name}" for name in ("keys", "users", "secrets", "audit"))
 CANARY = "canary-b1946ac9-value"

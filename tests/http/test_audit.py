@@ -13,12 +13,12 @@ from tickwork import Tickwork, every
 from tickwork.core.job import JobFilter
 from tickwork.errors import StoreError
 from tickwork.http.asgi import asgi
-from tickwork.http.parts import Parts
-from tickwork.http.refused_calls import EACH_MINUTE
-from tickwork.http.route import Routes, Scope
-from tickwork.http.table import ROUTES
-from tickwork.store import access
-from tickwork.store.access import Change
+from tickwork.http.auth.refused_calls import EACH_MINUTE
+from tickwork.http.framework.route import Routes, Scope
+from tickwork.http.routes import ROUTES
+from tickwork.http.server_context import Parts
+from tickwork.store.admin import access
+from tickwork.store.admin.access import Change
 
 JOBS, KEYS = "/api/v1/jobs", "/api/v1/keys"
 COMMAND = {"task": "shell", "args": {"command": ["id"]}}

@@ -15,12 +15,12 @@ from tests.store.builders import a_worker
 from tests.store.contents import contents
 from tests.worker.fixtures import eventually
 from tickwork import Tickwork, every
-from tickwork.core.flow.limits import concurrency
+from tickwork.core.limits.limits import concurrency
 from tickwork.errors import StoreError
-from tickwork.http.route import API
-from tickwork.http.table import ROUTES
-from tickwork.store import access
-from tickwork.store.access import AuditFilter, Change
+from tickwork.http.framework.route import API
+from tickwork.http.routes import ROUTES
+from tickwork.store.admin import access
+from tickwork.store.admin.access import AuditFilter, Change
 
 NOT_AUDITED = {
     "explain_cron": "it changes nothing",

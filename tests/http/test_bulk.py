@@ -10,9 +10,9 @@ from starlette.testclient import TestClient
 
 from tests.http.work import claimed, fail
 from tickwork import Tickwork
-from tickwork.services import operator
-from tickwork.services.operator import Operator
-from tickwork.store.operations import Step
+from tickwork.services import bulk_operations
+from tickwork.services.bulk_operations import Operator
+from tickwork.store.admin.operations import Step
 
 API = "/api/v1"
 
@@ -51,7 +51,7 @@ def step_of(app: Tickwork, id: str) -> Step:
 
 @pytest.fixture(autouse=True)
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operator, "PAGE", 2)
+    monkeypatch.setattr(bulk_operations, "PAGE", 2)
 
 
 def test_a_dry_run_says_what_would_be_changed_and_changes_nothing(admin: TestClient, app: Tickwork) -> None:
@@ -75,8 +75,8 @@ def test_what_is_made_after_a_dry_run_can_be_left_alone(admin: TestClient, app: 
 
 
 def test_a_dry_run_is_bounded_and_says_so(admin: TestClient, app: Tickwork, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tickwork.http.resources.bulk.COUNTED", 3)
-    monkeypatch.setattr("tickwork.http.resources.bulk._PAGE", 2)
+    monkeypatch.setattr("tickwork.http.resources.jobs.bulk.COUNTED", 3)
+    monkeypatch.setattr("tickwork.http.resources.jobs.bulk._PAGE", 2)
     for _ in range(6):
         app.enqueue("mail")
     answer = bulk(admin, action="cancel", filter={"state": "queued"}, dry_run=True).json()
@@ -148,7 +148,7 @@ def test_an_operation_is_cancelled_between_two_pages(admin: TestClient, app: Tic
         app.enqueue("mail")
     answer = bulk(admin, action="cancel", filter={"state": "queued"})
     service = Operator(app.store)
-    leased = app.store.lease_operation(operator.LEASE)
+    leased = app.store.lease_operation(bulk_operations.LEASE)
     assert leased is not None
     further = service._page(leased)
     assert further is not None
@@ -162,7 +162,7 @@ def test_an_operation_is_cancelled_between_two_pages(admin: TestClient, app: Tic
 def test_a_page_that_was_done_and_not_noted_is_done_again_without_harm(admin: TestClient, app: Tickwork) -> None:
     failed(app, *"abc")
     answer = bulk(admin, action="redrive", filter={})
-    leased = app.store.lease_operation(operator.LEASE)
+    leased = app.store.lease_operation(bulk_operations.LEASE)
     assert leased is not None
     first, second = Operator(app.store), Operator(app.store)
     assert first._page(leased) is not None
@@ -203,7 +203,7 @@ def test_dead_letters_are_put_together_by_task_and_error(admin: TestClient, app:
 def test_dead_letters_beyond_a_bound_are_not_looked_at(
     admin: TestClient, app: Tickwork, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tickwork.http.resources.dead.READ_LIMIT", 2)
+    monkeypatch.setattr("tickwork.http.resources.jobs.dead_letters.READ_LIMIT", 2)
     failed(app, "a", "a", "a")
     found = admin.get(f"{API}/dead").json()
     assert (found["total"], found["is_partial"]) == (2, True)
@@ -239,7 +239,7 @@ def test_what_would_become_of_dead_letters_is_told_before(admin: TestClient, app
 
 def test_dead_letters_are_written_as_lines(admin: TestClient, app: Tickwork, monkeypatch: pytest.MonkeyPatch) -> None:
     failed(app, "ValueError: a", "KeyError: b", "ValueError: a")
-    monkeypatch.setattr("tickwork.http.resources.dead._PAGE", 1)
+    monkeypatch.setattr("tickwork.http.resources.jobs.dead_letters._PAGE", 1)
     answer = admin.get(f"{API}/dead/export", params={"task": "mail"})
     jobs = [msgspec.json.decode(line) for line in answer.text.splitlines()]
     assert len(jobs) == admin.get(f"{API}/dead").json()["total"]

@@ -15,10 +15,10 @@ import pytest
 import uvicorn
 
 from tests.worker.fixtures import eventually
-from tickwork.http import connection
-from tickwork.http.acceptor import BoundedServer
-from tickwork.http.connection import PIPELINE_LIMIT
-from tickwork.http.connections import ConnectionLimits, Connections
+from tickwork.http.connections import timeouts
+from tickwork.http.connections.acceptor import BoundedServer
+from tickwork.http.connections.limits import ConnectionLimits, Connections
+from tickwork.http.connections.timeouts import PIPELINE_LIMIT
 
 PATIENCE_S = 0.3
 CAP = 3
@@ -42,7 +42,7 @@ async def serve(scope: Any, receive: Any, send: Any) -> None:
 def without_httptools(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The module as it is where httptools is not installed."""
     monkeypatch.setitem(sys.modules, "uvicorn.protocols.http.httptools_impl", None)
-    spec = importlib.util.spec_from_file_location("connection_by_h11", connection.__file__)
+    spec = importlib.util.spec_from_file_location("connection_by_h11", timeouts.__file__)
     assert spec is not None
     assert spec.loader is not None
     made = importlib.util.module_from_spec(spec)
@@ -52,7 +52,7 @@ def without_httptools(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 @pytest.fixture(params=["as installed", "h11"])
 def address(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, int]]:
-    module = connection if request.param == "as installed" else without_httptools(monkeypatch)
+    module = timeouts if request.param == "as installed" else without_httptools(monkeypatch)
     monkeypatch.setattr(module, "HEAD_WAIT_S", PATIENCE_S)
     monkeypatch.setattr(module, "TAKE_WAIT_S", PATIENCE_S)
     listening = socket.create_server(("127.0.0.1", 0))

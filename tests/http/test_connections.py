@@ -7,8 +7,8 @@ import pytest
 
 from tickwork.config import load_settings
 from tickwork.errors import InvalidInput
-from tickwork.http.connections import MOST_TLS, Connection, ConnectionLimits, Connections, connection_limits
-from tickwork.http.log_limit import MOST, WINDOW_S, LogLimit
+from tickwork.http.connections.limits import MOST_TLS, Connection, ConnectionLimits, Connections, connection_limits
+from tickwork.http.connections.log_limit import MOST, WINDOW_S, LogLimit
 
 
 class Clients:

@@ -26,13 +26,13 @@ from tests.http.edges import spiced
 from tests.http.test_hostile import DAG
 from tickwork import Tickwork
 from tickwork.clock import SystemClock
-from tickwork.core.access import ROLES
-from tickwork.credentials import create_key
-from tickwork.http.access import StoreAccess, TokenAccess
+from tickwork.core.access.scopes import ROLES
 from tickwork.http.asgi import asgi
-from tickwork.http.parts import Pulse, assembled
-from tickwork.http.route import Anybody, Route, Scope
-from tickwork.http.table import ROUTES
+from tickwork.http.auth.access import StoreAccess, TokenAccess
+from tickwork.http.framework.route import Anybody, Route, Scope
+from tickwork.http.routes import ROUTES
+from tickwork.http.server_context import Pulse, assembled
+from tickwork.security.credentials import create_key
 
 EXAMPLES = int(os.environ.get("SCHEMA_EXAMPLES", "4"))
 CHECKS = [not_a_server_error, response_schema_conformance, status_code_conformance]

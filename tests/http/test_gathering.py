@@ -8,10 +8,10 @@ import pytest
 from starlette.testclient import TestClient
 
 from tickwork import Tickwork
-from tickwork.client import Client, Job
+from tickwork.api.client import Client, Job
 from tickwork.core.job import NewJob
 from tickwork.errors import InvalidInput, StoreUnreachable
-from tickwork.http.gathering import Gathering
+from tickwork.http.group_commit import Gathering
 
 Before = Callable[[Sequence[NewJob]], None]
 

@@ -10,12 +10,13 @@ import pytest
 from starlette.requests import Request
 from starlette.testclient import TestClient
 
-from tickwork import Tickwork, debounce, vault
+from tickwork import Tickwork, debounce
 from tickwork.core.hooks import signature
-from tickwork.http import bodies, room
-from tickwork.http.parts import Parts
-from tickwork.http.problems import Problem
-from tickwork.http.room import Share
+from tickwork.http.connections import bodies, capacity
+from tickwork.http.connections.capacity import Share
+from tickwork.http.framework.problems import Problem
+from tickwork.http.server_context import Parts
+from tickwork.security import vault
 
 SECRET = "it's a secret to everybody"
 GITHUB = {
@@ -495,7 +496,7 @@ def test_a_message_that_no_hook_can_take_is_not_kept_in_memory(
             kept.append(count)
             super().take(count)
 
-    monkeypatch.setattr(room, "Share", Watched)
+    monkeypatch.setattr(capacity, "Share", Watched)
     zeros = f"sha256={'0' * 64}"
     for path in HOOK_PATHS:
         assert anybody.post(path, content=DATA).status_code == 404
@@ -520,7 +521,7 @@ def test_hooks_take_no_more_than_there_is_room_for_whether_they_are_there_or_not
 
 
 def test_a_message_in_pieces_is_refused_at_the_same_piece_whether_it_is_kept_or_not() -> None:
-    bounded = room.Room(10, "It is full.")
+    bounded = capacity.Room(10, "It is full.")
 
     async def read_until_refused(read: Any, held: Any) -> int:
         pieces = 0

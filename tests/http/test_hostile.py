@@ -13,9 +13,9 @@ import pytest
 from msgspec import inspect
 from starlette.testclient import TestClient
 
-from tickwork.http.parts import Parts
-from tickwork.http.route import Route
-from tickwork.http.table import ROUTES
+from tickwork.http.framework.route import Route
+from tickwork.http.routes import ROUTES
+from tickwork.http.server_context import Parts
 
 Path = tuple[str | int, ...]
 JSON = {"content-type": "application/json"}

@@ -14,9 +14,9 @@ from tickwork import Tickwork
 from tickwork.clock import SystemClock
 from tickwork.core.outcome import Succeeded
 from tickwork.errors import StoreError, StoreUnreachable
-from tickwork.http.claimer import Asker, Leased, Wanted
-from tickwork.http.hub import Hub
-from tickwork.observe.tally import Tally
+from tickwork.http.remote.claimer import Asker, Leased, Wanted
+from tickwork.http.remote.long_poll import Hub
+from tickwork.observe.counters import Tally
 
 WORKERS, JOBS = 12, 120
 LEASE = timedelta(minutes=1)

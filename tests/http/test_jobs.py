@@ -15,13 +15,13 @@ from tests.http.work import claimed, fail, succeed
 from tests.worker.fixtures import eventually
 from tickwork import Tickwork, debounce, every
 from tickwork.blobs import LocalBlobs
+from tickwork.core.arguments.payload import RESULT_LIMIT
 from tickwork.core.ids import WorkerId
 from tickwork.core.job import Policy, TaskDefinition
-from tickwork.core.payload import RESULT_LIMIT
-from tickwork.http import call
-from tickwork.http.parts import Parts
-from tickwork.http.problems import Problem
-from tickwork.http.resources import job_shapes
+from tickwork.http import request
+from tickwork.http.framework.problems import Problem
+from tickwork.http.resources.jobs import job_bodies
+from tickwork.http.server_context import Parts
 from tickwork.store.base import Worker
 
 JOBS = "/api/v1/jobs"
@@ -153,7 +153,7 @@ def test_a_batch_has_a_cap_and_room_for_more_than_other_bodies(
 ) -> None:
     large = {"task": "mail", "args": {"text": "x" * 200_000}}
     assert admin.post(f"{JOBS}/batch", json={"jobs": [large] * 10}).status_code == 201
-    monkeypatch.setattr(job_shapes, "BATCH_LIMIT", 2)
+    monkeypatch.setattr(job_bodies, "BATCH_LIMIT", 2)
     assert admin.post(f"{JOBS}/batch", json={"jobs": [{"task": "mail"}] * 2}).status_code == 201
     assert admin.post(f"{JOBS}/batch", json={"jobs": [{"task": "mail"}] * 3}).status_code == 422
 
@@ -163,7 +163,7 @@ def test_a_batch_is_counted_before_its_jobs_are_decoded(monkeypatch: pytest.Monk
         """How much memory it takes to refuse a batch."""
         tracemalloc.start()
         with pytest.raises(Problem) as refused:
-            [job_shapes.read_job(job, 0) for job in job_shapes.read_jobs(data)]
+            [job_bodies.read_job(job, 0) for job in job_bodies.read_jobs(data)]
         assert refused.value.status == code
         _, most = tracemalloc.get_traced_memory()
         tracemalloc.stop()
@@ -216,7 +216,7 @@ def test_large_bodies_are_not_decoded_on_the_event_loop(admin: TestClient, monke
         return decode(*given, **more)
 
     decode = msgspec.json.decode
-    monkeypatch.setattr(call.msgspec.json, "decode", watched)
+    monkeypatch.setattr(request.msgspec.json, "decode", watched)
     text = {"text": "x" * 100_000}
     admin.post(JOBS, json={"task": "mail", "args": text}).raise_for_status()
     admin.post(JOBS, json={"task": "mail", "args": text}, headers={"Idempotency-Key": "k"}).raise_for_status()
@@ -262,7 +262,7 @@ def test_jobs_are_listed_by_their_ids_as_they_are_now(admin: TestClient, app: Ti
     tried = page["items"][1]
     assert (tried["attempt"], tried["failures"], tried["retries"], tried["is_run"]) == (1, 1, 2, False)
     assert admin.get(JOBS, params={"id": [first], "q": "mail"}).status_code == 422
-    assert admin.get(JOBS, params={"id": [first] * (job_shapes.IDS_LIMIT + 1)}).status_code == 422
+    assert admin.get(JOBS, params={"id": [first] * (job_bodies.IDS_LIMIT + 1)}).status_code == 422
 
 
 def test_jobs_are_searched_by_words(admin: TestClient, app: Tickwork) -> None:

@@ -11,8 +11,8 @@ from starlette.testclient import TestClient
 from tests.http.work import claimed, succeed
 from tickwork import Tickwork
 from tickwork.blobs import LocalBlobs
-from tickwork.http.resources import job_trail
-from tickwork.http.resources.job_trail import _large
+from tickwork.http.resources.jobs import job_history
+from tickwork.http.resources.jobs.job_history import _large
 
 JOBS = "/api/v1/jobs"
 WHOLE_LIMIT = 4 * 1024 * 1024
@@ -21,7 +21,7 @@ WHOLE_LIMIT = 4 * 1024 * 1024
 @pytest.fixture(autouse=True)
 def lower_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """The real one would have each test write hundreds of megabytes."""
-    monkeypatch.setattr(job_trail, "READ_LIMIT", WHOLE_LIMIT)
+    monkeypatch.setattr(job_history, "READ_LIMIT", WHOLE_LIMIT)
 
 
 class OnlyGets:
@@ -71,7 +71,7 @@ def test_what_is_read_ahead_of_it_is_bounded(admin: TestClient, app: Tickwork, b
     del data
     tracemalloc.start()
     file, size = _large(_CallOf(app), stored or b"")  # type: ignore[arg-type]
-    sent = sum(len(piece) for piece in job_trail._pieces(file))
+    sent = sum(len(piece) for piece in job_history._pieces(file))
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert sent == size > 3 * WHOLE_LIMIT

@@ -16,11 +16,11 @@ from tests.worker.fixtures import eventually, output_of, supersede
 from tickwork import Job, Tickwork, at, concurrency, every
 from tickwork.clock import SystemClock
 from tickwork.config import load_settings
-from tickwork.core.access import Scope
-from tickwork.core.flow.limits import Concurrency
+from tickwork.core.access.scopes import Scope
 from tickwork.core.ids import IdMaker
-from tickwork.credentials import create_key
-from tickwork.http.parts import Parts
+from tickwork.core.limits.limits import Concurrency
+from tickwork.http.server_context import Parts
+from tickwork.security.credentials import create_key
 from tickwork.services.reaper import Reaper
 from tickwork.services.scheduler import Scheduler
 

@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 
 from tests.http.work import claimed, fail, succeed
 from tickwork import Tickwork
-from tickwork.store import finding
+from tickwork.store.reads import job_search
 
 JOBS = "/api/v1/jobs"
 RUN = "dags: {ship: {steps: {a: {task: step}, b: {needs: a, task: step}}}}"
@@ -29,8 +29,8 @@ FILTERS = st.fixed_dictionaries({}, optional=FIELDS)
 @pytest.fixture
 def everything(app: Tickwork, admin: TestClient, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """Jobs of all kinds, in a store that walks a few rows at a time."""
-    monkeypatch.setattr(finding, "WALK", 5)
-    monkeypatch.setattr(finding, "ERRORS", 4)
+    monkeypatch.setattr(job_search, "WALK", 5)
+    monkeypatch.setattr(job_search, "ERRORS", 4)
     bodies: list[dict[str, Any]] = []
     for number in range(40):
         body: dict[str, Any] = {"task": ("mail", "mailer", "build")[number % 3], "retries": 0}
@@ -206,7 +206,7 @@ def test_counts_are_by_state_and_by_how_jobs_wait(
     admin: TestClient, everything: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("WALK", "ERRORS"):
-        monkeypatch.setattr(finding, name, 5_000)
+        monkeypatch.setattr(job_search, name, 5_000)
     now = admin.get("/api/v1/stats").json()["at"]
     for query in ({}, {"queue": "slow"}, {"dead": "true"}, {"q": "mail"}, {"q": "mail", "label": "red"}):
         counts = admin.get(f"{JOBS}/counts", params=query).json()

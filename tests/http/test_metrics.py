@@ -11,12 +11,12 @@ from starlette.testclient import TestClient
 from tests.worker.fixtures import eventually
 from tickwork import Tickwork, every
 from tickwork.clock import SystemClock
-from tickwork.core import canary
-from tickwork.http.parts import Parts
+from tickwork.core.stats import canary
+from tickwork.http.server_context import Parts
 from tickwork.observe import dashboard
-from tickwork.observe.table import METRICS
-from tickwork.services.bookkeeper import Bookkeeper
-from tickwork.store import figures
+from tickwork.observe.metrics_table import METRICS
+from tickwork.services.stats_rollup import Bookkeeper
+from tickwork.store.reads import stats
 
 FEW = {"queue", "task", "outcome", "dag", "action", "state", "route", "method", "code", "op"}
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
@@ -35,8 +35,8 @@ def scraped(client: TestClient) -> Samples:
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch, parts: Parts) -> None:
     """Count what has just happened, too, and look at each scrape."""
-    monkeypatch.setattr(figures, "SETTLED", timedelta(0))
-    monkeypatch.setattr("tickwork.observe.store_counts.FRESH_S", 0.0)
+    monkeypatch.setattr(stats, "SETTLED", timedelta(0))
+    monkeypatch.setattr("tickwork.observe.store_metrics.FRESH_S", 0.0)
 
 
 @pytest.mark.usefixtures("at_once")

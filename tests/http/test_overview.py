@@ -11,8 +11,8 @@ from tests.worker.fixtures import eventually
 from tickwork import Tickwork, cron, every
 from tickwork.clock import SystemClock
 from tickwork.errors import Fatal
-from tickwork.services.bookkeeper import Bookkeeper
-from tickwork.store import figures
+from tickwork.services.stats_rollup import Bookkeeper
+from tickwork.store.reads import stats
 
 
 def get(admin: TestClient, path: str, **query: Any) -> dict[str, Any]:
@@ -29,7 +29,7 @@ def keep_books(app: Tickwork) -> None:
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Count what has just happened, too."""
-    monkeypatch.setattr(figures, "SETTLED", timedelta(0))
+    monkeypatch.setattr(stats, "SETTLED", timedelta(0))
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_a_series_can_be_of_a_queue_or_a_task(admin: TestClient) -> None:
 
 def test_what_is_not_counted_yet_is_partial(admin: TestClient, app: Tickwork, monkeypatch: pytest.MonkeyPatch) -> None:
     app.named("mail").enqueue()
-    monkeypatch.setattr(figures, "SETTLED", timedelta(0))
+    monkeypatch.setattr(stats, "SETTLED", timedelta(0))
     found = get(admin, "series")
     assert found["total"]["enqueued"] == 0
     assert found["buckets"][0]["is_partial"]

@@ -9,7 +9,7 @@ import re
 import pytest
 from starlette.testclient import TestClient
 
-from tickwork.http.pages import Pages, loaded_first, pages
+from tickwork.http.static_ui import Pages, loaded_first, pages
 
 FIRST_LOAD_LIMIT = 100_000
 PAGE_LIMIT = 250_000

@@ -11,10 +11,10 @@ from starlette.testclient import TestClient
 
 from tests.worker.fixtures import eventually
 from tickwork import Tickwork
-from tickwork.core.access import digest_of
-from tickwork.credentials import create_key
-from tickwork.http.access import COOKIE
-from tickwork.http.parts import Parts
+from tickwork.core.access.scopes import digest_of
+from tickwork.http.auth.access import COOKIE
+from tickwork.http.server_context import Parts
+from tickwork.security.credentials import create_key
 
 API = "/api/v1"
 REVOKED_AFTER_S = 0.5

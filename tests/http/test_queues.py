@@ -9,10 +9,10 @@ from starlette.testclient import TestClient
 from tests.http.work import WORKER, claimed, fail, register, succeed
 from tests.worker.fixtures import eventually
 from tickwork import Tickwork, breaker, concurrency, every
-from tickwork.core.flow.limits import Passage
-from tickwork.core.flow.placement import Offer
 from tickwork.core.ids import WorkerId
 from tickwork.core.job import Policy, TaskDefinition
+from tickwork.core.limits.limits import Passage
+from tickwork.core.placement.needs import Offer
 from tickwork.store.base import Progress, Worker
 
 API = "/api/v1"

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from tickwork.http.repeated_keys import WHOLE_LIMIT, repeated_key
+from tickwork.http.framework.duplicate_keys import WHOLE_LIMIT, repeated_key
 
 JSON = {"content-type": "application/json"}
 API = "/api/v1"

@@ -7,10 +7,10 @@ import pytest
 from starlette.testclient import TestClient
 
 from tickwork import Tickwork
-from tickwork.credentials import create_key
 from tickwork.errors import StoreUnreachable
-from tickwork.http import repeats
-from tickwork.store.access import Begun, KeptAnswer
+from tickwork.http import idempotency
+from tickwork.security.credentials import create_key
+from tickwork.store.admin.access import Begun, KeptAnswer
 
 JOBS = "/api/v1/jobs"
 KEY = {"Idempotency-Key": "order-1"}
@@ -105,10 +105,10 @@ def test_one_whose_server_died_is_taken_on_after_a_while_and_finds_its_job(
     app: Tickwork, admin: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(repeats, "_keep", lambda *args: None)  # as if it had ended here
+        patched.setattr(idempotency, "_keep", lambda *args: None)  # as if it had ended here
         first = admin.post(JOBS, json=BODY, headers=KEY).json()
     assert admin.post(JOBS, json=BODY, headers=KEY).status_code == 409
-    monkeypatch.setattr(repeats, "GIVEN_UP", repeats.GIVEN_UP * 0)
+    monkeypatch.setattr(idempotency, "GIVEN_UP", idempotency.GIVEN_UP * 0)
     assert admin.post(JOBS, json=BODY, headers=KEY).json()["id"] == first["id"]
     assert count(app) == 1
 
@@ -123,10 +123,12 @@ def test_answers_with_secrets_are_not_kept(app: Tickwork, admin: TestClient) -> 
     body = {"name": "deploy", "scopes": ["read"]}
     assert admin.post("/api/v1/keys", json=body, headers=KEY).status_code == 201
     assert admin.post("/api/v1/keys", json=body, headers=KEY).status_code == 422
-    assert isinstance(app.store.begin_answer("dev", "order-1", "d", repeats.GIVEN_UP), Begun), "nothing is known of it"
+    assert isinstance(app.store.begin_answer("dev", "order-1", "d", idempotency.GIVEN_UP), Begun), (
+        "nothing is known of it"
+    )
 
 
 def test_other_methods_are_what_they_are_already(app: Tickwork, admin: TestClient) -> None:
     job = admin.post(JOBS, json=BODY).json()
     assert "idempotent-replayed" not in admin.get(f"{JOBS}/{job['id']}", headers=KEY).headers
-    assert not isinstance(app.store.begin_answer("dev", "order-1", "d", repeats.GIVEN_UP), KeptAnswer)
+    assert not isinstance(app.store.begin_answer("dev", "order-1", "d", idempotency.GIVEN_UP), KeptAnswer)

@@ -9,9 +9,9 @@ from starlette.testclient import TestClient
 from tests.http.work import fail, register, succeed
 from tickwork import Tickwork
 from tickwork.core.job import RUN, Claimed
-from tickwork.credentials import create_key
-from tickwork.http.resources import run_steps
-from tickwork.http.route import Scope
+from tickwork.http.framework.route import Scope
+from tickwork.http.resources.dags import run_steps
+from tickwork.security.credentials import create_key
 
 API = "/api/v1"
 FILE = """\

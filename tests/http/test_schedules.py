@@ -9,9 +9,9 @@ from starlette.testclient import TestClient
 from tests.http.work import claimed, succeed
 from tests.worker.fixtures import eventually
 from tickwork import Tickwork, calendar, current_job, every
-from tickwork.core.yaml_text import write_yaml
-from tickwork.importers.declared import read_declared
-from tickwork.store.hooks import Thing
+from tickwork.core.yaml_loader import write_yaml
+from tickwork.declare.documents import read_declared
+from tickwork.store.admin.hooks import Thing
 
 API = "/api/v1/schedules"
 SPEC = {"task": "report", "args": {"to": "ada"}, "cron": "0 8 * * *", "tz": "Europe/Berlin", "retries": 5}

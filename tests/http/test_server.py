@@ -6,12 +6,12 @@ from starlette.testclient import TestClient
 from tickwork import Tickwork
 from tickwork.errors import StoreUnreachable
 from tickwork.http.asgi import asgi
-from tickwork.http.call import Call
-from tickwork.http.openapi import document
-from tickwork.http.parts import Parts
-from tickwork.http.route import ANYBODY, Anybody, Routes
+from tickwork.http.framework.openapi import document
+from tickwork.http.framework.route import ANYBODY, Anybody, Routes
+from tickwork.http.request import Call
+from tickwork.http.routes import ROUTES
 from tickwork.http.server import release_canary
-from tickwork.http.table import ROUTES
+from tickwork.http.server_context import Parts
 
 
 def test_a_route_that_names_a_scope_answers_401_to_a_caller_without_a_token(anybody: TestClient) -> None:

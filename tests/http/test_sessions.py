@@ -12,14 +12,14 @@ from starlette.testclient import TestClient
 
 from tests.http.conftest import TOKEN
 from tickwork import Tickwork
-from tickwork.core.access import digest_of
-from tickwork.credentials import add_user, create_key, hash_password, is_password
-from tickwork.http.access import COOKIE, StoreAccess, TokenAccess
+from tickwork.core.access.scopes import digest_of
 from tickwork.http.asgi import asgi
-from tickwork.http.parts import Parts
-from tickwork.http.resources import session
-from tickwork.http.table import ROUTES
-from tickwork.store.access import AuditFilter
+from tickwork.http.auth.access import COOKIE, StoreAccess, TokenAccess
+from tickwork.http.resources.admin import login
+from tickwork.http.routes import ROUTES
+from tickwork.http.server_context import Parts
+from tickwork.security.credentials import add_user, create_key, hash_password, is_password
+from tickwork.store.admin.access import AuditFilter
 
 SESSION = "/api/v1/session"
 KEYS = "/api/v1/keys"
@@ -130,7 +130,7 @@ class TestLogin:
         self, anybody: TestClient, ada: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         full = threading.BoundedSemaphore(1)
-        monkeypatch.setattr(session, "_LOGINS", full)
+        monkeypatch.setattr(login, "_LOGINS", full)
         with full:
             answer = log_in(anybody)
             assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")

@@ -10,8 +10,8 @@ from tests.worker.fixtures import eventually
 from tickwork import Tickwork
 from tickwork.clock import SystemClock
 from tickwork.config import SETTINGS, find_settings
-from tickwork.core.store_url import masked
-from tickwork.http.parts import Parts
+from tickwork.core.mask_url import masked
+from tickwork.http.server_context import Parts
 from tickwork.services.runner import Runner
 
 

@@ -7,12 +7,12 @@ import pytest
 from starlette.testclient import TestClient
 
 from tickwork import Tickwork
-from tickwork.core.access import Scope
-from tickwork.credentials import create_key
-from tickwork.http.access import StoreAccess, TokenAccess
+from tickwork.core.access.scopes import Scope
 from tickwork.http.asgi import asgi
-from tickwork.http.parts import Parts
-from tickwork.http.table import ROUTES
+from tickwork.http.auth.access import StoreAccess, TokenAccess
+from tickwork.http.routes import ROUTES
+from tickwork.http.server_context import Parts
+from tickwork.security.credentials import create_key
 
 JOBS = "/api/v1/jobs"
 COMMAND = {"task": "shell", "args": {"command": "env"}}

@@ -16,18 +16,18 @@ from starlette.testclient import TestClient
 from tests.http.conftest import TOKEN
 from tests.http.work import claimed, fail, register, succeed
 from tickwork import Tickwork
+from tickwork.api.schedule_rules import every
 from tickwork.clock import SystemClock
-from tickwork.core.access import digest_of
+from tickwork.core.access.scopes import digest_of
 from tickwork.core.ids import IdMaker, JobId
 from tickwork.core.job import RUN, NewJob
-from tickwork.credentials import create_key
 from tickwork.errors import StoreError
-from tickwork.http import news, stream
-from tickwork.http.access import COOKIE
-from tickwork.http.news import Event
-from tickwork.http.parts import Parts
-from tickwork.http.stream import Stream
-from tickwork.rules import every
+from tickwork.http.auth.access import COOKIE
+from tickwork.http.live import stream, stream_events
+from tickwork.http.live.stream import Stream
+from tickwork.http.live.stream_events import Event
+from tickwork.http.server_context import Parts
+from tickwork.security.credentials import create_key
 from tickwork.store.base import Store
 
 PATH = "/api/v1/stream"
@@ -199,7 +199,7 @@ def test_runs_are_told_with_their_steps(app: Tickwork) -> None:
 
 
 def test_more_than_an_event_can_name_is_told_in_part(app: Tickwork, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(news, "IDS", 3)
+    monkeypatch.setattr(stream_events, "IDS", 3)
 
     async def scene(on: Stream, stopping: asyncio.Event) -> None:
         async with aclosing(on.listen(None, stopping)) as listener:

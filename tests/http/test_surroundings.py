@@ -8,7 +8,7 @@ import pytest
 from tickwork import Tickwork
 from tickwork.core.ids import WorkerId
 from tickwork.core.job import WorkerView
-from tickwork.http.surroundings import Surroundings, remembering
+from tickwork.http.store_cache import Surroundings, remembering
 from tickwork.store.base import Store
 from tickwork.testing import VirtualClock
 

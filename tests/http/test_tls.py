@@ -11,11 +11,11 @@ from tests.cli.programs import program
 from tests.worker.test_smtp_task import certificate
 from tickwork import Tickwork
 from tickwork.config import load_settings
-from tickwork.credentials import add_user
 from tickwork.errors import InvalidInput
-from tickwork.http.parts import Parts
 from tickwork.http.server import ServerOptions, Tls, check_tls, uvicorn_config
-from tickwork.store.access import AuditFilter
+from tickwork.http.server_context import Parts
+from tickwork.security.credentials import add_user
+from tickwork.store.admin.access import AuditFilter
 
 __all__ = ["certificate"]
 SESSION = "/api/v1/session"

@@ -6,16 +6,16 @@ from typing import Any
 import pytest
 
 from tickwork.core.hooks.hook import Hook
-from tickwork.core.schedule.calendar import calendar
-from tickwork.core.schedule.combine import all_of, any_of, except_on
-from tickwork.core.schedule.cron import cron
-from tickwork.core.schedule.interval import after, at, every
-from tickwork.core.schedule.rrule import rrule
-from tickwork.core.schedule.rule import RuleValue
+from tickwork.core.recurrence.calendars.calendar import calendar
+from tickwork.core.recurrence.combine import all_of, any_of, except_on
+from tickwork.core.recurrence.cron import cron
+from tickwork.core.recurrence.interval import after, at, every
+from tickwork.core.recurrence.rrule import rrule
+from tickwork.core.recurrence.rule import RuleValue
 from tickwork.core.schedule.spec import Spec, new_spec
-from tickwork.core.yaml_text import write_yaml
-from tickwork.importers.as_declared import declared_calendar, declared_hook, declared_schedule
-from tickwork.importers.declared import Declared, read_declared
+from tickwork.core.yaml_loader import write_yaml
+from tickwork.declare.documents import Declared, read_declared
+from tickwork.declare.export import declared_calendar, declared_hook, declared_schedule
 
 START = datetime(2026, 1, 31, 9, 30, tzinfo=timezone(timedelta(hours=1)))
 CLOSED = calendar(dates=["2026-12-31"], yearly=["12-25"], weekdays=["sat"], tz="Europe/Berlin")

@@ -3,9 +3,9 @@
 from tests.importers.test_cronjob import FULL, cronjob, read
 from tests.importers.test_crontab import ANACRON, CERTBOT, DEBIAN, E2SCRUB, FEDORA, LARAVEL, MDADM, PHP
 from tickwork.core.schedule.spec import Spec
-from tickwork.importers.as_yaml import specs_as_yaml
+from tickwork.declare.documents import read_declared
+from tickwork.declare.export_yaml import specs_as_yaml
 from tickwork.importers.crontab import read_crontab
-from tickwork.importers.declared import read_declared
 
 ODD = r"""
 HOME="/srv/a: b"

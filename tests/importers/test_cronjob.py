@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from tickwork.core.schedule.cron import Cron
-from tickwork.core.schedule.interval import Every
+from tickwork.core.recurrence.cron import Cron
+from tickwork.core.recurrence.interval import Every
 from tickwork.core.schedule.spec import Spec
-from tickwork.core.yaml_text import write_yaml
+from tickwork.core.yaml_loader import write_yaml
 from tickwork.errors import InvalidInput
 from tickwork.importers.cronjob import read_cronjobs
-from tickwork.importers.imported import Imported
+from tickwork.importers.result import Imported
 
 FULL = """
 apiVersion: batch/v1

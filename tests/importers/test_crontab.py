@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickwork.core.schedule.cron import Cron
+from tickwork.core.recurrence.cron import Cron
 from tickwork.core.schedule.spec import Spec
 from tickwork.errors import InvalidInput
 from tickwork.importers.crontab import read_crontab
-from tickwork.importers.crontab_text import read_entry, read_setting, split_percent
-from tickwork.importers.imported import FILE_LIMIT, Imported
+from tickwork.importers.crontab_parser import read_entry, read_setting, split_percent
+from tickwork.importers.result import FILE_LIMIT, Imported
 
 DEBIAN = r"""# /etc/crontab: system-wide crontab
 # Unlike any other crontab you don't have to run the `crontab'

@@ -6,9 +6,9 @@ import pytest
 
 from tests.importers.test_dags import BAD, EXAMPLE
 from tickwork.core.schedule.policy import POLICIES
-from tickwork.core.yaml_text import read_documents
-from tickwork.importers.dag_fields import CalendarFields, ScheduleFields, TaskScheduleFields, file_schema
-from tickwork.importers.schedules import CALENDAR, FIELDS
+from tickwork.core.yaml_loader import read_documents
+from tickwork.declare.dag_fields import CalendarFields, ScheduleFields, TaskScheduleFields, file_schema
+from tickwork.declare.schedules import CALENDAR, FIELDS
 
 SCHEMA = file_schema()
 TYPES = {"string": str, "integer": int, "number": (int, float), "boolean": bool, "array": list, "object": dict}

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from tickwork.core.dag.graph import Approval, Condition, Graph, Hole, Item, Map, Param, Result, Step, Text
-from tickwork.core.flow.debounce import debounce
-from tickwork.core.flow.stamp import TaskFlow, encode_task_flow
 from tickwork.core.job import Policy, TaskDefinition
+from tickwork.core.job_limits import TaskFlow, encode_task_flow
+from tickwork.core.limits.debounce import debounce
+from tickwork.core.recurrence.cron import cron
 from tickwork.core.retry import RetryPolicy
-from tickwork.core.schedule.cron import cron
-from tickwork.importers.declared import Declared, read_declared
-from tickwork.importers.problems import BadFile
+from tickwork.declare.documents import Declared, read_declared
+from tickwork.declare.problems import BadFile
 
 EXAMPLE = """\
 calendars:

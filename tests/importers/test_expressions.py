@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickwork.core.dag.drawing import expression_text
 from tickwork.core.dag.graph import Expression, Item, Param, Result, RunValue, Text
-from tickwork.importers.expressions import Inexpressible, Scope, has_expression, secrets_in, value_of
+from tickwork.core.dag.graph_view import expression_text
+from tickwork.declare.expressions import Inexpressible, Scope, has_expression, secrets_in, value_of
 
 SCOPE = Scope(params=("day", "n"), steps=("a", "a.b", "a-1", "a.b.c", "häuser"), items=("x", "y"))
 ONE = replace(SCOPE, items=("item",))

@@ -3,7 +3,7 @@
 import msgspec
 
 from tickwork.core.hooks.hook import Hook
-from tickwork.importers.hooks import arguments_of
+from tickwork.declare.hooks import arguments_of
 
 
 def test_the_worker_is_told_the_origin_that_a_hook_declares() -> None:

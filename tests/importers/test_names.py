@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickwork.core.options import schedule_name
-from tickwork.importers.names import name_of
+from tickwork.core.job_options import schedule_name
+from tickwork.importers.command_names import name_of
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ import pytest
 
 from tickwork.core.dag.graph import definition_of
 from tickwork.core.job import TaskDefinition
-from tickwork.importers.declared import Declared, read_all_declared, read_declared
-from tickwork.importers.problems import BadFile
-from tickwork.importers.schedules import Known
+from tickwork.declare.documents import Declared, read_all_declared, read_declared
+from tickwork.declare.problems import BadFile
+from tickwork.declare.schedules import Known
 
 DAG = """\
 dags:

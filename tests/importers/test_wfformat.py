@@ -7,9 +7,9 @@ import pytest
 
 from tests.importers.traces import VERSIONS, montage, montage_trace, trace
 from tickwork.core.dag.graph import Graph
-from tickwork.core.yaml_text import write_yaml
+from tickwork.core.yaml_loader import write_yaml
+from tickwork.declare.documents import read_declared
 from tickwork.errors import InvalidInput
-from tickwork.importers.declared import read_declared
 from tickwork.importers.wfformat import Trace, read_wfformat
 
 PARENTS = {"split": [], "work_a": ["split"], "work_b": ["split"], "join": ["work_a", "work_b"]}

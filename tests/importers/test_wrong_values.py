@@ -13,12 +13,12 @@ from tickwork.config import Settings
 from tickwork.core.dag.graph import decode_graph, digest, encode_graph
 from tickwork.core.hooks.hook import decode_hook, encode_hook
 from tickwork.core.schedule.spec import decode_spec, encode_spec, template
-from tickwork.core.yaml_text import write_yaml
-from tickwork.importers.declared import Declared, read_declared
-from tickwork.importers.problems import BadFile, Problem
+from tickwork.core.yaml_loader import write_yaml
+from tickwork.declare.documents import Declared, read_declared
+from tickwork.declare.problems import BadFile, Problem
 from tickwork.task import TaskRegistry
-from tickwork.worker.http_task import add_http
-from tickwork.worker.shell import add_shell
+from tickwork.worker.tasks.http import add_http
+from tickwork.worker.tasks.shell import add_shell
 
 REQUEST = {
     "url": "https://x.example/${secret.A}",

@@ -12,7 +12,7 @@ from typing import Any
 from tests.process.witness import Event, Witness
 from tests.worker.fixtures import eventually
 from tickwork import Job, Tickwork
-from tickwork.worker.nursery_process import CHILD_NAME, NAME
+from tickwork.worker.process.fork_server_main import CHILD_NAME, NAME
 
 HERE = Path(__file__).parent
 PATH = os.pathsep.join([str(HERE.parents[1]), str(HERE.parents[1] / "src")])  # the code that these tests belong to

@@ -13,7 +13,7 @@ from typing import Any
 
 from tests.process.witness import Witness, tell
 from tickwork import Tickwork, batch, current_batch, current_job
-from tickwork.worker.secrets import revealed
+from tickwork.worker.run.secrets import revealed
 
 app = Tickwork()
 hoard: list[bytearray] = []

@@ -23,8 +23,8 @@ from psycopg.conninfo import make_conninfo
 from tests.cli.programs import Program, program
 from tests.worker.fixtures import eventually
 from tickwork import Tickwork
-from tickwork.credentials import create_key
-from tickwork.http.table import ROUTES
+from tickwork.http.routes import ROUTES
+from tickwork.security.credentials import create_key
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]
 

@@ -24,8 +24,8 @@ from tests.process.harness import Workers
 from tests.process.ledger import Ledger, sqlite_connection
 from tests.process.storm import LEASE_S, Storm
 from tests.worker.fixtures import eventually
+from tickwork.api.runs import Run
 from tickwork.config import load_settings
-from tickwork.runs import Run
 
 pytestmark = pytest.mark.process
 
@@ -81,7 +81,7 @@ class Weather:
 
 def ended(ledger: Ledger) -> int:
     """How many runs have ended and are not queued again."""
-    ((count,),) = ledger.read("SELECT count(*) FROM tickwork.finished f JOIN tickwork.runs u ON u.id = f.job_id")
+    ((count,),) = ledger.read("SELECT count(*) FROM tickwork.finished f JOIN tickwork.api.runs u ON u.id = f.job_id")
     return int(count)
 
 

@@ -9,7 +9,7 @@ from tests.process import large_results
 from tests.process.harness import Workers
 from tests.worker.fixtures import eventually
 from tickwork import Tickwork
-from tickwork.runs import Run
+from tickwork.api.runs import Run
 
 pytestmark = pytest.mark.process
 TARGET = large_results.__name__

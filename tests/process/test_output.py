@@ -10,7 +10,7 @@ import pytest
 from tests.process.forging_tasks import WAYS
 from tests.process.harness import Workers, gone, settled
 from tests.worker.fixtures import eventually, output_of
-from tickwork.worker.capture import LOG_LIMIT
+from tickwork.worker.run.capture import LOG_LIMIT
 
 pytestmark = pytest.mark.process
 

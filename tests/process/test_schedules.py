@@ -23,8 +23,8 @@ from tests.process.harness import die_with_the_tests
 from tests.process.ledger import sqlite_connection
 from tests.worker.fixtures import eventually
 from tickwork import Tickwork
-from tickwork.core.schedule.cron import cron
-from tickwork.core.schedule.interval import every
+from tickwork.core.recurrence.cron import cron
+from tickwork.core.recurrence.interval import every
 from tickwork.core.schedule.spec import Spec, new_spec
 
 pytestmark = pytest.mark.process

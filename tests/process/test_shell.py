@@ -15,7 +15,7 @@ from tests.cli.programs import Program, gone, program
 from tests.process.harness import children_of, name_of, pids, read, state_of
 from tests.worker.fixtures import eventually
 from tickwork import Tickwork
-from tickwork.worker.nursery_process import CHILD_NAME
+from tickwork.worker.process.fork_server_main import CHILD_NAME
 
 pytestmark = pytest.mark.process
 

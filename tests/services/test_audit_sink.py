@@ -15,7 +15,7 @@ from tests.store.conftest import OpensStore
 from tickwork.errors import InvalidInput, StoreUnreachable
 from tickwork.services import audit_sink
 from tickwork.services.audit_sink import INTERVAL_S, TURN, AuditSink, read_sink
-from tickwork.store.access import Change
+from tickwork.store.admin.access import Change
 from tickwork.store.base import Store
 from tickwork.testing import VirtualClock
 

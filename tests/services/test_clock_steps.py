@@ -29,13 +29,13 @@ from tests.store.builders import (
 from tests.store.conftest import OpensStore
 from tests.store.hammer import at_once
 from tests.store.test_flow import limited
-from tickwork.core.flow.breaker import breaker
-from tickwork.core.flow.limits import Passage, rate
 from tickwork.core.job import Policy
+from tickwork.core.limits.breaker import breaker
+from tickwork.core.limits.limits import Passage, rate
 from tickwork.core.notify.channels import new_channel
-from tickwork.core.notify.rules import new_notification
-from tickwork.core.schedule.cron import cron
-from tickwork.core.schedule.interval import after, at, every
+from tickwork.core.notify.rule import new_notification
+from tickwork.core.recurrence.cron import cron
+from tickwork.core.recurrence.interval import after, at, every
 from tickwork.services.scheduler import Scheduler
 from tickwork.store.base import Store
 from tickwork.testing import VirtualClock

@@ -28,14 +28,14 @@ from tests.store.conftest import OpensStore
 from tests.store.hammer import at_once
 from tickwork.core.ids import IdMaker
 from tickwork.core.job import JobFilter, JobView
-from tickwork.core.notify.cases import OWN
 from tickwork.core.notify.channels import new_channel
-from tickwork.core.notify.delivery import DELIVERY
-from tickwork.core.notify.rules import new_notification
-from tickwork.core.schedule.interval import every
+from tickwork.core.notify.delivery_job import DELIVERY
+from tickwork.core.notify.matching import OWN
+from tickwork.core.notify.rule import new_notification
+from tickwork.core.occurrence import Tick, encode_tick
+from tickwork.core.recurrence.interval import every
 from tickwork.core.schedule.spec import new_spec
-from tickwork.core.schedule.tick import Tick, encode_tick
-from tickwork.services.notifier import INTERVAL_S, LAG, Notifier
+from tickwork.services.alerts import INTERVAL_S, LAG, Notifier
 from tickwork.services.scheduler import Scheduler
 from tickwork.store.base import Store
 from tickwork.testing import VirtualClock

@@ -27,12 +27,12 @@ from tests.store.dags import a_graph, a_step, take
 from tests.store.hammer import at_once
 from tickwork.core.ids import IdMaker
 from tickwork.core.job import Claimed, JobFilter, JobState, JobView
+from tickwork.core.occurrence import Tick, decode_tick
 from tickwork.core.outcome import Cancelled
-from tickwork.core.schedule.calendar import calendar
-from tickwork.core.schedule.cron import cron
-from tickwork.core.schedule.interval import after, at, every
+from tickwork.core.recurrence.calendars.calendar import calendar
+from tickwork.core.recurrence.cron import cron
+from tickwork.core.recurrence.interval import after, at, every
 from tickwork.core.schedule.spec import new_spec
-from tickwork.core.schedule.tick import Tick, decode_tick
 from tickwork.errors import InvalidOption, StoreUnreachable, check
 from tickwork.services.scheduler import POLL_S, Scheduler
 from tickwork.store.base import Store

@@ -13,15 +13,15 @@ import pytest
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import NewJob, Policy, TaskDefinition
 from tickwork.store import base
-from tickwork.store.flow import Reach
+from tickwork.store.limits import Reach
 from tickwork.store.sqlite import SqliteStore
 from tickwork.testing import VirtualClock
-from tickwork.worker.base import WorkerOptions
-from tickwork.worker.children import Child, ChildLimits, Children
-from tickwork.worker.console import PassedOn
+from tickwork.worker.handler_pools import WorkerOptions
 from tickwork.worker.heartbeat import Lease
-from tickwork.worker.messages import Assignment, End, Ended
-from tickwork.worker.output_credit import OutputCredit
+from tickwork.worker.ipc.protocol import Assignment, End, Ended
+from tickwork.worker.process.children import Child, ChildLimits, Children
+from tickwork.worker.process.console import PassedOn
+from tickwork.worker.process.output_attribution import OutputCredit
 from tickwork.worker.worker import Worker
 
 TASK = TaskDefinition("t", "default", 5, Policy(), b"{}")

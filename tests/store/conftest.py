@@ -15,12 +15,12 @@ from tests.postgres_server import GivenPostgres, Postgres
 from tests.store.interleaving import wipe
 from tests.store.pooler import Pooler
 from tests.store.stepping import Make, SteppedStore, Stepper, meet
-from tickwork.store import guarded, masses, search
 from tickwork.store.base import Store
+from tickwork.store.claim import bulk_park, limited, sparse_scan
 from tickwork.store.postgres import PostgresStore
-from tickwork.store.postgres import ground as postgres_ground
+from tickwork.store.postgres.claim import round as postgres_ground
 from tickwork.store.sqlite import SqliteStore
-from tickwork.store.sqlite import flow as sqlite_ground
+from tickwork.store.sqlite import limits as sqlite_ground
 from tickwork.testing import VirtualClock
 
 KINDS = ["sqlite", "sqlite-stdlib", "postgres", "postgres-pooled"]
@@ -202,10 +202,10 @@ def every_meeting(postgres: PostgresStore, opens: Callable[[], SteppedStore]) ->
 @pytest.fixture
 def small_masses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two jobs of a kind that are held are a mass, and little is looked at behind them."""
-    for module in (masses, guarded):
+    for module in (bulk_park, limited):
         monkeypatch.setattr(module, "MANY", 2)
-    monkeypatch.setattr(masses, "SCOUTED", 2)
-    for module in (masses, search):
+    monkeypatch.setattr(bulk_park, "SCOUTED", 2)
+    for module in (bulk_park, sparse_scan):
         monkeypatch.setattr(module, "WALK", 3)
     for ground in (postgres_ground, sqlite_ground):
         monkeypatch.setattr(ground, "MASS", 3)

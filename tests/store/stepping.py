@@ -12,7 +12,7 @@ import psycopg
 
 from tests.store.interleaving import LIMIT_S
 from tickwork.store.postgres import PostgresStore
-from tickwork.store.postgres.session import Session
+from tickwork.store.postgres.connection.session import Session
 
 _LOOK_S = 0.001
 

@@ -9,7 +9,7 @@ import pytest
 from tests.store.builders import HOUR, MINUTE, SECOND
 from tests.store.conftest import OpensStore
 from tests.store.hammer import at_once
-from tickwork.store.access import AuditFilter, Begun, Change, KeptAnswer, KeyView, Origin, Sealed
+from tickwork.store.admin.access import AuditFilter, Begun, Change, KeptAnswer, KeyView, Origin, Sealed
 from tickwork.store.base import Store
 from tickwork.testing import VirtualClock
 

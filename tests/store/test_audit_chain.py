@@ -14,12 +14,12 @@ import pytest
 from tests.store.builders import HOUR, MINUTE
 from tests.store.conftest import OpensStore
 from tests.store.hammer import at_once
-from tickwork.services.audit_linker import BATCH, INTERVAL_S, SETTLED_S, AuditLinker
-from tickwork.store.access import AUDIT_KEPT, Change
-from tickwork.store.audit_chain import Head, check_chain
+from tickwork.services.audit_chainer import BATCH, INTERVAL_S, SETTLED_S, AuditLinker
+from tickwork.store.admin.access import AUDIT_KEPT, Change
+from tickwork.store.admin.audit_chain import Head, check_chain
 from tickwork.store.base import Store
-from tickwork.store.codec import to_us
 from tickwork.store.postgres import PostgresStore
+from tickwork.store.row_codec import to_us
 from tickwork.testing import VirtualClock
 
 DAY = 24 * HOUR

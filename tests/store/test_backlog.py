@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 
 from tests.store.builders import HOUR, SECOND, a_job, claim, ended, insert_one, jobs, succeeded
-from tickwork.core.flow.elastic import WaitingKind
-from tickwork.core.flow.flow import Flow
+from tickwork.core.autoscale import WaitingKind
+from tickwork.core.limits.lanes import Flow
 from tickwork.store.base import Backlog, Store
 from tickwork.testing import VirtualClock
 

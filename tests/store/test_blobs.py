@@ -3,7 +3,7 @@
 import json
 
 from tests.store.builders import MINUTE, a_job, an_id, claim_one, ended, insert_one, register, succeeded
-from tickwork.core.blob import BlobRef
+from tickwork.core.blob_ref import BlobRef
 from tickwork.core.ids import JobId
 from tickwork.core.job import Claimed
 from tickwork.core.retention import Retention

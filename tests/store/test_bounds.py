@@ -9,13 +9,14 @@ import psycopg
 import pytest
 
 from tests.store.builders import a_job, claim, claim_one, insert_one, jobs, register, succeeded
-from tickwork.core.flow.flow import Flow
-from tickwork.core.flow.limits import Slot, concurrency, sequence
 from tickwork.core.ids import WorkerId
 from tickwork.core.job import LOWEST_PRIORITY, NewJob
+from tickwork.core.limits.lanes import Flow
+from tickwork.core.limits.limits import Slot, concurrency, sequence
 from tickwork.errors import StoreError
+from tickwork.store.claim.types import Verdict
 from tickwork.store.postgres import PostgresStore
-from tickwork.store.postgres.bounds import (
+from tickwork.store.postgres.claim.cursor import (
     AGAIN_S,
     FRONT,
     KEPT,
@@ -27,9 +28,8 @@ from tickwork.store.postgres.bounds import (
     Bounds,
     Overs,
 )
-from tickwork.store.postgres.ground import PostgresGround
-from tickwork.store.postgres.reading import LATE_US, asked_for
-from tickwork.store.rounds import Verdict
+from tickwork.store.postgres.claim.positions import LATE_US, asked_for
+from tickwork.store.postgres.claim.round import PostgresGround
 from tickwork.testing import VirtualClock
 
 HIGH, LOW = ("default", 2), ("default", 8)

@@ -23,16 +23,16 @@ from tests.store.builders import (
 )
 from tests.store.dags import a_graph, a_step, begin_run
 from tests.store.test_hooks import a_hook
-from tickwork.core.flow.gates import Gate
-from tickwork.core.flow.limits import concurrency
+from tickwork.core.bulk_operation import Action, Change
 from tickwork.core.ids import IdMaker, JobId, created_at
 from tickwork.core.job import JobFilter
-from tickwork.core.operation import Action, Change
-from tickwork.core.schedule.interval import every
+from tickwork.core.limits.gates import Gate
+from tickwork.core.limits.limits import concurrency
+from tickwork.core.recurrence.interval import every
 from tickwork.core.schedule.spec import new_spec
-from tickwork.store.access import Change as Audited
+from tickwork.store.admin.access import Change as Audited
 from tickwork.store.base import Progress, Store
-from tickwork.store.changes import TOPICS, Happening
+from tickwork.store.reads.change_feed import TOPICS, Happening
 from tickwork.testing import VirtualClock
 
 

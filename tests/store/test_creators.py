@@ -6,10 +6,10 @@ import pytest
 
 from tests.store.builders import HOUR, a_definition, a_job, a_worker, insert_one, jobs
 from tests.store.dags import a_graph, a_step, enqueue_run, take
-from tickwork.core.flow.flow import Flow
 from tickwork.core.ids import IdMaker, JobId
 from tickwork.core.job import JobFilter
-from tickwork.core.schedule.interval import every
+from tickwork.core.limits.lanes import Flow
+from tickwork.core.recurrence.interval import every
 from tickwork.core.schedule.spec import new_spec
 from tickwork.services.scheduler import Scheduler
 from tickwork.store.base import Store

@@ -14,13 +14,13 @@ import pytest
 from tests.store.builders import MINUTE, a_worker, claim, jobs
 from tests.store.dags import a_graph, a_step, enqueue_run, take
 from tests.store.effort import PostgresEffort, SqliteEffort, effort_on
-from tickwork.core.figures import minute_of
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import JobFilter, JobState
 from tickwork.core.retention import Retention
+from tickwork.core.stats.rollups import minute_of
 from tickwork.store.base import Store, Worker
 from tickwork.store.postgres import PostgresStore
-from tickwork.store.remote import REMOTE_OTHERS, REMOTE_SHOWN, Grant, RemoteName
+from tickwork.store.remote_leases import REMOTE_OTHERS, REMOTE_SHOWN, Grant, RemoteName
 from tickwork.store.sqlite import SqliteStore
 from tickwork.testing import VirtualClock
 

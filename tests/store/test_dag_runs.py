@@ -54,15 +54,15 @@ from tickwork.core.dag.graph import (
     Template,
     Text,
 )
-from tickwork.core.flow.flow import Flow
-from tickwork.core.flow.limits import Slot, concurrency, read_limits
-from tickwork.core.flow.stamp import TaskFlow, encode_task_flow
 from tickwork.core.ids import JobId
 from tickwork.core.job import Claimed, JobFilter, JobState, MapPlace
+from tickwork.core.job_limits import TaskFlow, encode_task_flow
+from tickwork.core.limits.lanes import Flow
+from tickwork.core.limits.limits import Slot, concurrency, read_limits
+from tickwork.core.occurrence import Tick, encode_tick
+from tickwork.core.recurrence.interval import every
 from tickwork.core.retention import Retention
-from tickwork.core.schedule.interval import every
 from tickwork.core.schedule.spec import new_spec
-from tickwork.core.schedule.tick import Tick, encode_tick
 from tickwork.errors import InvalidInput
 from tickwork.store.base import Store
 from tickwork.testing import VirtualClock

@@ -24,14 +24,14 @@ from tests.store.builders import (
     with_retries,
 )
 from tests.store.conftest import OpensStore
-from tickwork.core.figures import ALL, COUNTS, EVER, KEPT, Figures, begin, fold, minute_of
 from tickwork.core.ids import first_id
 from tickwork.core.job import JobFilter
 from tickwork.core.outcome import Released
 from tickwork.core.retention import Retention
-from tickwork.core.spread import quantile, step_of_us
-from tickwork.services import bookkeeper
-from tickwork.services.bookkeeper import Bookkeeper
+from tickwork.core.stats.histogram import quantile, step_of_us
+from tickwork.core.stats.rollups import ALL, COUNTS, EVER, KEPT, Figures, begin, fold, minute_of
+from tickwork.services import stats_rollup
+from tickwork.services.stats_rollup import Bookkeeper
 from tickwork.store.base import Store
 from tickwork.testing import VirtualClock
 
@@ -105,7 +105,7 @@ def test_figures_add_up_to_what_the_store_holds(
     store: Store, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Hours of work, counted in small pages and at odd times, by services that do not know of each other."""
-    monkeypatch.setattr(bookkeeper, "PAGE", 7)
+    monkeypatch.setattr(stats_rollup, "PAGE", 7)
     rng, worker, tries = Random(8), register(store, lease=DAY), 0
     for _ in range(40):
         about = [(rng.choice(["mail", "crm"]), rng.choice(["send", "push"])) for _ in range(rng.randrange(6))]

@@ -20,16 +20,16 @@ from tests.store.builders import (
     running,
 )
 from tests.store.test_flow import limited, take
-from tickwork.core.flow.flow import Flow
-from tickwork.core.flow.limits import concurrency
 from tickwork.core.ids import JobId, WorkerId, created_at
 from tickwork.core.job import JobFilter, JobState, JobView, Waiting
+from tickwork.core.limits.lanes import Flow
+from tickwork.core.limits.limits import concurrency
 from tickwork.errors import InvalidInput
-from tickwork.store import finding, standing
 from tickwork.store.base import Store
-from tickwork.store.finding import StateCount
-from tickwork.store.postgres import finding as postgres_finding
-from tickwork.store.sqlite import finding as sqlite_finding
+from tickwork.store.postgres.reads import job_search as postgres_finding
+from tickwork.store.reads import job_search, queue_counts
+from tickwork.store.reads.job_search import StateCount
+from tickwork.store.sqlite.reads import job_search as sqlite_finding
 from tickwork.testing import VirtualClock
 
 
@@ -53,7 +53,7 @@ def flat(pages: list[list[JobId]]) -> list[JobId]:
 def walk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """As many as a page may walk, and so few that every page ends early."""
     for name in ("WALK", "SCATTERED", "ERRORS"):
-        monkeypatch.setattr(finding, name, request.param)
+        monkeypatch.setattr(job_search, name, request.param)
     return int(request.param)
 
 
@@ -183,7 +183,7 @@ def test_queues_are_known_by_the_jobs_that_wait_in_them(store: Store) -> None:
 
 
 def test_a_page_that_finds_nothing_within_its_walk_leads_on(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(finding, "WALK", 5)
+    monkeypatch.setattr(job_search, "WALK", 5)
     wanted = insert_one(store, labels=("rare",))
     store.insert_jobs(jobs(20))
     pages = found(store, label="rare")
@@ -193,7 +193,7 @@ def test_a_page_that_finds_nothing_within_its_walk_leads_on(store: Store, monkey
 
 def test_the_way_that_ends_first_is_gone(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """There are few of the task and many that are queued, and the other way round."""
-    monkeypatch.setattr(finding, "WALK", 5)
+    monkeypatch.setattr(job_search, "WALK", 5)
     rare = insert_one(store, task="rare")
     store.insert_jobs(jobs(20))
     assert found(store, task="rare", state=JobState.QUEUED) == [[rare]]
@@ -203,7 +203,7 @@ def test_the_way_that_ends_first_is_gone(store: Store, monkeypatch: pytest.Monke
 def test_the_few_of_a_queue_are_found_at_once_beside_many_of_others(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(finding, "WALK", 5)
+    monkeypatch.setattr(job_search, "WALK", 5)
     store.declare_limits({"two": concurrency(1)})
     held = store.insert_jobs([limited(), limited()])
     take(store, register(store))
@@ -295,8 +295,8 @@ def test_a_search_that_begins_too_many_names_says_that_it_is_partial(
     store.insert_jobs([a_job(task=f"task-{number}") for number in range(5)])
     store.insert_jobs([a_job(key=f"key-{number}") for number in range(5)])
     assert not store.search_jobs("task", 10).is_partial
-    monkeypatch.setattr(finding, "NAMES", 3)
-    monkeypatch.setattr(finding, "KEYS", 3)
+    monkeypatch.setattr(job_search, "NAMES", 3)
+    monkeypatch.setattr(job_search, "KEYS", 3)
     assert store.search_jobs("task", 10).is_partial
     assert store.search_jobs("key", 10).is_partial
     assert not store.search_jobs("task-1", 10).is_partial
@@ -343,7 +343,7 @@ def test_attempts_after_which_a_job_is_tried_again_are_found(store: Store, clock
 
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> int:
-    for module in (sqlite_finding, postgres_finding, standing):
+    for module in (sqlite_finding, postgres_finding, queue_counts):
         monkeypatch.setattr(module, "COUNTED", 5)
     return 5
 

@@ -34,7 +34,7 @@ from tickwork.core.job import AttemptState, JobState, Policy
 from tickwork.core.outcome import Cancelled, Crashed, Ending, Failed, Released, Snoozed, Succeeded, TimedOut, Transition
 from tickwork.errors import InvariantBroken
 from tickwork.store.base import Finish, Store
-from tickwork.store.codec import duration_us, to_us
+from tickwork.store.row_codec import duration_us, to_us
 from tickwork.testing import VirtualClock
 
 

@@ -29,19 +29,19 @@ from tests.store.builders import (
     states_of,
     succeeded,
 )
-from tickwork.core.flow.breaker import breaker
-from tickwork.core.flow.flow import Flow, home_lane
-from tickwork.core.flow.gates import read_gate
-from tickwork.core.flow.limits import Passage, Slot, concurrency, rate, sequence
-from tickwork.core.flow.placement import Offer, read_needs, read_offer
-from tickwork.core.flow.sticky import GRACE_US, GROUPS, PATIENCE_US, home_of
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import Claimed, JobFilter, JobState, NewJob
+from tickwork.core.limits.breaker import breaker
+from tickwork.core.limits.gates import read_gate
+from tickwork.core.limits.lanes import Flow, home_lane
+from tickwork.core.limits.limits import Passage, Slot, concurrency, rate, sequence
+from tickwork.core.placement.needs import Offer, read_needs, read_offer
+from tickwork.core.placement.sticky import GRACE_US, GROUPS, PATIENCE_US, home_of
 from tickwork.core.why import RUNNABLE, explain, runnable
 from tickwork.store.base import Claims, Store, Worker
-from tickwork.store.codec import to_us
-from tickwork.store.flow import Reach
+from tickwork.store.limits import Reach
 from tickwork.store.postgres import PostgresStore
+from tickwork.store.row_codec import to_us
 from tickwork.testing import VirtualClock
 
 SECOND = timedelta(seconds=1)

@@ -6,9 +6,9 @@ import pytest
 
 from tests.store.builders import HOUR, SECOND, a_job, again, register, states_of, succeeded
 from tests.store.test_flow import gate, ids, limited, take
-from tickwork.core.flow.flow import Flow
-from tickwork.core.flow.limits import Slot, concurrency, rate, sequence
 from tickwork.core.job import JobState
+from tickwork.core.limits.lanes import Flow
+from tickwork.core.limits.limits import Slot, concurrency, rate, sequence
 from tickwork.store.base import Store
 from tickwork.testing import VirtualClock
 

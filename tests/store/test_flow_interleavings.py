@@ -17,13 +17,13 @@ from tests.store.builders import HOUR, MINUTE, NOTHING, a_job, again, insert_one
 from tests.store.interleaving import wipe
 from tests.store.stepping import SteppedStore, Stepper, Verb, meet
 from tests.store.test_flow import gate, ids, in_order, limited, take
-from tickwork.core.flow.flow import Flow
-from tickwork.core.flow.limits import Passage, Slot, concurrency, rate, sequence
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import Claimed
+from tickwork.core.limits.lanes import Flow
+from tickwork.core.limits.limits import Passage, Slot, concurrency, rate, sequence
 from tickwork.errors import LeaseLost, StoreUnreachable
 from tickwork.store.base import Exchange
-from tickwork.store.guarded import TurnKeeper
+from tickwork.store.claim.limited import TurnKeeper
 from tickwork.store.postgres import PostgresStore
 from tickwork.testing import VirtualClock
 

@@ -16,12 +16,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.store.builders import HOUR, SECOND, a_job, again, failed, reap, register, succeeded
 from tests.store.flow_model import Job, Model
 from tests.store.test_flow import gate
-from tickwork.core.flow.flow import Flow
-from tickwork.core.flow.limits import Slot, concurrency, rate, sequence
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import Claimed, JobState
+from tickwork.core.limits.lanes import Flow
+from tickwork.core.limits.limits import Slot, concurrency, rate, sequence
 from tickwork.store.base import Finish
-from tickwork.store.flow import Reach
+from tickwork.store.limits import Reach
 from tickwork.store.sqlite import SqliteStore
 from tickwork.testing import VirtualClock
 

@@ -21,11 +21,11 @@ from tests.store.dags import a_graph, a_mapped_step, a_step, begin_run, drain, e
 from tests.store.effort import PostgresEffort, SqliteEffort, effort_on
 from tickwork.core.dag.graph import Approval, Graph, Param, Step
 from tickwork.core.ids import JobId
-from tickwork.core.schedule.interval import every
+from tickwork.core.recurrence.interval import every
 from tickwork.core.schedule.spec import new_spec
+from tickwork.store.admin.hooks import Thing
 from tickwork.store.base import Store
-from tickwork.store.glances import LOOKED_AT, FireCount, RunEvent
-from tickwork.store.hooks import Thing
+from tickwork.store.reads.page_queries import LOOKED_AT, FireCount, RunEvent
 from tickwork.store.schedules import Fired, Move
 from tickwork.testing import VirtualClock
 

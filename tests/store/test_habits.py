@@ -22,10 +22,10 @@ from tests.store.builders import (
     state_of,
     succeeded,
 )
-from tickwork.core.flow.debounce import Debounce, Throttle, debounce, throttle
-from tickwork.core.flow.stamp import Stamp, TaskFlow, rules_of
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import Claimed, JobFilter, JobState, NewJob
+from tickwork.core.job_limits import Stamp, TaskFlow, rules_of
+from tickwork.core.limits.debounce import Debounce, Throttle, debounce, throttle
 from tickwork.store.base import Store
 from tickwork.testing import VirtualClock
 

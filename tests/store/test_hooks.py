@@ -5,8 +5,8 @@ import pytest
 
 from tests.store.builders import SECOND, an_id
 from tickwork.core.hooks.hook import Delivery, Hook
+from tickwork.store.admin.hooks import DELIVERIES_KEPT, Thing
 from tickwork.store.base import Store
-from tickwork.store.hooks import DELIVERIES_KEPT, Thing
 from tickwork.testing import VirtualClock
 
 

@@ -13,8 +13,8 @@ import pytest
 from tickwork import blobs as module
 from tickwork.blobs import AN_OBJECT, Blobs, LargeResults, LocalBlobs, NamedBlobs, open_blobs
 from tickwork.config import Settings
-from tickwork.core.blob import BlobRef, reference_in
-from tickwork.core.payload import RESULT_LIMIT
+from tickwork.core.arguments.payload import RESULT_LIMIT
+from tickwork.core.blob_ref import BlobRef, reference_in
 from tickwork.errors import BlobError, InvalidArguments, InvalidInput, InvalidPayload
 
 JOB = "019a8f3e-1c2d-7abc-8def-0123456789ab"

@@ -17,10 +17,10 @@ from tests.store.builders import (
     succeeded,
 )
 from tickwork import concurrency
-from tickwork.core.flow.flow import Flow
-from tickwork.core.flow.limits import Slot
 from tickwork.core.ids import ClaimId, JobId
 from tickwork.core.job import Claimed, JobState, Policy
+from tickwork.core.limits.lanes import Flow
+from tickwork.core.limits.limits import Slot
 from tickwork.core.outcome import Abandoned, Released
 from tickwork.store.base import Store
 from tickwork.testing import VirtualClock

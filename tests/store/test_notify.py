@@ -20,16 +20,16 @@ from tests.store.builders import (
 )
 from tests.store.conftest import OpensStore
 from tests.store.hammer import at_once
-from tickwork.core.flow.flow import Flow
+from tickwork.core.limits.lanes import Flow
 from tickwork.core.notify.channels import new_channel
-from tickwork.core.notify.rules import new_notification
-from tickwork.core.notify.watch import Mark, Watch
-from tickwork.core.schedule.interval import every
+from tickwork.core.notify.rule import new_notification
+from tickwork.core.notify.state import Mark, Watch
+from tickwork.core.occurrence import Tick, encode_tick
+from tickwork.core.recurrence.interval import every
 from tickwork.core.schedule.spec import new_spec
-from tickwork.core.schedule.tick import Tick, encode_tick
 from tickwork.errors import InvalidInput
+from tickwork.store.admin.notifications import NotificationMove
 from tickwork.store.base import Store
-from tickwork.store.notify import NotificationMove
 from tickwork.testing import VirtualClock
 
 OPS = new_channel("ops", "slack", url="https://chat.example/x")

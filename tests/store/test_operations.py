@@ -23,13 +23,13 @@ from tests.store.builders import (
     state_of,
 )
 from tests.store.test_flow import in_order, limited, take
-from tickwork.core.flow.limits import concurrency, sequence
+from tickwork.core.bulk_operation import Action, Change, Operation, OperationState
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import JobFilter, JobState, Policy
-from tickwork.core.operation import Action, Change, Operation, OperationState
+from tickwork.core.limits.limits import concurrency, sequence
 from tickwork.core.retention import Retention
+from tickwork.store.admin.operations import KEPT, Step
 from tickwork.store.base import Store
-from tickwork.store.operations import KEPT, Step
 from tickwork.testing import VirtualClock
 
 CANCEL = Change(Action.CANCEL, JobFilter(task="t"))

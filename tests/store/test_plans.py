@@ -23,24 +23,25 @@ from tests.store.builders import (
     succeeded,
 )
 from tests.store.effort import PostgresEffort, SqliteEffort, Verb, effort_on, nodes
-from tickwork.core.blob import BlobRef
-from tickwork.core.figures import minute_of
-from tickwork.core.flow.flow import Flow
-from tickwork.core.flow.limits import Slot, concurrency
+from tickwork.core.blob_ref import BlobRef
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import JobFilter, JobState, NewJob, Waiting
-from tickwork.core.notify.watch import Mark
+from tickwork.core.limits.lanes import Flow
+from tickwork.core.limits.limits import Slot, concurrency
+from tickwork.core.notify.state import Mark
+from tickwork.core.recurrence.interval import every
 from tickwork.core.retention import Retention
-from tickwork.core.schedule.interval import every
 from tickwork.core.schedule.spec import new_spec
-from tickwork.store import figures, finding, search
+from tickwork.core.stats.rollups import minute_of
 from tickwork.store.base import Finish, NewLog, OpenAttempt, Progress, Store
-from tickwork.store.flow import Reach
+from tickwork.store.claim import sparse_scan
+from tickwork.store.limits import Reach
 from tickwork.store.postgres import PostgresStore
-from tickwork.store.postgres import finding as postgres_finding
+from tickwork.store.postgres.reads import job_search as postgres_finding
+from tickwork.store.reads import job_search, stats
 from tickwork.store.schedules import Fired, Move
 from tickwork.store.sqlite import SqliteStore
-from tickwork.store.sqlite import finding as sqlite_finding
+from tickwork.store.sqlite.reads import job_search as sqlite_finding
 from tickwork.testing import VirtualClock
 
 pytestmark = pytest.mark.xdist_group("plans")  # the stores are filled once
@@ -137,7 +138,7 @@ def bounded(look: Callable[[Filled], object]) -> Callable[[Filled], object]:
     def call(on: Filled) -> object:
         with pytest.MonkeyPatch.context() as patch:
             for name in ("WALK", "SCATTERED", "ERRORS"):
-                patch.setattr(finding, name, SMALL // 10)
+                patch.setattr(job_search, name, SMALL // 10)
             for module in (sqlite_finding, postgres_finding):
                 patch.setattr(module, "COUNTED", SMALL // 10)
             return look(on)
@@ -150,7 +151,7 @@ def settled(look: Callable[[Filled], object]) -> Callable[[Filled], object]:
 
     def call(on: Filled) -> object:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(figures, "SETTLED", -HOUR)
+            patch.setattr(stats, "SETTLED", -HOUR)
             return look(on)
 
     return call
@@ -202,7 +203,7 @@ def claim_beside_held(on: Filled) -> None:
 def search_among_others(on: Filled) -> None:
     """A step of a search for a task of which there are no jobs."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(search, "WALK", SMALL // 10)
+        patch.setattr(sparse_scan, "WALK", SMALL // 10)
         assert on.store.claim_jobs(on.worker, ["other"], ["u"], PAGE, reach=Reach(PAGE, search="all")).jobs == []
 
 

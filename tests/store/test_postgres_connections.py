@@ -23,8 +23,9 @@ from tickwork.errors import (
     StoreUnreachable,
     TickworkError,
 )
-from tickwork.store.postgres import PostgresStore, server
-from tickwork.store.postgres.failures import translate
+from tickwork.store.postgres import PostgresStore
+from tickwork.store.postgres.connection import connector
+from tickwork.store.postgres.connection.error_mapping import translate
 from tickwork.store.postgres.store import Session
 
 TOP = Path(__file__).parents[2]
@@ -79,7 +80,7 @@ class TestUnreachable:
         assert PASSWORD not in str(raised.value)
 
     def test_a_host_that_does_not_answer_is_given_up_in_time(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setitem(server._REACHING, "connect_timeout", "2")  # the least that libpq takes
+        monkeypatch.setitem(connector._REACHING, "connect_timeout", "2")  # the least that libpq takes
         with socket.create_server(("127.0.0.1", 0)) as silent:
             store = PostgresStore(f"postgresql://postgres@127.0.0.1:{silent.getsockname()[1]}/db")
             with pytest.raises(StoreUnreachable):
@@ -178,7 +179,7 @@ class TestTranslation:
         stranger.close()
 
     def test_an_old_server_is_refused(self, postgres: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(server, "OLDEST_VERSION", 990000)
+        monkeypatch.setattr(connector, "OLDEST_VERSION", 990000)
         with pytest.raises(StoreNotOurs, match="version 14 or newer"):
             insert_one(postgres)
 
@@ -237,7 +238,7 @@ class TestLimits:
     def test_a_lock_that_is_not_let_go_is_given_up(
         self, postgres: PostgresStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setitem(server._LIMITS, "lock_timeout", "100ms")
+        monkeypatch.setitem(connector._LIMITS, "lock_timeout", "100ms")
         job_id = insert_one(postgres)
         with postgres.connection() as tx:
             tx.execute(f'SELECT * FROM "{postgres.schema.name}".queue FOR UPDATE'.encode())

@@ -14,9 +14,10 @@ from tests.store.builders import MINUTE, a_job, claim, claim_one, insert_one, re
 from tests.worker.fixtures import eventually
 from tickwork.core.job import JobState
 from tickwork.errors import StoreUnreachable
-from tickwork.store.postgres import PostgresStore, listener, server
+from tickwork.store.postgres import PostgresStore
 from tickwork.store.postgres import store as store_module
-from tickwork.store.postgres.wire import Connection
+from tickwork.store.postgres.connection import connector, listener
+from tickwork.store.postgres.connection.libpq_connection import Connection
 from tickwork.testing import VirtualClock
 
 SHORT_S = 0.1
@@ -51,7 +52,7 @@ class Distant(PostgresStore):
 
     def heal(self) -> None:
         self.proxy.mode = "open"
-        self.server.answer_s = server.ANSWER_S
+        self.server.answer_s = connector.ANSWER_S
 
 
 @pytest.fixture
@@ -148,20 +149,20 @@ def test_a_connection_that_falls_silent_after_the_greeting_is_given_up(
     distant: Distant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     distant.close()
-    real = server.behind_pooler
+    real = connector.behind_pooler
 
     def fall_silent(connection: Connection) -> bool:
         distant.silence("silent")
         return real(connection)
 
-    monkeypatch.setattr(server, "behind_pooler", fall_silent)
-    monkeypatch.setattr(server, "CONNECT_S", SHORT_S)
+    monkeypatch.setattr(connector, "behind_pooler", fall_silent)
+    monkeypatch.setattr(connector, "CONNECT_S", SHORT_S)
     with pytest.raises(StoreUnreachable, match=r"cannot be reached: no answer within 0\.1 s"):
         distant.now()
 
 
 def test_a_host_that_accepts_and_says_nothing_is_given_up_without_tls_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(server._REACHING, "connect_timeout", "2")
+    monkeypatch.setitem(connector._REACHING, "connect_timeout", "2")
     with socket.create_server(("127.0.0.1", 0)) as silent:
         store = PostgresStore(f"postgresql://postgres@127.0.0.1:{silent.getsockname()[1]}/db?sslmode=disable")
         with pytest.raises(StoreUnreachable, match="cannot be reached"):
@@ -178,7 +179,7 @@ def test_a_lock_that_outlasts_the_deadline_ends_on_the_server_too(postgres: Post
 
 
 def test_pruning_has_a_deadline_of_its_own(postgres: PostgresStore) -> None:
-    shown = postgres._perform(lambda one: one.run_sql("SHOW statement_timeout", {}), limit_s=server.PRUNE_S)
+    shown = postgres._perform(lambda one: one.run_sql("SHOW statement_timeout", {}), limit_s=connector.PRUNE_S)
     assert shown == [("48s",)]
     assert postgres._perform(lambda one: one.run_sql("SHOW statement_timeout", {})) == [("8s",)]
 
@@ -186,7 +187,7 @@ def test_pruning_has_a_deadline_of_its_own(postgres: PostgresStore) -> None:
 def test_a_migration_may_take_longer_than_a_transaction(postgres: PostgresStore) -> None:
     with postgres._pool.lend() as connection:
         connection.answer_within(SHORT_S)
-        with connection.within(server.UPGRADE_S):
+        with connection.within(connector.UPGRADE_S):
             connection.execute("SELECT pg_sleep(0.2)")
         with pytest.raises(psycopg.OperationalError, match="no answer within"):
             connection.execute("SELECT pg_sleep(5)")

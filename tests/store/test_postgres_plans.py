@@ -12,10 +12,11 @@ from psycopg import sql
 from tests.store.builders import HOUR, a_job, claim, insert_one, jobs, register, running, succeeded
 from tests.store.effort import PostgresEffort
 from tickwork.core.ids import WorkerId
-from tickwork.store.postgres import PostgresStore, documents, server
-from tickwork.store.postgres.bounds import FRONT
-from tickwork.store.postgres.reading import guards
-from tickwork.store.postgres.statements import statements
+from tickwork.store.postgres import PostgresStore, params
+from tickwork.store.postgres.claim.cursor import FRONT
+from tickwork.store.postgres.claim.positions import guards
+from tickwork.store.postgres.connection import connector
+from tickwork.store.postgres.sql_statements import statements
 
 Plan = dict[str, Any]
 
@@ -35,13 +36,13 @@ def claim_values(store: PostgresStore, worker: WorkerId, limit: int = 10) -> dic
         "now": store._now(),
         "worker": worker,
         "claim": 1,
-        "places": documents.text_array(["default"] * 10),
-        "priorities": documents.array(range(10)),
-        "after_us": documents.array([FRONT.run_at_us] * 10),
-        "after_ids": documents.array([FRONT.job_id] * 10),
-        "queues": documents.text_array(("default",)),
+        "places": params.text_array(["default"] * 10),
+        "priorities": params.array(range(10)),
+        "after_us": params.array([FRONT.run_at_us] * 10),
+        "after_ids": params.array([FRONT.job_id] * 10),
+        "queues": params.text_array(("default",)),
         **guards(["default"], {("default:|", 5): FRONT}),
-        "tasks": documents.text_array(("t",)),
+        "tasks": params.text_array(("t",)),
         "limit": limit,
         "ahead_us": 250_000,
         "age_us": 0,
@@ -149,7 +150,7 @@ class TestClaim:
         assert sum(node["Actual Rows"] * node["Actual Loops"] for node in on("queue", nodes)) < 100
         claimed = claim(postgres, 500, worker)
         claim(postgres, 5000, worker)
-        values = {"now": postgres._now(), **documents.endings([succeeded(one) for one in claimed[:10]])}
+        values = {"now": postgres._now(), **params.endings([succeeded(one) for one in claimed[:10]])}
         with postgres._pool.lend() as connection:
             ending = explain(connection, statements(postgres.schema.name)["finish_attempts"], values, run=True)
         assert sum(node["Actual Rows"] * node["Actual Loops"] for node in on("running", ending)) < 100
@@ -188,7 +189,7 @@ class TestClaim:
 
 def test_finishing_goes_by_indexes(postgres: PostgresStore) -> None:
     claimed = running(postgres, key="k")
-    values = {"now": postgres._now(), **documents.endings([succeeded(claimed)])}
+    values = {"now": postgres._now(), **params.endings([succeeded(claimed)])}
     for verb in ("finish_attempts", "reclaim_attempts"):
         with postgres._pool.lend() as connection:
             nodes = explain(connection, statements(postgres.schema.name)[verb], values)
@@ -241,7 +242,7 @@ def test_each_switch_of_the_planner_is_needed(
 ) -> None:
     need = NEEDS[switch]
     if not is_set:
-        monkeypatch.delitem(server._PLANS, switch)
+        monkeypatch.delitem(connector._PLANS, switch)
     store = open_postgres()
     need.fill(store)
     with psycopg.connect(store.url, autocommit=True) as connection:

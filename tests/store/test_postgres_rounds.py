@@ -5,13 +5,13 @@ from collections.abc import Sequence
 import pytest
 
 from tests.store.builders import a_job, claim, claim_one, register, succeeded
-from tickwork.core.flow.flow import Flow
-from tickwork.core.flow.limits import Slot, concurrency
 from tickwork.core.ids import JobId
 from tickwork.core.job import NewJob
+from tickwork.core.limits.lanes import Flow
+from tickwork.core.limits.limits import Slot, concurrency
+from tickwork.store.claim.types import Applicant, Look, Wish
 from tickwork.store.postgres import PostgresStore
-from tickwork.store.postgres.ground import PostgresGround
-from tickwork.store.rounds import Applicant, Look, Wish
+from tickwork.store.postgres.claim.round import PostgresGround
 
 
 def with_key(key: str) -> NewJob:

@@ -12,9 +12,10 @@ from tests.store.builders import MINUTE, insert_one, register
 from tests.worker.fixtures import eventually
 from tickwork.errors import StoreUnreachable
 from tickwork.store.base import PoolSizes
-from tickwork.store.postgres import PostgresStore, server, stock
-from tickwork.store.postgres.failures import TooManyConnections, cannot_connect
-from tickwork.store.postgres.wire import Connection
+from tickwork.store.postgres import PostgresStore
+from tickwork.store.postgres.connection import connection_pool, connector
+from tickwork.store.postgres.connection.error_mapping import TooManyConnections, cannot_connect
+from tickwork.store.postgres.connection.libpq_connection import Connection
 
 FULL = psycopg.OperationalError("connection failed: FATAL:  sorry, too many clients already")
 
@@ -52,7 +53,7 @@ def test_calls_one_after_the_other_share_one_connection_also_with_the_reserved_o
 def test_a_call_waits_a_moment_for_a_connection_that_is_in_use(
     small: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stock, "PATIENCE_S", 30)
+    monkeypatch.setattr(connection_pool, "PATIENCE_S", 30)
     small.now()
     with small._pool.lend() as connection:
         waiting = threading.Thread(target=small.now)
@@ -66,7 +67,7 @@ def test_a_call_waits_a_moment_for_a_connection_that_is_in_use(
 def test_calls_that_would_wait_often_get_connections_of_their_own(
     small: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stock, "PATIENT_CALLS", 0)
+    monkeypatch.setattr(connection_pool, "PATIENT_CALLS", 0)
     with small._pool.lend():
         small.now()
         assert small.connections().open == 2
@@ -82,7 +83,7 @@ def test_what_must_not_wait_gets_a_connection_though_all_others_are_in_use(small
 def test_callers_that_begin_together_look_at_the_schema_once(
     postgres: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stock, "PATIENT_CALLS", 0)
+    monkeypatch.setattr(connection_pool, "PATIENT_CALLS", 0)
     store = PostgresStore(postgres.url, schema=postgres.schema.name)
     together = threading.Barrier(6)
 
@@ -122,7 +123,7 @@ class Full:
 
 @pytest.fixture
 def full(small: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> Full:
-    monkeypatch.setattr(stock, "_AGAIN_S", 0.02)
+    monkeypatch.setattr(connection_pool, "_AGAIN_S", 0.02)
     full = Full(small)
     monkeypatch.setattr(small.server, "connect", full.connect)
     return full
@@ -146,7 +147,7 @@ def test_a_refused_connection_is_waited_for(small: PostgresStore, full: Full, ca
 def test_one_that_comes_back_serves_who_was_refused(
     small: PostgresStore, full: Full, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stock, "PATIENT_CALLS", 0)
+    monkeypatch.setattr(connection_pool, "PATIENT_CALLS", 0)
     full.grants = 1
     answered: list[object] = []
     with small._pool.lend():
@@ -168,8 +169,8 @@ def test_a_refusal_is_an_error_after_a_time_and_never_an_endless_wait(small: Pos
 
 def test_handlers_wait_longer_than_others_and_the_supervisor_of_a_short_lease_less() -> None:
     url = "postgresql://nowhere.invalid/db"
-    assert PostgresStore(url).server.wait_s == server.WAIT_S
-    assert PostgresStore(url, on_refused=lambda: None).server.wait_s == server.HANDLER_WAIT_S
+    assert PostgresStore(url).server.wait_s == connector.WAIT_S
+    assert PostgresStore(url, on_refused=lambda: None).server.wait_s == connector.HANDLER_WAIT_S
     hasty = PostgresStore(url)
     hasty.answer_within(timedelta(seconds=3))
     assert hasty.server.wait_s == 3

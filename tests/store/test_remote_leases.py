@@ -24,15 +24,15 @@ from tests.store.builders import (
     succeeded,
 )
 from tests.store.conftest import EveryMeeting
-from tickwork.core.flow.flow import Flow
-from tickwork.core.flow.gates import Gate
-from tickwork.core.flow.limits import Concurrency, Slot
 from tickwork.core.ids import ClaimId, JobId, WorkerId
 from tickwork.core.job import RUN, AttemptState, Claimed
+from tickwork.core.limits.gates import Gate
+from tickwork.core.limits.lanes import Flow
+from tickwork.core.limits.limits import Concurrency, Slot
 from tickwork.core.outcome import Released
 from tickwork.core.retention import Retention
 from tickwork.store.base import Store, Worker
-from tickwork.store.remote import Grant, RemoteAttempt, RemoteName
+from tickwork.store.remote_leases import Grant, RemoteAttempt, RemoteName
 from tickwork.testing import VirtualClock
 
 CLAIMER = WorkerId("server/1")

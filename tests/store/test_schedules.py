@@ -28,13 +28,13 @@ from tests.store.conftest import OpensStore
 from tests.store.hammer import at_once
 from tickwork.core.ids import JobId
 from tickwork.core.job import JobState, NewJob
+from tickwork.core.occurrence import Tick, encode_tick
+from tickwork.core.recurrence.calendars.calendar import calendar
+from tickwork.core.recurrence.cron import cron
+from tickwork.core.recurrence.interval import after, every
 from tickwork.core.retention import Retention
-from tickwork.core.schedule.calendar import calendar
-from tickwork.core.schedule.cron import cron
-from tickwork.core.schedule.interval import after, every
 from tickwork.core.schedule.spec import Spec, decode_spec, new_spec
-from tickwork.core.schedule.standing import Waiting
-from tickwork.core.schedule.tick import Tick, encode_tick
+from tickwork.core.schedule.state import Waiting
 from tickwork.errors import InvalidInput, InvariantBroken
 from tickwork.store.base import Store
 from tickwork.store.schedules import Fired, Look, Move, Seen

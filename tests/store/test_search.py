@@ -13,14 +13,15 @@ from hypothesis import strategies as st
 
 from tests.store.builders import HOUR, SECOND, a_job, again, insert_one, jobs, register, states_of, succeeded
 from tests.store.test_flow import gate, ids, in_order, limited
-from tickwork.core.flow.flow import Flow
-from tickwork.core.flow.limits import concurrency, sequence
-from tickwork.core.flow.sticky import GRACE_US, GROUPS
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import JobState, NewJob
-from tickwork.store import guarded, search
+from tickwork.core.limits.lanes import Flow
+from tickwork.core.limits.limits import concurrency, sequence
+from tickwork.core.placement.sticky import GRACE_US, GROUPS
 from tickwork.store.base import Claims, Store
-from tickwork.store.flow import Reach
+from tickwork.store.claim import limited as limited_claims
+from tickwork.store.claim import sparse_scan
+from tickwork.store.limits import Reach
 from tickwork.store.postgres import PostgresStore
 from tickwork.testing import VirtualClock
 
@@ -29,8 +30,8 @@ WALK = 10
 
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search, "WALK", WALK)
-    monkeypatch.setattr(search, "LEAST", WALK)
+    monkeypatch.setattr(sparse_scan, "WALK", WALK)
+    monkeypatch.setattr(sparse_scan, "LEAST", WALK)
 
 
 def step(
@@ -251,7 +252,7 @@ def test_what_a_round_found_that_was_rolled_back_is_found_by_the_next(
     worker = register(store)
     assert steps(store, worker, 2) == []
     with monkeypatch.context() as broken:
-        broken.setattr(guarded, "judge", _fails)
+        broken.setattr(limited_claims, "judge", _fails)
         with pytest.raises(ZeroDivisionError):
             step(store, worker)
     assert steps(store, worker, 1) == [wanted]

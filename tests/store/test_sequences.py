@@ -22,10 +22,10 @@ from tests.store.builders import (
     succeeded,
 )
 from tests.store.test_flow import gate, ids, in_order, limited, take
-from tickwork.core.flow.flow import Flow
-from tickwork.core.flow.limits import Slot, concurrency, rate, sequence
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import Claimed, JobState, Policy
+from tickwork.core.limits.lanes import Flow
+from tickwork.core.limits.limits import Slot, concurrency, rate, sequence
 from tickwork.core.outcome import Released, Snoozed
 from tickwork.core.why import explain
 from tickwork.store.base import Finish, Store

@@ -11,8 +11,9 @@ import pytest
 
 from tests.store.builders import a_job, claim, insert_one, jobs
 from tickwork.errors import MixedDrivers, StoreFull, StoreNotOurs, StoreReadOnly, StoreUnreachable
-from tickwork.store.sqlite import SqliteStore, connection
-from tickwork.store.sqlite.connection import has_wal_defect
+from tickwork.store.sqlite import SqliteStore
+from tickwork.store.sqlite.file import connection
+from tickwork.store.sqlite.file.connection import has_wal_defect
 
 NOBODY = 65534
 
@@ -256,7 +257,7 @@ class TestLibraries:
     def test_one_with_the_defect_is_used_behind_a_lock_and_warned_of(
         self, path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
-        monkeypatch.setattr("tickwork.store.sqlite.file.library_version", lambda driver: "3.40.1")
+        monkeypatch.setattr("tickwork.store.sqlite.file.file.library_version", lambda driver: "3.40.1")
         store = SqliteStore(str(path))
         assert "3.51.3" in caplog.text
         assert path.with_name("jobs.db-writer").exists()

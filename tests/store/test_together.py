@@ -8,10 +8,10 @@ from tests.store.builders import a_job, claim, insert_one, jobs, register, runni
 from tests.store.conftest import OpensStore
 from tests.store.dags import a_graph, a_step, begin_run, take
 from tests.store.test_flow import limited
-from tickwork.core.flow.limits import concurrency
 from tickwork.core.job import JobFilter, JobState
+from tickwork.core.limits.limits import concurrency
 from tickwork.errors import KeyTaken
-from tickwork.store.access import AuditFilter, Change
+from tickwork.store.admin.access import AuditFilter, Change
 from tickwork.store.base import Store
 
 ROW = Change("user:ada", "create_job", "job:1", None, b"{}")

@@ -34,9 +34,9 @@ from tickwork.core.job import JobState, NewJob
 from tickwork.errors import InvalidInput, LeaseLost, MixedDrivers, StoreError, TickworkError
 from tickwork.store.base import Store
 from tickwork.store.postgres import PostgresStore
-from tickwork.store.postgres.handle import Handle
-from tickwork.store.postgres.same_database import Database
-from tickwork.store.postgres.wire import Connection
+from tickwork.store.postgres.caller_tx.app_connection import Handle
+from tickwork.store.postgres.caller_tx.same_database import Database
+from tickwork.store.postgres.connection.libpq_connection import Connection
 from tickwork.store.sqlite import SqliteStore
 
 Work = Callable[[Any], object]
@@ -505,7 +505,7 @@ class TestRefused:
 def test_a_connection_is_asked_once_where_it_leads(postgres: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
     with psycopg.connect(postgres.url) as tx:
         postgres.insert_jobs([a_job()], tx=tx)
-        monkeypatch.setattr("tickwork.store.postgres.same_database.WHICH", "asked again")
+        monkeypatch.setattr("tickwork.store.postgres.caller_tx.same_database.WHICH", "asked again")
         postgres.insert_jobs([a_job()], tx=tx)
     with postgres.connection() as own:
         postgres.insert_jobs([a_job()], tx=own)

@@ -16,9 +16,9 @@ from tests.store.conftest import OpensStore
 from tickwork.core.job import Claimed
 from tickwork.store.base import Store, Waiter
 from tickwork.store.postgres import PostgresStore
-from tickwork.store.postgres.notifier import GAP_S, Notifier
-from tickwork.store.sqlite import moves
-from tickwork.store.sqlite.wake import SocketWaiter, wake_all
+from tickwork.store.postgres.connection.wake_notify import GAP_S, Notifier
+from tickwork.store.sqlite import transitions
+from tickwork.store.sqlite.file.wake import SocketWaiter, wake_all
 from tickwork.testing import VirtualClock
 
 CAN_WAIT = ["sqlite", "postgres"]
@@ -77,7 +77,7 @@ class TestCalls:
         self, open_store: OpensStore, store: Store, waiter: Waiter, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """SQLite calls while a job is stored: who claims then waits for the commit, and is up already when it comes."""
-        other, insert = open_store(), moves.insert
+        other, insert = open_store(), transitions.insert
         other.now()
         me, claimed = register(store), list[Claimed]()
         claiming = threading.Thread(target=lambda: claimed.extend(claim(store, 1, me)))
@@ -90,7 +90,7 @@ class TestCalls:
             assert claiming.is_alive(), "the claim waits"
             return insert(transaction, jobs, known=known)
 
-        monkeypatch.setattr(moves, "insert", insert_slowly)
+        monkeypatch.setattr(transitions, "insert", insert_slowly)
         job_id = insert_one(other)
         assert called(waiter), "and after it, for those who only look"
         if isinstance(store, PostgresStore):
@@ -102,13 +102,13 @@ class TestCalls:
         self, open_store: OpensStore, store: Store, waiter: Waiter, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Else a worker could take the write lock that the transaction is about to ask for."""
-        other, insert = open_store(), moves.insert
+        other, insert = open_store(), transitions.insert
 
         def insert_uncalled(transaction: Any, jobs: Any, *, known: bool) -> Any:
             assert not called(waiter, 0.05)
             return insert(transaction, jobs, known=known)
 
-        monkeypatch.setattr(moves, "insert", insert_uncalled)
+        monkeypatch.setattr(transitions, "insert", insert_uncalled)
         with other.connection() as tx:
             other.insert_jobs([a_job()], tx=tx)
         assert called(waiter)
@@ -231,7 +231,7 @@ class TestNotifier:
     def test_late_calls_ride_on_the_next_transaction_if_it_comes_in_time(
         self, sent: threading.Semaphore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("tickwork.store.postgres.notifier.SLACK_S", 1.0)
+        monkeypatch.setattr("tickwork.store.postgres.connection.wake_notify.SLACK_S", 1.0)
         times = [100.0]
         notifier = self.make(sent, times)
         for _ in range(3):
@@ -256,7 +256,7 @@ class TestNotifier:
         assert sent.acquire(timeout=5)
 
     def test_a_call_that_comes_as_the_thread_gives_up_waiting_is_sent(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("tickwork.store.postgres.notifier._IDLE_S", 0.05)
+        monkeypatch.setattr("tickwork.store.postgres.connection.wake_notify._IDLE_S", 0.05)
         sent = threading.Semaphore(0)
         notifier = Notifier(sent.release, time.monotonic)
         notifier.call()
@@ -349,6 +349,6 @@ def test_a_forked_process_opens_the_store_anew(store: Store) -> None:
 
 def test_a_folder_that_goes_while_it_is_called_troubles_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "somebody").touch()
-    monkeypatch.setattr("tickwork.store.sqlite.wake._PATH_LIMIT", 0)  # its path is too long for a socket
+    monkeypatch.setattr("tickwork.store.sqlite.file.wake._PATH_LIMIT", 0)  # its path is too long for a socket
     monkeypatch.setattr(os, "open", lambda *_: (_ for _ in ()).throw(FileNotFoundError()))
     wake_all(tmp_path)

@@ -12,13 +12,14 @@ from pathlib import Path
 import pytest
 
 from tests.store.builders import insert_one
-from tickwork.store.sqlite import SqliteStore, writer_queue
-from tickwork.store.sqlite.writer_queue import WriterQueue
+from tickwork.store.sqlite import SqliteStore
+from tickwork.store.sqlite.file import writer_queue
+from tickwork.store.sqlite.file.writer_queue import WriterQueue
 
 HOLD = """
 import sys
 from pathlib import Path
-from tickwork.store.sqlite.writer_queue import WriterQueue
+from tickwork.store.sqlite.file.writer_queue import WriterQueue
 with WriterQueue(Path(sys.argv[1])).turn():
     print("held", flush=True)
     sys.stdin.read()
@@ -200,7 +201,7 @@ def test_a_forked_process_does_not_keep_the_turn_of_its_parent(
     script = f"""
 import os, time
 from pathlib import Path
-from tickwork.store.sqlite.writer_queue import WriterQueue
+from tickwork.store.sqlite.file.writer_queue import WriterQueue
 queue = WriterQueue(Path({str(path)!r}))
 with queue.turn():
     child = os.fork()

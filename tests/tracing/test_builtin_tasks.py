@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from tickwork import InvalidDag, Tickwork
-from tickwork.worker.builtin import add_builtin
-from tickwork.worker.shell import add_shell
+from tickwork.worker.tasks.builtin import add_builtin
+from tickwork.worker.tasks.shell import add_shell
 
 SECRET = {"auth.bearer": "${secret.T}"}
 

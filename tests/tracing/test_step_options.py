@@ -10,7 +10,7 @@ import pytest
 
 from tests.tracing.writing import Made, is_there, look, refusal, tell
 from tickwork import InvalidDag, Tickwork, approve, branch, concurrency, debounce, group, if_, loop, rate, teardown
-from tickwork.core.flow.stamp import decode_task_flow
+from tickwork.core.job_limits import decode_task_flow
 from tickwork.errors import InvalidOption
 
 

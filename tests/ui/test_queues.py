@@ -13,8 +13,8 @@ from tests.ui.serving import Served
 from tests.ui.test_walk import show
 from tests.worker.fixtures import eventually
 from tickwork import breaker, concurrency
-from tickwork.core.flow.limits import Passage
 from tickwork.core.job import JobFilter, JobState
+from tickwork.core.limits.limits import Passage
 
 SOON_MS = 15_000
 

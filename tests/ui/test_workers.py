@@ -7,8 +7,8 @@ from playwright.sync_api import Page, expect
 
 from tests.ui.serving import Served
 from tests.ui.test_walk import show
-from tickwork.core.flow.placement import read_offer
 from tickwork.core.ids import WorkerId
+from tickwork.core.placement.needs import read_offer
 from tickwork.store.base import Worker
 
 GHOST = WorkerId("ghost")

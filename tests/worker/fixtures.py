@@ -17,7 +17,7 @@ from tickwork import Job, Tickwork
 from tickwork.core.ids import WorkerId
 from tickwork.core.outcome import Abandoned, decide
 from tickwork.store.base import Finish
-from tickwork.worker.capture import STRIDE
+from tickwork.worker.run.capture import STRIDE
 
 Value = TypeVar("Value")
 

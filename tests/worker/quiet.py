@@ -11,10 +11,10 @@ from typing import Any
 from tickwork.clock import Clock
 from tickwork.core.job import Policy, TaskDefinition
 from tickwork.store.base import Store
-from tickwork.worker.base import Source, WorkerOptions
-from tickwork.worker.elasticity import Elasticity
+from tickwork.worker.autoscale import Elasticity
+from tickwork.worker.handler_pools import Source, WorkerOptions
 from tickwork.worker.heartbeat import Lease
-from tickwork.worker.messages import Answer, Assignment, Died, End, Ended, FromExecutor
+from tickwork.worker.ipc.protocol import Answer, Assignment, Died, End, Ended, FromExecutor
 from tickwork.worker.worker import Worker
 
 _numbers = count(1)

@@ -25,13 +25,13 @@ from tickwork import (
     current_batch,
     current_job,
 )
-from tickwork.core.flow.batch import Batch
+from tickwork.core.batch import Batch
 from tickwork.core.ids import ClaimId, JobId
 from tickwork.core.job import Claimed, Policy
 from tickwork.errors import InvalidArguments, InvalidOption, NoCurrentJob
 from tickwork.worker import batches as module
-from tickwork.worker.claiming import Claiming
-from tickwork.worker.holdings import Holdings
+from tickwork.worker.claimer import Claiming
+from tickwork.worker.held_jobs import Holdings
 
 
 class Doc(msgspec.Struct):

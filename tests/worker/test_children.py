@@ -12,8 +12,8 @@ import pytest
 from tests.worker.fixtures import eventually
 from tickwork.clock import SystemClock
 from tickwork.errors import WorkerError
-from tickwork.worker.children import Child, ChildLimits, Children
-from tickwork.worker.messages import Assignment, Died, Ended, FromExecutor, Hello, Returned, Wrote
+from tickwork.worker.ipc.protocol import Assignment, Died, Ended, FromExecutor, Hello, Returned, Wrote
+from tickwork.worker.process.children import Child, ChildLimits, Children
 
 TASKS = """
 import os, time
@@ -227,7 +227,7 @@ def test_with_no_child_at_all_attempts_wait(pool: Callable[..., Pool]) -> None:
 def test_code_that_does_not_load_any_more_is_an_error_of_the_worker(
     pool: Callable[..., Pool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tickwork.worker.children.RESPAWN_S", 0.01)
+    monkeypatch.setattr("tickwork.worker.process.children.RESPAWN_S", 0.01)
     one = pool()
     (tmp_path / "shop.py").write_text("1 // 0")
     os.kill(one.all[0].process.pid, signal.SIGKILL)

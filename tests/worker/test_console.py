@@ -12,9 +12,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickwork.observe.jsonlog import JsonLines
-from tickwork.worker.capture import LOG_LIMIT, Sink, set_sink
-from tickwork.worker.console import LINE_COST, LINE_LIMIT, MOMENT_LIMIT, MOMENT_S, Console, LineMaker, PassedOn, Records
+from tickwork.observe.json_log import JsonLines
+from tickwork.worker.process.console import (
+    LINE_COST,
+    LINE_LIMIT,
+    MOMENT_LIMIT,
+    MOMENT_S,
+    Console,
+    LineMaker,
+    PassedOn,
+    Records,
+)
+from tickwork.worker.run.capture import LOG_LIMIT, Sink, set_sink
 
 JOB = "019a8f3e-1c2d-7abc-8def-0123456789ab"
 ABOUT = {"job_id": JOB, "attempt": 2, "task": "mail", "queue": "default", "run_id": "r", "step": "s"}
@@ -244,7 +253,7 @@ def test_a_maker_of_lines_knows_both_streams() -> None:
 
 
 def test_a_record_as_text_cannot_begin_another(capsys: pytest.CaptureFixture[str]) -> None:
-    from tickwork.cli.base import log_to_stderr
+    from tickwork.cli.command import log_to_stderr
 
     handlers, level = logging.root.handlers[:], logging.root.level
     try:

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tickwork.cli.worker import _options
-from tickwork.worker import cpus
-from tickwork.worker.cpus import cgroup_quota, usable_cpus
+from tickwork.cli.processes.worker import _options
+from tickwork.worker.process import cpu_count
+from tickwork.worker.process.cpu_count import cgroup_quota, usable_cpus
 
 
 def group(folder: Path, **files: str) -> None:
@@ -57,7 +57,7 @@ def test_without_a_quota_there_is_none(root: Path, groups: Path, text: str) -> N
 
 
 def test_a_worker_has_no_more_processes_than_slots_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpus, "usable_cpus", lambda: 8)
+    monkeypatch.setattr(cpu_count, "usable_cpus", lambda: 8)
 
     def processes(concurrency: int | None, asked: str | None = None) -> int:
         options = _options("t", concurrency, (), asked, ((), ""), (None, "1s"), (None, None, None), (False, None), None)

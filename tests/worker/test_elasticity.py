@@ -9,12 +9,12 @@ import pytest
 
 from tests.store.builders import HOUR, a_job, jobs, register
 from tests.worker.quiet import QuietPools, a_worker
-from tickwork.core.flow.elastic import Elastic
-from tickwork.core.flow.flow import Flow
-from tickwork.core.flow.placement import read_needs, read_offer
+from tickwork.core.autoscale import Elastic
+from tickwork.core.limits.lanes import Flow
+from tickwork.core.placement.needs import read_needs, read_offer
 from tickwork.store.sqlite import SqliteStore
 from tickwork.testing import VirtualClock
-from tickwork.worker.elasticity import Elasticity
+from tickwork.worker.autoscale import Elasticity
 from tickwork.worker.worker import Worker
 
 SECOND = timedelta(seconds=1)

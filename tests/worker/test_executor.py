@@ -10,9 +10,9 @@ from tests.worker.fixtures import eventually
 from tickwork import Tickwork
 from tickwork.clock import SystemClock
 from tickwork.errors import Interrupted
-from tickwork.worker import executor as module
-from tickwork.worker.executor import Executor
-from tickwork.worker.messages import Assignment, End, FromExecutor, Stuck
+from tickwork.worker.ipc.protocol import Assignment, End, FromExecutor, Stuck
+from tickwork.worker.run import executor as module
+from tickwork.worker.run.executor import Executor
 
 
 class Bench:

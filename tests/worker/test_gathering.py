@@ -9,9 +9,9 @@ import pytest
 from tests.sim.test_found import TASK, Pools, SlowStore, insert
 from tickwork.store.sqlite import SqliteStore
 from tickwork.testing import VirtualClock
-from tickwork.worker.base import WorkerOptions
+from tickwork.worker.handler_pools import WorkerOptions
 from tickwork.worker.heartbeat import Lease
-from tickwork.worker.messages import End, Ended
+from tickwork.worker.ipc.protocol import End, Ended
 from tickwork.worker.worker import Worker
 
 EXCHANGE = timedelta(milliseconds=4)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.worker.fixtures import eventually
-from tickwork.worker.guard import Guard
+from tickwork.worker.tasks.orphan_killer import Guard
 
 
 def group() -> subprocess.Popen[bytes]:
@@ -65,7 +65,7 @@ def test_it_knows_whole_numbers_only(groups: list[subprocess.Popen[bytes]]) -> N
 def test_it_kills_when_its_owner_is_killed(groups: list[subprocess.Popen[bytes]]) -> None:
     program = textwrap.dedent(f"""
         import os, signal
-        from tickwork.worker.guard import Guard
+        from tickwork.worker.tasks.orphan_killer import Guard
         guard = Guard()
         guard.add({groups[0].pid})
         guard.add({groups[1].pid})

@@ -20,9 +20,9 @@ from tickwork import Tickwork, current_job
 from tickwork.clock import SystemClock
 from tickwork.core.ids import WorkerId
 from tickwork.errors import InvalidInput
-from tickwork.observe import table
-from tickwork.observe.jsonlog import JsonLines, wants_json
-from tickwork.observe.tally import Tally, exposition
+from tickwork.observe import metrics_table
+from tickwork.observe.counters import Tally, exposition
+from tickwork.observe.json_log import JsonLines, wants_json
 from tickwork.worker.health import MOST, Health, serve_health
 from tickwork.worker.heartbeat import Lease
 
@@ -94,7 +94,7 @@ def connected(address: str) -> socket.socket:
 def test_buckets_count_everything_that_is_not_larger() -> None:
     tally = Tally()
     for seconds in (0.001, 0.002, 7000.0):
-        tally.spread(table.WAIT, ("mail",), seconds)
+        tally.spread(metrics_table.WAIT, ("mail",), seconds)
     text = exposition(tally).decode()
     assert 'tickwork_job_wait_seconds_bucket{le="0.001",queue="mail"} 1.0' in text
     assert 'tickwork_job_wait_seconds_bucket{le="0.0025",queue="mail"} 2.0' in text

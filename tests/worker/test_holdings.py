@@ -10,9 +10,9 @@ from tickwork.core.ids import ClaimId, JobId
 from tickwork.core.job import Claimed, Policy, TaskDefinition
 from tickwork.store.base import Claims, Exchange
 from tickwork.testing import VirtualClock
-from tickwork.worker.base import WorkerOptions
+from tickwork.worker.handler_pools import WorkerOptions
 from tickwork.worker.heartbeat import Lease
-from tickwork.worker.holdings import Holdings
+from tickwork.worker.held_jobs import Holdings
 from tickwork.worker.worker import Worker
 
 

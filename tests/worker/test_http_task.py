@@ -23,14 +23,14 @@ from tests.worker.listeners import Answer, Came, listener, says, web
 from tickwork import Job, JobFailed, Tickwork, every
 from tickwork.clock import SystemClock
 from tickwork.core.web.addresses import read_allowed
+from tickwork.declare.documents import read_declared
 from tickwork.errors import Fatal, InvalidArguments, RequestFailed, Retry
-from tickwork.importers.declared import read_declared
-from tickwork.worker import http_client
-from tickwork.worker.capture import Sink
-from tickwork.worker.egress import Egress, resolve
-from tickwork.worker.http_client import HttpClient
-from tickwork.worker.http_task import Answered, Asked, answered
-from tickwork.worker.secrets import set_keeper
+from tickwork.worker.run.capture import Sink
+from tickwork.worker.run.secrets import set_keeper
+from tickwork.worker.tasks import http_client
+from tickwork.worker.tasks.egress import Egress, resolve
+from tickwork.worker.tasks.http import Answered, Asked, answered
+from tickwork.worker.tasks.http_client import HttpClient
 
 LOOPBACK = "127.0.0.0/8"
 

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from tickwork import JobFailed, LocalBlobs, Tickwork, batch, if_
+from tickwork.api.runs import Run
 from tickwork.clock import SystemClock
-from tickwork.core.blob import MARK, reference_in
-from tickwork.core.payload import RESULT_LIMIT
+from tickwork.core.arguments.payload import RESULT_LIMIT
+from tickwork.core.blob_ref import MARK, reference_in
 from tickwork.core.retention import Retention
-from tickwork.runs import Run
 from tickwork.services import pruner
 from tickwork.services.pruner import Pruner
 

@@ -12,7 +12,7 @@ from tickwork.core.job import JobState
 from tickwork.errors import StoreUnreachable
 from tickwork.store.sqlite import SqliteStore
 from tickwork.testing import VirtualClock
-from tickwork.worker.base import WorkerOptions
+from tickwork.worker.handler_pools import WorkerOptions
 from tickwork.worker.heartbeat import Lease
 from tickwork.worker.worker import Worker
 

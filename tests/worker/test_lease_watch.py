@@ -7,8 +7,8 @@ from tests.worker.fixtures import eventually
 from tests.worker.test_children import Pool, assignment, pool
 from tickwork.core.ids import WorkerId
 from tickwork.worker.heartbeat import Lease
+from tickwork.worker.ipc.protocol import Died, Ended, Returned
 from tickwork.worker.lease_watch import LeaseWatch
-from tickwork.worker.messages import Died, Ended, Returned
 
 __all__ = ["pool"]
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickwork.worker.capture import Sink
-from tickwork.worker.mask import Mask
+from tickwork.worker.run.capture import Sink
+from tickwork.worker.run.mask import Mask
 
 VALUE = "hunter2-hunter2"
 

@@ -13,21 +13,21 @@ from tickwork.core.job import Policy, TaskDefinition
 from tickwork.core.outcome import Cancelled, Ending, Failed, Released, Snoozed, Succeeded, TimedOut
 from tickwork.core.retry import RetryPolicy
 from tickwork.errors import InvariantBroken
-from tickwork.worker import messages
-from tickwork.worker.child import hello
-from tickwork.worker.messages import End, Frames, encode, from_executor, to_executor
+from tickwork.worker.ipc import protocol
+from tickwork.worker.ipc.protocol import End, Frames, encode, from_executor, to_executor
+from tickwork.worker.process.child import hello
 
-ASSIGNMENT = messages.Assignment("job", 2, 2**63 - 1, "task", "queue", b"{}", 1.5, ("OSError",), (), 10, 20, 3.25)
+ASSIGNMENT = protocol.Assignment("job", 2, 2**63 - 1, "task", "queue", b"{}", 1.5, ("OSError",), (), 10, 20, 3.25)
 TO_EXECUTOR = [
-    messages.Run([ASSIGNMENT, ASSIGNMENT]),
-    messages.Interrupt("job", 1, "cancel"),
-    messages.Answer(7, True, b"state"),
-    messages.Answer(8, False, None),
-    messages.Recall(),
-    messages.Quit(),
+    protocol.Run([ASSIGNMENT, ASSIGNMENT]),
+    protocol.Interrupt("job", 1, "cancel"),
+    protocol.Answer(7, True, b"state"),
+    protocol.Answer(8, False, None),
+    protocol.Recall(),
+    protocol.Quit(),
 ]
 FROM_EXECUTOR = [
-    messages.Hello(
+    protocol.Hello(
         {"url": "sqlite:///x", "listen_url": None},
         [
             TaskDefinition(
@@ -36,17 +36,17 @@ FROM_EXECUTOR = [
         ],
         {"task": "thread"},
     ),
-    messages.Trouble("no such file"),
-    messages.Ended(
+    protocol.Trouble("no such file"),
+    protocol.Ended(
         [End("job", 1, "succeeded", 1.0, result=b"42", took=0.5), End("other", 1, "failed", 2.0, error="x")]
     ),
-    messages.Started("job", 1, 5.0),
-    messages.Stuck("job", 1, "timed_out", "too long", 5.0),
-    messages.Returned(["a", "b"]),
-    messages.Wrote("job", 1, 0, "ünï∂é"),
-    messages.Progressed("job", 1, 0.5, None),
-    messages.Ask(1, "job", 1, b"state"),
-    messages.Ask(2, "job", 1, None),
+    protocol.Started("job", 1, 5.0),
+    protocol.Stuck("job", 1, "timed_out", "too long", 5.0),
+    protocol.Returned(["a", "b"]),
+    protocol.Wrote("job", 1, 0, "ünï∂é"),
+    protocol.Progressed("job", 1, 0.5, None),
+    protocol.Ask(1, "job", 1, b"state"),
+    protocol.Ask(2, "job", 1, None),
 ]
 
 
@@ -79,17 +79,17 @@ def test_the_dags_of_an_app_arrive_as_they_were_traced() -> None:
     (frame,) = Frames().feed(encode(hello(app)))
     arrived = from_executor.decode(frame)
 
-    assert isinstance(arrived, messages.Hello)
+    assert isinstance(arrived, protocol.Hello)
     assert [decode_graph(one) for one in arrived.graphs] == [sums.graph]
 
 
 def test_attempts_with_large_arguments_travel_in_several_frames(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(messages, "FRAME_ENOUGH", 10)
+    monkeypatch.setattr(protocol, "FRAME_ENOUGH", 10)
     sizes = [3, 3, 3, 3, 25, 1, 9, 10]
     jobs = [msgspec.structs.replace(ASSIGNMENT, args=b"x" * size) for size in sizes]
-    parts = [[len(job.args) for job in message.jobs] for message in messages.runs_of(jobs)]
+    parts = [[len(job.args) for job in message.jobs] for message in protocol.runs_of(jobs)]
     assert parts == [[3, 3, 3], [3], [25], [1, 9], [10]], "in their order, and one that is larger by itself"
-    assert list(messages.runs_of([])) == []
+    assert list(protocol.runs_of([])) == []
 
 
 def test_an_empty_piece_is_no_frame() -> None:
@@ -99,9 +99,9 @@ def test_an_empty_piece_is_no_frame() -> None:
 def test_a_frame_that_is_absurdly_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InvariantBroken, match="was announced"):
         list(Frames().feed(b"\xff\xff\xff\xff"))
-    monkeypatch.setattr(messages, "FRAME_LIMIT", 10)
+    monkeypatch.setattr(protocol, "FRAME_LIMIT", 10)
     with pytest.raises(InvariantBroken, match="too long"):
-        encode(messages.Trouble("x" * 100))
+        encode(protocol.Trouble("x" * 100))
 
 
 @pytest.mark.parametrize(

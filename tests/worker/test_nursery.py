@@ -16,12 +16,12 @@ import pytest
 
 from tests.worker.fixtures import eventually
 from tickwork.clock import SystemClock
-from tickwork.worker.child import ChildOptions
-from tickwork.worker.children import ChildLimits, Children
-from tickwork.worker.messages import Frames
-from tickwork.worker.nursery import Nursery, Offspring, fork_nursery, start_nursery
-from tickwork.worker.nursery_process import NOT_BORN, Exited, NurseryProcess, Spawn, from_nursery
-from tickwork.worker.output_pipes import ChildOutput
+from tickwork.worker.ipc.protocol import Frames
+from tickwork.worker.process.child import ChildOptions
+from tickwork.worker.process.children import ChildLimits, Children
+from tickwork.worker.process.fork_server import Nursery, Offspring, fork_nursery, start_nursery
+from tickwork.worker.process.fork_server_main import NOT_BORN, Exited, NurseryProcess, Spawn, from_nursery
+from tickwork.worker.process.output_pipes import ChildOutput
 
 SOURCE = str(Path(__file__).parents[2] / "src")
 WAYS = ["forked", "started"]
@@ -31,8 +31,8 @@ HOST = """
 import atexit, os, select, sys
 import tickwork.app
 from tickwork.clock import SystemClock
-from tickwork.worker.children import ChildLimits, Children
-from tickwork.worker.nursery import fork_nursery, start_nursery
+from tickwork.worker.process.children import ChildLimits, Children
+from tickwork.worker.process.fork_server import fork_nursery, start_nursery
 
 way, target, forks = sys.argv[1:]
 atexit.register(lambda: print("exit", os.getpid(), flush=True))
@@ -516,7 +516,7 @@ def test_a_nursery_that_does_not_answer_is_killed(
 ) -> None:
     child = born()
     pid = child.pid
-    monkeypatch.setattr("tickwork.worker.nursery.ANSWER_S", 0.2)
+    monkeypatch.setattr("tickwork.worker.process.fork_server.ANSWER_S", 0.2)
     os.kill(nursery.pid, signal.SIGSTOP)
     assert born(loaded=False).pid is None, "it never was"
     assert nursery.lost

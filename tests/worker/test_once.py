@@ -10,7 +10,7 @@ from tickwork.core.ids import JobId
 from tickwork.core.job import JobState, Policy
 from tickwork.store.sqlite import SqliteStore
 from tickwork.testing import VirtualClock
-from tickwork.worker.messages import Died, FromExecutor, Returned, Started, Stuck
+from tickwork.worker.ipc.protocol import Died, FromExecutor, Returned, Started, Stuck
 
 ONCE = Policy(on_lost="fail")
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.worker.fixtures import eventually, output_of
 from tickwork import Tickwork, current_job
-from tickwork.worker.capture import LOG_LIMIT, Sink
+from tickwork.worker.run.capture import LOG_LIMIT, Sink
 
 
 def test_stdout_stderr_and_logging_are_kept_in_order(app: Tickwork, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from tickwork.worker.attempt_board import Board, Running, Unsent
-from tickwork.worker.capture import LOG_LIMIT, STRIDE
-from tickwork.worker.console import PassedOn
-from tickwork.worker.messages import Wrote
-from tickwork.worker.output_credit import OutputCredit
-from tickwork.worker.output_pipes import ChildOutput, Piece
+from tickwork.worker.ipc.protocol import Wrote
+from tickwork.worker.ipc.shared_memory import Board, Running, Unsent
+from tickwork.worker.process.console import PassedOn
+from tickwork.worker.process.output_attribution import OutputCredit
+from tickwork.worker.process.output_pipes import ChildOutput, Piece
+from tickwork.worker.run.capture import LOG_LIMIT, STRIDE
 
 JOB, OTHER = "0" * 36, "1" * 36
 

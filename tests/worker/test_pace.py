@@ -2,7 +2,7 @@
 
 import pytest
 
-from tickwork.worker.pace import MEDIUM_S, MOST, SHORT_S, Pace
+from tickwork.worker.prefetch import MEDIUM_S, MOST, SHORT_S, Pace
 
 
 def after(durations: list[float], slots: int = 10) -> int:

@@ -10,10 +10,10 @@ from tests.store.builders import SECOND, a_job, insert_one, jobs
 from tests.worker.fixtures import eventually
 from tests.worker.quiet import a_worker
 from tickwork import Tickwork, concurrency, current_job
-from tickwork.core.flow.flow import Flow
-from tickwork.core.flow.limits import Slot
-from tickwork.core.flow.placement import own_label, read_needs, read_offer
 from tickwork.core.job import NewJob
+from tickwork.core.limits.lanes import Flow
+from tickwork.core.limits.limits import Slot
+from tickwork.core.placement.needs import own_label, read_needs, read_offer
 from tickwork.errors import InvalidOption
 from tickwork.store.sqlite import SqliteStore
 from tickwork.testing import VirtualClock

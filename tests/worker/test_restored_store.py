@@ -12,7 +12,7 @@ from tickwork.core.ids import WorkerId
 from tickwork.core.job import JobState
 from tickwork.store.sqlite import SqliteStore
 from tickwork.testing import VirtualClock
-from tickwork.worker.claiming import OWN_LOOK_LEASES
+from tickwork.worker.claimer import OWN_LOOK_LEASES
 
 
 class StoppingPools(QuietPools):

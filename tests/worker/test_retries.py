@@ -16,7 +16,7 @@ from tickwork.core.job import JobState, Policy
 from tickwork.core.retry import RetryPolicy
 from tickwork.store.sqlite import SqliteStore
 from tickwork.testing import VirtualClock
-from tickwork.worker.retries import LONGEST_S, Retries
+from tickwork.worker.retry_budget import LONGEST_S, Retries
 
 FLOOR = 10
 

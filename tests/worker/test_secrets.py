@@ -11,14 +11,14 @@ import pytest
 from tests.cli.programs import Program, program
 from tests.worker.fixtures import eventually, output_of
 from tickwork import Job, JobFailed, Tickwork, current_job
-from tickwork.core.secret_use import Use, secret_variables
-from tickwork.declaring import Plan
+from tickwork.api.apply import Plan
+from tickwork.core.access.secret_policy import Use, secret_variables
+from tickwork.declare.documents import read_declared
 from tickwork.errors import InvalidInput, SecretError, WorkerError
-from tickwork.importers.declared import read_declared
-from tickwork.store.access import Sealed
-from tickwork.vault import KEY, Vault
-from tickwork.worker.builtin import add_builtin
-from tickwork.worker.shell import add_shell
+from tickwork.security.vault import KEY, Vault
+from tickwork.store.admin.access import Sealed
+from tickwork.worker.tasks.builtin import add_builtin
+from tickwork.worker.tasks.shell import add_shell
 
 CANARY = "canary-3f9d71c2-value"
 OTHER = "canary-of-the-environment"

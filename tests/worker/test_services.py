@@ -17,8 +17,8 @@ from tickwork.errors import StoreUnreachable
 from tickwork.services.pruner import Pruner
 from tickwork.services.reaper import INTERVAL_S, Expirer, Reaper
 from tickwork.services.runner import LAST_BACKOFF_S, Backoff, Runner
+from tickwork.store.admin.operations import Ask
 from tickwork.store.base import Store, Worker
-from tickwork.store.operations import Ask
 from tickwork.testing import VirtualClock
 from tickwork.worker.heartbeat import Heartbeat, Lease
 

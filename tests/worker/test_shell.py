@@ -11,7 +11,7 @@ import pytest
 from tests.cli.programs import Program, descendants, program
 from tests.worker.fixtures import eventually, output_of
 from tickwork import Job, JobFailed, Tickwork
-from tickwork.worker.command import _GATE, _OPEN, Command
+from tickwork.worker.tasks.command import _GATE, _OPEN, Command
 
 BYSTANDER = """
 from tickwork import Tickwork

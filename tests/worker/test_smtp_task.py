@@ -17,7 +17,7 @@ import pytest
 from tests.worker.listeners import listener
 from tickwork import Job, JobFailed, Tickwork
 from tickwork.errors import InvalidArguments
-from tickwork.worker.smtp_task import mail_of
+from tickwork.worker.tasks.smtp import mail_of
 
 
 @dataclass

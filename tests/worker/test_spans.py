@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from tests.worker.fixtures import eventually
 from tickwork import Tickwork
 from tickwork.core.ids import first_id
-from tickwork.spans import Processing
+from tickwork.otel import Processing
 
 EXPORTER = InMemorySpanExporter()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tickwork.worker.supply import EACH_S, FORGETS_S, LONG_REST_S, LONG_S, REST_S, SHARE, TRIPS, Supply
+from tickwork.worker.claim_backoff import EACH_S, FORGETS_S, LONG_REST_S, LONG_S, REST_S, SHARE, TRIPS, Supply
 
 NOW = 100.0
 LONG = 2 * LONG_S

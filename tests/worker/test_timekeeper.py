@@ -8,7 +8,7 @@ import pytest
 
 from tests.worker.fixtures import eventually
 from tickwork.clock import SystemClock
-from tickwork.worker.timekeeper import Timekeeper
+from tickwork.worker.run.timer import Timekeeper
 
 
 @pytest.fixture

@@ -187,7 +187,7 @@ def test_a_worker_that_leaves_gives_back_what_does_not_end_in_its_grace(
 
 
 def test_a_spinning_handler_is_cancelled(app: Tickwork, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tickwork.worker.executor.CANCEL_GRACE_S", 0.1)
+    monkeypatch.setattr("tickwork.worker.run.executor.CANCEL_GRACE_S", 0.1)
     tasks = [app.task(handler) for handler in (spins, sleeps_on_the_loop)]
     with app.worker():
         jobs = [task.enqueue() for task in tasks]

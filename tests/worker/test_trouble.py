@@ -46,7 +46,7 @@ def test_a_corrupt_payload_fails_its_own_job_and_no_other(app: Tickwork, args: s
 def test_a_job_of_an_unknown_task_stays_queued_and_is_told_of_once(
     app: Tickwork, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tickwork.worker.claiming.UNKNOWN_LOOK_S", 0.0)
+    monkeypatch.setattr("tickwork.worker.claimer.UNKNOWN_LOOK_S", 0.0)
 
     @app.task
     def send_email() -> str:

@@ -12,11 +12,11 @@ from tests.worker.fixtures import eventually
 from tests.worker.quiet import QuietPools, a_worker
 from tickwork import Tickwork, breaker, concurrency
 from tickwork.clock import SystemClock
-from tickwork.core.flow.flow import Flow
-from tickwork.core.flow.limits import Slot
-from tickwork.core.flow.stamp import breaker_name
 from tickwork.core.ids import ClaimId
 from tickwork.core.job import Policy
+from tickwork.core.job_limits import breaker_name
+from tickwork.core.limits.lanes import Flow
+from tickwork.core.limits.limits import Slot
 from tickwork.core.outcome import Succeeded, decide
 from tickwork.core.retry import RetryPolicy
 from tickwork.store.base import Finish

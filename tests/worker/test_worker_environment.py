@@ -11,9 +11,9 @@ from tests.cli.programs import Program, descendants, program
 from tests.worker.fixtures import eventually
 from tickwork import JobFailed, Tickwork
 from tickwork.errors import InvalidInput
-from tickwork.vault import KEY
-from tickwork.worker.nursery import Nursery, start_nursery
-from tickwork.worker.run_as import find_user
+from tickwork.security.vault import KEY
+from tickwork.worker.process.fork_server import Nursery, start_nursery
+from tickwork.worker.tasks.run_as import find_user
 
 CANARY = "canary-4be1-of-the-environment"
 KEY_TEXT = "7e" * 32

@@ -17,8 +17,8 @@ from typing import Any
 
 import click
 
-from tickwork.cli.base import FAILURE, NOT_FOUND, UNREACHABLE, USAGE, Group, Session, log_to_stderr, url_option
-from tickwork.core.escape import clean_lines
+from tickwork.cli.command import FAILURE, NOT_FOUND, UNREACHABLE, USAGE, Group, Session, log_to_stderr, url_option
+from tickwork.core.terminal_escape import clean_lines
 from tickwork.errors import (
     DagNotFound,
     HookNotFound,
@@ -116,42 +116,42 @@ Commands that print data take --json. Exit codes: 0 it worked, 1 it failed,
 """
 
 _COMMANDS = {
-    "apply": "apply",
-    "audit": "audit",
-    "check": "check",
-    "config": "config",
-    "cron": "cron",
-    "dags": "dags",
-    "db": "db",
-    "dead": "dead",
-    "demo": "demo",
-    "dev": "dev",
-    "doctor": "doctor",
-    "enqueue": "enqueue",
-    "gates": "gates",
-    "hooks": "hooks",
-    "import": "imports",
-    "jobs": "jobs",
-    "keys": "keys",
-    "limits": "limits",
-    "notify": "notify",
-    "queues": "queues",
-    "run": "run",
-    "runs": "runs",
-    "schedules": "schedules",
-    "secrets": "secrets",
-    "server": "server",
-    "tenants": "tenants",
-    "up": "up",
-    "users": "users",
+    "apply": "declare.apply",
+    "audit": "admin.audit",
+    "check": "declare.check",
+    "config": "admin.config",
+    "cron": "schedules.cron",
+    "dags": "dags.dags",
+    "db": "admin.db",
+    "dead": "jobs.dead",
+    "demo": "demo.demo",
+    "dev": "processes.dev",
+    "doctor": "admin.doctor",
+    "enqueue": "jobs.enqueue",
+    "gates": "limits.gates",
+    "hooks": "schedules.hooks",
+    "import": "declare.imports",
+    "jobs": "jobs.jobs",
+    "keys": "admin.keys",
+    "limits": "limits.limits",
+    "notify": "admin.notify",
+    "queues": "jobs.queues",
+    "run": "dags.run",
+    "runs": "dags.runs",
+    "schedules": "schedules.schedules",
+    "secrets": "admin.secrets",
+    "server": "processes.server",
+    "tenants": "limits.tenants",
+    "up": "processes.up",
+    "users": "admin.users",
     "version": "version",
-    "worker": "worker",
-    "workers": "workers",
+    "worker": "processes.worker",
+    "workers": "processes.workers",
 }
 
 
 class Commands(Group):
-    """The commands, each in a file whose function has the file's name, found when it is asked for."""
+    """The commands. Each module has a function of its own name, and is imported when its command is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -159,8 +159,8 @@ class Commands(Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        file = _COMMANDS[cmd_name]
-        found: click.Command = getattr(import_module(f"tickwork.cli.{file}"), file)
+        module = _COMMANDS[cmd_name]
+        found: click.Command = getattr(import_module(f"tickwork.cli.{module}"), module.rpartition(".")[2])
         return found
 
     def get_help(self, ctx: click.Context) -> str:
@@ -235,7 +235,7 @@ def _code(error: Exception) -> int:
 
 def _say(message: str) -> None:
     if os.environ.get("TICKWORK_LOG_FORMAT") == "json":
-        from tickwork.observe.jsonlog import error_line
+        from tickwork.observe.json_log import error_line
 
         click.echo(error_line(message), err=True)
         return

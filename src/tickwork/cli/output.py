@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from tickwork.core.causes import last_line
 from tickwork.core.duration import format_duration
-from tickwork.core.escape import clean
+from tickwork.core.stats.error_groups import last_line
+from tickwork.core.terminal_escape import clean
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from tickwork.cli.base import Command, json_option
+from tickwork.cli.command import Command, json_option
 from tickwork.cli.output import print_json
 from tickwork.version import VERSION
 

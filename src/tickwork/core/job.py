@@ -13,11 +13,11 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from tickwork.core.flow.flow import Flow
-from tickwork.core.flow.placement import NOTHING, Offer
 from tickwork.core.ids import ClaimId, JobId
+from tickwork.core.limits.lanes import Flow
+from tickwork.core.occurrence import Tick
+from tickwork.core.placement.needs import NOTHING, Offer
 from tickwork.core.retry import RetryPolicy
-from tickwork.core.schedule.tick import Tick
 
 PRIORITIES = {"high": 2, "normal": 5, "low": 8}
 LOWEST_PRIORITY = 9

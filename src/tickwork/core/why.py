@@ -9,16 +9,16 @@ from datetime import datetime, timedelta
 import msgspec
 
 from tickwork.core.duration import format_duration
-from tickwork.core.flow.breaker import Breaker
-from tickwork.core.flow.flow import Flow
-from tickwork.core.flow.gates import Gate, JobFacts, gate_for
-from tickwork.core.flow.hold import Hold
-from tickwork.core.flow.limits import Concurrency, Rate
-from tickwork.core.flow.placement import Needs, needs_of, taken_of
-from tickwork.core.flow.reading import to_us
-from tickwork.core.flow.sticky import GRACE_US, Neighbour, Neighbourhood, group_of
 from tickwork.core.job import JobState, JobView, WorkerView
-from tickwork.core.schedule.zone import EPOCH
+from tickwork.core.limits.breaker import Breaker
+from tickwork.core.limits.gates import Gate, JobFacts, gate_for
+from tickwork.core.limits.hold_view import Hold
+from tickwork.core.limits.lanes import Flow
+from tickwork.core.limits.limits import Concurrency, Rate
+from tickwork.core.option_parsing import to_us
+from tickwork.core.placement.needs import Needs, needs_of, taken_of
+from tickwork.core.placement.sticky import GRACE_US, Neighbour, Neighbourhood, group_of
+from tickwork.core.recurrence.zones.zone import EPOCH
 
 RUNNABLE = "it can run now"
 _GIST_LIMIT = 300

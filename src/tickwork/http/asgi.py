@@ -19,21 +19,21 @@ from starlette.routing import Match
 from starlette.routing import Route as Path
 from starlette.types import Scope
 
+from tickwork.api.creator import creating_as
 from tickwork.app import Tickwork
-from tickwork.creator import creating_as
 from tickwork.errors import InvariantBroken, StoreError, TickworkError
-from tickwork.http.access import NOBODY, Caller, allowed, is_open
-from tickwork.http.audit import recorded
-from tickwork.http.bodies import SMALL, small_size
-from tickwork.http.call import Call, arguments, body_of, response
-from tickwork.http.pages import routes as pages
-from tickwork.http.parts import Parts
-from tickwork.http.problems import Problem, problem_of
-from tickwork.http.repeats import HEADER, once, repeat_key
-from tickwork.http.room import sharing
-from tickwork.http.route import Anybody, Route
-from tickwork.http.unchanged import unless_unchanged
-from tickwork.observe.table import HTTP
+from tickwork.http.audit_rows import recorded
+from tickwork.http.auth.access import NOBODY, Caller, allowed, is_open
+from tickwork.http.connections.bodies import SMALL, small_size
+from tickwork.http.connections.capacity import sharing
+from tickwork.http.framework.conditional import unless_unchanged
+from tickwork.http.framework.problems import Problem, problem_of
+from tickwork.http.framework.route import Anybody, Route
+from tickwork.http.idempotency import HEADER, once, repeat_key
+from tickwork.http.request import Call, arguments, body_of, response
+from tickwork.http.server_context import Parts
+from tickwork.http.static_ui import routes as pages
+from tickwork.observe.metrics_table import HTTP
 
 _log = logging.getLogger("tickwork.http")
 T = TypeVar("T")

@@ -16,25 +16,25 @@ from typing import NamedTuple
 
 import uvicorn
 
+from tickwork.api.schedule_rules import every
 from tickwork.app import Tickwork
 from tickwork.clock import SystemClock
-from tickwork.core.access import Scope
-from tickwork.core.canary import NAME as CANARY
+from tickwork.core.access.scopes import Scope
+from tickwork.core.stats.canary import NAME as CANARY
 from tickwork.core.web.addresses import read_proxies
 from tickwork.errors import InvalidInput
-from tickwork.http.acceptor import BoundedServer
-from tickwork.http.access import Access, is_loopback
 from tickwork.http.asgi import asgi
-from tickwork.http.connection import BoundedProtocol, in_pieces
-from tickwork.http.connections import MOST, MOST_TLS, Connections, connection_limits
-from tickwork.http.log_limit import limited_logs
-from tickwork.http.parts import Parts, assembled
-from tickwork.http.table import ROUTES
-from tickwork.rules import every
+from tickwork.http.auth.access import Access, is_loopback
+from tickwork.http.connections.acceptor import BoundedServer
+from tickwork.http.connections.limits import MOST, MOST_TLS, Connections, connection_limits
+from tickwork.http.connections.log_limit import limited_logs
+from tickwork.http.connections.timeouts import BoundedProtocol, in_pieces
+from tickwork.http.routes import ROUTES
+from tickwork.http.server_context import Parts, assembled
 from tickwork.services.audit_sink import AuditSink
-from tickwork.services.bookkeeper import Bookkeeper
-from tickwork.services.house import keep_house
 from tickwork.services.runner import Runner
+from tickwork.services.start_services import keep_house
+from tickwork.services.stats_rollup import Bookkeeper
 
 PORT = 8700
 DRAIN_S = 5  # for requests that run when the server is told to stop

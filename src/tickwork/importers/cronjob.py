@@ -10,13 +10,13 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tickwork.core.schedule.cron import cron
-from tickwork.core.schedule.interval import every
-from tickwork.core.schedule.rule import RuleValue
-from tickwork.core.yaml_text import read_yaml
+from tickwork.core.recurrence.cron import cron
+from tickwork.core.recurrence.interval import every
+from tickwork.core.recurrence.rule import RuleValue
+from tickwork.core.yaml_loader import read_yaml
+from tickwork.declare.node import Field, Misfit
 from tickwork.errors import InvalidInput
-from tickwork.importers.field import Field, Misfit
-from tickwork.importers.imported import Imported, check_size
+from tickwork.importers.result import Imported, check_size
 
 _KIND = "CronJob"
 _OVERLAPS = {"Allow": "allow", "Forbid": "skip", "Replace": "cancel"}

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from tickwork.core.schedule.cron import cron
-from tickwork.core.schedule.zone import zone_name
+from tickwork.core.recurrence.cron import cron
+from tickwork.core.recurrence.zones.zone import zone_name
 from tickwork.errors import InvalidInput
-from tickwork.importers.crontab_text import Entry, read_comment, read_entry, read_setting
-from tickwork.importers.imported import Imported, check_size
-from tickwork.importers.names import name_of
+from tickwork.importers.command_names import name_of
+from tickwork.importers.crontab_parser import Entry, read_comment, read_entry, read_setting
+from tickwork.importers.result import Imported, check_size
 
 _OF_MAIL = {"MAILFROM", "CONTENT_TYPE", "CONTENT_TRANSFER_ENCODING"}
 _USUAL_SHELL = "/bin/sh"  # the one of the task too

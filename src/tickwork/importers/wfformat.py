@@ -19,10 +19,10 @@ import msgspec
 
 from tickwork.core.dag.cycles import find_cycles
 from tickwork.core.dag.graph import Filled, Graph, Step, Template
-from tickwork.core.options import Options
+from tickwork.core.job_options import Options
+from tickwork.declare.expressions import RESERVED
 from tickwork.errors import InvalidInput
-from tickwork.importers.expressions import RESERVED
-from tickwork.importers.imported import Remark, check_size
+from tickwork.importers.result import Remark, check_size
 
 FILE_LIMIT = 256 * 1024 * 1024  # bytes; traces have a lot to say of files and machines
 SLEEP = "@sleep"

@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tickwork.observe import table
-from tickwork.observe.table import Metric
+from tickwork.observe import metrics_table
+from tickwork.observe.metrics_table import Metric
 
 
 class Panel(NamedTuple):
@@ -41,34 +41,47 @@ def _gauge(metric: Metric, by: str) -> str:
 
 
 PANELS = (
-    Panel("Jobs finished", ((_rate(table.JOBS_FINISHED, "outcome"), "{{outcome}}"),), "ops"),
-    Panel("Jobs enqueued", ((_rate(table.JOBS_ENQUEUED, "queue"), "{{queue}}"),), "ops"),
-    Panel("In the queues", ((_gauge(table.QUEUE_JOBS, "queue, state"), "{{queue}} {{state}}"),)),
-    Panel("Oldest due job", ((_gauge(table.QUEUE_OLDEST, "queue"), "{{queue}}"),), "s"),
-    Panel("Wait from due to start", tuple((_quantile(table.WAIT, q), f"p{q * 100:g}") for q in (0.5, 0.95, 0.99)), "s"),
-    Panel("Run time, p95", ((_quantile(table.RUN, 0.95, "task"), "{{task}}"),), "s"),
-    Panel("Attempts by outcome", ((_own_rate(table.ATTEMPTS, "outcome"), "{{outcome}}"),), "ops"),
-    Panel("Slots", ((_gauge(table.WORKER_SLOTS, ""), "slots"), (_gauge(table.WORKER_BUSY, ""), "busy"))),
-    Panel("Workers", ((_gauge(table.WORKERS, "state"), "{{state}}"),)),
-    Panel("Workers wanted", ((_gauge(table.QUEUE_WANTED, "queue"), "{{queue}}"),)),
-    Panel("Due jobs that no worker can run", ((_gauge(table.QUEUE_UNPLACED, "queue"), "{{queue}}"),)),
-    Panel("Lost leases", ((_own_rate(table.LEASES_EXPIRED, "job"), "taken back"),), "ops"),
-    Panel("PostgreSQL connections by process", ((f"{table.CONNECTIONS.full}", "{{instance}}"),)),
-    Panel("Refused connections", ((_own_rate(table.CONNECTIONS_REFUSED, "job"), "refused"),), "ops"),
-    Panel("Runs of dags", ((_rate(table.RUNS_FINISHED, "dag, outcome"), "{{dag}} {{outcome}}"),), "ops"),
-    Panel("Occurrences of schedules", ((_rate(table.SCHEDULE_FIRES, "action"), "{{action}}"),), "ops"),
-    Panel("Schedules are late by", ((_gauge(table.SCHEDULE_LAG, ""), "lag"),), "s"),
-    Panel("The canary starts late by", ((_gauge(table.CANARY_DELAY, ""), "delay"),), "s"),
-    Panel("Dead letters", ((_gauge(table.DEAD_JOBS, ""), "jobs"),)),
+    Panel("Jobs finished", ((_rate(metrics_table.JOBS_FINISHED, "outcome"), "{{outcome}}"),), "ops"),
+    Panel("Jobs enqueued", ((_rate(metrics_table.JOBS_ENQUEUED, "queue"), "{{queue}}"),), "ops"),
+    Panel("In the queues", ((_gauge(metrics_table.QUEUE_JOBS, "queue, state"), "{{queue}} {{state}}"),)),
+    Panel("Oldest due job", ((_gauge(metrics_table.QUEUE_OLDEST, "queue"), "{{queue}}"),), "s"),
+    Panel(
+        "Wait from due to start",
+        tuple((_quantile(metrics_table.WAIT, q), f"p{q * 100:g}") for q in (0.5, 0.95, 0.99)),
+        "s",
+    ),
+    Panel("Run time, p95", ((_quantile(metrics_table.RUN, 0.95, "task"), "{{task}}"),), "s"),
+    Panel("Attempts by outcome", ((_own_rate(metrics_table.ATTEMPTS, "outcome"), "{{outcome}}"),), "ops"),
+    Panel(
+        "Slots", ((_gauge(metrics_table.WORKER_SLOTS, ""), "slots"), (_gauge(metrics_table.WORKER_BUSY, ""), "busy"))
+    ),
+    Panel("Workers", ((_gauge(metrics_table.WORKERS, "state"), "{{state}}"),)),
+    Panel("Workers wanted", ((_gauge(metrics_table.QUEUE_WANTED, "queue"), "{{queue}}"),)),
+    Panel("Due jobs that no worker can run", ((_gauge(metrics_table.QUEUE_UNPLACED, "queue"), "{{queue}}"),)),
+    Panel("Lost leases", ((_own_rate(metrics_table.LEASES_EXPIRED, "job"), "taken back"),), "ops"),
+    Panel("PostgreSQL connections by process", ((f"{metrics_table.CONNECTIONS.full}", "{{instance}}"),)),
+    Panel("Refused connections", ((_own_rate(metrics_table.CONNECTIONS_REFUSED, "job"), "refused"),), "ops"),
+    Panel("Runs of dags", ((_rate(metrics_table.RUNS_FINISHED, "dag, outcome"), "{{dag}} {{outcome}}"),), "ops"),
+    Panel("Occurrences of schedules", ((_rate(metrics_table.SCHEDULE_FIRES, "action"), "{{action}}"),), "ops"),
+    Panel("Schedules are late by", ((_gauge(metrics_table.SCHEDULE_LAG, ""), "lag"),), "s"),
+    Panel("The canary starts late by", ((_gauge(metrics_table.CANARY_DELAY, ""), "delay"),), "s"),
+    Panel("Dead letters", ((_gauge(metrics_table.DEAD_JOBS, ""), "jobs"),)),
     Panel(
         "Requests",
-        ((_own_rate(table.HTTP, "code").replace(table.HTTP.full, f"{table.HTTP.full}_count"), "{{code}}"),),
+        (
+            (
+                _own_rate(metrics_table.HTTP, "code").replace(
+                    metrics_table.HTTP.full, f"{metrics_table.HTTP.full}_count"
+                ),
+                "{{code}}",
+            ),
+        ),
         "ops",
     ),
-    Panel("Request time, p99", ((_quantile(table.HTTP, 0.99, "route"), "{{route}}"),), "s"),
-    Panel("Calls of the database, p99", ((_quantile(table.DB, 0.99, "op"), "{{op}}"),), "s"),
-    Panel("Paused queues", ((_gauge(table.QUEUE_PAUSED, "queue"), "{{queue}}"),)),
-    Panel("Heartbeats of workers are old", ((_gauge(table.HEARTBEAT_AGE, "instance"), "{{instance}}"),), "s"),
+    Panel("Request time, p99", ((_quantile(metrics_table.HTTP, 0.99, "route"), "{{route}}"),), "s"),
+    Panel("Calls of the database, p99", ((_quantile(metrics_table.DB, 0.99, "op"), "{{op}}"),), "s"),
+    Panel("Paused queues", ((_gauge(metrics_table.QUEUE_PAUSED, "queue"), "{{queue}}"),)),
+    Panel("Heartbeats of workers are old", ((_gauge(metrics_table.HEARTBEAT_AGE, "instance"), "{{instance}}"),), "s"),
 )
 
 
@@ -85,58 +98,59 @@ class Alert(NamedTuple):
 ALERTS = (
     Alert(
         "TickworkQueueIsLate",
-        f"max by (queue) ({table.QUEUE_OLDEST.full}) > 300 "
-        f"unless on (queue) max by (queue) ({table.QUEUE_PAUSED.full}) == 1",
+        f"max by (queue) ({metrics_table.QUEUE_OLDEST.full}) > 300 "
+        f"unless on (queue) max by (queue) ({metrics_table.QUEUE_PAUSED.full}) == 1",
         "5m",
         "page",
         "Queue {{ $labels.queue }}: its oldest due job waits for {{ $value | humanizeDuration }}: tickwork queues",
     ),
     Alert(
         "TickworkNoWorkers",
-        f'absent({table.WORKERS.full}{{state="running"}}) == 1 or max({table.WORKERS.full}{{state="running"}}) == 0',
+        f'absent({metrics_table.WORKERS.full}{{state="running"}}) == 1 '
+        f'or max({metrics_table.WORKERS.full}{{state="running"}}) == 0',
         "2m",
         "page",
         "No worker runs: tickwork workers list",
     ),
     Alert(
         "TickworkJobsFail",
-        f'sum(max without (instance, pod) (rate({table.JOBS_FINISHED.full}{{outcome="failed"}}[10m]))) '
-        f"/ sum(max without (instance, pod) (rate({table.JOBS_FINISHED.full}[10m]))) > 0.05",
+        f'sum(max without (instance, pod) (rate({metrics_table.JOBS_FINISHED.full}{{outcome="failed"}}[10m]))) '
+        f"/ sum(max without (instance, pod) (rate({metrics_table.JOBS_FINISHED.full}[10m]))) > 0.05",
         "10m",
         "ticket",
         "{{ $value | humanizePercentage }} of the jobs fail for good: tickwork dead list",
     ),
     Alert(
         "TickworkSchedulesAreLate",
-        f"max({table.SCHEDULE_LAG.full}) > 60",
+        f"max({metrics_table.SCHEDULE_LAG.full}) > 60",
         "2m",
         "page",
         "A schedule is {{ $value | humanizeDuration }} late: does any worker or server run its services?",
     ),
     Alert(
         "TickworkOccurrencesMissed",
-        f'sum(max without (instance, pod) (increase({table.SCHEDULE_FIRES.full}{{action="pass"}}[15m]))) > 0',
+        f'sum(max without (instance, pod) (increase({metrics_table.SCHEDULE_FIRES.full}{{action="pass"}}[15m]))) > 0',
         "0m",
         "ticket",
         "{{ $value }} occurrences of schedules were given up: tickwork schedules list",
     ),
     Alert(
         "TickworkWorkersFallSilent",
-        f"sum(increase({table.LEASES_EXPIRED.full}[15m])) > 10",
+        f"sum(increase({metrics_table.LEASES_EXPIRED.full}[15m])) > 10",
         "0m",
         "ticket",
         "{{ $value }} attempts were taken back from workers that fell silent: tickwork workers list",
     ),
     Alert(
         "TickworkConnectionsRefused",
-        f"sum(increase({table.CONNECTIONS_REFUSED.full}[15m])) > 0",
+        f"sum(increase({metrics_table.CONNECTIONS_REFUSED.full}[15m])) > 0",
         "0m",
         "ticket",
         "PostgreSQL refused {{ $value }} connections: raise max_connections, or lower TICKWORK_POOL_SIZE",
     ),
     Alert(
         "TickworkDatabaseIsSlow",
-        f"histogram_quantile(0.99, sum by (le) (rate({table.DB.full}_bucket[5m]))) > 1",
+        f"histogram_quantile(0.99, sum by (le) (rate({metrics_table.DB.full}_bucket[5m]))) > 1",
         "10m",
         "ticket",
         "One call of the database in a hundred takes {{ $value | humanizeDuration }}: tickwork doctor",

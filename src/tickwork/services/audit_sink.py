@@ -19,9 +19,9 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 import msgspec
 
-from tickwork.core.store_url import masked
+from tickwork.core.mask_url import masked
 from tickwork.errors import InvalidInput, StoreUnreachable
-from tickwork.store.audit_chain import LinkedRow
+from tickwork.store.admin.audit_chain import LinkedRow
 from tickwork.store.base import Store
 
 INTERVAL_S = 2.0

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from tickwork.clock import Clock
 from tickwork.core.duration import format_duration
 from tickwork.store.base import Store
-from tickwork.store.clock import NOTICED
+from tickwork.store.clock_repair import NOTICED
 
 _log = logging.getLogger("tickwork.services")
 CHECK = timedelta(seconds=10)  # how often the reading in the store is compared and renewed

@@ -7,8 +7,8 @@ from random import Random
 
 from tickwork.clock import Clock
 from tickwork.core.outcome import Abandoned, Transition, decide
-from tickwork.observe.table import LEASES_EXPIRED
-from tickwork.observe.tally import Tally
+from tickwork.observe.counters import Tally
+from tickwork.observe.metrics_table import LEASES_EXPIRED
 from tickwork.store.base import Finish, OpenAttempt, Store
 
 BATCH = 500

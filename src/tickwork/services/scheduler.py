@@ -16,11 +16,11 @@ import msgspec
 from tickwork.clock import Clock
 from tickwork.core.ids import IdMaker, JobId
 from tickwork.core.job import NewJob
-from tickwork.core.schedule.calendar import Calendar
+from tickwork.core.occurrence import Tick, encode_tick
+from tickwork.core.recurrence.calendars.calendar import Calendar
+from tickwork.core.recurrence.rule_json import decode_calendar
 from tickwork.core.schedule.decide import Action, Decision, Fire, decide
 from tickwork.core.schedule.spec import Spec, decode_spec, template
-from tickwork.core.schedule.stored import decode_calendar
-from tickwork.core.schedule.tick import Tick, encode_tick
 from tickwork.errors import InvariantBroken
 from tickwork.services.clock_watch import ClockWatch
 from tickwork.store.base import Store

@@ -16,8 +16,7 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from tickwork.blobs import Blobs
-from tickwork.core.flow.elastic import WaitingKind
-from tickwork.core.flow.placement import NOTHING, Offer
+from tickwork.core.autoscale import WaitingKind
 from tickwork.core.ids import ClaimId, JobId, WorkerId
 from tickwork.core.job import (
     Asking,
@@ -33,22 +32,23 @@ from tickwork.core.job import (
     WorkerView,
 )
 from tickwork.core.outcome import Transition
+from tickwork.core.placement.needs import NOTHING, Offer
 from tickwork.core.retention import Retention
-from tickwork.store.access import AccessVerbs
-from tickwork.store.audit_chain import AuditChainVerbs
-from tickwork.store.changes import ChangeVerbs
-from tickwork.store.clock import ClockVerbs
-from tickwork.store.counts import CountVerbs
+from tickwork.store.admin.access import AccessVerbs
+from tickwork.store.admin.audit_chain import AuditChainVerbs
+from tickwork.store.admin.hooks import DeclaredVerbs, HookVerbs
+from tickwork.store.admin.notifications import NotifyVerbs
+from tickwork.store.admin.operations import OperationVerbs
+from tickwork.store.clock_repair import ClockVerbs
 from tickwork.store.dags import DagVerbs
-from tickwork.store.figures import FigureVerbs
-from tickwork.store.finding import FindVerbs
-from tickwork.store.flow import FlowVerbs, Reach
-from tickwork.store.glances import GlanceVerbs
-from tickwork.store.hooks import DeclaredVerbs, HookVerbs
+from tickwork.store.limits import FlowVerbs, Reach
 from tickwork.store.migrate import Migration
-from tickwork.store.notify import NotifyVerbs
-from tickwork.store.operations import OperationVerbs
-from tickwork.store.remote import RemoteVerbs
+from tickwork.store.reads.change_feed import ChangeVerbs
+from tickwork.store.reads.job_search import FindVerbs
+from tickwork.store.reads.metric_counts import CountVerbs
+from tickwork.store.reads.page_queries import GlanceVerbs
+from tickwork.store.reads.stats import FigureVerbs
+from tickwork.store.remote_leases import RemoteVerbs
 from tickwork.store.schedules import ScheduleVerbs
 
 T = TypeVar("T")

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
-from tickwork.core.attention import Approval
 from tickwork.core.dag.advance import Standing
 from tickwork.core.dag.graph import Graph
 from tickwork.core.dag.overview import StepTimes
 from tickwork.core.ids import JobId
 from tickwork.core.job import JobView, MapPlace
+from tickwork.core.stats.findings import Approval
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,9 @@ import msgspec
 
 from tickwork.core.ids import JobId
 from tickwork.core.job import NewJob, TaskDefinition
-from tickwork.core.schedule.calendar import Calendar
+from tickwork.core.recurrence.calendars.calendar import Calendar
 from tickwork.core.schedule.spec import Spec
-from tickwork.core.schedule.standing import Standing
+from tickwork.core.schedule.state import Standing
 
 
 class Seen(msgspec.Struct, frozen=True):

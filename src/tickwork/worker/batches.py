@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from tickwork.core.flow.batch import Batch, form
-from tickwork.worker.messages import Assignment
+from tickwork.core.batch import Batch, form
+from tickwork.worker.ipc.protocol import Assignment
 
 if TYPE_CHECKING:
-    from tickwork.worker.holdings import Held
+    from tickwork.worker.held_jobs import Held
 
 CALL_BYTES = 32 * 1024 * 1024  # of arguments in one call, which travels in one frame
 _LATE_US = 1 << 62  # when everybody has waited long enough

@@ -16,8 +16,8 @@ from typing import Any
 
 from tickwork.clock import Clock
 from tickwork.errors import InvalidInput
-from tickwork.observe import table
-from tickwork.observe.tally import Tally, exposition
+from tickwork.observe import metrics_table
+from tickwork.observe.counters import Tally, exposition
 from tickwork.store.base import ConnectionCounts
 from tickwork.worker.heartbeat import Lease
 
@@ -61,10 +61,10 @@ class Health:
 
     def _metrics(self) -> bytes:
         since = self._clock.monotonic() - (self._lease.until - self._lease.duration.total_seconds())
-        self._tally.set(table.HEARTBEAT_AGE, {(): since})
+        self._tally.set(metrics_table.HEARTBEAT_AGE, {(): since})
         counts = self._connections()
-        self._tally.set(table.CONNECTIONS, {(): counts.open})
-        self._tally.add(table.CONNECTIONS_REFUSED, (), counts.refused - self._refused)
+        self._tally.set(metrics_table.CONNECTIONS, {(): counts.open})
+        self._tally.add(metrics_table.CONNECTIONS_REFUSED, (), counts.refused - self._refused)
         self._refused = counts.refused
         return exposition(self._tally)
 

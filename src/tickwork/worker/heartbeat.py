@@ -10,8 +10,8 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from tickwork.core.ids import WorkerId
+from tickwork.store.admin.operations import Ask
 from tickwork.store.base import Store
-from tickwork.store.operations import Ask
 
 
 class Lease:

@@ -16,8 +16,8 @@ from random import Random
 from tickwork.clock import Clock
 from tickwork.errors import WorkerError
 from tickwork.services.runner import Backoff
+from tickwork.store.admin.operations import Ask
 from tickwork.store.base import Waiter
-from tickwork.store.operations import Ask
 from tickwork.worker.worker import Worker
 
 _log = logging.getLogger("tickwork.worker")

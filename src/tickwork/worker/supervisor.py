@@ -17,26 +17,26 @@ from random import Random
 
 from tickwork.clock import Clock, SystemClock
 from tickwork.config import Settings
+from tickwork.core.autoscale import USUAL_SLOTS, Elastic, read_processes
 from tickwork.core.dag.graph import decode_graph
-from tickwork.core.flow.elastic import USUAL_SLOTS, Elastic, read_processes
-from tickwork.core.flow.placement import NOTHING, Offer
+from tickwork.core.placement.needs import NOTHING, Offer
 from tickwork.errors import InvalidInput
-from tickwork.observe.tally import Tally
-from tickwork.services.house import Nudge, keep_house
+from tickwork.observe.counters import Tally
+from tickwork.security.vault import Vault
 from tickwork.services.runner import Runner
+from tickwork.services.start_services import Nudge, keep_house
 from tickwork.store.base import Store
-from tickwork.vault import Vault
 from tickwork.version import VERSION
-from tickwork.worker.base import Pools, WorkerOptions
-from tickwork.worker.children import ChildLimits, Children
-from tickwork.worker.cpus import usable_cpus
-from tickwork.worker.elasticity import Elasticity, slots_of_each
+from tickwork.worker.autoscale import Elasticity, slots_of_each
+from tickwork.worker.handler_pools import Pools, WorkerOptions
 from tickwork.worker.heartbeat import Heartbeat, Lease
+from tickwork.worker.ipc.protocol import Hello
 from tickwork.worker.lease_watch import LeaseWatch
 from tickwork.worker.loop import WorkerLoop
-from tickwork.worker.messages import Hello
-from tickwork.worker.nursery import Nursery
-from tickwork.worker.pools import ChildPools
+from tickwork.worker.pool_facade import ChildPools
+from tickwork.worker.process.children import ChildLimits, Children
+from tickwork.worker.process.cpu_count import usable_cpus
+from tickwork.worker.process.fork_server import Nursery
 from tickwork.worker.worker import POLL_ONLY_S, POLL_S, Worker
 
 _log = logging.getLogger("tickwork.worker")

@@ -13,28 +13,28 @@ from math import inf
 from random import Random
 
 from tickwork.clock import Clock
+from tickwork.core.access.secret_policy import Use
+from tickwork.core.batch import Batch
 from tickwork.core.dag.graph import Graph
-from tickwork.core.flow.batch import Batch
-from tickwork.core.flow.stamp import declared_rules
 from tickwork.core.ids import WorkerId
 from tickwork.core.job import TaskDefinition
+from tickwork.core.job_limits import declared_rules
 from tickwork.core.outcome import Released, TimedOut
 from tickwork.core.schedule.spec import Spec
-from tickwork.core.secret_use import Use
 from tickwork.errors import InvalidInput
-from tickwork.observe.jsonlog import naming
-from tickwork.observe.tally import Tally
+from tickwork.observe.counters import Tally
+from tickwork.observe.json_log import naming
 from tickwork.store import base
 from tickwork.store.base import Store
-from tickwork.worker.base import Pools, WorkerOptions
-from tickwork.worker.claiming import Claiming
-from tickwork.worker.elasticity import Elasticity
-from tickwork.worker.endings import NOTES_S, Endings
-from tickwork.worker.hearing import Hearing
+from tickwork.worker.autoscale import Elasticity
+from tickwork.worker.child_events import Hearing
+from tickwork.worker.claimer import Claiming
+from tickwork.worker.finisher import NOTES_S, Endings
+from tickwork.worker.handler_pools import Pools, WorkerOptions
 from tickwork.worker.heartbeat import Lease
-from tickwork.worker.holdings import Held, Holdings
-from tickwork.worker.pace import Pace
-from tickwork.worker.retries import Retries
+from tickwork.worker.held_jobs import Held, Holdings
+from tickwork.worker.prefetch import Pace
+from tickwork.worker.retry_budget import Retries
 
 _log = logging.getLogger("tickwork.worker")
 POLL_S = 5.0  # how often to look without being called, when the store can call

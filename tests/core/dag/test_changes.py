@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import msgspec
 
-from tickwork.core.dag.changes import Change, changes, step_facts
+from tickwork.core.dag.diff import Change, changes, step_facts
 from tickwork.core.dag.graph import Approval, Filled, Graph, Hole, Map, Param, Result, Step, Template
 from tickwork.core.job import Policy
 from tickwork.core.retry import RetryPolicy

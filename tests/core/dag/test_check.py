@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickwork.core.dag.check import INSTANCE_LIMIT, PROBLEM_LIMIT, STEP_LIMIT, check, checked
 from tickwork.core.dag.graph import (
     Approval,
     Condition,
@@ -30,6 +29,7 @@ from tickwork.core.dag.graph import (
     decode_graph,
     encode_graph,
 )
+from tickwork.core.dag.validate import INSTANCE_LIMIT, PROBLEM_LIMIT, STEP_LIMIT, check, checked
 from tickwork.errors import InvalidDag, TickworkError
 
 WORK = Template(task="work")

@@ -2,7 +2,6 @@
 
 from msgspec import Raw
 
-from tickwork.core.dag.drawing import condition_text, expression_text, graph_json, mermaid
 from tickwork.core.dag.graph import (
     Approval,
     Condition,
@@ -18,6 +17,7 @@ from tickwork.core.dag.graph import (
     Template,
     Text,
 )
+from tickwork.core.dag.graph_view import condition_text, expression_text, graph_json, mermaid
 
 JOB = Template("work")
 WANTS_FETCH = Filled(Raw(b'{"rows":null}'), (Hole(("rows",), Result("fetch", ("rows", 0))),))

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from tickwork.core.blob import Unfillable
+from tickwork.core.blob_ref import Unfillable
 from tickwork.core.dag.graph import (
     Comparison,
     Condition,
@@ -23,7 +23,7 @@ from tickwork.core.dag.graph import (
     Result,
     Text,
 )
-from tickwork.core.dag.inputs import (
+from tickwork.core.dag.step_inputs import (
     MOST_INSTANCES,
     NO_RESULTS,
     Results,

@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from tickwork.core.dag.check import check
 from tickwork.core.dag.graph import Filled, Graph, Hole, Item, Map, Param, Step, Template, Text
-from tickwork.core.dag.outside import misplaced, pinned
+from tickwork.core.dag.untrusted_values import misplaced, pinned
+from tickwork.core.dag.validate import check
 from tickwork.core.web.url import literal_origin
 
 P = Param("p")

@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 
 from tickwork.core.dag.graph import RunIf
-from tickwork.core.dag.rules import Ending, judge
+from tickwork.core.dag.join import Ending, judge
 
 S, F, K = "succeeded", "failed", "skipped"
 RUNS = None

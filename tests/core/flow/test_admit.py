@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tickwork.core.flow.admit import Admission, Candidate, Refusal, Turnstile, admit
-from tickwork.core.flow.limits import Bound, Concurrency, Passage, Rate, Slot, concurrency, rate, sequence
 from tickwork.core.ids import JobId
+from tickwork.core.limits.admit import Admission, Candidate, Refusal, Turnstile, admit
+from tickwork.core.limits.limits import Bound, Concurrency, Passage, Rate, Slot, concurrency, rate, sequence
 
 SECOND = 1_000_000
 NOW = 1_800_000_000 * SECOND

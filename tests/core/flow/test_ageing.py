@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tickwork.core.flow.ageing import AGE, LOOK_S, Ageing, aged_before_us
+from tickwork.core.fairness.starvation import AGE, LOOK_S, Ageing, aged_before_us
 
 SECOND = 1_000_000
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tickwork
-from tickwork.core.flow.batch import BATCHES, Batch, Formed, batch, form
+from tickwork.core.batch import BATCHES, Batch, Formed, batch, form
 from tickwork.errors import InvalidOption
 
 MILLISECOND = 1000

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tickwork
-from tickwork.core.flow.breaker import BREAKER_STATES, BREAKERS, Breaker, BreakerState, breaker, end, start
 from tickwork.core.ids import JobId
+from tickwork.core.limits.breaker import BREAKER_STATES, BREAKERS, Breaker, BreakerState, breaker, end, start
 from tickwork.errors import InvalidOption
 
 SECOND = 1_000_000

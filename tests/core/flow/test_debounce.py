@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickwork.core.flow.debounce import HABITS, debounce, limits_of, options_of, throttle
-from tickwork.core.options import Options
+from tickwork.core.job_options import Options
+from tickwork.core.limits.debounce import HABITS, debounce, limits_of, options_of, throttle
 from tickwork.errors import InvalidOption
 
 

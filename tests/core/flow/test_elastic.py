@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickwork.core.flow.elastic import (
+from tickwork.core.autoscale import (
     Elastic,
     Load,
     Size,
@@ -22,8 +22,8 @@ from tickwork.core.flow.elastic import (
     wanted_slots,
     wanted_workers,
 )
-from tickwork.core.flow.placement import NOTHING, Offer, read_offer
 from tickwork.core.job import RUN, QueueView, WorkerView
+from tickwork.core.placement.needs import NOTHING, Offer, read_offer
 from tickwork.errors import InvalidOption
 
 SECOND = 1_000_000

@@ -10,8 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickwork.core.flow.gates import GATES, SELECTORS, Gate, JobFacts, gate_for, next_end_us, read_gate, read_selectors
-from tickwork.core.flow.limits import rate
+from tickwork.core.limits.gates import (
+    GATES,
+    SELECTORS,
+    Gate,
+    JobFacts,
+    gate_for,
+    next_end_us,
+    read_gate,
+    read_selectors,
+)
+from tickwork.core.limits.limits import rate
 from tickwork.errors import InvalidInput, InvalidOption
 
 SECOND = 1_000_000

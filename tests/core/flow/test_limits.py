@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tickwork
-from tickwork.core.flow.keys import key_text
-from tickwork.core.flow.limits import (
+from tickwork.core.limits.limit_keys import key_text
+from tickwork.core.limits.limits import (
     LIMITS,
     AnyLimit,
     Concurrency,

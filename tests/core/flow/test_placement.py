@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickwork.core.flow.placement import (
+from tickwork.core.placement.needs import (
     Needs,
     Offer,
     amount_of,

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickwork.core.flow.retry_budget import RetryBudget, retries_a_second, started
-from tickwork.core.flow.tally import Tally
+from tickwork.core.limits.retry_budget import RetryBudget, retries_a_second, started
+from tickwork.core.limits.sliding_counter import Tally
 from tickwork.errors import InvalidOption
 
 SECOND = 1_000_000

@@ -10,25 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickwork.core.flow.breaker import breaker
-from tickwork.core.flow.debounce import debounce, throttle
-from tickwork.core.flow.declare import DECLARED, read_task_flow
-from tickwork.core.flow.flow import Flow
-from tickwork.core.flow.limits import Concurrency, Slot, concurrency, rate, read_limits, sequence
-from tickwork.core.flow.stamp import (
-    NO_FLOW,
-    TaskFlow,
-    declared_rules,
-    decode_task_flow,
-    encode_task_flow,
-    stamp_of,
-)
-from tickwork.core.flow.sticky import spot_of
 from tickwork.core.ids import JobId
 from tickwork.core.job import NewJob, Policy, TaskDefinition
-from tickwork.core.options import Options
-from tickwork.core.schedule.interval import every
+from tickwork.core.job_limits import NO_FLOW, TaskFlow, declared_rules, decode_task_flow, encode_task_flow, stamp_of
+from tickwork.core.job_options import Options
+from tickwork.core.limits.breaker import breaker
+from tickwork.core.limits.debounce import debounce, throttle
+from tickwork.core.limits.lanes import Flow
+from tickwork.core.limits.limits import Concurrency, Slot, concurrency, rate, read_limits, sequence
+from tickwork.core.placement.sticky import spot_of
+from tickwork.core.recurrence.interval import every
 from tickwork.core.schedule.spec import new_spec, template
+from tickwork.core.task_limits import DECLARED, read_task_flow
 from tickwork.errors import InvalidArguments, InvalidInput, InvalidOption
 
 PARAMETERS = ("account", "size", "order")

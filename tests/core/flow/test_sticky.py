@@ -7,9 +7,9 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickwork.core.flow.flow import Flow, home_lane, read_lane
-from tickwork.core.flow.placement import Offer, read_needs, read_offer
-from tickwork.core.flow.sticky import GROUPS, SPOTS, Neighbour, Neighbourhood, group_of, home_of, spot_of
+from tickwork.core.limits.lanes import Flow, home_lane, read_lane
+from tickwork.core.placement.needs import Offer, read_needs, read_offer
+from tickwork.core.placement.sticky import GROUPS, SPOTS, Neighbour, Neighbourhood, group_of, home_of, spot_of
 
 names = st.sets(st.text("abcdef0123456789-", min_size=1, max_size=12), min_size=1, max_size=8)
 

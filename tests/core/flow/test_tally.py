@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickwork.core.flow.tally import Tally
+from tickwork.core.limits.sliding_counter import Tally
 
 SECOND = 1_000_000
 WINDOW = 10 * SECOND

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tickwork.core.flow.turns import Tenant, Turns, read_weight, take_turns
+from tickwork.core.fairness.fair_turns import Tenant, Turns, read_weight, take_turns
 from tickwork.errors import InvalidOption
 
 weights = st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 16), min_size=1)

@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from tickwork.core.notify.cases import Case
 from tickwork.core.notify.channels import Mail, decode_channel, encode_channel, job_of, new_channel
-from tickwork.core.notify.rules import KINDS, decode_notification, encode_notification, new_notification
-from tickwork.core.notify.watch import (
+from tickwork.core.notify.matching import Case
+from tickwork.core.notify.message_text import message_of, trial_message
+from tickwork.core.notify.rule import KINDS, decode_notification, encode_notification, new_notification
+from tickwork.core.notify.state import (
     KNOWN_LIMIT,
     Digest,
     decode_watch,
@@ -18,7 +19,6 @@ from tickwork.core.notify.watch import (
     new_watch,
     under_way,
 )
-from tickwork.core.notify.words import message_of, trial_message
 from tickwork.errors import InvalidInput
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)

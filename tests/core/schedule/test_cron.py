@@ -7,8 +7,8 @@ from datetime import datetime
 
 import pytest
 
-from tickwork.core.schedule.cron import Cron, cron
-from tickwork.core.schedule.cron_text import Dialect
+from tickwork.core.recurrence.cron import Cron, cron
+from tickwork.core.recurrence.cron_parser import Dialect
 from tickwork.errors import InvalidOption
 
 START = datetime.fromisoformat("2026-11-16T10:07:30Z")  # a Monday

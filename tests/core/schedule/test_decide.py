@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tickwork.core.schedule.calendar import calendar
-from tickwork.core.schedule.cron import cron
+from tickwork.core.recurrence.calendars.calendar import calendar
+from tickwork.core.recurrence.cron import cron
+from tickwork.core.recurrence.interval import after, at, every
+from tickwork.core.recurrence.rule import RuleValue
 from tickwork.core.schedule.decide import Action, Decision, decide, next_due, rule_of
-from tickwork.core.schedule.dues import GRACE
-from tickwork.core.schedule.interval import after, at, every
+from tickwork.core.schedule.due import GRACE
 from tickwork.core.schedule.policy import Policies, read_policies
-from tickwork.core.schedule.rule import RuleValue
-from tickwork.core.schedule.standing import Standing, new_standing
+from tickwork.core.schedule.state import Standing, new_standing
 from tickwork.errors import InvalidOption
 
 T0 = datetime.fromisoformat("2026-11-16T10:00:00Z")

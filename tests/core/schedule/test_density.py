@@ -4,15 +4,15 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tickwork.core.schedule.calendar import calendar
-from tickwork.core.schedule.combine import any_of
-from tickwork.core.schedule.cron import cron
+from tickwork.core.recurrence.calendars.calendar import calendar
+from tickwork.core.recurrence.combine import any_of
+from tickwork.core.recurrence.cron import cron
+from tickwork.core.recurrence.interval import after, at, every
+from tickwork.core.recurrence.rrule import rrule
+from tickwork.core.recurrence.rule import RuleValue
 from tickwork.core.schedule.density import MINUTE, MINUTES, Counter
-from tickwork.core.schedule.interval import after, at, every
-from tickwork.core.schedule.rrule import rrule
-from tickwork.core.schedule.rule import RuleValue
 from tickwork.core.schedule.spec import Spec, new_spec
-from tickwork.core.schedule.standing import Standing
+from tickwork.core.schedule.state import Standing
 
 START = datetime(2026, 3, 28, 12, 0, tzinfo=UTC)  # in Berlin clocks go forward in the night that follows
 NOW = START + timedelta(seconds=30)

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from tests.core.schedule import reference
 from tests.core.schedule.reference import ODD_DAYS, Window
-from tickwork.core.schedule.cron import cron
-from tickwork.core.schedule.rule import RuleValue
+from tickwork.core.recurrence.cron import cron
+from tickwork.core.recurrence.rule import RuleValue
 
 MICROSECOND = timedelta(microseconds=1)
 POLICIES = ["once", "skip", "both", "shift"]

@@ -7,9 +7,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from tickwork.core.schedule.cron import cron
-from tickwork.core.schedule.rrule import rrule
-from tickwork.core.schedule.wall import Dst
+from tickwork.core.recurrence.cron import cron
+from tickwork.core.recurrence.rrule import rrule
+from tickwork.core.recurrence.zones.wall_time import Dst
 
 # zone, day, time that the clocks skip, right after, moved by the gap
 GAPS = [

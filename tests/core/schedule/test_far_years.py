@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from tickwork import after, calendar
 from tickwork.core.duration import parse_spacing
-from tickwork.core.schedule.expression import read_expression
-from tickwork.core.schedule.rule import RuleValue
+from tickwork.core.recurrence.detect_kind import read_expression
+from tickwork.core.recurrence.rule import RuleValue
 from tickwork.errors import InvalidOption
 
 NOW = datetime(2026, 11, 18, 12, tzinfo=UTC)

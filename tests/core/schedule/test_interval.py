@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickwork.core.schedule.interval import after, at, every
+from tickwork.core.recurrence.interval import after, at, every
 from tickwork.errors import InvalidOption
 
 START = datetime.fromisoformat("2026-11-16T10:07:30.5Z")

@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickwork.core.schedule.interval import every
-from tickwork.core.schedule.merge import merge
+from tickwork.core.recurrence.interval import every
+from tickwork.core.schedule.declared_merge import merge
 from tickwork.core.schedule.spec import Spec, new_spec
 
 MINUTES, HOURS, DAYS = every("1m"), every("1h"), every("1d")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tickwork.core.schedule.calendar import calendar
+from tickwork.core.recurrence.calendars.calendar import calendar
 from tickwork.core.schedule.policy import Policies, read_policies
 from tickwork.errors import InvalidOption
 

@@ -6,8 +6,8 @@ from datetime import datetime
 
 import pytest
 
-from tickwork.core.schedule.cron import cron
-from tickwork.core.schedule.interval import every
+from tickwork.core.recurrence.cron import cron
+from tickwork.core.recurrence.interval import every
 from tickwork.core.schedule.preview import clock_change, preview
 
 

@@ -11,9 +11,9 @@ from dateutil.rrule import rrulestr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tickwork.core.schedule.rrule import rrule
-from tickwork.core.schedule.rrule_text import read_rrule
-from tickwork.core.schedule.rrule_walls import rrule_walls
+from tickwork.core.recurrence.rrule import rrule
+from tickwork.core.recurrence.rrule_parser import read_rrule
+from tickwork.core.recurrence.rrule_search import rrule_walls
 from tickwork.errors import InvalidOption
 
 MICROSECOND = timedelta(microseconds=1)

@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.core.schedule.strategies import calendars, instants, rules
-from tickwork.core.schedule.calendar import Calendar, calendar
-from tickwork.core.schedule.cron import cron
-from tickwork.core.schedule.interval import after, every
+from tickwork.core.recurrence.calendars.calendar import Calendar, calendar
+from tickwork.core.recurrence.cron import cron
+from tickwork.core.recurrence.interval import after, every
+from tickwork.core.recurrence.rule import RuleValue
+from tickwork.core.recurrence.rule_json import decode_calendar, decode_rule, encode_calendar, encode_rule
 from tickwork.core.schedule.policy import Policies
-from tickwork.core.schedule.rule import RuleValue
-from tickwork.core.schedule.standing import new_standing
-from tickwork.core.schedule.stored import decode_calendar, decode_rule, encode_calendar, encode_rule
+from tickwork.core.schedule.state import new_standing
 from tickwork.errors import InvalidInput, InvalidOption
 
 SHARED = {"holidays": calendar(yearly=["12-25"])}

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from tickwork.core.job import Policy, TaskDefinition
+from tickwork.core.occurrence import Tick, decode_tick, encode_tick
+from tickwork.core.recurrence.calendars.calendar import calendar
+from tickwork.core.recurrence.combine import all_of, any_of, except_on
+from tickwork.core.recurrence.cron import cron
+from tickwork.core.recurrence.interval import after, every
 from tickwork.core.retry import RetryPolicy
-from tickwork.core.schedule.calendar import calendar
-from tickwork.core.schedule.combine import all_of, any_of, except_on
-from tickwork.core.schedule.cron import cron
-from tickwork.core.schedule.interval import after, every
 from tickwork.core.schedule.policy import POLICIES
 from tickwork.core.schedule.spec import JobOptions, Spec, decode_spec, encode_spec, new_spec, template
-from tickwork.core.schedule.tick import Tick, decode_tick, encode_tick
 from tickwork.errors import InvalidInput, InvalidOption
 
 MINUTES = every("1m")

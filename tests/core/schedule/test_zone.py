@@ -11,7 +11,7 @@ from zoneinfo import TZPATH
 
 import pytest
 
-from tickwork.core.schedule.zone import day_start, local_date, stretch_at
+from tickwork.core.recurrence.zones.zone import day_start, local_date, stretch_at
 
 ZONES = (resources.files("tzdata") / "zones").read_text().split()
 ODD = ["Pacific/Apia", "Asia/Gaza", "Africa/Cairo", "America/Boa_Vista", "Africa/Casablanca", "Antarctica/Troll"]

@@ -14,9 +14,10 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 from msgspec import Raw
 
-from tickwork.core.blob import Load, Unfillable
+from tickwork.core.blob_ref import Load, Unfillable
 from tickwork.core.dag.graph import Graph, Step, steps_in
-from tickwork.core.dag.inputs import (
+from tickwork.core.dag.join import Ending, judge
+from tickwork.core.dag.step_inputs import (
     NO_RESULTS,
     Results,
     elements,
@@ -29,7 +30,6 @@ from tickwork.core.dag.inputs import (
     value_of,
     wanted_by,
 )
-from tickwork.core.dag.rules import Ending, judge
 from tickwork.core.job import JobState, NewJob
 
 WAITING, OPEN, SKIPPED = "waiting", "open", "skipped"

@@ -17,8 +17,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from tickwork.core.blob import Path
-from tickwork.core.dag.params import defaults_of
+from tickwork.core.arguments.run_params import defaults_of
+from tickwork.core.blob_ref import Path
 from tickwork.core.job import PRIORITIES, Policy, TaskDefinition
 
 RunIf = Literal["all_succeeded", "all_done", "any_failed", "any_succeeded", "none_failed", "always"]

@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from tickwork.core.flaws import check_text
-from tickwork.core.notify.rules import checked_name
-from tickwork.core.options import DEFAULT_QUEUE, read_option
+from tickwork.core.arguments.unstorable import check_text
+from tickwork.core.job_options import DEFAULT_QUEUE, read_option
+from tickwork.core.notify.rule import checked_name
 from tickwork.core.web.url import read_url
 from tickwork.errors import InvalidArguments, InvalidInput
 

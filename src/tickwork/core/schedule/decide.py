@@ -15,14 +15,14 @@ from functools import lru_cache
 
 import msgspec
 
-from tickwork.core.schedule.combine import all_of, except_on
-from tickwork.core.schedule.dues import due_now, look_from, period
-from tickwork.core.schedule.interval import After
+from tickwork.core.recurrence.combine import all_of, except_on
+from tickwork.core.recurrence.hash_spread import spread
+from tickwork.core.recurrence.interval import After
+from tickwork.core.recurrence.rule import NO_CALENDARS, Calendars, RuleValue
+from tickwork.core.recurrence.zones.zone import TICK
+from tickwork.core.schedule.due import due_now, look_from, period
 from tickwork.core.schedule.policy import Policies
-from tickwork.core.schedule.rule import NO_CALENDARS, Calendars, RuleValue
-from tickwork.core.schedule.spread import spread
-from tickwork.core.schedule.standing import Standing, Waiting
-from tickwork.core.schedule.zone import TICK
+from tickwork.core.schedule.state import Standing, Waiting
 from tickwork.errors import InvalidOption
 
 RECHECK = timedelta(seconds=15)  # how soon it is noticed that a run which blocks the next ones has succeeded after all

@@ -13,16 +13,16 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from tickwork.core.schedule.calendar import Calendar
-from tickwork.core.schedule.combine import AllOf
-from tickwork.core.schedule.cron import Cron
+from tickwork.core.recurrence.calendars.calendar import Calendar
+from tickwork.core.recurrence.combine import AllOf
+from tickwork.core.recurrence.cron import Cron
+from tickwork.core.recurrence.interval import After, Every
+from tickwork.core.recurrence.rule import Calendars, RuleValue
+from tickwork.core.recurrence.zones.zone import TICK, stretch_at
 from tickwork.core.schedule.decide import rule_of
-from tickwork.core.schedule.interval import After, Every
-from tickwork.core.schedule.rule import Calendars, RuleValue
 from tickwork.core.schedule.spec import Spec
-from tickwork.core.schedule.standing import Standing
+from tickwork.core.schedule.state import Standing
 from tickwork.core.schedule.upcoming import missing_calendars, upcoming
-from tickwork.core.schedule.zone import TICK, stretch_at
 
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)

@@ -14,9 +14,9 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from tickwork.core.duration import parse_duration
-from tickwork.core.schedule.calendar import Calendar
-from tickwork.core.schedule.combine import ExceptOn
-from tickwork.core.schedule.rule import read_instant
+from tickwork.core.recurrence.calendars.calendar import Calendar
+from tickwork.core.recurrence.combine import ExceptOn
+from tickwork.core.recurrence.rule import read_instant
 from tickwork.errors import InvalidOption
 
 Catchup = Literal["all", "latest", "none"]

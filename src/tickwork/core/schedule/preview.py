@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from tickwork.core.duration import format_duration
-from tickwork.core.schedule.rule import NO_CALENDARS, Calendars, RuleValue
-from tickwork.core.schedule.zone import day_start, local_date, stretch_at
+from tickwork.core.recurrence.rule import NO_CALENDARS, Calendars, RuleValue
+from tickwork.core.recurrence.zones.zone import day_start, local_date, stretch_at
 
 
 @dataclass(frozen=True, slots=True)

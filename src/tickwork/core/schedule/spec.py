@@ -15,14 +15,14 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from tickwork.core.flow.stamp import decode_task_flow
 from tickwork.core.ids import JobId
 from tickwork.core.job import NewJob, TaskDefinition
-from tickwork.core.options import Options, read_option, schedule_name
-from tickwork.core.schedule.combine import AnyRule, named
+from tickwork.core.job_limits import decode_task_flow
+from tickwork.core.job_options import Options, read_option, schedule_name
+from tickwork.core.recurrence.combine import AnyRule, named
+from tickwork.core.recurrence.rule import RuleValue
 from tickwork.core.schedule.decide import rule_of
 from tickwork.core.schedule.policy import POLICIES, Policies, read_policies
-from tickwork.core.schedule.rule import RuleValue
 from tickwork.errors import InvalidInput, InvalidOption
 
 _VERSION = 1

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from tickwork.core.recurrence.interval import After
+from tickwork.core.recurrence.rule import NO_CALENDARS, Calendars
+from tickwork.core.recurrence.zones.zone import TICK
 from tickwork.core.schedule.decide import next_due, rule_of
-from tickwork.core.schedule.interval import After
-from tickwork.core.schedule.rule import NO_CALENDARS, Calendars
 from tickwork.core.schedule.spec import Spec
-from tickwork.core.schedule.standing import Standing
-from tickwork.core.schedule.zone import TICK
+from tickwork.core.schedule.state import Standing
 
 
 def upcoming(

@@ -5,22 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeVar
 
-from tickwork.core.attention import Approval
 from tickwork.core.dag.graph import Graph, decode_graph, definition_of, digest, encode_graph
 from tickwork.core.dag.overview import StepTimes, counted
 from tickwork.core.ids import JobId, WorkerId, is_id
 from tickwork.core.job import Claimed, JobView, MapPlace
-from tickwork.store import codec, runs, step_jobs
+from tickwork.core.stats.findings import Approval
+from tickwork.store import row_codec
 from tickwork.store.dags import AssetView, DagView, InstanceView, StepView
-from tickwork.store.graphs import Graphs
-from tickwork.store.postgres import documents
-from tickwork.store.postgres.documents import array, text_array
-from tickwork.store.postgres.notifier import Notifier
-from tickwork.store.postgres.pool import Pool
+from tickwork.store.postgres import params
+from tickwork.store.postgres.connection.session import Session
+from tickwork.store.postgres.connection.verb_pool import Pool
+from tickwork.store.postgres.connection.wake_notify import Notifier
+from tickwork.store.postgres.params import array, text_array
+from tickwork.store.postgres.rows import id_document, instant, utc
 from tickwork.store.postgres.runs import Place, PostgresRuns, pairs_of, place_of, standing_of
-from tickwork.store.postgres.session import Session
-from tickwork.store.postgres.values import id_document, instant, utc
-from tickwork.store.step_jobs import ResultRow
+from tickwork.store.runs import run_lifecycle, step_jobs
+from tickwork.store.runs.graph_cache import Graphs
+from tickwork.store.runs.step_jobs import ResultRow
 
 T = TypeVar("T")
 
@@ -68,7 +69,7 @@ class PostgresDags:
             waiting = [one.job_id for one in ground.places(ids) if one.state is None]  # nobody else has ended them
             wanted = {"ids": id_document([JobId(one) for one in waiting]), "state": state, "error": error}
             (((count, flows),),) = ground.together(("drop_jobs", wanted))
-            ground.freed += [name for flow in flows for name in codec.turnstiles_of(flow)]
+            ground.freed += [name for flow in flows for name in row_codec.turnstiles_of(flow)]
             ground.advance(waiting)
             return int(count)
 
@@ -99,9 +100,9 @@ class PostgresDags:
             if not is_known:
                 text = encode_graph(graph).decode()
                 session.run("insert_dag", name=graph.name, version=version, digest=found, graph=text)
-            session.run("define_tasks", tasks=documents.task_definitions([definition_of(graph, version)]))
+            session.run("define_tasks", tasks=params.task_definitions([definition_of(graph, version)]))
             limits = step_jobs.limits_of(graph, version).items()
-            rules = documents.document({"name": name, "rule": codec.encode_rule(rule)} for name, rule in limits)
+            rules = params.document({"name": name, "rule": row_codec.encode_rule(rule)} for name, rule in limits)
             session.run("declare_limits", limits=rules)
             session.run("forget_triggers", dag=graph.name)
             triggers = step_jobs.triggers_of(graph)
@@ -116,7 +117,7 @@ class PostgresDags:
             session.run("lock_dag", name=name)
             starts = session.run("starts_dag", name=name)
             if starts:
-                raise codec.dag_in_use(name, starts[0][0])
+                raise row_codec.dag_in_use(name, starts[0][0])
             session.run("forget_triggers", dag=name)
             return bool(session.run("undefine_dag", name=name))
 
@@ -198,8 +199,8 @@ class PostgresDags:
     def answer(self, run_id: JobId, step: str, approved: bool, by: str, note: str | None = None) -> bool:
         if not is_id(run_id):
             return False
-        said = runs.said(approved, by, note)
-        return self._move_runs(lambda ground: runs.answer(ground, run_id, step, *said))
+        said = run_lifecycle.said(approved, by, note)
+        return self._move_runs(lambda ground: run_lifecycle.answer(ground, run_id, step, *said))
 
     def assets(self) -> list[AssetView]:
         rows = self._perform(lambda session: session.run("assets"))
@@ -212,5 +213,5 @@ class PostgresDags:
     def answer_overdue(self, limit: int) -> int:
         overdue = self._perform(lambda session: session.run("overdue_steps", limit=limit))
         for run, step in overdue:
-            self._move_runs(lambda ground, run=run, step=step: runs.answer_by_default(ground, run, step))  # type: ignore[misc]
+            self._move_runs(lambda ground, run=run, step=step: run_lifecycle.answer_by_default(ground, run, step))  # type: ignore[misc]
         return len(overdue)

@@ -14,9 +14,9 @@ from psycopg.rows import dict_row
 from tickwork.clock import Clock
 from tickwork.core.duration import format_duration
 from tickwork.store.base import Health
-from tickwork.store.postgres.server import Server
-from tickwork.store.postgres.statements import statements
-from tickwork.store.postgres.wire import Connection
+from tickwork.store.postgres.connection.connector import Server
+from tickwork.store.postgres.connection.libpq_connection import Connection
+from tickwork.store.postgres.sql_statements import statements
 
 _CLOCK_TROUBLE = timedelta(seconds=5)
 _TRANSACTION_TROUBLE = timedelta(minutes=1)

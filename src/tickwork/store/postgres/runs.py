@@ -15,18 +15,19 @@ import msgspec
 
 from tickwork.core.dag.advance import Run, Standing
 from tickwork.core.dag.graph import Graph, Step
-from tickwork.core.flow.flow import home_lane
 from tickwork.core.ids import JobId, WorkerId, is_id
 from tickwork.core.job import Claimed, JobState, NewJob
-from tickwork.store import codec, runs, step_jobs
+from tickwork.core.limits.lanes import home_lane
+from tickwork.store import row_codec
 from tickwork.store.base import Finish, NewLog
-from tickwork.store.graphs import Graphs
-from tickwork.store.postgres import documents
-from tickwork.store.postgres.adapters import Rows, Statement
-from tickwork.store.postgres.documents import array, text_array
-from tickwork.store.postgres.values import id_document
-from tickwork.store.runs import Ended
-from tickwork.store.step_jobs import Going, ResultRow
+from tickwork.store.postgres import params
+from tickwork.store.postgres.caller_tx.adapters import Rows, Statement
+from tickwork.store.postgres.params import array, text_array
+from tickwork.store.postgres.rows import id_document
+from tickwork.store.runs import run_lifecycle, step_jobs
+from tickwork.store.runs.graph_cache import Graphs
+from tickwork.store.runs.run_lifecycle import Ended
+from tickwork.store.runs.step_jobs import Going, ResultRow
 
 RunAll = Callable[[Sequence[Statement]], list[Rows]]
 
@@ -139,7 +140,7 @@ class PostgresRuns:
         return {(step, idx): (JobId(job_id), state) for step, idx, job_id, state in rows}
 
     def put_steps(self, run: str, standings: Sequence[Standing], approvals: Mapping[str, Step]) -> None:
-        wakes = [runs.wake_at_us(one, approvals.get(one.step), self.now_us) for one in standings]
+        wakes = [run_lifecycle.wake_at_us(one, approvals.get(one.step), self.now_us) for one in standings]
         self._put_off(
             "put_steps",
             run=run,
@@ -165,20 +166,20 @@ class PostgresRuns:
 
     def insert(self, jobs: Sequence[NewJob]) -> None:
         self.released |= bool(jobs)
-        for group in codec.alike(jobs) if jobs else ():
+        for group in row_codec.alike(jobs) if jobs else ():
             parts = [one.part for one in group if one.part]
             where = {"steps": text_array([one.step for one in parts]), "idxs": array([one.idx for one in parts])}
-            shared = {**documents.new_job(group[0]), **_instances(group)}
+            shared = {**params.new_job(group[0]), **_instances(group)}
             self._put_off("insert_step_jobs", **{**shared, **where, "run": parts[0].run})
 
     def insert_again(self, jobs: Sequence[NewJob]) -> None:
         self.released |= bool(jobs)
-        for group in codec.alike(jobs) if jobs else ():
-            self._put_off("renew_step_jobs", **{**documents.new_job(group[0]), **_instances(group)})
+        for group in row_codec.alike(jobs) if jobs else ():
+            self._put_off("renew_step_jobs", **{**params.new_job(group[0]), **_instances(group)})
 
     def end_run(self, finish: Finish) -> None:
         self._ending.append(len(self._waiting))
-        self._put_off("finish_attempts", **documents.endings([finish]))
+        self._put_off("finish_attempts", **params.endings([finish]))
 
     def produce(self, assets: Sequence[str], by: str) -> None:
         for name in assets:
@@ -187,8 +188,8 @@ class PostgresRuns:
             _, ((self.now_us,),), _, dags = self.together(*((step, made) for step in steps))
             for dag, group in dags:
                 (rows,) = self.together(("task_definition", {"name": dag}))
-                job = step_jobs.triggered(codec.task_definition(rows[0]), name, group, by, self.now_us)
-                (values,) = documents.new_jobs([job])
+                job = step_jobs.triggered(row_codec.task_definition(rows[0]), name, group, by, self.now_us)
+                (values,) = params.new_jobs([job])
                 self._put_off("insert_guarded_jobs", **values)
                 self.released = True
 
@@ -202,11 +203,11 @@ class PostgresRuns:
         """
         steps = [one for one in endings if one.run is not None]
         ids = {"ids": array(sorted({str(one.run) for one in steps}))}
-        writing = [("append_logs", {"logs": documents.new_logs(logs)})] if logs else []
+        writing = [("append_logs", {"logs": params.new_logs(logs)})] if logs else []
         _, *_, rows, parts, going, standings = self.together(
             ("lock_runs", ids),
             *writing,
-            (verb, documents.endings(endings)),
+            (verb, params.endings(endings)),
             ("parts", {"ids": array(sorted({one.job_id for one in steps}))}),
             ("going", ids),
             ("steps_of", pairs_of(self._touched_by(steps))),
@@ -241,7 +242,7 @@ class PostgresRuns:
     def _advance(self, places: Iterable[Place]) -> None:
         endings = [Ended(one.run, one.step or "", JobState(one.state)) for one in places if one.run and one.state]
         if endings:
-            runs.advance(self, endings)
+            run_lifecycle.advance(self, endings)
 
     def places(self, job_ids: Collection[str]) -> list[Place]:
         (rows,) = self.together(("parts", {"ids": array([one for one in job_ids if is_id(one)])}))
@@ -262,7 +263,7 @@ class PostgresRuns:
             if going.run.id in ours:
                 again = begun.get(going.run.id)
                 steps = None if again is None else msgspec.json.decode(again, type=list[str])
-                runs.begin(self, going, steps, first=going.run.id not in begun)
+                run_lifecycle.begin(self, going, steps, first=going.run.id not in begun)
 
     def rerun(self, run: str, steps: Sequence[str] | None, first_us: int) -> bool:
         """Queue an ended run again, to start with these steps, or with what failed; False when it is none."""
@@ -271,7 +272,7 @@ class PostgresRuns:
         values = {"ids": id_document([JobId(run)]), "spacing_us": 0, "first_us": first_us, "any_end": True}
         if not any(one.is_run for one in self.places([run])) or not self.together(("retry_jobs", values))[0]:
             return False
-        self._put_off("set_again", id=run, again=None if steps is None else documents.document(steps))
+        self._put_off("set_again", id=run, again=None if steps is None else params.document(steps))
         self.released = True
         return True
 
@@ -285,13 +286,13 @@ class PostgresRuns:
             self.advance([job_id for job_id, what in became.items() if what == "done"])
         for one in self.places(ids) if places else ():
             if one.is_run and became.get(one.job_id) == "done" and one.state is None:
-                approvals = runs.open_approvals(self, one.job_id)
+                approvals = run_lifecycle.open_approvals(self, one.job_id)
                 (rows,) = self.together(("live_instances", {"run": one.job_id}))
                 live = [job_id for (job_id,) in rows]
                 if live:
                     self._cancel(live)
                     self.advance(live)
-                runs.cancel_approvals(self, one.job_id, approvals)
+                run_lifecycle.cancel_approvals(self, one.job_id, approvals)
         return became
 
     def _cancel(self, ids: Collection[str]) -> dict[str, str]:
@@ -300,7 +301,7 @@ class PostgresRuns:
         for _ in range(_PASSES):
             (rows,) = self.together(("cancel_jobs", {"ids": id_document([JobId(one) for one in wanted])}))
             became.update((job_id, what) for job_id, what, _ in rows)
-            self.freed += [name for _, _, flow in rows for name in codec.turnstiles_of(flow)]
+            self.freed += [name for _, _, flow in rows for name in row_codec.turnstiles_of(flow)]
             wanted = [job_id for job_id, what, _ in rows if what == "moved"]
             if not wanted:
                 break
@@ -319,7 +320,7 @@ def _instances(group: Sequence[NewJob]) -> dict[str, str]:
         "ids": array([one.id for one in group]),
         "args": text_array([one.args.decode() for one in group]),
         "lanes": text_array([None if one.flow is None else home_lane(one.queue, one.flow) for one in group]),
-        "flows": text_array([codec.encode_flow(one.flow) for one in group]),
+        "flows": text_array([row_codec.encode_flow(one.flow) for one in group]),
         "inputs": text_array([None if one is None else one.decode() for one in inputs]),
     }
 

@@ -9,18 +9,18 @@ from typing import Any, TypeVar
 import msgspec
 
 from tickwork.core.ids import JobId
-from tickwork.core.schedule.calendar import Calendar
+from tickwork.core.recurrence.calendars.calendar import Calendar
+from tickwork.core.recurrence.rule_json import decode_calendar, encode_calendar
 from tickwork.core.schedule.spec import Spec, decode_spec, encode_spec
-from tickwork.core.schedule.stored import decode_calendar, encode_calendar
 from tickwork.errors import check
-from tickwork.store import codec
-from tickwork.store.graphs import Graphs
-from tickwork.store.postgres import documents
-from tickwork.store.postgres.notifier import Notifier
-from tickwork.store.postgres.pool import Pool
+from tickwork.store import row_codec
+from tickwork.store.postgres import params
+from tickwork.store.postgres.connection.session import Session
+from tickwork.store.postgres.connection.verb_pool import Pool
+from tickwork.store.postgres.connection.wake_notify import Notifier
+from tickwork.store.postgres.rows import instant, utc
 from tickwork.store.postgres.runs import PostgresRuns
-from tickwork.store.postgres.session import Session
-from tickwork.store.postgres.values import instant, utc
+from tickwork.store.runs.graph_cache import Graphs
 from tickwork.store.schedules import Fired, FireView, Look, Move, ScheduleView, Seen
 
 T = TypeVar("T")
@@ -42,23 +42,23 @@ class PostgresSchedules:
     # -- callers
 
     def put_schedules(self, specs: Sequence[Spec]) -> None:
-        given = documents.document(_spec(spec, None) for spec in _once(specs))
+        given = params.document(_spec(spec, None) for spec in _once(specs))
         self._perform(lambda session: session.run("put_schedules", schedules=given))
 
     def declare_schedules(self, specs: Sequence[Spec]) -> None:
         declared = _once(specs)
-        names = documents.document(spec.name for spec in declared)
+        names = params.document(spec.name for spec in declared)
 
         def declare(session: Session) -> None:
             stored = {name: known for name, *known in session.run("stored_specs", names=names)}
-            merged = [(codec.merged(spec, *stored.get(spec.name, (None, None))), spec) for spec in declared]
-            given = documents.document(_spec(spec, encode_spec(said)) for spec, said in merged)
+            merged = [(row_codec.merged(spec, *stored.get(spec.name, (None, None))), spec) for spec in declared]
+            given = params.document(_spec(spec, encode_spec(said)) for spec, said in merged)
             session.run("put_schedules", schedules=given)
 
         self._perform(declare, single=False)
 
     def get_schedules(self, names: Sequence[str]) -> dict[str, ScheduleView]:
-        return {view.name: view for view in self._schedule_views("schedules_of_these", names=documents.document(names))}
+        return {view.name: view for view in self._schedule_views("schedules_of_these", names=params.document(names))}
 
     def list_schedules(self, limit: int, after: str = "") -> list[ScheduleView]:
         return self._schedule_views("schedules_after", after=after, limit=str(limit))
@@ -72,10 +72,10 @@ class PostgresSchedules:
     def _schedule_views(self, which: str, **values: str) -> list[ScheduleView]:
         sql = f"{self._sql['schedule_columns']} {self._sql[which]}"
         rows = self._perform(lambda session: session.connection.run_named(sql, values))
-        return [codec.schedule_view(row, utc) for row in rows]
+        return [row_codec.schedule_view(row, utc) for row in rows]
 
     def delete_schedules(self, names: Sequence[str]) -> list[str]:
-        given = documents.document(names)
+        given = params.document(names)
 
         def delete(session: Session) -> set[str]:
             session.run("stored_specs", names=given)  # waits for moves, so that the next statement sees all of them
@@ -85,7 +85,7 @@ class PostgresSchedules:
         return [name for name in dict.fromkeys(names) if name in deleted]
 
     def replace_schedule(self, spec: Spec, old: Spec | None) -> bool:
-        given, names = documents.document([_spec(spec, None)]), documents.document([spec.name])
+        given, names = params.document([_spec(spec, None)]), params.document([spec.name])
 
         def replace(session: Session) -> bool:
             stored = session.run("stored_specs", names=names)
@@ -101,14 +101,14 @@ class PostgresSchedules:
     def pause_schedules(
         self, names: Sequence[str], by: str | None = None, why: str | None = None, until: datetime | None = None
     ) -> list[str]:
-        return self._changed("pause_schedules", names, by=by, why=codec.clean(why), until=until)
+        return self._changed("pause_schedules", names, by=by, why=row_codec.clean(why), until=until)
 
     def resume_schedules(self, names: Sequence[str]) -> list[str]:
         return self._changed("resume_schedules", names)
 
     def _changed(self, statement: str, names: Sequence[str], **values: Any) -> list[str]:
         """Change schedules; return those that were, in the order in which they are named."""
-        given = documents.document(names)
+        given = params.document(names)
         changed = {name for (name,) in self._perform(lambda session: session.run(statement, names=given, **values))}
         return [name for name in dict.fromkeys(names) if name in changed]
 
@@ -128,7 +128,7 @@ class PostgresSchedules:
         def delete(session: Session) -> bool:
             heeding = session.run("heeds_calendar", name=name)
             if heeding:
-                raise codec.calendar_in_use(name, heeding[0][0])
+                raise row_codec.calendar_in_use(name, heeding[0][0])
             return bool(session.run("delete_calendar", name=name))
 
         return self._perform(delete, single=False)
@@ -146,10 +146,12 @@ class PostgresSchedules:
             due = [row[2:] for row in rows if row[2] is not None]
             if not due:
                 return Look(now, [], wake_s)
-            heeded = sorted({name for row in due for name in codec.decode_labels(row[4])})
-            calendars = session.run("calendars_of", names=documents.document(heeded)) if heeded else []
-            targets = documents.document(sorted({row[3] for row in due}))
-            definitions = {row[0]: codec.task_definition(row) for row in session.run("definitions_of", names=targets)}
+            heeded = sorted({name for row in due for name in row_codec.decode_labels(row[4])})
+            calendars = session.run("calendars_of", names=params.document(heeded)) if heeded else []
+            targets = params.document(sorted({row[3] for row in due}))
+            definitions = {
+                row[0]: row_codec.task_definition(row) for row in session.run("definitions_of", names=targets)
+            }
             return Look(now, [_seen(row) for row in due], wake_s, dict(calendars), definitions)
 
         return self._perform(look)
@@ -159,13 +161,13 @@ class PostgresSchedules:
 
     def move_schedules(self, moves: Sequence[Move]) -> set[str]:
         values = {
-            "moves": documents.document(_standing(move) for move in moves),
-            "ended": documents.document(
+            "moves": params.document(_standing(move) for move in moves),
+            "ended": params.document(
                 {"schedule": move.name, "job_id": job_id} for move in moves for job_id in move.ended
             ),
-            "fires": documents.document(_fire(move.name, fire) for move in moves for fire in move.fires),
-            "jobs": documents.document(
-                {"schedule": move.name, "awaited": move.awaits_end, **documents.replacement(job)}
+            "fires": params.document(_fire(move.name, fire) for move in moves for fire in move.fires),
+            "jobs": params.document(
+                {"schedule": move.name, "awaited": move.awaits_end, **params.replacement(job)}
                 for move in moves
                 for job in move.jobs
             ),
@@ -205,7 +207,7 @@ def _spec(spec: Spec, declared: str | None) -> dict[str, Any]:
         "target": spec.target,
         "spec": encode_spec(spec),
         "timing": spec.timing.decode(),
-        "calendars": documents.document(spec.calendar_names),
+        "calendars": params.document(spec.calendar_names),
         "declared": declared,
         "start": spec.policies.start,
         "paused": spec.paused,
@@ -215,11 +217,11 @@ def _spec(spec: Spec, declared: str | None) -> dict[str, Any]:
 def _seen(row: Any) -> Seen:
     name, version, spec, _, _, handled_at, since, run_count, last_ended_at, waiting, paused, until, *runs_of = row
     job_ids, ended, ends, failed, started = runs_of
-    stood = codec.standing(utc(handled_at), utc(since), run_count, instant(last_ended_at), waiting, paused=paused)
+    stood = row_codec.standing(utc(handled_at), utc(since), run_count, instant(last_ended_at), waiting, paused=paused)
     if started:
         stood = msgspec.structs.replace(stood, started=tuple(map(utc, started)))
     runs = zip(job_ids or (), ended or (), map(instant, ends or ()), failed or (), strict=True)
-    return codec.seen(name, version, spec, stood, list(runs), instant(until))
+    return row_codec.seen(name, version, spec, stood, list(runs), instant(until))
 
 
 def _standing(move: Move) -> dict[str, Any]:
@@ -230,7 +232,7 @@ def _standing(move: Move) -> dict[str, Any]:
         "handled_at": standing.handled_at,
         "run_count": standing.run_count,
         "last_ended_at": standing.last_ended_at,
-        "waiting": documents.document(msgspec.to_builtins(one) for one in standing.waiting),
+        "waiting": params.document(msgspec.to_builtins(one) for one in standing.waiting),
         "wake_at": move.wake_at,
         "awaited": move.awaits_end,
     }

@@ -10,10 +10,10 @@ from dataclasses import replace
 from tickwork.errors import StoreNotOurs
 from tickwork.store.base import SchemaStatus
 from tickwork.store.migrate import Migration, migrations, pending, script
-from tickwork.store.postgres.failures import not_migrated
-from tickwork.store.postgres.server import UPGRADE_S
-from tickwork.store.postgres.statements import checked_schema, in_schema
-from tickwork.store.postgres.wire import Connection
+from tickwork.store.postgres.connection.connector import UPGRADE_S
+from tickwork.store.postgres.connection.error_mapping import not_migrated
+from tickwork.store.postgres.connection.libpq_connection import Connection
+from tickwork.store.postgres.sql_statements import checked_schema, in_schema
 
 
 class Schema:

@@ -24,8 +24,8 @@ from psycopg.pq import TransactionStatus
 
 from tickwork.blobs import Blobs, LargeResults
 from tickwork.clock import Clock, SystemClock
-from tickwork.core.flow.ageing import AGE, Ageing
-from tickwork.core.flow.elastic import WaitingKind
+from tickwork.core.autoscale import WaitingKind
+from tickwork.core.fairness.starvation import AGE, Ageing
 from tickwork.core.ids import ClaimId, JobId, WorkerId, is_id
 from tickwork.core.job import (
     AttemptState,
@@ -40,8 +40,8 @@ from tickwork.core.job import (
 )
 from tickwork.core.retention import Retention
 from tickwork.errors import LeaseLost, StoreError
-from tickwork.store import codec
-from tickwork.store.backlog import by_kind, by_needs, places_of, ranges_of
+from tickwork.store import row_codec
+from tickwork.store.admin.operations import KEPT
 from tickwork.store.base import (
     DEFAULT_SIZES,
     Backlog,
@@ -61,49 +61,49 @@ from tickwork.store.base import (
     Worker,
     new_claim,
 )
-from tickwork.store.codec import duration_us, from_us
-from tickwork.store.flow import Reach
-from tickwork.store.graphs import Graphs
-from tickwork.store.guarded import TurnKeeper
+from tickwork.store.claim.limited import TurnKeeper
+from tickwork.store.claim.positions import by_kind, by_needs, places_of, ranges_of
+from tickwork.store.claim.types import Asked
+from tickwork.store.limits import Reach
 from tickwork.store.migrate import Migration
-from tickwork.store.operations import KEPT
-from tickwork.store.postgres import documents
-from tickwork.store.postgres.access import PostgresAccess
-from tickwork.store.postgres.adapters import Rows, drive, inside, run_inside, run_inside_async
-from tickwork.store.postgres.audit_chain import PostgresAuditChain
-from tickwork.store.postgres.bounds import Bound, Bounds, Overs
-from tickwork.store.postgres.changes import PostgresChanges
-from tickwork.store.postgres.clock import PostgresClock
-from tickwork.store.postgres.failures import runs_again, translate
-from tickwork.store.postgres.figures import PostgresFigures
-from tickwork.store.postgres.finding import AMONG, PostgresFinding
-from tickwork.store.postgres.flow import PostgresFlow
-from tickwork.store.postgres.glances import PostgresGlances
-from tickwork.store.postgres.handle import Handle
+from tickwork.store.postgres import params
+from tickwork.store.postgres.admin.access import PostgresAccess
+from tickwork.store.postgres.admin.audit_chain import PostgresAuditChain
+from tickwork.store.postgres.admin.hooks import PostgresHooks
+from tickwork.store.postgres.admin.notifications import PostgresNotify
+from tickwork.store.postgres.admin.operations import PostgresOperations
+from tickwork.store.postgres.caller_tx.adapters import Rows, drive, inside, run_inside, run_inside_async
+from tickwork.store.postgres.caller_tx.app_connection import Handle
+from tickwork.store.postgres.caller_tx.same_database import WHICH, Database, SameDatabase
+from tickwork.store.postgres.caller_tx.statements import By, StepMaker
+from tickwork.store.postgres.claim.cursor import Bound, Bounds, Overs
+from tickwork.store.postgres.claim.positions import guards, placed, read_without_flow
+from tickwork.store.postgres.clock_repair import PostgresClock
+from tickwork.store.postgres.connection.connection_pool import Stock
+from tickwork.store.postgres.connection.connector import HANDLER_WAIT_S, PRUNE_S, USER_END_S, Server
+from tickwork.store.postgres.connection.error_mapping import runs_again, translate
+from tickwork.store.postgres.connection.libpq_connection import Connection
+from tickwork.store.postgres.connection.listener import Listener, PollOnlyWaiter
+from tickwork.store.postgres.connection.session import Session
+from tickwork.store.postgres.connection.verb_pool import Pool
+from tickwork.store.postgres.connection.wake_notify import Notifier
 from tickwork.store.postgres.health import examine
-from tickwork.store.postgres.hooks import PostgresHooks
-from tickwork.store.postgres.listener import Listener, PollOnlyWaiter
-from tickwork.store.postgres.notifier import Notifier
-from tickwork.store.postgres.notify import PostgresNotify
-from tickwork.store.postgres.operations import PostgresOperations
-from tickwork.store.postgres.pool import Pool
-from tickwork.store.postgres.reading import guards, placed, read_without_flow
-from tickwork.store.postgres.remote import PostgresRemote
+from tickwork.store.postgres.limits import PostgresFlow
+from tickwork.store.postgres.reads.change_feed import PostgresChanges
+from tickwork.store.postgres.reads.job_search import AMONG, PostgresFinding
+from tickwork.store.postgres.reads.page_queries import PostgresGlances
+from tickwork.store.postgres.reads.stats import PostgresFigures
+from tickwork.store.postgres.remote_leases import PostgresRemote
+from tickwork.store.postgres.rows import as_claimed, id_document, instant, open_attempt, sooner, utc, worker_view
 from tickwork.store.postgres.runs import PostgresRuns
-from tickwork.store.postgres.same_database import WHICH, Database, SameDatabase
 from tickwork.store.postgres.schedules import PostgresSchedules
 from tickwork.store.postgres.schema import Schema
-from tickwork.store.postgres.server import HANDLER_WAIT_S, PRUNE_S, USER_END_S, Server
-from tickwork.store.postgres.session import Session
-from tickwork.store.postgres.statements import checked_schema, statements
-from tickwork.store.postgres.steps import By, StepMaker
-from tickwork.store.postgres.stock import Stock
-from tickwork.store.postgres.values import as_claimed, id_document, instant, open_attempt, sooner, utc, worker_view
-from tickwork.store.postgres.wire import Connection
-from tickwork.store.remote import REMOTE_OTHERS, REMOTE_SHOWN
-from tickwork.store.remoting import with_held
-from tickwork.store.rounds import Asked
-from tickwork.store.together import Here, Together
+from tickwork.store.postgres.sql_statements import checked_schema, statements
+from tickwork.store.remote_counts import with_held
+from tickwork.store.remote_leases import REMOTE_OTHERS, REMOTE_SHOWN
+from tickwork.store.row_codec import duration_us, from_us
+from tickwork.store.runs.graph_cache import Graphs
+from tickwork.store.shared_transaction import Here, Together
 
 T = TypeVar("T")
 
@@ -361,11 +361,11 @@ class PostgresStore(
 
     def task_definition(self, name: str) -> TaskDefinition | None:
         rows = self._perform(lambda session: session.run("task_definition", name=name))
-        return codec.task_definition(rows[0]) if rows else None
+        return row_codec.task_definition(rows[0]) if rows else None
 
     def task_definitions(self, limit: int, after: str = "") -> list[TaskDefinition]:
         rows = self._perform(lambda session: session.run("task_definitions", after=after, limit=limit))
-        return [codec.task_definition(row) for row in rows]
+        return [row_codec.task_definition(row) for row in rows]
 
     @contextlib.contextmanager
     def connection(self) -> Iterator[psycopg.Connection[Any]]:
@@ -395,11 +395,11 @@ class PostgresStore(
             "host": worker.host,
             "pid": worker.pid,
             "version": worker.version,
-            "queues": documents.document(worker.queues),
-            "tasks": documents.document(worker.tasks),
+            "queues": params.document(worker.queues),
+            "tasks": params.document(worker.tasks),
             "slots": worker.slots,
-            "schedules": documents.document(worker.schedules),
-            "offer": codec.encode_offer(worker.offer),
+            "schedules": params.document(worker.schedules),
+            "offer": row_codec.encode_offer(worker.offer),
             "lease_us": duration_us(lease),
         }
 
@@ -407,7 +407,7 @@ class PostgresStore(
             if not session.run("register_worker", **values):
                 raise LeaseLost(f"worker {worker.id} was lost or has ended; it must register under a new id.")
             if definitions:
-                session.run("define_tasks", tasks=documents.task_definitions(definitions))
+                session.run("define_tasks", tasks=params.task_definitions(definitions))
 
         self._perform(register, single=not definitions)
 
@@ -579,12 +579,12 @@ class PostgresStore(
         return bounds
 
     def due_tasks(self, queues: Sequence[str]) -> set[str]:
-        rows = self._perform(lambda session: session.run("due_tasks", queues=documents.document(queues)))
+        rows = self._perform(lambda session: session.run("due_tasks", queues=params.document(queues)))
         return {name for (name,) in rows}
 
     def backlog(self, queues: Sequence[str], tasks: Sequence[str], most: int) -> list[Backlog]:
         asked: dict[str, Sequence[Any]] = {"places": places_of(queues), "ranges": ranges_of(queues), "tasks": tasks}
-        values = {name: documents.document(value) for name, value in asked.items()}
+        values = {name: params.document(value) for name, value in asked.items()}
         rows = self._perform(lambda session: session.run("backlog", **values, most=most))
         return by_needs((lane, count, utc(oldest)) for lane, count, oldest in rows)
 
@@ -626,11 +626,11 @@ class PostgresStore(
 
     def append_logs(self, logs: Sequence[NewLog]) -> None:
         if logs:
-            self._perform(lambda session: session.run("append_logs", logs=documents.new_logs(logs)))
+            self._perform(lambda session: session.run("append_logs", logs=params.new_logs(logs)))
 
     def set_progress(self, progress: Sequence[Progress]) -> None:
         if progress:
-            self._perform(lambda session: session.run("set_progress", progress=documents.progress(progress)))
+            self._perform(lambda session: session.run("set_progress", progress=params.progress(progress)))
 
     def save_state(self, job_id: JobId, claim: ClaimId, state: bytes) -> bool:
         values = {"job_id": job_id, "claim": claim, "state": state.decode()}
@@ -649,7 +649,7 @@ class PostgresStore(
         return [open_attempt(row) for row in rows]
 
     def reclaim_attempts(self, endings: Sequence[Finish]) -> set[JobId]:
-        values = documents.endings(endings)
+        values = params.endings(endings)
         if any(one.run for one in endings):
             rows = self._move_runs(lambda ground: ground.close("reclaim_attempts", endings), self._reserved)
         else:
@@ -670,25 +670,25 @@ class PostgresStore(
         values = {
             "after": at,
             "after_id": after_id,
-            "ages": documents.mapping({place: duration_us(age) for place, age in retention.ages().items()}),
+            "ages": params.mapping({place: duration_us(age) for place, age in retention.ages().items()}),
             "shortest_us": duration_us(retention.shortest()),
             "ended_us": duration_us(retention.ended),
             "lost_us": duration_us(_LOST_WORKERS_KEPT),
             "limit": limit,
-            "mark": codec.BLOB_MARK,
+            "mark": row_codec.BLOB_MARK,
         }
         rows = self._perform(lambda session: session.run("prune", **values), limit_s=PRUNE_S)
         kept = {"kept_us": duration_us(KEPT)}
         self._perform(lambda session: session.run("prune_operations", **kept), limit_s=PRUNE_S)
         self._prune_figures(limit)
         count, _, _, last_at, last_id = rows[0]
-        blobs = codec.own_blobs((job_id, blob) for _, job_id, blob, _, _ in rows)
+        blobs = row_codec.own_blobs((job_id, blob) for _, job_id, blob, _, _ in rows)
         return Pruned(int(count), blobs, None if last_at is None else (last_at, JobId(last_id)))
 
     def unused_blobs(self, keys: Sequence[str]) -> list[str]:
-        owned = [(job_id, key) for job_id, key in codec.blob_owners(keys) if is_id(job_id)]
-        ids = documents.array([job_id for job_id, _ in owned])
-        values = {"ids": ids, "keys": documents.text_array([key for _, key in owned])}
+        owned = [(job_id, key) for job_id, key in row_codec.blob_owners(keys) if is_id(job_id)]
+        ids = params.array([job_id for job_id, _ in owned])
+        values = {"ids": ids, "keys": params.text_array([key for _, key in owned])}
         return [key for (key,) in self._perform(lambda session: session.run("unused_blobs", **values))]
 
     # -- the store itself
@@ -759,8 +759,8 @@ def _asked(
     return {
         "worker": worker,
         "claim": str(claim),
-        "queues": documents.text_array(queues),
-        "tasks": documents.text_array(tasks),
+        "queues": params.text_array(queues),
+        "tasks": params.text_array(tasks),
         "limit": str(limit),
         "ahead_us": str(duration_us(ahead)),
         "age_us": "0",

@@ -12,22 +12,23 @@ from typing import Any
 
 import msgspec
 
-from tickwork.core.attention import Approval
 from tickwork.core.dag.advance import Run, Standing
 from tickwork.core.dag.graph import Graph, Step, decode_graph, definition_of, digest, encode_graph
 from tickwork.core.dag.overview import StepTimes, counted
 from tickwork.core.ids import JobId
 from tickwork.core.job import Claimed, JobState, JobView, MapPlace, NewJob
+from tickwork.core.stats.findings import Approval
 from tickwork.errors import check
-from tickwork.store import codec, runs, step_jobs
+from tickwork.store import row_codec
 from tickwork.store.base import Finish
-from tickwork.store.codec import from_us
 from tickwork.store.dags import AssetView, DagView, InstanceView, StepView
-from tickwork.store.graphs import Graphs
-from tickwork.store.runs import Ended
-from tickwork.store.sqlite import moves
-from tickwork.store.sqlite.moves import SQL, Transaction, as_json
-from tickwork.store.step_jobs import Going, ResultRow
+from tickwork.store.row_codec import from_us
+from tickwork.store.runs import run_lifecycle, step_jobs
+from tickwork.store.runs.graph_cache import Graphs
+from tickwork.store.runs.run_lifecycle import Ended
+from tickwork.store.runs.step_jobs import Going, ResultRow
+from tickwork.store.sqlite import transitions
+from tickwork.store.sqlite.transitions import SQL, Transaction, as_json
 
 
 class SqliteRuns:
@@ -71,7 +72,7 @@ class SqliteRuns:
 
     def insert(self, jobs: Sequence[NewJob]) -> None:
         self._transaction.opened |= bool(jobs)
-        moves.insert(self._transaction, jobs, known=False)
+        transitions.insert(self._transaction, jobs, known=False)
 
     def insert_again(self, jobs: Sequence[NewJob]) -> None:
         self._transaction.opened |= bool(jobs)
@@ -79,14 +80,14 @@ class SqliteRuns:
             check(job.part is not None, f"Job {job.id} is no step.")
             inputs = job.part.inputs if job.part else None
             what = (job.args.decode(), None if inputs is None else inputs.decode())
-            rules = (job.queue, job.priority, codec.encode_policy(job.policy))
+            rules = (job.queue, job.priority, row_codec.encode_policy(job.policy))
             self._transaction.run("renew_step_job", (*what, *rules, job.id))
             if job.flow is not None:
-                moves.stamp(self._transaction, job)
-            moves.queue_again(self._transaction, job.id, self.now_us)
+                transitions.stamp(self._transaction, job)
+            transitions.queue_again(self._transaction, job.id, self.now_us)
 
     def end_run(self, finish: Finish) -> None:
-        moves.finish(self._transaction, [finish], "current_attempts")
+        transitions.finish(self._transaction, [finish], "current_attempts")
 
     def produce(self, assets: Sequence[str], by: str) -> None:
         produce(self._transaction, assets, by)
@@ -97,7 +98,7 @@ def advance(transaction: Transaction, graphs: Graphs, job_ids: Iterable[str]) ->
     parts = transaction.run("parts", (as_json(list(job_ids)),))
     endings = [Ended(run, step, JobState(state)) for run, step, state in parts]
     if endings:
-        runs.advance(SqliteRuns(transaction, graphs), endings)
+        run_lifecycle.advance(SqliteRuns(transaction, graphs), endings)
 
 
 def produce(transaction: Transaction, assets: Iterable[str], by: str) -> None:
@@ -107,8 +108,10 @@ def produce(transaction: Transaction, assets: Iterable[str], by: str) -> None:
         transaction.run("freshen", (name,))
         for dag, group in transaction.run("ready_groups", (name,)):
             transaction.run("use_up", (dag, group))
-            definition = codec.task_definition(transaction.run("task_definition", (dag,))[0])
-            moves.insert(transaction, [step_jobs.triggered(definition, name, group, by, transaction.now)], known=False)
+            definition = row_codec.task_definition(transaction.run("task_definition", (dag,))[0])
+            transitions.insert(
+                transaction, [step_jobs.triggered(definition, name, group, by, transaction.now)], known=False
+            )
             transaction.opened = True
 
 
@@ -130,7 +133,7 @@ def begin(transaction: Transaction, graphs: Graphs, claimed: Sequence[Claimed]) 
         again = begun[0][0] if begun else None
         (going,) = ground.going([one.job_id])
         steps = None if again is None else msgspec.json.decode(again, type=list[str])
-        runs.begin(ground, going, steps, first=not begun)
+        run_lifecycle.begin(ground, going, steps, first=not begun)
 
 
 def arranged(transaction: Transaction, graphs: Graphs, claimed: list[Claimed]) -> list[Claimed]:
@@ -146,7 +149,7 @@ def arranged(transaction: Transaction, graphs: Graphs, claimed: list[Claimed]) -
 
 def cancel(transaction: Transaction, graphs: Graphs, job_ids: Iterable[JobId]) -> list[JobId]:
     """Cancel jobs; of runs, what they have going, too. Return those that had not ended."""
-    cancelled = [job_id for job_id in dict.fromkeys(job_ids) if moves.cancel(transaction, job_id)]
+    cancelled = [job_id for job_id in dict.fromkeys(job_ids) if transitions.cancel(transaction, job_id)]
     if cancelled:
         advance(transaction, graphs, cancelled)
         for (run,) in transaction.run("run_ids", (as_json(cancelled),)):
@@ -157,17 +160,17 @@ def cancel(transaction: Transaction, graphs: Graphs, job_ids: Iterable[JobId]) -
 def _cancel_run(transaction: Transaction, graphs: Graphs, run: JobId) -> None:
     """Cancel everything that a run has going; what is to run even then follows."""
     ground = SqliteRuns(transaction, graphs)
-    approvals = runs.open_approvals(ground, run)
+    approvals = run_lifecycle.open_approvals(ground, run)
     live = [JobId(job_id) for (job_id,) in transaction.run("live_instances", (run,))]
     for job_id in live:
-        moves.cancel(transaction, job_id)
+        transitions.cancel(transaction, job_id)
     advance(transaction, graphs, live)
-    runs.cancel_approvals(ground, run, approvals)
+    run_lifecycle.cancel_approvals(ground, run, approvals)
 
 
 def rerun(transaction: Transaction, run: JobId, steps: Sequence[str] | None, run_at: int) -> bool:
     """Queue an ended run again, to start with these steps, or with what failed; False when it is none."""
-    if not transaction.run("run_ids", (as_json([run]),)) or not moves.queue_again(transaction, run, run_at):
+    if not transaction.run("run_ids", (as_json([run]),)) or not transitions.queue_again(transaction, run, run_at):
         return False
     transaction.run("set_again", (None if steps is None else as_json(list(steps)), run))
     return True
@@ -212,20 +215,20 @@ class SqliteDags:
             if not is_known:
                 text = encode_graph(graph).decode()
                 transaction.run("insert_dag", (graph.name, version, found, text, transaction.now))
-            transaction.run("define_task", moves.task_row(definition_of(graph, version)))
+            transaction.run("define_task", transitions.task_row(definition_of(graph, version)))
             transaction.run("forget_triggers", (graph.name,))
             transaction.run_many(
                 "insert_trigger", [(asset, graph.name, grp) for asset, grp in step_jobs.triggers_of(graph)]
             )
             for name, rule in step_jobs.limits_of(graph, version).items():
-                transaction.run("declare_limit", {"name": name, "rule": codec.encode_rule(rule)})
+                transaction.run("declare_limit", {"name": name, "rule": row_codec.encode_rule(rule)})
         return int(version)
 
     def delete_dag(self, name: str) -> bool:
         with self._write() as transaction:
             starts = transaction.run("starts_dag", (name,))
             if starts:
-                raise codec.dag_in_use(name, starts[0][0])
+                raise row_codec.dag_in_use(name, starts[0][0])
             transaction.run("forget_triggers", (name,))
             return bool(transaction.run("undefine_dag", (name,)))
 
@@ -276,11 +279,13 @@ class SqliteDags:
         sql = f"{SQL['job_columns']} {SQL['from_jobs']} {SQL['of_step']}"
         with self._read() as transaction:
             rows = transaction.connection.rows(sql, (run_id, step, first, limit))
-        return [codec.job_view(row, from_us) for row in rows]
+        return [row_codec.job_view(row, from_us) for row in rows]
 
     def answer(self, run_id: JobId, step: str, approved: bool, by: str, note: str | None = None) -> bool:
         with self._write() as transaction:
-            answered = runs.answer(SqliteRuns(transaction, self._graphs), run_id, step, *runs.said(approved, by, note))
+            answered = run_lifecycle.answer(
+                SqliteRuns(transaction, self._graphs), run_id, step, *run_lifecycle.said(approved, by, note)
+            )
         self._wake()
         return answered
 
@@ -298,7 +303,7 @@ class SqliteDags:
         with self._write() as transaction:
             overdue = transaction.run("overdue_steps", (transaction.now, limit))
             for run, step in overdue:
-                runs.answer_by_default(SqliteRuns(transaction, self._graphs), run, step)
+                run_lifecycle.answer_by_default(SqliteRuns(transaction, self._graphs), run, step)
         if overdue:
             self._wake()
         return len(overdue)
@@ -322,5 +327,5 @@ def _standing(row: Any) -> Standing:
 
 def _step_row(run: str, one: Standing, approval: Step | None, now: int) -> tuple[Any, ...]:
     counts = (one.pending, one.succeeded, one.failed, one.skipped, one.total, one.ended, one.bad)
-    wake_at = runs.wake_at_us(one, approval, now)
+    wake_at = run_lifecycle.wake_at_us(one, approval, now)
     return (run, one.step, one.state, *counts, int(one.mapped), int(one.blocked), one.reason, one.result, now, wake_at)

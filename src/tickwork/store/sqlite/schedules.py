@@ -7,17 +7,17 @@ from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Any
 
-from tickwork.core.schedule.calendar import Calendar
+from tickwork.core.recurrence.calendars.calendar import Calendar
+from tickwork.core.recurrence.rule_json import decode_calendar, encode_calendar
 from tickwork.core.schedule.spec import Spec, decode_spec, encode_spec
-from tickwork.core.schedule.stored import decode_calendar, encode_calendar
 from tickwork.errors import check
-from tickwork.store import codec
-from tickwork.store.codec import from_us, to_us
-from tickwork.store.graphs import Graphs
+from tickwork.store import row_codec
+from tickwork.store.row_codec import from_us, to_us
+from tickwork.store.runs.graph_cache import Graphs
 from tickwork.store.schedules import Fired, FireView, Look, Move, ScheduleView, Seen
-from tickwork.store.sqlite import moves
-from tickwork.store.sqlite.moves import SQL, Transaction, as_json
+from tickwork.store.sqlite import transitions
 from tickwork.store.sqlite.runs import cancel
+from tickwork.store.sqlite.transitions import SQL, Transaction, as_json
 
 _END_OF_TIME = 1 << 62
 
@@ -48,7 +48,7 @@ class SqliteSchedules:
             names = as_json([spec.name for spec in specs])
             stored = {name: known for name, *known in transaction.run("stored_specs", (names,))}
             for spec in specs:
-                _put(transaction, codec.merged(spec, *stored.get(spec.name, (None, None))), encode_spec(spec))
+                _put(transaction, row_codec.merged(spec, *stored.get(spec.name, (None, None))), encode_spec(spec))
 
     def get_schedules(self, names: Sequence[str]) -> dict[str, ScheduleView]:
         return {view.name: view for view in self._views("schedules_of_these", (as_json(list(names)),))}
@@ -65,7 +65,7 @@ class SqliteSchedules:
     def _views(self, which: str, values: Any) -> list[ScheduleView]:
         with self._read() as transaction:
             rows = transaction.connection.rows(SQL["schedule_columns"] + SQL[which], values)
-        return [codec.schedule_view(row, from_us) for row in rows]
+        return [row_codec.schedule_view(row, from_us) for row in rows]
 
     def delete_schedules(self, names: Sequence[str]) -> list[str]:
         with self._write() as transaction:
@@ -88,7 +88,7 @@ class SqliteSchedules:
     ) -> list[str]:
         with self._write() as transaction:
             ends = None if until is None else to_us(until)
-            values = {"now": transaction.now, "by": by, "why": codec.clean(why), "until": ends}
+            values = {"now": transaction.now, "by": by, "why": row_codec.clean(why), "until": ends}
             return [name for name in names if transaction.run("pause_schedule", {**values, "name": name})]
 
     def resume_schedules(self, names: Sequence[str]) -> list[str]:
@@ -116,7 +116,7 @@ class SqliteSchedules:
         with self._write() as transaction:
             heeding = transaction.run("heeds_calendar", (name,))
             if heeding:
-                raise codec.calendar_in_use(name, heeding[0][0])
+                raise row_codec.calendar_in_use(name, heeding[0][0])
             return bool(transaction.run("delete_calendar", (name,)))
 
     def calendars(self) -> dict[str, Calendar]:
@@ -137,11 +137,13 @@ class SqliteSchedules:
             runs: dict[str, list[Any]] = {}
             for name, *run in transaction.run("runs_of", (as_json(names),)):
                 runs.setdefault(name, []).append(run)
-            heeded = as_json(sorted({one for row in rows for one in codec.decode_labels(row[4])}))
+            heeded = as_json(sorted({one for row in rows for one in row_codec.decode_labels(row[4])}))
             calendars = dict(transaction.run("calendars_of", (heeded,)))
             definitions = transaction.run("definitions_of", (as_json(sorted({row[3] for row in rows})),))
         seen = [_seen(row, runs.get(row[0], ())) for row in rows]
-        return Look(from_us(now), seen, wake_s, calendars, {row[0]: codec.task_definition(row) for row in definitions})
+        return Look(
+            from_us(now), seen, wake_s, calendars, {row[0]: row_codec.task_definition(row) for row in definitions}
+        )
 
     def end_pauses(self) -> list[str]:
         with self._write() as transaction:
@@ -177,11 +179,11 @@ def _put(transaction: Transaction, spec: Spec, declared: str | None) -> None:
 
 def _seen(row: Any, runs: Sequence[Any]) -> Seen:
     name, version, spec, _, _, handled_at, active_since, run_count, last_ended_at, waiting, paused, until = row
-    return codec.seen(
+    return row_codec.seen(
         name,
         version,
         spec,
-        codec.standing(
+        row_codec.standing(
             from_us(handled_at),
             from_us(active_since),
             run_count,
@@ -220,7 +222,7 @@ def _carry_out(transaction: Transaction, graphs: Graphs, moved: Sequence[Move]) 
     transaction.run_many("forget_job", [(move.name, job_id) for move in moved for job_id in move.ended])
     remembered = [(move.name, job.id, int(move.awaits_end)) for move in moved for job in move.jobs]
     transaction.run_many("remember_job", remembered)
-    moves.insert(transaction, [job for move in moved for job in move.jobs], known=False)
+    transitions.insert(transaction, [job for move in moved for job in move.jobs], known=False)
     cancel(transaction, graphs, [job_id for move in moved for job_id in move.cancels])
 
 

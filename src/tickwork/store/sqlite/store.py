@@ -15,8 +15,8 @@ import msgspec
 
 from tickwork.blobs import Blobs, LargeResults
 from tickwork.clock import Clock, SystemClock
-from tickwork.core.flow.ageing import Ageing
-from tickwork.core.flow.elastic import WaitingKind
+from tickwork.core.autoscale import WaitingKind
+from tickwork.core.fairness.starvation import Ageing
 from tickwork.core.ids import ClaimId, JobId, WorkerId
 from tickwork.core.job import (
     Asking,
@@ -31,8 +31,8 @@ from tickwork.core.job import (
 )
 from tickwork.core.retention import Retention
 from tickwork.errors import LeaseLost, StoreError
-from tickwork.store import codec, guarded
-from tickwork.store.backlog import by_kind, by_needs, places_of, ranges_of
+from tickwork.store import row_codec
+from tickwork.store.admin.operations import KEPT
 from tickwork.store.base import (
     Backlog,
     Claims,
@@ -50,35 +50,36 @@ from tickwork.store.base import (
     Worker,
     new_claim,
 )
-from tickwork.store.codec import duration_us, from_us, to_us
-from tickwork.store.flow import Reach
-from tickwork.store.graphs import Graphs
-from tickwork.store.guarded import Round, TurnKeeper
+from tickwork.store.claim import limited
+from tickwork.store.claim.limited import Round, TurnKeeper
+from tickwork.store.claim.positions import by_kind, by_needs, places_of, ranges_of
+from tickwork.store.claim.types import Asked
+from tickwork.store.limits import Reach
 from tickwork.store.migrate import Migration
-from tickwork.store.operations import KEPT
-from tickwork.store.remote import REMOTE_OTHERS, REMOTE_SHOWN
-from tickwork.store.remoting import with_held
-from tickwork.store.rounds import Asked
-from tickwork.store.sqlite import moves
-from tickwork.store.sqlite.access import SqliteAccess
-from tickwork.store.sqlite.audit_chain import SqliteAuditChain
-from tickwork.store.sqlite.changes import SqliteChanges
-from tickwork.store.sqlite.clock import StoreClock
-from tickwork.store.sqlite.connection import is_stored_already
-from tickwork.store.sqlite.figures import SqliteFigures, prune_figures
-from tickwork.store.sqlite.file import SqliteFile, UserConnection
-from tickwork.store.sqlite.finding import SqliteFinding
-from tickwork.store.sqlite.flow import SqliteFlow, SqliteGround, is_guarded
-from tickwork.store.sqlite.glances import SqliteGlances
-from tickwork.store.sqlite.hooks import SqliteHooks
-from tickwork.store.sqlite.moves import SQL, Transaction
-from tickwork.store.sqlite.notify import SqliteNotify
-from tickwork.store.sqlite.operations import SqliteOperations
-from tickwork.store.sqlite.remote import SqliteRemote
+from tickwork.store.remote_counts import with_held
+from tickwork.store.remote_leases import REMOTE_OTHERS, REMOTE_SHOWN
+from tickwork.store.row_codec import duration_us, from_us, to_us
+from tickwork.store.runs.graph_cache import Graphs
+from tickwork.store.shared_transaction import Here, Together
+from tickwork.store.sqlite import transitions
+from tickwork.store.sqlite.admin.access import SqliteAccess
+from tickwork.store.sqlite.admin.audit_chain import SqliteAuditChain
+from tickwork.store.sqlite.admin.hooks import SqliteHooks
+from tickwork.store.sqlite.admin.notifications import SqliteNotify
+from tickwork.store.sqlite.admin.operations import SqliteOperations
+from tickwork.store.sqlite.file.clock import StoreClock
+from tickwork.store.sqlite.file.connection import is_stored_already
+from tickwork.store.sqlite.file.file import SqliteFile, UserConnection
+from tickwork.store.sqlite.file.wake import PollOnlyWaiter, SocketWaiter, wake_all
+from tickwork.store.sqlite.limits import SqliteFlow, SqliteGround, is_guarded
+from tickwork.store.sqlite.reads.change_feed import SqliteChanges
+from tickwork.store.sqlite.reads.job_search import SqliteFinding
+from tickwork.store.sqlite.reads.page_queries import SqliteGlances
+from tickwork.store.sqlite.reads.stats import SqliteFigures, prune_figures
+from tickwork.store.sqlite.remote_leases import SqliteRemote
 from tickwork.store.sqlite.runs import SqliteDags, advance, arranged, cancel, produce_all, retry_steps
 from tickwork.store.sqlite.schedules import SqliteSchedules
-from tickwork.store.sqlite.wake import PollOnlyWaiter, SocketWaiter, wake_all
-from tickwork.store.together import Here, Together
+from tickwork.store.sqlite.transitions import SQL, Transaction
 
 T = TypeVar("T")
 
@@ -197,14 +198,14 @@ class SqliteStore(
                 raise LeaseLost(
                     f"attempt {by.attempt} of job {by.job_id} was superseded; nothing it enqueues is stored."
                 )
-            return moves.insert(transaction, jobs, known=known)
+            return transitions.insert(transaction, jobs, known=known)
 
     def get_jobs(self, ids: Sequence[JobId]) -> dict[JobId, JobView]:
         with self._read() as transaction:
             rows = transaction.connection.rows(
-                SQL["job_columns"] + SQL["from_jobs"] + SQL["of_these"], (moves.as_json(list(ids)),)
+                SQL["job_columns"] + SQL["from_jobs"] + SQL["of_these"], (transitions.as_json(list(ids)),)
             )
-        views = (codec.job_view(row, from_us) for row in rows)
+        views = (row_codec.job_view(row, from_us) for row in rows)
         return {view.id: view for view in views}
 
     def find_key(self, key: str) -> JobId | None:
@@ -229,7 +230,7 @@ class SqliteStore(
                     retried += [job_id] if steps[job_id] else []
                     continue
                 wait = duration_us(first) + duration_us(spacing) * len(retried)
-                if moves.retry(transaction, job_id, transaction.now + wait):
+                if transitions.retry(transaction, job_id, transaction.now + wait):
                     retried.append(job_id)
         self._wake()
         return retried
@@ -240,7 +241,7 @@ class SqliteStore(
         with self._write() as transaction:
             asked = transaction.now + duration_us(delay) if at is None else to_us(at)
             run_at = max(asked, transaction.now)
-            moved = [job_id for job_id in dict.fromkeys(ids) if moves.reschedule(transaction, job_id, run_at)]
+            moved = [job_id for job_id in dict.fromkeys(ids) if transitions.reschedule(transaction, job_id, run_at)]
         self._wake()
         return moved
 
@@ -287,12 +288,12 @@ class SqliteStore(
     def task_definition(self, name: str) -> TaskDefinition | None:
         with self._read() as transaction:
             rows = transaction.run("task_definition", (name,))
-        return codec.task_definition(rows[0]) if rows else None
+        return row_codec.task_definition(rows[0]) if rows else None
 
     def task_definitions(self, limit: int, after: str = "") -> list[TaskDefinition]:
         with self._read() as transaction:
             rows = transaction.run("task_definitions", {"after": after, "limit": limit})
-        return [codec.task_definition(row) for row in rows]
+        return [row_codec.task_definition(row) for row in rows]
 
     def connection(self) -> contextlib.AbstractContextManager[Any]:
         return self._file.user_transaction(self._wake)
@@ -301,14 +302,14 @@ class SqliteStore(
 
     def register_worker(self, worker: Worker, definitions: Sequence[TaskDefinition], lease: timedelta) -> None:
         with self._write() as transaction:
-            names = (moves.as_json(list(worker.queues)), moves.as_json(list(worker.tasks)))
+            names = (transitions.as_json(list(worker.queues)), transitions.as_json(list(worker.tasks)))
             until = transaction.now + duration_us(lease)
             identity = (worker.id, worker.host, worker.pid, worker.version)
-            serves = (worker.slots, moves.as_json(list(worker.schedules)), codec.encode_offer(worker.offer))
+            serves = (worker.slots, transitions.as_json(list(worker.schedules)), row_codec.encode_offer(worker.offer))
             if not transaction.run("register_worker", (*identity, *names, *serves, transaction.now, until)):
                 raise LeaseLost(f"worker {worker.id} was lost or has ended; it must register under a new id.")
             for task in definitions:
-                transaction.run("define_task", moves.task_row(task))
+                transaction.run("define_task", transitions.task_row(task))
 
     def renew_lease(self, worker: WorkerId, lease: timedelta) -> bool:
         with self._write() as transaction:
@@ -350,13 +351,13 @@ class SqliteStore(
         reach: Reach | None,
     ) -> Claims | None:
         """None when the worker has no lease."""
-        if not moves.has_lease(transaction, worker):
+        if not transitions.has_lease(transaction, worker):
             return None
         queues = list(dict.fromkeys(queues))
         reach = reach or Reach(limit)
         if not reach.search and not is_guarded(transaction, queues):
             ageing = self._ageing.setdefault(worker, Ageing())
-            claims = moves.claim(
+            claims = transitions.claim(
                 transaction, worker, self._new_claim(), queues, tasks, limit, duration_us(ahead), ageing
             )
             return self._arranged(transaction, claims)
@@ -364,13 +365,13 @@ class SqliteStore(
         turns = self._turns.setdefault(worker, TurnKeeper())
 
         def play(asked: Asked, hurry: bool) -> Round:
-            played = guarded.play(ground, asked, turns, hurry=hurry)
-            dropped = [job_id for job_id in played.dropped if moves.drop(transaction, job_id)]
+            played = limited.play(ground, asked, turns, hurry=hurry)
+            dropped = [job_id for job_id in played.dropped if transitions.drop(transaction, job_id)]
             advance(transaction, self._graphs, dropped)
             return played
 
         asked = Asked(queues, tuple(tasks), limit, reach)
-        played = guarded.play_rounds(play, asked, self._clock.monotonic)
+        played = limited.play_rounds(play, asked, self._clock.monotonic)
         return self._arranged(transaction, Claims(ground.claimed, None, played.again_s, played.is_near))
 
     def _arranged(self, transaction: Transaction, claims: Claims) -> Claims:
@@ -393,7 +394,7 @@ class SqliteStore(
         reach: Reach | None = None,
     ) -> Exchange:
         with self._write() as transaction:
-            moves.append(transaction, logs)
+            transitions.append(transaction, logs)
             finished = self._finish(transaction, endings, "current_attempts")
             claims = self._claim(transaction, worker, queues, tasks, limit, ahead, reach)
         self._wake_for(endings, transaction)
@@ -401,7 +402,7 @@ class SqliteStore(
 
     def _finish(self, transaction: Transaction, endings: Sequence[Finish], guard: str) -> dict[JobId, str]:
         """Close attempts, move the runs on whose steps they were, and return whose they were."""
-        closed = moves.finish(transaction, endings, guard)
+        closed = transitions.finish(transaction, endings, guard)
         steps = dict.fromkeys(one.job_id for one in endings if one.run is not None and one.job_id in closed)
         if steps:
             advance(transaction, self._graphs, steps)
@@ -416,7 +417,7 @@ class SqliteStore(
 
     def backlog(self, queues: Sequence[str], tasks: Sequence[str], most: int) -> list[Backlog]:
         asked = {"places": places_of(queues), "ranges": ranges_of(queues), "tasks": list(tasks)}
-        values = {name: moves.as_json(value) for name, value in asked.items()}
+        values = {name: transitions.as_json(value) for name, value in asked.items()}
         with self._read() as transaction:
             rows = transaction.run("backlog", {**values, "most": most, "now": transaction.now})
         return by_needs((lane, count, from_us(oldest)) for lane, count, oldest in rows)
@@ -429,7 +430,7 @@ class SqliteStore(
 
     def finish_attempts(self, endings: Sequence[Finish], logs: Sequence[NewLog] = (), tx: Any = None) -> set[JobId]:
         with self._write(tx) as transaction:
-            moves.append(transaction, logs)
+            transitions.append(transaction, logs)
             finished = self._finish(transaction, endings, "current_attempts")
         if tx is None:
             self._wake_for(endings, transaction)
@@ -438,7 +439,7 @@ class SqliteStore(
     def open_attempts(self, worker: WorkerId) -> list[OpenAttempt]:
         with self._read() as transaction:
             rows = transaction.run("open_attempts", (worker,))
-        return [moves.open_attempt(row) for row in rows]
+        return [transitions.open_attempt(row) for row in rows]
 
     def cancel_requests(self, worker: WorkerId) -> list[tuple[JobId, ClaimId]]:
         with self._read() as transaction:
@@ -450,13 +451,13 @@ class SqliteStore(
 
     def append_logs(self, logs: Sequence[NewLog]) -> None:
         with self._write() as transaction:
-            moves.append(transaction, logs)
+            transitions.append(transaction, logs)
 
     def set_progress(self, progress: Sequence[Progress]) -> None:
         with self._write() as transaction:
             for one in progress:
                 values = {"job_id": one.job_id, "claim": one.claim, "fraction": one.fraction}
-                transaction.run("set_progress", {**values, "note": codec.clean(one.note)})
+                transaction.run("set_progress", {**values, "note": row_codec.clean(one.note)})
 
     def save_state(self, job_id: JobId, claim: ClaimId, state: bytes) -> bool:
         values = {"job_id": job_id, "claim": claim, "state": state.decode()}
@@ -473,13 +474,13 @@ class SqliteStore(
     def expired_attempts(self, limit: int) -> list[OpenAttempt]:
         with self._read() as transaction:
             rows = transaction.run("expired_attempts", {"now": transaction.now, "limit": limit})
-        return [moves.open_attempt(row) for row in rows]
+        return [transitions.open_attempt(row) for row in rows]
 
     def reclaim_attempts(self, endings: Sequence[Finish]) -> set[JobId]:
         with self._write() as transaction:
             holders = self._finish(transaction, endings, "expired_current_attempts")
             workers = sorted(set(holders.values()))
-            transaction.run("end_leases", (moves.as_json(workers),))
+            transaction.run("end_leases", (transitions.as_json(workers),))
             transaction.run_many("lose_worker", [(worker,) for worker in workers])
         self._wake()
         return set(holders)
@@ -489,7 +490,7 @@ class SqliteStore(
             rows = transaction.run("dequeue_expired", (transaction.now, limit))
             for job_id, *standing in rows:
                 error = "it was not started before its deadline"
-                moves.end_unstarted(transaction, job_id, JobState.EXPIRED, standing, error)
+                transitions.end_unstarted(transaction, job_id, JobState.EXPIRED, standing, error)
             advance(transaction, self._graphs, [row[0] for row in rows])
         if transaction.opened:
             self._wake()
@@ -500,28 +501,30 @@ class SqliteStore(
         with self._write() as transaction:
             now = transaction.now
             values = {
-                "ages": moves.as_json({place: duration_us(age) for place, age in retention.ages().items()}),
+                "ages": transitions.as_json({place: duration_us(age) for place, age in retention.ages().items()}),
                 "oldest": now - duration_us(retention.shortest()),
                 "after": int(at),
                 "after_id": job_id,
-                "mark": codec.BLOB_MARK,
+                "mark": row_codec.BLOB_MARK,
             }
             seen = transaction.run("prunable", {**values, "now": now, "limit": limit})
             doomed = [(job_id, blob) for job_id, blob, _, goes in seen if goes]
             ids = [job_id for job_id, _ in doomed]
             for kind in ("jobs", "finished", "attempts", "logs", "saved", "runs", "steps"):
-                transaction.run(f"prune_{kind}", (moves.as_json(ids),))
+                transaction.run(f"prune_{kind}", (transitions.as_json(ids),))
             transaction.run("prune_workers", {"lost": now - duration_us(_LOST_WORKERS_KEPT), "now": now})
             transaction.run("prune_keys", (now,))
             transaction.run("prune_operations", (now - duration_us(KEPT),))
             prune_figures(transaction, limit)
             fires = transaction.run("prune_fires", {"ended": now - duration_us(retention.ended), "limit": limit})
         following = (str(seen[-1][2]), JobId(seen[-1][0])) if len(seen) == limit else None
-        return Pruned(max(len(ids), len(fires)), codec.own_blobs(doomed), following)
+        return Pruned(max(len(ids), len(fires)), row_codec.own_blobs(doomed), following)
 
     def unused_blobs(self, keys: Sequence[str]) -> list[str]:
         with self._read() as transaction:
-            return [key for (key,) in transaction.run("unused_blobs", (moves.as_json(codec.blob_owners(keys)),))]
+            return [
+                key for (key,) in transaction.run("unused_blobs", (transitions.as_json(row_codec.blob_owners(keys)),))
+            ]
 
     # -- the store itself
 
@@ -585,14 +588,14 @@ def _worker_view(row: Any) -> WorkerView:
         host,
         pid,
         version,
-        codec.decode_names(queues),
-        codec.decode_names(tasks),
+        row_codec.decode_names(queues),
+        row_codec.decode_names(tasks),
         slots,
         state,
         from_us(began),
         from_us(until),
         held,
-        codec.decode_names(schedules),
-        codec.decode_offer(offer),
+        row_codec.decode_names(schedules),
+        row_codec.decode_offer(offer),
         asked,
     )

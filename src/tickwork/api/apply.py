@@ -1,0 +1,276 @@
+"""Making a store be as files say: what that changes, field by field, and doing it.
+
+Everything is checked before anything is stored. What is stored then is marked with its source, the name of the file or
+folder, so that a later plan of the same source can find what is gone from it. Doing it twice changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Literal, NamedTuple, assert_never
+
+import msgspec
+
+from tickwork.api.schedules import Schedules
+from tickwork.core.dag import diff as dag_changes
+from tickwork.core.dag.graph import Graph, digest
+from tickwork.core.job_options import calendar_name
+from tickwork.core.schedule.spec import Spec
+from tickwork.declare.documents import Declared
+from tickwork.declare.export import declared_calendar, declared_hook, declared_schedule
+from tickwork.errors import InvalidInput
+from tickwork.store.admin.hooks import Kind, Thing
+from tickwork.store.base import Store
+from tickwork.store.schedules import ScheduleView
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """A field that is not as it was. None: it is not said. Of a dag, `field` begins with the step, if it is of one."""
+
+    field: str
+    old: Any = None
+    new: Any = None
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What becomes of one thing. Of a dag, `version` is the one that it has then, `was` that which it has now."""
+
+    kind: Kind
+    name: str
+    change: Literal["new", "changed", "unchanged", "gone"]
+    version: int | None = None
+    was: int | None = None
+    fields: tuple[Difference, ...] = ()
+
+
+class Told(NamedTuple):
+    """What the audit log is told of a change: what was declared before, and what is after it.
+
+    Of what is changed these are the fields that differ, and all that is said of steps that are added or removed.
+    """
+
+    target: str
+    before: Any = None
+    after: Any = None
+
+
+class Plan:
+    """What a store lacks to be as declared. Raises InvalidInput where it cannot become that; nothing is stored then.
+
+    With `prune`, what the source declared before and does not any more is to be deleted.
+    """
+
+    def __init__(
+        self, schedules: Schedules, found: Declared, source: str | None = None, *, prune: bool = False
+    ) -> None:
+        self._schedules = schedules
+        self._found = found
+        self._source = source
+        self._marked = self._store.declared_by(source) if source is not None and prune else []
+        schedules.check_calendars(found.all_specs, found.calendars)
+        self._gone = self._find_gone()
+        self._check_gone()
+        self._whole: dict[Thing, Mapping[str, Any]] = {}  # all that is said of what is new, and of what is gone
+        self.changes = [*self._dags(), *self._calendars(), *self._specs(), *self._hooks(), *self._deleted()]
+
+    @property
+    def _store(self) -> Store:
+        return self._schedules.store
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether all is as declared already."""
+        return all(one.change == "unchanged" for one in self.changes)
+
+    def told(self) -> list[Told]:
+        """Return what the audit log is told of each change."""
+        return [self._told(one) for one in self.changes if one.change != "unchanged"]
+
+    def _told(self, change: Change) -> Told:
+        target, whole = f"{change.kind} {change.name}", self._whole.get(Thing(change.kind, change.name), {})
+        if change.change == "gone":
+            return Told(target, dict(whole), {"change": "gone"})
+        now = {} if change.version is None else {"version": change.version}
+        after = {"change": change.change, **now, **whole}
+        if change.change == "new":
+            return Told(target, None, after)
+        was = {} if change.was is None else {"version": change.was}
+        steps = self._changed_steps(change)
+        before = {**was, **{one.field: one.old for one in change.fields}, **steps[0]}
+        return Told(target, before, {**after, **{one.field: one.new for one in change.fields}, **steps[1]})
+
+    def _changed_steps(self, change: Change) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return what was said of the steps that a dag loses, and what is said of those that it gains."""
+        if change.kind != "dag" or change.was is None:
+            return {}, {}
+        was = self._store.dag_version(change.name, change.was)
+        old, new = ({} if was is None else was.graph.by_name), self._found.dags[change.name].graph.by_name
+        lost = {name: dag_changes.step_facts(step) for name, step in old.items() if name not in new}
+        return lost, {name: dag_changes.step_facts(step) for name, step in new.items() if name not in old}
+
+    def carry_out(self) -> None:
+        """Do it: dags before the schedules that start them, calendars before those that heed them; deleting last."""
+        found, store = self._found, self._store
+        for name, value in found.calendars.items():
+            store.put_calendar(calendar_name(name), value)
+        for dag in found.dags.values():
+            store.put_dag(dag.graph)
+        self._schedules.put(found.all_specs)
+        self._schedules.pause_as_said(found.all_specs)
+        store.put_hooks(list(found.hooks.values()))
+        if self._source is not None:
+            store.mark_declared(self._source, self._declared())
+        self._delete()
+
+    def _delete(self) -> None:
+        store = self._store
+        store.delete_schedules(self._names("schedule"))
+        store.delete_hooks(self._names("hook"))
+        for name in self._names("dag"):
+            store.delete_dag(name)
+        for name in self._names("calendar"):
+            store.delete_calendar(name)
+        declared = set(self._declared())
+        store.forget_declared(one for one in self._marked if one not in declared)
+
+    def _declared(self) -> list[Thing]:
+        found = self._found
+        schedules = [spec.name for spec in found.all_specs]
+        names: tuple[tuple[Kind, Iterable[str]], ...] = (
+            ("dag", found.dags),
+            ("schedule", schedules),
+            ("calendar", found.calendars),
+            ("hook", found.hooks),
+        )
+        return [Thing(kind, name) for kind, of_kind in names for name in of_kind]
+
+    # -- what is gone
+
+    def _find_gone(self) -> list[Thing]:
+        """What the source does not declare any more, and is still there."""
+        declared, store = set(self._declared()), self._store
+        gone = [one for one in self._marked if one not in declared]
+        there: Mapping[str, Iterable[str]] = {
+            "schedule": store.get_schedules([one.name for one in gone if one.kind == "schedule"]),
+            "dag": {view.name for view in store.dags()} if any(one.kind == "dag" for one in gone) else (),
+            "calendar": store.calendars() if any(one.kind == "calendar" for one in gone) else (),
+            "hook": [one.name for one in gone if one.kind == "hook" and store.get_hook(one.name) is not None],
+        }
+        return [one for one in gone if one.name in there[one.kind]]
+
+    def _names(self, kind: Kind) -> list[str]:
+        return [one.name for one in self._gone if one.kind == kind]
+
+    def _check_gone(self) -> None:
+        """Raise InvalidInput where a schedule that stays needs what is to go."""
+        dags, calendars = set(self._names("dag")), set(self._names("calendar"))
+        if not dags and not calendars:
+            return
+        for spec in self._specs_after():
+            needed = [f"dag {spec.target!r}"] if spec.target in dags else []
+            needed += [f"calendar {name!r}" for name in spec.calendar_names if name in calendars]
+            if needed:
+                raise InvalidInput(
+                    f"{needed[0]} is gone from {self._source}, and schedule {spec.name!r} still needs it. "
+                    f"Nothing was stored."
+                )
+
+    def _specs_after(self) -> Iterator[Spec]:
+        """The schedules that there will be."""
+        said, gone = {spec.name: spec for spec in self._found.all_specs}, set(self._names("schedule"))
+        yield from said.values()
+        yield from (view.spec for view in self._schedules.views() if view.name not in gone and view.name not in said)
+
+    def _deleted(self) -> Iterator[Change]:
+        for one in self._gone:
+            self._whole[one] = self._stored(one)
+            yield Change(kind=one.kind, name=one.name, change="gone")
+
+    def _stored(self, one: Thing) -> Mapping[str, Any]:
+        """Return what is said of something that is there."""
+        store = self._store
+        match one.kind:
+            case "dag":
+                view = next(iter(store.dags(one.name)), None)
+                return {} if view is None else {"version": view.version, **_dag_whole(view.graph)}
+            case "schedule":
+                return declared_schedule(store.get_schedules([one.name])[one.name].spec)
+            case "calendar":
+                return declared_calendar(store.calendars()[one.name])
+            case "hook":
+                hook = store.get_hook(one.name)
+                return {} if hook is None else declared_hook(hook.hook)
+            case _:
+                assert_never(one.kind)
+
+    # -- what is new, and what is changed
+
+    def _dags(self) -> Iterator[Change]:
+        newest = {view.name: view for view in self._store.dags()} if self._found.dags else {}
+        for name, dag in self._found.dags.items():
+            view = newest.get(name)
+            if view is None:
+                was = next(iter(self._store.dags(name)), None)  # one that was deleted
+                version = 1 if was is None else was.version + (digest(was.graph) != digest(dag.graph))
+                self._whole[Thing("dag", name)] = _dag_whole(dag.graph)
+                yield Change(kind="dag", name=name, change="new", version=version)
+            elif digest(view.graph) == digest(dag.graph):
+                yield Change(kind="dag", name=name, change="unchanged", version=view.version, was=view.version)
+            else:
+                fields = tuple(_dag_differences(view.graph, dag.graph))
+                numbers = {"version": view.version + 1, "was": view.version}
+                yield Change(kind="dag", name=name, change="changed", fields=fields, **numbers)
+
+    def _calendars(self) -> Iterator[Change]:
+        stored = self._store.calendars() if self._found.calendars else {}
+        for name, value in self._found.calendars.items():
+            old = declared_calendar(stored[name]) if name in stored else None
+            yield self._change("calendar", name, old, declared_calendar(value))
+
+    def _specs(self) -> Iterator[Change]:
+        stored = self._store.get_schedules([spec.name for spec in self._found.all_specs])
+        for spec in self._found.all_specs:
+            old = _as_it_stands(stored[spec.name], spec) if spec.name in stored else None
+            yield self._change("schedule", spec.name, old, declared_schedule(spec))
+
+    def _hooks(self) -> Iterator[Change]:
+        for name, hook in self._found.hooks.items():
+            view = self._store.get_hook(name)
+            old = None if view is None else declared_hook(view.hook)
+            yield self._change("hook", name, old, declared_hook(hook))
+
+    def _change(self, kind: Kind, name: str, old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> Change:
+        if old is None:
+            self._whole[Thing(kind, name)] = new
+            return Change(kind=kind, name=name, change="new")
+        fields = tuple(
+            Difference(field, old.get(field), new.get(field))
+            for field in dict.fromkeys([*new, *old])
+            if old.get(field) != new.get(field)
+        )
+        return Change(kind=kind, name=name, change="changed" if fields else "unchanged", fields=fields)
+
+
+def _as_it_stands(view: ScheduleView, said: Spec) -> dict[str, Any]:
+    """A schedule as it is declared now. One that is said to be paused, and was resumed since, is so no more."""
+    stored = declared_schedule(view.spec)
+    if said.paused and not view.standing.paused:
+        stored.pop("paused", None)
+    return stored
+
+
+def _dag_whole(graph: Graph) -> dict[str, Any]:
+    steps = {step.name: dag_changes.step_facts(step) for step in graph.steps}
+    return {**dag_changes.dag_facts(graph), "steps": steps}
+
+
+def _dag_differences(old: Graph, new: Graph) -> Iterator[Difference]:
+    for one in dag_changes.changes(old, new):
+        place = ".".join(filter(None, (one.step, one.field)))
+        match one.what:
+            case "added":
+                yield Difference(place, None, "a step")
+            case "removed":
+                yield Difference(place, "a step", None)
+            case _:
+                yield Difference(place, one.old, one.new)

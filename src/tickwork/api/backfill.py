@@ -1,0 +1,175 @@
+"""Running a schedule for occurrences of the past, a few at a time: while the caller waits, or held by a limit."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from tickwork.api.client import PAGE, Client, Job
+from tickwork.core.ids import JobId
+from tickwork.core.job import JobState, NewJob
+from tickwork.core.limits.lanes import Flow
+from tickwork.core.limits.limits import Slot, concurrency
+from tickwork.core.recurrence.interval import After
+from tickwork.core.recurrence.rule import Calendars, read_instant
+from tickwork.core.recurrence.zones.zone import TICK
+from tickwork.core.schedule.decide import rule_of
+from tickwork.core.schedule.spec import Spec
+from tickwork.errors import InvalidInput, check
+
+OCCURRENCES_LIMIT = 100_000
+KEPT = timedelta(days=30)  # how long an occurrence that was backfilled is not backfilled again
+
+
+def occurrences(spec: Spec, start: datetime, end: datetime, calendars: Calendars) -> list[datetime]:
+    """Return the occurrences from `start` to `end`. Raises InvalidInput for too many, or a rule that has none."""
+    first, last = read_instant("start", start), read_instant("end", end)
+    if last < first:
+        raise InvalidInput(f"the backfill ends at {last.isoformat()}, before it starts at {first.isoformat()}.")
+    if isinstance(spec.rule, After):
+        raise InvalidInput(
+            f"schedule {spec.name!r} is due some time after its last run ended; it has no occurrences to backfill."
+        )
+    rule = rule_of(spec.name, spec.rule, spec.policies.start, spec.policies.calendars)
+    found: list[datetime] = []
+    due = rule.first_after(first - TICK, calendars)
+    while due is not None and due <= last:
+        found.append(due)
+        if len(found) > OCCURRENCES_LIMIT:
+            raise InvalidInput(f"that is more than {OCCURRENCES_LIMIT:,} occurrences. Backfill them in parts.")
+        due = rule.first_after(due, calendars)
+    return found
+
+
+def check_storable_at_once(spec: Spec) -> None:
+    """Raise InvalidInput for a schedule whose occurrences wait for each other: a limit cannot hold jobs for that."""
+    if spec.policies.wait_for_previous:
+        raise InvalidInput(
+            f"schedule {spec.name!r} has wait_for_previous, so each occurrence starts when the one before it has "
+            f"succeeded. A backfill by a request stores all jobs at once and cannot wait for that. Nothing was stored. "
+            f"Run it where it can wait: tickwork schedules backfill {spec.name} FROM TO"
+        )
+
+
+class MakeJob(Protocol):
+    """Makes a job that stands for an occurrence."""
+
+    def __call__(self, due: datetime, *, is_catchup: bool) -> NewJob: ...
+
+
+class Backfilled(NamedTuple):
+    """What became of an occurrence. `is_new`: this backfill stored its job.
+
+    An earlier backfill stored a job that is not new: it had succeeded, or was tried once more. Without `job`, nothing
+    was started: it was a dry run, or an occurrence before it did not succeed and the schedule has wait_for_previous.
+    """
+
+    due_at: datetime
+    job: Job | None = None
+    state: str | None = None
+    is_new: bool = False
+
+
+class Backfill:
+    """Jobs for occurrences, of which at most `max_parallel` live at a time. Each has its occurrence as its key.
+
+    With `force`, occurrences run again whose job of an earlier backfill has succeeded. With `in_order`, each starts
+    when the one before it has succeeded, or has failed and was discarded: as wait_for_previous says.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        name: str,
+        dues: Sequence[datetime],
+        max_parallel: int,
+        make: MakeJob,
+        *,
+        force: bool = False,
+        in_order: bool = False,
+    ) -> None:
+        if max_parallel < 1:
+            raise InvalidInput(f"max_parallel must be at least 1, not {max_parallel!r}.")
+        if in_order and max_parallel > 1:
+            raise InvalidInput(
+                f"schedule {name!r} has wait_for_previous, so its occurrences run one after another: "
+                f"max_parallel must be 1, not {max_parallel!r}."
+            )
+        self._client = client
+        self._name = name
+        self._dues = dues
+        self._max_parallel = max_parallel
+        self._make = make
+        self._force = force
+        self._in_order = in_order
+
+    def steps(self) -> Iterator[Backfilled]:
+        """Run it, giving what became of each occurrence when its job has ended.
+
+        In order, it starts nothing after an occurrence that did not succeed, and gives the rest without a job.
+        """
+        live: dict[JobId, tuple[datetime, Job]] = {}
+        left = deque(self._dues)
+        while left or live:
+            dues = [left.popleft() for _ in range(min(len(left), self._max_parallel - len(live)))]
+            live |= {job.id: (due, job) for due, job in zip(dues, self._stored(dues), strict=True)} if dues else {}
+            for ended in self._client.wait_for_any([job for _, job in live.values()]):
+                due, job = live.pop(ended.id)
+                yield Backfilled(due, ended, ended.state, job.is_new)
+                if self._in_order and not _lets_next_start(ended):
+                    yield from map(Backfilled, left)
+                    return
+
+    def _stored(self, dues: Sequence[datetime], limit: str | None = None) -> list[Job]:
+        """Store jobs for occurrences. Jobs of an earlier backfill that did not succeed are tried once more.
+
+        In order, a failed job that an operator discarded stays as it is: the next occurrence may start.
+        """
+        jobs = self._client.enqueue([self._job(due, limit) for due in dues])
+        earlier = [job.id for job in jobs if not job.is_new]
+        views = self._client.store.get_jobs(earlier) if earlier else {}
+        failed = [one.id for one in views.values() if one.state.ended and one.state is not JobState.SUCCEEDED]
+        if self._in_order:
+            failed = [id for id in failed if not views[id].discarded]
+        if failed:
+            self._client.store.retry_jobs(failed)
+        done = {one.id for one in views.values() if one.state is JobState.SUCCEEDED} if self._force else set()
+        again = [due for due, job in zip(dues, jobs, strict=True) if job.id in done]
+        forced = iter(self._client.enqueue([self._job(due, limit, anew=True) for due in again]) if again else ())
+        return [next(forced) if job.id in done else job for job in jobs]
+
+    def enqueue(self) -> list[JobId]:
+        """Store all of its jobs now, oldest first, and return them. A limit lets `max_parallel` run at a time.
+
+        Nobody has to wait for them. The limit is that of the schedule: the latest backfill of it says how many. It
+        does not keep their order, also where it is one: a job can start before one of an older occurrence.
+        """
+        check(not self._in_order, f"Schedule {self._name!r} has wait_for_previous; its backfill is not stored at once.")
+        limit = f"backfill:{self._name}"
+        self._client.store.declare_limits({limit: concurrency(self._max_parallel, name=limit)})
+        found: list[JobId] = []
+        for first in range(0, len(self._dues), PAGE):
+            found += [job.id for job in self._stored(self._dues[first : first + PAGE], limit)]
+        return found
+
+    def _job(self, due: datetime, limit: str | None, *, anew: bool = False) -> NewJob:
+        """The job of an occurrence. Its key names what it runs, too: another target has other jobs."""
+        job = self._make(due, is_catchup=True)
+        key = f"backfill/{self._name}/{job.task}/{due.isoformat()}{f'/{job.id}' if anew else ''}"
+        made = msgspec.structs.replace(job, key=key, policy=msgspec.structs.replace(job.policy, key_for=KEPT))
+        return made if limit is None else _limited(made, limit)
+
+
+def _lets_next_start(ended: Job) -> bool:
+    """Return whether the next occurrence may start: as for the fires of the schedule, also after a discarded job."""
+    view = ended.seen
+    return view.state is JobState.SUCCEEDED or view.discarded
+
+
+def _limited(job: NewJob, limit: str) -> NewJob:
+    flow = Flow() if job.flow is None else job.flow
+    return msgspec.structs.replace(job, flow=msgspec.structs.replace(flow, slots=(*flow.slots, Slot(limit, "", 1))))

@@ -1,0 +1,398 @@
+"""Everything that a caller may do to jobs: enqueue, find, wait, cancel, retry, redrive, discard."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime, timedelta
+from difflib import get_close_matches
+from functools import partial
+from typing import Any, NoReturn
+
+from tickwork import errors
+from tickwork.api.async_twins import twin
+from tickwork.api.paging import Page
+from tickwork.context import LazyTransaction, current_or_none
+from tickwork.core import why
+from tickwork.core.access.scopes import BUILT_IN
+from tickwork.core.duration import parse_duration, parse_spacing
+from tickwork.core.ids import JobId, WorkerId
+from tickwork.core.job import Asking, AttemptView, JobFilter, JobState, JobView, LogChunk, NewJob, QueueView, WorkerView
+from tickwork.core.job_options import read_option
+from tickwork.core.stats.error_groups import By, Cause, Causes
+from tickwork.store.base import Store
+
+PAGE = 1000  # how many jobs one statement of a bulk change touches
+ENQUEUE_LIMIT = 100_000
+_FIRST_LOOK_S, _LAST_LOOK_S = 0.002, 0.1  # how often a wait looks: at first often, then ten times a second
+
+Perform = Callable[[Callable[[], list[JobId]]], list[JobId]]
+"""Carries out one page of a bulk change, which returns the jobs that it changed."""
+
+DecodeResult = Callable[[str, bytes], Any]
+
+
+def _plainly(change: Callable[[], list[JobId]]) -> list[JobId]:
+    return change()
+
+
+class Client:
+    """The calls of `Tickwork` that concern jobs, on a store."""
+
+    def __init__(self, store: Store, decode_result: DecodeResult) -> None:
+        self.store = store
+        self.decode_result = decode_result
+
+    def enqueue(self, jobs: Sequence[NewJob], tx: Any = None) -> list[Job]:
+        """Store jobs, all or none. Inside a handler the attempt that asks must still be the current one."""
+        _check_count(jobs)
+        asking, by = current_or_none(), None
+        if asking is not None:
+            by = asking.asking
+            tx = asking.transaction if tx is None else tx  # what a transactional handler enqueues commits with it
+        if isinstance(tx, LazyTransaction):
+            tx = tx.begun()
+        try:
+            ids = self.store.insert_jobs(jobs, tx, by)
+        except errors.StoreUnreachable:
+            if tx is not None:
+                raise
+            ids = self.store.insert_jobs(jobs, None, by)  # the ids are ours, so a second time adds nothing
+        return self._enqueued(jobs, ids)
+
+    async def enqueue_async(self, jobs: Sequence[NewJob], tx: Any = None) -> list[Job]:
+        """The asyncio twin of `enqueue`. An asynchronous `tx` is used on the caller's own event loop."""
+        insert = getattr(self.store, "insert_jobs_async", None)
+        if tx is None or insert is None or not _is_async(tx):
+            return await asyncio.to_thread(self.enqueue, jobs, tx)
+        _check_count(jobs)
+        return self._enqueued(jobs, await insert(jobs, tx, _asking()))
+
+    def _enqueued(self, asked: Sequence[NewJob], ids: Sequence[JobId]) -> list[Job]:
+        return [Job(self, id, is_new=id == job.id) for job, id in zip(asked, ids, strict=True)]
+
+    def job(self, id: str | None = None, *, key: str | None = None) -> Job | None:
+        """The job with this id, or the one that holds (else last held) this key; None when there is none."""
+        if (id is None) == (key is None):
+            raise errors.InvalidInput("say which job: an id or a key, and only one of them.")
+        found = JobId(id) if id is not None else self.store.find_key(read_option("key", key))
+        view = self.store.get_jobs([found]).get(found) if found else None
+        return Job(self, view.id, view) if view else None
+
+    def jobs(self, which: JobFilter, limit: int = 100, cursor: str | None = None) -> Page[Job]:
+        """One page of matching jobs, the newest first; `next_cursor` leads to the next one."""
+        if not 1 <= limit <= PAGE:
+            raise errors.InvalidInput(f"limit must be from 1 to {PAGE}, not {limit!r}. Follow next_cursor for more.")
+        views = self.store.list_jobs(which, limit, JobId(cursor) if cursor else None)
+        return Page([Job(self, view.id, view) for view in views], views[-1].id if len(views) == limit else None)
+
+    def cancel(self, which: JobFilter, perform: Perform = _plainly) -> int:
+        """Cancel every matching job that has not ended; return how many. `perform` carries out each page."""
+        live = (JobState.QUEUED, JobState.RUNNING)
+        pages = self._pages(which, lambda view: view.state in live)
+        return sum(len(perform(partial(self.store.cancel_jobs, ids))) for ids in pages)
+
+    def dead(self, which: JobFilter) -> int:
+        """How many dead letters match: what `redrive` and `discard` would change."""
+        return sum(len(ids) for ids in self._pages(which, _is_dead))
+
+    def redrive(self, which: JobFilter, rate: str | None = None, perform: Perform = _plainly) -> int:
+        """Queue matching dead letters again, at most `rate` ("50/s") of them due at a time; return how many."""
+        spacing = timedelta(0) if rate is None else parse_spacing(rate)
+        count = 0
+        for ids in self._pages(which, _is_dead):
+            count += len(perform(partial(self.store.retry_jobs, ids, spacing, spacing * count)))
+        return count
+
+    def discard(self, which: JobFilter, perform: Perform = _plainly) -> int:
+        """Take matching jobs out of the dead letters; return how many. They stay readable until they are pruned."""
+        return sum(len(perform(partial(self.store.discard_jobs, ids))) for ids in self._pages(which, _is_dead))
+
+    def causes(self, which: JobFilter, most: int, by: By = "error") -> tuple[list[Cause], bool]:
+        """Dead letters by cause, the most frequent first, of the newest `most`; and whether those were all."""
+        found, before, looked = Causes(by), None, 0
+        while looked < most:
+            page = self.store.find_failures(which, min(PAGE, most - looked), before)
+            found.add(page.failures)
+            looked, before = looked + len(page.failures), page.next
+            if before is None:
+                break
+        return found.most_frequent_first(), before is None
+
+    def unknown_task(self, name: str) -> str | None:
+        """A warning for a task that no worker has told of, with the nearest known name; None for a known task."""
+        if name in BUILT_IN or name.startswith("@") or self.store.task_definition(name) is not None:
+            return None
+        known = {one.name for one in self.store.task_definitions(PAGE)}
+        known.update(task for worker in self.store.workers() for task in worker.tasks)
+        if name in known:
+            return None
+        near = get_close_matches(name, known, n=1)
+        mean = f" Did you mean {near[0]!r}?" if near else ""
+        return f"No worker has told of a task {name!r} yet.{mean} Its jobs wait until a worker has it."
+
+    def unknown_dag(self, name: str) -> str | None:
+        """Return a warning for a dag that is not stored, with the nearest stored name; None for a stored dag."""
+        definition = self.store.task_definition(name)
+        if definition is not None and definition.version is not None:
+            return None
+        known = [one.name for one in self.store.task_definitions(PAGE) if one.version is not None]
+        near = get_close_matches(name, known, n=1)
+        mean = f" Did you mean {near[0]!r}?" if near else ""
+        return (
+            f"No dag {name!r} is stored yet.{mean} Store it before a schedule or a hook starts it: what is "
+            f"started without it does not run."
+        )
+
+    def wait_for_any(self, jobs: Sequence[Job]) -> list[Job]:
+        """Wait until some of these jobs have ended, however they did; return those. Those that are gone have."""
+        wait_s = _FIRST_LOOK_S
+        while jobs:
+            views = self.store.get_jobs([job.id for job in jobs])
+            ended = [job for job in jobs if job.id not in views or views[job.id].state.ended]
+            if ended:
+                return [Job(self, job.id, views.get(job.id)) for job in ended]
+            time.sleep(wait_s)
+            wait_s = min(wait_s * 1.5, _LAST_LOOK_S)
+        return []
+
+    def why(self, view: JobView) -> str:
+        """One sentence: what a job that was just read waits for, where it runs, or how it ended."""
+        store = self.store
+        if view.state is not JobState.QUEUED:
+            return why.explain(view, workers_of(store, view), store.now())
+        gates = [one.gate for one in store.gates()]
+        return why.explain(view, store.workers(), store.now(), store.hold(view.id), gates)
+
+    def queues(self) -> list[QueueView]:
+        return self.store.queues()
+
+    def workers(self) -> list[WorkerView]:
+        return self.store.workers()
+
+    def _pages(self, which: JobFilter, wanted: Callable[[JobView], bool]) -> Iterator[list[JobId]]:
+        """The ids of matching jobs, a page at a time, from the newest to the oldest."""
+        before: JobId | None = None
+        while views := self.store.list_jobs(which, PAGE, before):
+            before = views[-1].id
+            ids = [view.id for view in views if wanted(view)]
+            if ids:
+                yield ids
+
+
+class Job:
+    """A job in the store. Its properties are read from there when asked for; one that succeeded is read once.
+
+    `is_new`: the enqueue that returned it stored it. False for a job that held the key already, or that was found.
+    """
+
+    __slots__ = ("_client", "_view", "id", "is_new")
+
+    def __init__(self, client: Client, id: JobId, view: JobView | None = None, *, is_new: bool = False) -> None:
+        self._client = client
+        self.id = id
+        self._view = view
+        self.is_new = is_new
+
+    def __repr__(self) -> str:
+        return f"<Job {self.id}>"
+
+    @property
+    def view(self) -> JobView:
+        """Everything about the job, as it stands now. Raises JobNotFound when it is gone."""
+        if self._view is None or self._view.state is not JobState.SUCCEEDED:  # others may be retried or discarded
+            found = self._client.store.get_jobs([self.id]).get(self.id)
+            if found is None:
+                raise errors.JobNotFound(
+                    f"job {self.id} is not in this store: it was never committed, or it was pruned."
+                )
+            self._view = found
+        return self._view
+
+    @property
+    def seen(self) -> JobView:
+        """Everything about the job, as it stood when it was last read: that of a list is not read again."""
+        return self._view or self.view
+
+    @property
+    def state(self) -> str:
+        return self.view.state.value
+
+    @property
+    def task(self) -> str:
+        return self.seen.task
+
+    @property
+    def key(self) -> str | None:
+        return self.seen.key
+
+    @property
+    def attempt(self) -> int:
+        """The number of the current or last attempt; 0 before the first."""
+        return self.view.attempt
+
+    @property
+    def run_at(self) -> datetime:
+        return self.view.run_at
+
+    @property
+    def progress(self) -> float | None:
+        return self.view.progress
+
+    @property
+    def error(self) -> str | None:
+        """Why the last attempt failed, while the job is ended."""
+        return self.view.error
+
+    def wait(self, timeout: float | str | timedelta | None = None) -> str:
+        """Wait until the job ended, however it did; return its state. Raises WaitTimeout, and the job goes on."""
+        return self._wait(timeout).state.value
+
+    def _wait(self, timeout: float | str | timedelta | None) -> JobView:
+        waits = _Waits(self, timeout)
+        while not (view := self.view).state.ended:
+            time.sleep(waits.next())
+        return view
+
+    async def wait_async(self, timeout: float | str | timedelta | None = None) -> str:
+        """The asyncio twin of `wait`; it holds no thread while it waits."""
+        return (await self._wait_async(timeout)).state.value
+
+    async def _wait_async(self, timeout: float | str | timedelta | None) -> JobView:
+        waits = _Waits(self, timeout)
+        while not (view := await asyncio.to_thread(lambda: self.view)).state.ended:
+            await asyncio.sleep(waits.next())
+        return view
+
+    def result(self, timeout: float | str | timedelta | None = None) -> Any:
+        """Wait for the end and return the result; raise JobFailed, JobCancelled, JobExpired or JobDropped otherwise."""
+        return self._outcome(self._wait(timeout))
+
+    async def result_async(self, timeout: float | str | timedelta | None = None) -> Any:
+        """The asyncio twin of `result`."""
+        return self._outcome(await self._wait_async(timeout))
+
+    def _outcome(self, view: JobView) -> Any:
+        if view.state is not JobState.SUCCEEDED:
+            _raise_ended(view)
+        errors.check(view.result is not None, f"Job {self.id} succeeded without a result.")
+        return self._client.decode_result(view.task, view.result or b"null")
+
+    def reschedule(self, at: datetime | None = None, delay: str | timedelta = timedelta(0)) -> bool:
+        """Have it be due at another time, while it waits; False when it does not. A deadline moves with it."""
+        wait = parse_duration(delay, what="delay")
+        return bool(self._client.store.reschedule_jobs([self.id], at, wait))
+
+    def cancel(self) -> bool:
+        """Cancel it, or ask it to stop when it runs; False when it had ended."""
+        return bool(self._client.store.cancel_jobs([self.id]))
+
+    def retry(self) -> bool:
+        """Queue it again: an ended job (not a succeeded one) with a fresh count of failures, a delayed one now.
+
+        False when it succeeded, runs, is due already, or its key belongs to another live job.
+        """
+        retried = bool(self._client.store.retry_jobs([self.id]))
+        if retried:
+            self._view = None
+        return retried
+
+    def attempts(self) -> list[AttemptView]:
+        """Every try so far, the first one first."""
+        return self._client.store.attempts(self.id)
+
+    def logs(self, after: tuple[int, int] = (0, -1), limit: int = 1000) -> list[LogChunk]:
+        """What its handlers wrote, from just after (attempt, seq) on; also while it runs."""
+        return self._client.store.logs(self.id, after, limit)
+
+    def why(self) -> str:
+        """One sentence: what it is waiting for, where it runs, or how it ended."""
+        return self._client.why(self.view)
+
+    async def state_async(self) -> str:
+        """The asyncio twin of `state`."""
+        return await asyncio.to_thread(lambda: self.state)
+
+    async def attempt_async(self) -> int:
+        """The asyncio twin of `attempt`."""
+        return await asyncio.to_thread(lambda: self.attempt)
+
+    async def progress_async(self) -> float | None:
+        """The asyncio twin of `progress`."""
+        return await asyncio.to_thread(lambda: self.progress)
+
+    async def error_async(self) -> str | None:
+        """The asyncio twin of `error`."""
+        return await asyncio.to_thread(lambda: self.error)
+
+    cancel_async = twin(cancel)
+    retry_async = twin(retry)
+    reschedule_async = twin(reschedule)
+    attempts_async = twin(attempts)
+    logs_async = twin(logs)
+    why_async = twin(why)
+
+
+class _Waits:
+    """How long to wait between looks at a job: 2 ms, then longer and longer up to a tenth of a second."""
+
+    def __init__(self, job: Job, timeout: float | str | timedelta | None) -> None:
+        self._job = job
+        self._next = _FIRST_LOOK_S
+        self._timeout_s = _seconds(timeout)
+        self._until = None if self._timeout_s is None else time.monotonic() + self._timeout_s
+
+    def next(self) -> float:
+        left = None if self._until is None else self._until - time.monotonic()
+        if left is not None and left <= 0:
+            raise errors.WaitTimeout(
+                f"job {self._job.id} had not ended after {self._timeout_s:g} s ({self._job.why()}). It goes on."
+            )
+        wait, self._next = self._next, min(self._next * 1.5, _LAST_LOOK_S)
+        return wait if left is None else min(wait, left)
+
+
+def _seconds(timeout: float | str | timedelta | None) -> float | None:
+    if timeout is None or isinstance(timeout, int | float):
+        return timeout
+    return parse_duration(timeout, what="timeout").total_seconds()
+
+
+def _asking() -> Asking | None:
+    job = current_or_none()
+    return None if job is None else job.asking
+
+
+def _is_async(tx: Any) -> bool:
+    return asyncio.iscoroutinefunction(getattr(tx, "execute", None))
+
+
+def _check_count(jobs: Sequence[NewJob]) -> None:
+    if len(jobs) > ENQUEUE_LIMIT:
+        raise errors.InvalidInput(
+            f"{len(jobs):,} jobs in one transaction are too many (the cap is {ENQUEUE_LIMIT:,}). Nothing was stored. "
+            f"Enqueue them in parts."
+        )
+
+
+def _is_dead(view: JobView) -> bool:
+    return view.state is JobState.FAILED and not view.discarded
+
+
+def _raise_ended(view: JobView) -> NoReturn:
+    kinds: dict[JobState, type[errors.JobEnded]] = {
+        JobState.CANCELLED: errors.JobCancelled,
+        JobState.EXPIRED: errors.JobExpired,
+        JobState.DROPPED: errors.JobDropped,
+    }
+    kind = kinds.get(view.state, errors.JobFailed)
+    raise kind(view.id, f"job {view.id} ({view.task}): {why.explain(view, (), view.created_at)}", view.error)
+
+
+def workers_of(store: Store, view: JobView) -> list[WorkerView]:
+    """Return the workers that `why.explain` asks about: the one that runs a job, or all for a job that is queued."""
+    if view.state is JobState.QUEUED:
+        return store.workers()
+    one = store.worker(WorkerId(view.worker)) if view.state is JobState.RUNNING and view.worker else None
+    return [] if one is None else [one]

@@ -1,0 +1,153 @@
+"""What callers may say of flow control while it runs: gates, limits, and the weights of tenants."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import socket
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any, Protocol, TypedDict, Unpack
+
+from tickwork.api.async_twins import twin
+from tickwork.core.fairness.fair_turns import read_weight
+from tickwork.core.job_options import read_option
+from tickwork.core.limits.breaker import Breaker
+from tickwork.core.limits.gates import Gate, Kind, read_gate, read_selectors
+from tickwork.core.limits.limits import Concurrency, LimitValue, Rate
+from tickwork.core.option_parsing import read_text, shown, to_us
+from tickwork.core.recurrence.zones.zone import EPOCH
+from tickwork.errors import InvalidInput, InvalidOption
+from tickwork.store.base import Store
+from tickwork.store.limits import GateView, LimitView
+
+
+class Named(Protocol):
+    """A task, which is known by its name."""
+
+    name: str
+
+
+class Selects(TypedDict, total=False):
+    """What a gate is for; of several, all must match."""
+
+    task: str | Named | None
+    queue: str | None
+    tenant: str | None
+    collection: str | None
+    label: str | None
+
+
+class Order(Selects, total=False):
+    """What all gates may say. `until` is an instant, or a duration from now; without it a gate stays until `resume`."""
+
+    until: str | timedelta | datetime | None
+    reason: str | None
+    by: str | None
+
+
+class FlowCalls:
+    """The calls of `Tickwork` on flow control."""
+
+    @property
+    def store(self) -> Store:
+        """Where the gates and limits are."""
+        raise NotImplementedError
+
+    def pause(self, **order: Unpack[Order]) -> Gate:
+        """Start none of these jobs: `app.pause(task=mail, until="2h", reason="the provider is down")`.
+
+        What runs goes on; what is enqueued waits. Selected by `task`, `queue`, `tenant`, `collection` and `label`.
+        """
+        return self._put("pause", order)
+
+    def drop(self, **order: Unpack[Order]) -> Gate:
+        """End these jobs as dropped instead of starting them: `app.drop(collection="campaign-7")`."""
+        return self._put("drop", order)
+
+    def slow(self, *, rate: str | Rate, **order: Unpack[Order]) -> Gate:
+        """Start these jobs at this rate at most: `app.slow(tenant="acme", rate="5/s")`."""
+        return self._put("slow", {**order, "rate": rate})
+
+    def divert(self, *, to: str, **order: Unpack[Order]) -> Gate:
+        """Send these jobs to another queue when they would start: `app.divert(label="bulk", to="spare")`."""
+        return self._put("divert", {**order, "to": read_option("queue", to)})
+
+    def resume(self, **selects: Unpack[Selects]) -> int:
+        """Lift the gates that are for exactly this, of every kind; return how many. What they held may start."""
+        return len(self.store.lift_gates(read_selectors(selects)))
+
+    def gates(self) -> list[GateView]:
+        """The gates in force, with who, why, since when, and what they held, dropped and diverted."""
+        return self.store.gates()
+
+    def limits(self) -> list[LimitView]:
+        """The limits and breakers of the store by name, with what is live under each and what they hold."""
+        return self.store.limits()
+
+    def set_limit(self, name: str, rule: Concurrency | Rate | Breaker | None) -> bool:
+        """Have a limit be another one from now on, for jobs that wait as well: `app.set_limit("stripe", rate("5/s"))`.
+
+        It holds whatever code declares, until None brings that back. False: there is no limit of that name to bring
+        back. Raises InvalidOption.
+        """
+        if rule is not None:
+            _check_rule(rule)
+        return self.store.set_limit(read_text("the name of a limit", name), rule)
+
+    def limit_of(self, queue: str) -> str:
+        """The name of the one limit that is a queue's own. Raises InvalidInput when there is none, or several."""
+        found = [view.name for view in self.limits() if view.name.startswith(f"queue:{queue}#")]
+        if not found:
+            raise InvalidInput(
+                f"no worker has declared a limit of queue {queue!r}, and jobs are stamped with those as they are "
+                f"enqueued. Declare one: app.queue({queue!r}, limits=[concurrency(5)]). To slow it down now: "
+                f"tickwork gates slow --queue {queue} --rate 5/s"
+            )
+        if len(found) > 1:
+            raise InvalidInput(
+                f"queue {queue!r} has several limits; set one of them: tickwork limits set {found[0]} ..."
+            )
+        return found[0]
+
+    def set_weight(self, tenant: str, weight: int) -> None:
+        """Give a tenant so many turns for each one of a tenant of weight 1: 1 to 100."""
+        self.store.set_weight(read_option("tenant", tenant), read_weight(weight))
+
+    def weights(self) -> dict[str, int]:
+        """The tenants whose weight is not 1."""
+        return self.store.weights()
+
+    def _put(self, kind: Kind, given: Mapping[str, Any]) -> Gate:
+        now_us = to_us(self.store.now() - EPOCH)
+        gate = read_gate(kind, {**given, "by": given.get("by") or _somebody()}, now_us)
+        self.store.put_gate(gate)
+        return gate
+
+    pause_async = twin(pause)
+    drop_async = twin(drop)
+    slow_async = twin(slow)
+    divert_async = twin(divert)
+    resume_async = twin(resume)
+    gates_async = twin(gates)
+    limits_async = twin(limits)
+    set_limit_async = twin(set_limit)
+    set_weight_async = twin(set_weight)
+    weights_async = twin(weights)
+
+
+def _check_rule(rule: Any) -> None:
+    if not isinstance(rule, Concurrency | Rate | Breaker):
+        raise InvalidOption(f"a limit is set to concurrency(...), rate(...) or None, not {shown(rule)}.")
+    said = ["name", "key", "weight"] if isinstance(rule, LimitValue) else ["key"]
+    if wrong := next((field for field in said if getattr(rule, field) not in {None, 1}), None):
+        raise InvalidOption(f"{wrong} is stamped on jobs as they are enqueued and cannot be set: leave {wrong}= out.")
+
+
+def _somebody() -> str:
+    """Who asks, for those who find their job held."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a container's user may have no name
+        user = str(os.getuid())
+    return f"{user}@{socket.gethostname()}"

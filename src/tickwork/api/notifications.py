@@ -1,0 +1,86 @@
+"""What callers may say of notifications: who is to be told of what, and by which channel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tickwork.api.async_twins import twin
+from tickwork.api.client import Client, Job
+from tickwork.api.creator import current_creator
+from tickwork.core.ids import IdMaker, JobId
+from tickwork.core.notify.channels import Channel, new_channel
+from tickwork.core.notify.delivery_job import delivery
+from tickwork.core.notify.message_text import trial_message
+from tickwork.core.notify.rule import Notification, new_notification
+from tickwork.errors import NotificationNotFound
+from tickwork.store.admin.notifications import NotificationView
+
+
+class Notifications:
+    """The notifications of a store by name: `app.notifications.put("night", "failed", to="ops", task="report")`."""
+
+    def __init__(self, client: Client, ids: IdMaker) -> None:
+        self._client = client
+        self._store = client.store
+        self._ids = ids
+
+    def put(self, /, name: str, on: str, to: str | list[str], **given: Any) -> Notification:
+        """Have somebody told from now on, in the place of a notification of that name. Raises InvalidInput.
+
+        `on` is failed, dead, late, never_started, sla_missed, schedule_missed, worker_lost, queue_older_than or silent.
+        `task=`, `dag=`, `queue=` and `schedule=` narrow it, `after="1h"` is how long something may take, and all cases
+        of a `window="5m"` are one message.
+        """
+        made = new_notification(name, on, to, **given)
+        self._store.put_notification(made)
+        return made
+
+    def all(self) -> list[NotificationView]:
+        """All of them by name, and how each stands."""
+        return self._store.notifications()
+
+    def __getitem__(self, name: str) -> NotificationView:
+        """One of them. Raises NotificationNotFound."""
+        found = next((view for view in self.all() if view.notification.name == name), None)
+        if found is None:
+            raise NotificationNotFound(f"there is no notification {name!r}. See which there are: tickwork notify list")
+        return found
+
+    def delete(self, name: str) -> bool:
+        """Tell nobody any more; False when there is no notification of that name."""
+        return self._store.delete_notification(name)
+
+    def test(self, name: str) -> list[Job]:
+        """Send a message that says it is a test to all channels of a notification; return the jobs that do so."""
+        notification, channels = self[name].notification, self.channels()
+        message = trial_message(notification, self._store.now())
+        to = [channels[one] for one in notification.to if one in channels]
+        creator = current_creator()
+        jobs = [delivery(JobId(self._ids.new_id()), channel, message, creator) for channel in to]
+        return self._client.enqueue(jobs)
+
+    def put_channel(self, /, name: str, kind: str, **given: Any) -> Channel:
+        """Store where messages go, in the place of a channel of that name. Raises InvalidInput.
+
+        `kind` is webhook (`url=`, `secret="${secret.NAME}"`), slack (`url=`) or smtp (`host=`, `port=`, `tls=`,
+        `sender=`, `to=`, `user=`, `password="${secret.NAME}"`). `queue=` is where its jobs wait.
+        """
+        made = new_channel(name, kind, **given)
+        self._store.put_channel(made)
+        return made
+
+    def channels(self) -> dict[str, Channel]:
+        """The channels by name."""
+        return self._store.channels()
+
+    def delete_channel(self, name: str) -> bool:
+        """Delete a channel; False when there is none. Raises InvalidInput while a notification goes there."""
+        return self._store.delete_channel(name)
+
+    put_async = twin(put)
+    all_async = twin(all)
+    delete_async = twin(delete)
+    test_async = twin(test)
+    put_channel_async = twin(put_channel)
+    channels_async = twin(channels)
+    delete_channel_async = twin(delete_channel)

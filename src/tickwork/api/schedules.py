@@ -1,0 +1,267 @@
+"""What callers hold of schedules: `app.schedules["report"]`, and what may be done to one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+
+import msgspec
+
+from tickwork.api.async_twins import twin
+from tickwork.api.backfill import Backfill, Backfilled, MakeJob, occurrences
+from tickwork.api.client import Client, Job
+from tickwork.api.creator import current_creator
+from tickwork.api.paging import Page, Pages
+from tickwork.api.schedule_rules import Rule
+from tickwork.core.arguments.unstorable import check_text
+from tickwork.core.duration import parse_duration
+from tickwork.core.ids import JobId
+from tickwork.core.job import NewJob
+from tickwork.core.job_options import schedule_name
+from tickwork.core.occurrence import Tick, encode_tick
+from tickwork.core.recurrence.rule import NO_CALENDARS, Calendars, read_instant
+from tickwork.core.schedule.decide import rule_of
+from tickwork.core.schedule.due import period
+from tickwork.core.schedule.policy import Policies
+from tickwork.core.schedule.spec import Spec, template
+from tickwork.core.schedule.upcoming import missing_calendars, state_of, upcoming
+from tickwork.errors import InvalidInput, InvalidOption, ScheduleNotFound
+from tickwork.store.base import Store
+from tickwork.store.schedules import FireView, ScheduleView
+
+PAGE = 1000
+_LONGEST_PAUSE = timedelta(days=36_500)
+NewIds = Callable[[int], list[str]]
+
+
+class Schedules(Mapping[str, "Schedule"]):
+    """The schedules of a store by name, in that order. Each look is a look into the store.
+
+    `nudge` has the schedulers of this process look at once; those of others look within a second.
+    """
+
+    def __init__(self, client: Client, new_ids: NewIds, nudge: Callable[[], None]) -> None:
+        self.client = client
+        self.new_ids = new_ids
+        self.nudge = nudge
+
+    @property
+    def store(self) -> Store:
+        return self.client.store
+
+    def __getitem__(self, name: str) -> Schedule:
+        """The schedule of that name. Raises ScheduleNotFound."""
+        found = self.store.get_schedules([name]).get(name)
+        if found is None:
+            raise ScheduleNotFound(
+                f"there is no schedule {name!r} in this store. One that code declares is stored when a worker with "
+                f"that code starts. See which there are: tickwork schedules list"
+            )
+        return Schedule(self, name, found)
+
+    def __iter__(self) -> Iterator[str]:
+        return (view.name for view in self.views())
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self.views())
+
+    def views(self) -> Iterator[ScheduleView]:
+        """All schedules as they stand, a page at a time."""
+        after = ""
+        while page := self.store.list_schedules(PAGE, after):
+            yield from page
+            after = page[-1].name
+
+    def handle(self, view: ScheduleView) -> Schedule:
+        """What holds a schedule that was just read."""
+        return Schedule(self, view.name, view)
+
+    def put(self, specs: Sequence[Spec]) -> list[Schedule]:
+        """Store schedules, all or none; one of a name that is taken is edited. Raises InvalidInput for a calendar that
+        is not there.
+        """
+        self.check_calendars(specs)
+        self.store.put_schedules(specs)
+        self.nudge()
+        return [Schedule(self, spec.name) for spec in specs]
+
+    def pause_as_said(self, specs: Sequence[Spec]) -> None:
+        """Pause those that are said to be paused, also where they were there before."""
+        self.store.pause_schedules([spec.name for spec in specs if spec.paused])
+
+    def check_calendars(self, specs: Sequence[Spec], beside: Container[str] = ()) -> None:
+        """Raise InvalidInput where a schedule heeds a calendar that is not there, nor among those beside it."""
+        heeded = {name: spec for spec in specs for name in spec.calendar_names if name not in beside}
+        missing = sorted(set(heeded) - set(self.store.calendars())) if heeded else []
+        if missing:
+            raise InvalidInput(
+                f"schedule {heeded[missing[0]].name!r} heeds the calendar {missing[0]!r}, which is not in this store. "
+                f"Nothing was stored. Store it first: app.put_calendar({missing[0]!r}, calendar(...))"
+            )
+
+    def undeclared(self) -> list[str]:
+        """Schedules that code declared and that no live worker declares any more. They go on firing until deleted.
+
+        Without any live worker nobody knows what code says, so none is.
+        """
+        live = [worker for worker in self.store.workers() if worker.state not in ("lost", "remote")]
+        declared = {name for worker in live for name in worker.schedules}
+        return [view.name for view in self.views() if live and view.is_declared and view.name not in declared]
+
+
+class Schedule:
+    """A schedule in the store. Its properties are read from there when asked for."""
+
+    def __init__(self, schedules: Schedules, name: str, view: ScheduleView | None = None) -> None:
+        self._schedules = schedules
+        self._client = schedules.client
+        self._first = view
+        self.name = schedule_name(name)
+
+    def __repr__(self) -> str:
+        return f"<Schedule {self.name}>"
+
+    @property
+    def view(self) -> ScheduleView:
+        """Everything about it, as it stands now. Raises ScheduleNotFound when it is gone."""
+        view, self._first = self._first, None
+        found = view or self._client.store.get_schedules([self.name]).get(self.name)
+        if found is None:
+            raise ScheduleNotFound(f"schedule {self.name!r} is not in this store any more.")
+        return found
+
+    @property
+    def spec(self) -> Spec:
+        """What defines it."""
+        return self.view.spec
+
+    @property
+    def rule(self) -> Rule:
+        return Rule(self.view.spec.rule)
+
+    @property
+    def policies(self) -> Policies:
+        return self.view.spec.policies
+
+    @property
+    def state(self) -> str:
+        """ "active", "paused", "troubled" while a calendar is missing, or "ended" when nothing is due any more."""
+        view = self.view
+        return state_of(view.spec, view.standing, self._client.store.now(), self._calendars(view))
+
+    def next(self, n: int = 1) -> list[datetime]:
+        """Return when it is next due, up to `n` times, in UTC. Of a fixed delay only the next, once it is known.
+
+        A paused one says when it would be.
+        """
+        view = self.view
+        return upcoming(view.spec, view.standing, n, self._client.store.now(), self._calendars(view))
+
+    def _calendars(self, view: ScheduleView) -> Calendars:
+        return self._client.store.calendars() if view.spec.calendar_names else NO_CALENDARS
+
+    def pause(
+        self, reason: str | None = None, *, by: str | None = None, until: str | timedelta | datetime | None = None
+    ) -> bool:
+        """Start nothing from now on; False when it was paused already. Runs that live go on.
+
+        `until` is an instant, or a duration from now, after which it goes on by itself. Raises InvalidOption.
+        """
+        ends = None if until is None else _end_of_pause(until, self._client.store.now())
+        check_text("by", by)
+        check_text("reason", reason)
+        return self._change(self._client.store.pause_schedules([self.name], by, reason, ends))
+
+    def resume(self) -> bool:
+        """Go on; False when it was not paused. What came due meanwhile was missed: the catch-up policy judges it."""
+        return self._change(self._client.store.resume_schedules([self.name]))
+
+    def _change(self, changed: list[str]) -> bool:
+        self._first = None
+        if not changed:
+            _ = self.view  # raises when it is gone
+        self._schedules.nudge()
+        return bool(changed)
+
+    def run(self) -> Job:
+        """Start it now, outside of its rule and whatever its policies say; nothing else of it changes."""
+        return self._client.enqueue([self._job_of(self.view)(self._client.store.now(), is_catchup=False)])[0]
+
+    def delete(self) -> bool:
+        """Delete it and the record of its fires; False when it was gone. Its jobs go on."""
+        self._first = None
+        return bool(self._client.store.delete_schedules([self.name]))
+
+    def fires(self, limit: int | None = None, before: datetime | None = None) -> Sequence[FireView]:
+        """What became of its occurrences, the latest first, from just before an instant on.
+
+        They are read page by page while they are iterated over; with `limit`, no more than that.
+        """
+        return (
+            Pages(self._fires_before, before) if limit is None else self._client.store.fires(self.name, limit, before)
+        )
+
+    async def fires_async(self, limit: int | None = None, before: datetime | None = None) -> list[FireView]:
+        """The asyncio twin of `fires`; without `limit`, it reads all."""
+        return await asyncio.to_thread(lambda: list(self.fires(limit, before)))
+
+    def _fires_before(self, before: datetime | None) -> Page[FireView]:
+        found = self._client.store.fires(self.name, PAGE, before)
+        return Page(found, found[-1].due_at if len(found) == PAGE else None)
+
+    def occurrences(self, start: datetime, end: datetime) -> list[datetime]:
+        """Its occurrences from `start` to `end`. Raises InvalidInput for too many, or a rule that has none."""
+        view = self.view
+        return occurrences(view.spec, start, end, self._calendars(view))
+
+    def backfill(
+        self, start: datetime, end: datetime, *, max_parallel: int = 1, dry_run: bool = False, force: bool = False
+    ) -> list[Backfilled]:
+        """Run it for each of its occurrences from `start` to `end`, the oldest first; return what became of each.
+
+        At most `max_parallel` jobs live at a time, and it returns when all have ended. A job is keyed by its occurrence
+        for 30 days, so a backfill that is repeated does nothing twice, unless with `force`. `dry_run` starts nothing.
+        With wait_for_previous it ends at the first occurrence that does not succeed; those after it have no job.
+        """
+        dues = self.occurrences(start, end)
+        if dry_run:
+            return [Backfilled(due) for due in dues]
+        return sorted(self.backfilling(dues, max_parallel, force=force).steps(), key=lambda one: one.due_at)
+
+    def backfilling(self, dues: Sequence[datetime], max_parallel: int, *, force: bool = False) -> Backfill:
+        """Return a backfill of these occurrences, for callers that show its progress."""
+        view = self.view
+        in_order = view.spec.policies.wait_for_previous
+        make = self._job_of(view)
+        return Backfill(self._client, self.name, dues, max_parallel, make, force=force, in_order=in_order)
+
+    def _job_of(self, view: ScheduleView) -> MakeJob:
+        """What makes a job that stands for an occurrence."""
+        made = template(view.spec, self._client.store.task_definition(view.spec.target))
+        spec, calendars = view.spec, self._calendars(view)
+        rule = rule_of(spec.name, spec.rule, spec.policies.start, spec.policies.calendars)
+        is_known = not missing_calendars(spec, calendars)
+
+        def make(due: datetime, *, is_catchup: bool) -> NewJob:
+            (job_id,) = self._schedules.new_ids(1)
+            tick = Tick(self.name, due, is_catchup, period(rule, due, calendars) if is_known else None)
+            return msgspec.structs.replace(made, id=JobId(job_id), tick=encode_tick(tick), creator=current_creator())
+
+        return make
+
+    next_async = twin(next)
+    pause_async = twin(pause)
+    resume_async = twin(resume)
+    run_async = twin(run)
+    delete_async = twin(delete)
+
+
+def _end_of_pause(until: str | timedelta | datetime, now: datetime) -> datetime:
+    if isinstance(until, datetime):
+        ends = read_instant("until", until)
+    else:
+        ends = now + min(parse_duration(until, what="until"), _LONGEST_PAUSE)
+    if ends <= now:
+        raise InvalidOption(f"until is {until}, which has passed: such a pause would hold nothing.")
+    return ends

@@ -1,0 +1,1 @@
+"""Commands for administrators: keys, users, secrets, the audit log, alerts, settings and the database."""

@@ -1,0 +1,118 @@
+"""`tickwork audit`: who changed what, and whether that is still what was written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tickwork.cli.command import FAILURE, Group, Session, json_option, pass_session, url_option
+from tickwork.cli.output import count_of, print_json, print_table, utc
+from tickwork.cli.parse_time import instant
+from tickwork.core.terminal_escape import clean
+from tickwork.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from tickwork.store.admin.access import AuditView
+    from tickwork.store.admin.audit_chain import Head
+
+
+@click.group(
+    cls=Group,
+    invoke_without_command=True,
+    example="tickwork audit --since 2d\ntickwork audit --who user:ada --json\ntickwork audit verify",
+)
+@click.option("--who", metavar="NAME", help="Changes by user:NAME, key:NAME or cli:NAME@HOST.")
+@click.option("--action", metavar="NAME", help="Changes of this kind: create_user, failed_login, ...")
+@click.option("--target", metavar="NAME", help="Changes of this: user:ada, key:deploy, ...")
+@click.option("--since", metavar="WHEN", help="Changes since then: a duration back from now, or an instant.")
+@click.option(
+    "--limit", metavar="N", type=click.IntRange(1, 1000), default=100, show_default=True, help="At most so many."
+)
+@json_option
+@url_option
+@pass_session
+@click.pass_context
+def audit(
+    ctx: click.Context,
+    session: Session,
+    /,
+    who: str | None,
+    action: str | None,
+    target: str | None,
+    since: str | None,
+    limit: int,
+    as_json: bool,
+) -> None:
+    """List what was changed over the server and by commands, the newest first."""
+    if ctx.invoked_subcommand is not None:
+        return
+    from tickwork.store.admin.access import AuditFilter
+
+    app = session.app()
+    begin = None if since is None else instant(since, app.store.now(), "--since")
+    found = app.store.changes(AuditFilter(who, action, target, begin), limit)
+    if as_json:
+        print_json({"items": [_json(one) for one in found]})
+    elif not found:
+        click.echo("Nothing was changed.")
+    else:
+        titles = ["AT", "WHO", "ACTION", "TARGET", "FROM", "AFTER"]
+        print_table(titles, [_row(one) for one in found])
+
+
+@audit.command("verify", example="tickwork audit verify\ntickwork audit verify --head 1234:9f86d0...")
+@click.option("--head", metavar="N:HASH", help="A head that an earlier check printed: it must still be in the chain.")
+@json_option
+@url_option
+@pass_session
+@click.pass_context
+def verify(ctx: click.Context, session: Session, /, head: str | None, as_json: bool) -> None:
+    """Check the chain of the audit log; exit with 1 and name the first row that does not fit.
+
+    Keep the head that it prints where nobody who can write to the database can: with --head a later check finds out
+    whether the chain was written anew or cut off.
+    """
+    from tickwork.store.admin.audit_chain import check_chain
+    from tickwork.store.row_codec import to_us
+
+    found = check_chain(session.app().store, to_us, None if head is None else _head(head))
+    last = None if found.head is None else f"{found.head.number}:{found.head.hash}"
+    if as_json:
+        print_json({"fits": found.trouble is None, "rows": found.rows, "head": last, "trouble": found.trouble})
+    elif found.trouble is None:
+        click.echo(f"The audit log fits its chain: {count_of(found.rows, 'row')}. Head: {last or 'none yet'}")
+    else:
+        click.echo(f"error: the audit log does not fit its chain: {clean(found.trouble)}", err=True)
+    if found.trouble is not None:
+        ctx.exit(FAILURE)
+
+
+def _head(text: str) -> Head:
+    from tickwork.store.admin.audit_chain import Head
+
+    number, colon, hash = text.partition(":")
+    if not (colon and number.isascii() and number.isdigit() and len(number) <= 18 and hash):
+        raise InvalidInput(f"--head takes what an earlier check printed, like 1234:9f86d0..., not {text!r}.")
+    return Head(int(number), hash)
+
+
+def _json(one: AuditView) -> dict[str, Any]:
+    change = one.change
+    return {
+        "id": str(one.id),
+        "at": one.at,
+        "who": change.who,
+        "action": change.action,
+        "target": change.target,
+        "before": change.before,
+        "after": change.after,
+        "request_id": change.request_id,
+        "address": change.address,
+    }
+
+
+def _row(one: AuditView) -> list[str]:
+    change = one.change
+    after = "" if change.after is None else change.after.decode()
+    return [utc(one.at), change.who, change.action, change.target, change.address, after]

@@ -1,0 +1,85 @@
+"""`tickwork db`: the tables of a store, and how they come to be of this version."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from tickwork.cli.command import FAILURE, Group, Session, json_option, pass_session, shown_url, url_option
+from tickwork.cli.output import count_of, print_json, print_table
+from tickwork.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from tickwork.store.migrate import Migration
+
+
+@click.group(cls=Group, example="tickwork db upgrade --url postgresql://user@host/database\ntickwork db status")
+def db() -> None:
+    """The tables of the store: bring them up to date, see how far they are, or print their SQL."""
+
+
+@db.command("upgrade", example="tickwork db upgrade --url postgresql://user@host/database")
+@click.option("--adopt", is_flag=True, help="Also in a SQLite file that has tables of another program.")
+@json_option
+@url_option
+@pass_session
+def upgrade(session: Session, adopt: bool, as_json: bool) -> None:
+    """Apply the migrations that are missing, all or none. Safe to run twice, and by two at once."""
+    app = session.app(create=True, adopt=adopt)
+    applied = app.store.upgrade()
+    version = app.store.schema_status().applied[-1].number
+    if as_json:
+        print_json({"applied": [_plain(one, "applied") for one in applied], "version": version})
+        return
+    for one in applied:
+        click.echo(f"Applied {one.number} ({one.name}).")
+    click.echo(f"{shown_url(app.url)} is up to date, at version {version}.")
+
+
+@db.command("status", example="tickwork db status --json")
+@json_option
+@url_option
+@pass_session
+@click.pass_context
+def status(ctx: click.Context, session: Session, as_json: bool) -> None:
+    """Say which migrations the store has. Changes nothing; exits with 1 when an upgrade is needed."""
+    app = session.app()
+    found = app.store.schema_status()
+    if as_json:
+        steps = [*(_plain(one, "applied") for one in found.applied), *(_plain(one, "pending") for one in found.pending)]
+        print_json({"url": shown_url(app.url), "up_to_date": not found.pending, "migrations": steps})
+    else:
+        rows = [[str(one.number), one.name, "applied"] for one in found.applied]
+        rows += [[str(one.number), one.name, "pending"] for one in found.pending]
+        print_table([">VERSION", "NAME", "STATE"], rows)
+    if found.pending:
+        missing = count_of(len(found.pending), "migration")
+        click.echo(f"error: {shown_url(app.url)} lacks {missing}. Apply: tickwork db upgrade", err=True)
+        ctx.exit(FAILURE)
+
+
+@db.command("sql", example="tickwork db sql --url postgresql:// | psql database")
+@url_option
+@pass_session
+def sql(session: Session) -> None:
+    """Print the schema as SQL, to apply it yourself. Connects to nothing."""
+    from tickwork.config import load_settings
+
+    settings = load_settings({"url": session.url})
+    if settings.url.startswith("sqlite:"):
+        from tickwork.store.sqlite.file.file import schema_script as sqlite_script
+
+        click.echo(sqlite_script())
+    elif settings.url.startswith(("postgresql:", "postgres:")):
+        try:
+            from tickwork.store.postgres.schema import schema_script
+        except ImportError as error:
+            raise InvalidInput('PostgreSQL needs its driver: pip install "tickwork[postgres]"') from error
+        click.echo(schema_script(settings.home))
+    else:
+        raise InvalidInput("say for which store: --url sqlite:///tickwork.db, or --url postgresql://host/database")
+
+
+def _plain(one: Migration, state: str) -> dict[str, str | int]:
+    return {"number": one.number, "name": one.name, "state": state}

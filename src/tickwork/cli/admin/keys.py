@@ -1,0 +1,140 @@
+"""`tickwork keys`: API keys for programs that call the server."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tickwork.cli.audit_rows import Told, by, recorded
+from tickwork.cli.command import NOT_FOUND, Group, Session, json_option, pass_session, url_option
+from tickwork.cli.output import ago, print_json, print_table, utc
+
+if TYPE_CHECKING:
+    from tickwork.store.admin.access import KeyView
+
+SCOPES = ("read", "enqueue", "operate", "shell", "use-secrets", "work", "metrics", "admin")
+
+
+@click.group(cls=Group, example="tickwork keys create deploy --scope enqueue --expires 90d\ntickwork keys list")
+def keys() -> None:
+    """Make, list and revoke API keys, which programs send to the server: Authorization: Bearer twk_..."""
+
+
+@keys.command("create", example="tickwork keys create deploy --scope read --scope enqueue --expires 90d")
+@click.argument("name")
+@click.option(
+    "--scope",
+    "scopes",
+    multiple=True,
+    required=True,
+    type=click.Choice(SCOPES),
+    help="What it may do; several if need be.",
+)
+@click.option("--expires", metavar="DURATION", help="After how long it ends by itself: 30d, 12h. Default 90d.")
+@click.option("--never", is_flag=True, help="It does not end by itself, but stays until it is revoked.")
+@json_option
+@url_option
+@pass_session
+def create(
+    session: Session, /, name: str, scopes: tuple[str, ...], expires: str | None, never: bool, as_json: bool
+) -> None:
+    """Make a key, and print its token. The token is shown this once: the store has a digest of it alone."""
+    from tickwork.security.credentials import LASTS, NEVER, create_key, read_lasts
+
+    if never and expires is not None:
+        raise click.UsageError("--expires and --never contradict each other: give one of them.")
+    app = session.app(create=True)
+    lasts = read_lasts(NEVER if never else expires or LASTS)
+    token, made = recorded(
+        app,
+        "create_api_key",
+        lambda: create_key(app.store, name, list(scopes), lasts, by()),
+        lambda made: [Told(f"key:{name}", after=key_json(made[1]))],
+    )
+    if as_json:
+        print_json({**key_json(made), "token": token})
+        return
+    click.echo(token)
+    until = "It does not expire" if made.expires_at is None else f"It expires {utc(made.expires_at)}"
+    click.echo(f"This is shown once. {until}. Revoke it: tickwork keys revoke {name}", err=True)
+
+
+@keys.command("list", example="tickwork keys list --json")
+@json_option
+@url_option
+@pass_session
+def list_keys(session: Session, /, as_json: bool) -> None:
+    """List keys, also those that have expired or were revoked."""
+    app = session.app()
+    found, now = app.store.api_keys(), app.store.now()
+    if as_json:
+        print_json({"items": [key_json(key) for key in found]})
+    elif not found:
+        click.echo("No keys yet. Make one: tickwork keys create NAME --scope read")
+    else:
+        titles = ["NAME", "PREFIX", "STATE", "SCOPES", "CREATED", "USED", "EXPIRES"]
+        print_table(titles, [_row(key, now) for key in found])
+
+
+@keys.command("revoke", example="tickwork keys revoke deploy")
+@click.argument("which", metavar="NAME_OR_ID")
+@json_option
+@url_option
+@pass_session
+@click.pass_context
+def revoke(ctx: click.Context, session: Session, /, which: str, as_json: bool) -> None:
+    """Have a key let nobody in from now on."""
+    from tickwork.security.credentials import find_key
+
+    app = session.app()
+    key = find_key(app.store, which)
+    if key is None:
+        click.echo(f"error: there is no key {which!r}. See which there are: tickwork keys list", err=True)
+        ctx.exit(NOT_FOUND)
+    before = key_json(key)
+
+    def told(_: bool) -> list[Told]:
+        revoked = app.store.get_api_key(key.id)
+        return [Told(f"key:{key.name}", before, None if revoked is None else key_json(revoked))]
+
+    revoked = recorded(app, "revoke_api_key", lambda: app.store.revoke_api_key(key.id), told)
+    if as_json:
+        print_json({"id": key.id, "name": key.name, "revoked": revoked})
+    else:
+        click.echo(f"{key.name} ({key.prefix}) {'lets' if revoked else 'was revoked before: it lets'} nobody in.")
+
+
+def key_json(key: KeyView) -> dict[str, Any]:
+    """A key for programs."""
+    return {
+        "id": key.id,
+        "name": key.name,
+        "prefix": key.prefix,
+        "scopes": list(key.scopes),
+        "state": _state(key),
+        "created_at": key.created_at,
+        "created_by": key.created_by,
+        "expires_at": key.expires_at,
+        "used_at": key.used_at,
+        "revoked_at": key.revoked_at,
+    }
+
+
+def _state(key: KeyView) -> str:
+    return "live" if key.is_live else "expired" if key.revoked_at is None else "revoked"
+
+
+def _row(key: KeyView, now: datetime) -> list[str]:
+    expires = "" if key.expires_at is None else utc(key.expires_at)
+    used = ago(key.used_at, now)
+    return [
+        key.name,
+        key.prefix,
+        _state(key),
+        ", ".join(key.scopes),
+        ago(key.created_at, now),
+        used or "never",
+        expires,
+    ]

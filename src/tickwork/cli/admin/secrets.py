@@ -1,0 +1,102 @@
+"""`tickwork secrets`: values that jobs ask for by name, encrypted in the store."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tickwork.cli.audit_rows import Told, by, recorded
+from tickwork.cli.command import NOT_FOUND, Group, Session, json_option, pass_session, url_option
+from tickwork.cli.output import ago, plain, print_json, print_table
+
+if TYPE_CHECKING:
+    from tickwork.app import Tickwork
+
+
+@click.group(cls=Group, example="tickwork secrets set SMTP_PASSWORD < password.txt\ntickwork secrets list")
+def secrets() -> None:
+    """Set, list and delete what jobs ask for as ${secret.NAME}. Values are encrypted, and never shown again.
+
+    The key is TICKWORK_SECRET_KEY; a SQLite store without it makes a file beside the database, for its owner alone.
+    """
+
+
+@secrets.command(
+    "set",
+    example="tickwork secrets set SMTP_PASSWORD < password.txt\n"
+    "tickwork secrets set STRIPE --for task:charge --for queue:payments < key.txt",
+)
+@click.argument("name")
+@click.option(
+    "--for",
+    "uses",
+    metavar="KIND:NAME",
+    multiple=True,
+    help="What may use it: task:NAME, dag:NAME or queue:NAME; several if need be. Default: as before, or every job.",
+)
+@click.option("--for-all", is_flag=True, help="Every job may use it.")
+@json_option
+@url_option
+@pass_session
+def set_secret(session: Session, /, name: str, uses: tuple[str, ...], for_all: bool, as_json: bool) -> None:
+    """Set a secret to what comes on stdin, without the line's end; asks for it at a terminal."""
+    if uses and for_all:
+        raise click.UsageError("--for and --for-all contradict each other: give one of them.")
+    app = session.app(create=True)
+    value, kept, before = _value(), uses if uses or for_all else None, _about(app, name)
+    recorded(
+        app,
+        "set_secret",
+        lambda: app.vault.put(name, value, by(), uses=kept),
+        lambda _: [Told(f"secret:{name}", before, _about(app, name))],
+    )
+    print_json({"name": name, "set": True}) if as_json else click.echo(f"{name} is set.")
+
+
+@secrets.command("list", example="tickwork secrets list --json")
+@json_option
+@url_option
+@pass_session
+def list_secrets(session: Session, /, as_json: bool) -> None:
+    """List secrets by name: when each was set, and by whom."""
+    app = session.app()
+    found, now = app.store.secrets(), app.store.now()
+    if as_json:
+        print_json({"items": found})
+    elif not found:
+        click.echo("No secrets yet. Set one: tickwork secrets set NAME < FILE")
+    else:
+        rows = [[one.name, ", ".join(one.uses) or "every job", ago(one.set_at, now), one.set_by] for one in found]
+        print_table(["NAME", "FOR", "SET", "BY"], rows)
+
+
+@secrets.command("delete", example="tickwork secrets delete SMTP_PASSWORD")
+@click.argument("name")
+@json_option
+@url_option
+@pass_session
+@click.pass_context
+def delete(ctx: click.Context, session: Session, /, name: str, as_json: bool) -> None:
+    """Delete a secret."""
+    app = session.app()
+    told = Told(f"secret:{name}", before=_about(app, name))
+    if not recorded(app, "delete_secret", lambda: app.store.delete_secret(name), told):
+        click.echo(f"error: there is no secret {name!r}. See which there are: tickwork secrets list", err=True)
+        ctx.exit(NOT_FOUND)
+    print_json({"name": name, "deleted": True}) if as_json else click.echo(f"{name} is deleted.")
+
+
+def _about(app: Tickwork, name: str) -> dict[str, Any] | None:
+    """A secret without its value, for the audit log; None where there is none."""
+    found = next((one for one in app.store.secrets() if one.name == name), None)
+    about: dict[str, Any] | None = None if found is None else plain(found)
+    return about
+
+
+def _value() -> str:
+    if sys.stdin.isatty():
+        typed: str = click.prompt("Value", hide_input=True, err=True)
+        return typed
+    return sys.stdin.read().removesuffix("\n").removesuffix("\r")

@@ -1,0 +1,118 @@
+"""`tickwork users`: people who log in to the server."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from tickwork.cli.audit_rows import Told, recorded
+from tickwork.cli.command import NOT_FOUND, Group, Session, json_option, pass_session, url_option
+from tickwork.cli.output import ago, print_json, print_table
+
+if TYPE_CHECKING:
+    from tickwork.store.admin.access import UserView
+
+ROLES = ("viewer", "operator", "developer", "admin")
+_password_option = click.option("--password-stdin", is_flag=True, help="Read the password from stdin: its first line.")
+
+
+@click.group(cls=Group, example="tickwork users add ada --role admin\ntickwork users list")
+def users() -> None:
+    """Add, list and remove users: viewers look, operators act, developers also define commands, admins do all."""
+
+
+@users.command("add", example="tickwork users add ada --role admin")
+@click.argument("name")
+@click.option("--role", required=True, type=click.Choice(ROLES), help="What they may do.")
+@_password_option
+@json_option
+@url_option
+@pass_session
+def add(session: Session, /, name: str, role: str, password_stdin: bool, as_json: bool) -> None:
+    """Add a user. Asks for their password, twice."""
+    from tickwork.core.access.scopes import read_name
+    from tickwork.security.credentials import add_user
+
+    app = session.app(create=True)
+    said, password = read_name("a user", name), _password(password_stdin)
+    told = Told(f"user:{name}", after={"name": name, "role": role})
+    recorded(app, "create_user", lambda: add_user(app.store, said, role, password), told)
+    print_json({"name": name, "role": role}) if as_json else click.echo(f"{name} is {_an(role)} now.")
+
+
+@users.command("list", example="tickwork users list --json")
+@json_option
+@url_option
+@pass_session
+def list_users(session: Session, /, as_json: bool) -> None:
+    """List users."""
+    app = session.app()
+    found, now = app.store.users(), app.store.now()
+    if as_json:
+        print_json({"items": [_json(user) for user in found]})
+    elif not found:
+        click.echo("No users yet. Add one: tickwork users add NAME --role admin")
+    else:
+        rows = [[user.name, user.role, ago(user.created_at, now), ago(user.changed_at, now)] for user in found]
+        print_table(["NAME", "ROLE", "ADDED", "CHANGED"], rows)
+
+
+@users.command("passwd", example="tickwork users passwd ada")
+@click.argument("name")
+@_password_option
+@json_option
+@url_option
+@pass_session
+@click.pass_context
+def passwd(ctx: click.Context, session: Session, /, name: str, password_stdin: bool, as_json: bool) -> None:
+    """Give a user another password. Their sessions end."""
+    from tickwork.security.credentials import hash_password
+
+    app = session.app()
+    user = next((user for user in app.store.users() if user.name == name), None)
+    if user is None:
+        _not_there(ctx, name)
+    password = hash_password(_password(password_stdin))
+    told = Told(f"user:{name}", before=_json(user), after={"password": "changed"})
+    if not recorded(app, "change_user", lambda: app.store.change_user(name, password=password), told):
+        _not_there(ctx, name)
+    print_json({"name": name, "changed": True}) if as_json else click.echo(f"{name} has another password now.")
+
+
+@users.command("remove", example="tickwork users remove ada")
+@click.argument("name")
+@json_option
+@url_option
+@pass_session
+@click.pass_context
+def remove(ctx: click.Context, session: Session, /, name: str, as_json: bool) -> None:
+    """Remove a user. Their sessions end at once."""
+    app = session.app()
+    user = app.store.get_user(name)
+    told = Told(f"user:{name}", before=None if user is None else _json(user))
+    if not recorded(app, "remove_user", lambda: app.store.remove_user(name), told):
+        _not_there(ctx, name)
+    print_json({"name": name, "removed": True}) if as_json else click.echo(f"{name} is not let in any more.")
+
+
+def _password(from_stdin: bool) -> str:
+    """The new password: from stdin, or asked for twice without showing it."""
+    if from_stdin:
+        return sys.stdin.readline().rstrip("\r\n")
+    typed: str = click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
+    return typed
+
+
+def _not_there(ctx: click.Context, name: str) -> NoReturn:
+    click.echo(f"error: there is no user {name!r}. See which there are: tickwork users list", err=True)
+    ctx.exit(NOT_FOUND)
+
+
+def _json(user: UserView) -> dict[str, Any]:
+    return {"name": user.name, "role": user.role, "created_at": user.created_at, "changed_at": user.changed_at}
+
+
+def _an(role: str) -> str:
+    return f"{'an' if role[0] in 'ao' else 'a'} {role}"

@@ -1,0 +1,266 @@
+"""What commands share: how they are declared, the options that many of them take, and the way to their store."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from tickwork.core.terminal_escape import clean, clean_lines
+from tickwork.errors import InvalidInput, JobNotFound, StoreUnreachable
+
+if TYPE_CHECKING:
+    from tickwork.api.client import Job
+    from tickwork.api.runs import Run
+    from tickwork.app import Tickwork
+    from tickwork.core.ids import JobId
+    from tickwork.core.job import JobFilter
+
+OK, FAILURE, USAGE, NOT_FOUND, UNREACHABLE = range(5)
+STATES = ("waiting", "queued", "running", "succeeded", "failed", "cancelled", "dropped", "expired")
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+
+class _Lines(logging.Formatter):
+    """Plain lines, in which what a message quotes cannot act on the terminal. %(level)s is in lower case.
+
+    Further lines of a record are indented: what a message quotes cannot begin a record.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        record.level = record.levelname.lower()
+        return clean_lines(super().format(record)).replace("\n", "\n  ")
+
+
+def log_to_stderr(style: str, level: int) -> None:
+    """Write what is logged, as plain lines of this style, or as JSON where the environment asks for it."""
+    from tickwork.observe.json_log import log_json, wants_json
+
+    if wants_json():
+        logging.basicConfig(handlers=[], level=level, force=True)
+        log_json(level)
+        return
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Lines(style))
+    logging.basicConfig(handlers=[handler], level=level, force=True)
+
+
+def announce(what: Mapping[str, str]) -> None:
+    """Say on stderr what a service is, a line for each of its facts; in JSON as records, like all that it logs."""
+    from tickwork.observe.json_log import wants_json
+
+    for name, text in what.items():
+        if wants_json():
+            logging.getLogger("tickwork").info("%s: %s", name, text)
+        else:
+            click.echo(f"{name:<11}{clean(text)}", err=True)
+
+
+class Command(click.Command):
+    """A command whose help ends with an example."""
+
+    def __init__(self, *args: Any, example: str = "", **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.example = example
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        _write_example(self.example, formatter)
+
+
+class Group(click.Group):
+    """A group of commands, with an example of its own. A mistyped one is answered with the nearest."""
+
+    command_class = Command
+
+    def __init__(self, *args: Any, example: str = "", **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.example = example
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        _write_example(self.example, formatter)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        known = self.list_commands(ctx)
+        if args[0] not in known and not args[0].startswith("-") and not ctx.resilient_parsing:
+            from difflib import get_close_matches
+
+            near = get_close_matches(args[0], known, n=1)
+            ctx.fail(f"there is no command {args[0]!r}{f'; did you mean {near[0]!r}?' if near else '.'}")
+        return super().resolve_command(ctx, args)
+
+
+def _write_example(example: str, formatter: click.HelpFormatter) -> None:
+    if example:
+        lines = example.splitlines()
+        with formatter.section("Examples" if len(lines) > 1 else "Example"):
+            for line in lines:
+                formatter.write(f"{'':{formatter.current_indent}}{line}\n")
+
+
+@dataclass
+class Session:
+    """What was said once for the whole command line."""
+
+    url: str | None = None
+
+    def app(self, *, create: bool = False, adopt: bool = False) -> Tickwork:
+        """The store, behind the calls of an app. Unless `create`, a SQLite file that is not there is not made.
+
+        An empty list from a file that was just made in the wrong folder would look like an answer. `adopt` puts our
+        tables beside those of another program.
+        """
+        from tickwork.app import Tickwork
+
+        app = Tickwork(self.url, upgrade=adopt)
+        if not create:
+            _check_there(app.url)
+        _create_jobs_as_caller()
+        click.get_current_context().call_on_close(app.close)
+        return app
+
+    def declared(self, target: str) -> Tickwork:
+        """The app in a module or file of the user's, on the store that it names; --url is what it names by default."""
+        import os
+
+        from tickwork.app import Tickwork
+        from tickwork.worker.process.load_app import load_app
+
+        if self.url is not None:
+            os.environ["TICKWORK_URL"] = self.url
+        app = load_app(target)
+        if not isinstance(app, Tickwork):
+            raise InvalidInput(f"{target} has no Tickwork app.")
+        refuse_other_store(self.url, app.settings.url)
+        _create_jobs_as_caller()
+        click.get_current_context().call_on_close(app.close)
+        return app
+
+
+def _create_jobs_as_caller() -> None:
+    """Name who runs this command as the creator of the jobs that it makes."""
+    from tickwork.api.creator import creating_as
+    from tickwork.cli.audit_rows import by
+
+    click.get_current_context().with_resource(creating_as(by()))
+
+
+def refuse_other_store(url: str | None, named: str) -> None:
+    """Raise InvalidInput when --url says another store than the code does."""
+    if url is not None and named != url:
+        raise InvalidInput(
+            f"--url says {shown_url(url)}, and the code names another store itself: {shown_url(named)}. "
+            f"Leave out --url, or write Tickwork() without a URL."
+        )
+
+
+def shown_url(url: str) -> str:
+    """A URL without its password."""
+    from tickwork.core.mask_url import masked
+
+    return masked(url)
+
+
+def _check_there(url: str) -> None:
+    from pathlib import Path
+
+    from tickwork.config import sqlite_path
+
+    path = sqlite_path(url)
+    if path is not None and path != ":memory:" and not Path(path).exists():
+        raise StoreUnreachable(
+            f"there is no store in {Path(path).absolute()}. A worker or `tickwork enqueue` makes it; if it is "
+            f"elsewhere, say where: --url sqlite:///PATH, or TICKWORK_URL."
+        )
+
+
+def _remember_url(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        ctx.ensure_object(Session).url = value
+
+
+pass_session = click.make_pass_decorator(Session, ensure=True)
+url_option = click.option(
+    "--url",
+    metavar="URL",
+    expose_value=False,
+    callback=_remember_url,
+    help="Where the store is. Else TICKWORK_URL, else ./tickwork.db.",
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+_FILTERS = (
+    click.option("--state", type=click.Choice(STATES), metavar="STATE", help=f"One of {', '.join(STATES)}."),
+    click.option("--task", metavar="NAME", help="Jobs of this task."),
+    click.option("--queue", metavar="NAME", help="Jobs of this queue."),
+    click.option("--key", metavar="KEY", help="Jobs with this key."),
+    click.option("--collection", metavar="NAME", help="Jobs of this collection."),
+    click.option("--label", metavar="LABEL", help="Jobs with this label."),
+    click.option("--creator", metavar="WHO", help="Jobs that this one made: user:ada, key:deploy, schedule:nightly."),
+)
+
+
+def filter_options(*, state: bool = True) -> Callable[[Decorated], Decorated]:
+    """The options that say which jobs are meant, handed to the command as one keyword each."""
+
+    def decorate(command: Decorated) -> Decorated:
+        for option in reversed(_FILTERS if state else _FILTERS[1:]):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def job_filter(which: dict[str, str | None], ids: tuple[str, ...] = (), *, dead: bool = False) -> JobFilter:
+    """What the options of `filter_options` say."""
+    from tickwork.core.job import JobFilter, JobState
+
+    given: dict[str, Any] = dict(which)
+    if given.get("state") is not None:
+        given["state"] = JobState(given["state"])
+    return JobFilter(ids=tuple(map(job_id, ids)) or None, dead=dead, **given)
+
+
+def job_id(text: str) -> JobId:
+    """An id as it is stored. Raises JobNotFound for what cannot be one."""
+    from tickwork.core.ids import JobId, is_id
+
+    lowered = text.strip().lower()
+    if not is_id(lowered):
+        raise JobNotFound(
+            f"there is no job {text!r}: ids look like 019a8f3e-1c2d-7abc-8def-0123456789ab. See: tickwork jobs list"
+        )
+    return JobId(lowered)
+
+
+def found_jobs(app: Tickwork, ids: tuple[str, ...]) -> list[Job]:
+    """The jobs with these ids, in this order. Raises JobNotFound, before anything is done, when one is missing."""
+    wanted = list(dict.fromkeys(job_id(text) for text in ids))
+    views = app.store.get_jobs(wanted)
+    missing = [one for one in wanted if one not in views]
+    if missing:
+        raise JobNotFound(
+            f"job {missing[0]} is not in {shown_url(app.url)}: it was never committed, or it was pruned. "
+            f"See: tickwork jobs list"
+        )
+    from tickwork.api.client import Job
+    from tickwork.api.runs import Run
+
+    kinds = {one: Job if views[one].version is None else Run for one in wanted}
+    return [kinds[one](app.client, one, views[one]) for one in wanted]
+
+
+def found_run(app: Tickwork, id: str) -> Run:
+    """The run with this id. Raises JobNotFound when there is none."""
+    from tickwork.api.runs import Run
+
+    job = found_jobs(app, (id,))[0]
+    if isinstance(job, Run):
+        return job
+    what = "is no run of a dag" if job.seen.run is None else f"is step {job.seen.step!r} of run {job.seen.run}"
+    raise JobNotFound(f"job {job.id} {what}. See: tickwork runs list")

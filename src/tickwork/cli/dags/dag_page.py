@@ -1,0 +1,101 @@
+"""All about one version of a dag, on a page for people."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import click
+from rich.text import Text
+
+from tickwork.cli.jobs.job_page import print_fact
+from tickwork.cli.output import ago, console, count_of, print_table, utc
+from tickwork.core.arguments.run_params import told
+from tickwork.core.dag.diff import dag_facts, step_facts
+from tickwork.core.dag.graph import Graph, Step
+from tickwork.core.terminal_escape import clean
+from tickwork.store.dags import DagView
+
+if TYPE_CHECKING:
+    from tickwork.cli.output import Row
+
+_STEPS_SHOWN = 200
+_RUN_FACTS = ("limits", "breaker", "priority", "labels", "tenant", "needs", "timeout", "expires")
+_STEP_FACTS = ("retries", "timeout", "queue", "limits", "priority", "tenant", "needs", "produce")
+_USUAL = {"retries": 3, "queue": "default"}
+
+
+def print_dag(view: DagView, newest: int, now: datetime) -> None:
+    """Print the page."""
+    graph, out = view.graph, console()
+    of = "" if view.version == newest else f" (the newest is {newest})"
+    steps = count_of(len(graph.steps), "step")
+    out.print(Text.assemble((clean(view.name), "bold"), f"  version {view.version}{of}  ", (steps, "dim")))
+    if graph.description:
+        out.print(Text(clean(graph.description)), soft_wrap=not out.is_terminal)
+    click.echo()
+    for name, value in _facts(view, now):
+        print_fact(out, name, value)
+    click.echo()
+    print_table(["STEP", "RUNS", "AFTER", "HOW"], [_row(step) for step in graph.steps[:_STEPS_SHOWN]], out)
+    if len(graph.steps) > _STEPS_SHOWN:
+        click.echo(f"... and {len(graph.steps) - _STEPS_SHOWN:,} more; all with --json")
+
+
+def _facts(view: DagView, now: datetime) -> Iterator[tuple[str, str]]:
+    yield "stored", f"{utc(view.created_at)}, {ago(view.created_at, now)}"
+    yield "parameters", _params(view.graph)
+    facts = dag_facts(view.graph)
+    if "result" in facts:
+        yield "result", json.dumps(facts["result"], ensure_ascii=False)
+    if view.graph.on:
+        yield "runs on", " or ".join(" and ".join(one) for one in view.graph.on)
+    if view.graph.produce:
+        yield "produces", ", ".join(view.graph.produce)
+    if facts.get("retries"):
+        yield "retries", str(facts["retries"])
+    for name in _RUN_FACTS:
+        if name in facts:
+            yield name, _said(facts[name])
+
+
+def _params(graph: Graph) -> str:
+    """Like "day: string, factor: integer = 10"."""
+    parts = []
+    for name, schema in graph.params.get("properties", {}).items():
+        default = f" = {json.dumps(schema['default'], ensure_ascii=False)}" if "default" in schema else ""
+        parts.append(f"{name}: {told(schema, graph.params)}{default}")
+    return ", ".join(parts) or "none"
+
+
+def _row(step: Step) -> Row:
+    runs = step.job.task if step.job is not None else "approval"
+    return [step.name, runs, ", ".join(step.parents), "; ".join(_how(step))]
+
+
+def _how(step: Step) -> Iterator[str]:
+    """What is unusual about a step."""
+    facts = step_facts(step)
+    for name in ("map", "product"):
+        if name in facts:
+            at_once = f", {facts['max_parallel']:,} at once" if "max_parallel" in facts else ""
+            yield f"{name} over {', '.join(map(_said, facts[name].values()))}{at_once}"
+    if step.run_if != "all_succeeded":
+        yield f"if {step.run_if}"
+    if step.may_fail:
+        yield "may fail"
+    yield from (f"when {one}" for one in facts.get("when", ()))
+    if step.approval is not None:
+        asked = facts.get("args", {}).get("text", step.approval.text)
+        yield f"by {', '.join(step.approval.who) or 'anybody'}: {asked}"
+    for name in _STEP_FACTS:
+        if name in facts and facts[name] != _USUAL.get(name):
+            yield f"{name} {_said(facts[name])}"
+
+
+def _said(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) if len(value) <= 5 else f"{len(value):,} elements"
+    return str(value)

@@ -1,0 +1,180 @@
+"""`tickwork dags`: which dags the store knows, what they run, and what changed between their versions."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tickwork.cli.command import Group, Session, json_option, pass_session, url_option
+from tickwork.cli.output import ago, print_json, print_table
+from tickwork.core.terminal_escape import clean
+from tickwork.errors import DagNotFound, InvalidInput
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from rich.text import Text
+
+    from tickwork.app import Tickwork
+    from tickwork.cli.output import Row
+    from tickwork.core.dag.diff import Change
+    from tickwork.store.dags import DagView
+
+_SIGNS = {"added": ("+", "green"), "removed": ("-", "red"), "changed": ("~", "yellow")}
+
+
+@click.group(
+    cls=Group, example="tickwork dags list\ntickwork dags show etl --mermaid\ntickwork dags diff etl   # the last two"
+)
+def dags() -> None:
+    """See dags, their steps, and what changed between versions."""
+
+
+@dags.command("list", example="tickwork dags list --json")
+@json_option
+@url_option
+@pass_session
+def list_dags(session: Session, /, as_json: bool) -> None:
+    """List the dags that the store knows, each by its newest version."""
+    app = session.app()
+    views, now = app.dag_versions(), app.store.now()
+    if as_json:
+        print_json({"items": [_summary(view) for view in views]})
+    elif not views:
+        click.echo("No dags yet. Code declares them with @app.dag, files with: tickwork apply FILE")
+    else:
+        print_table(["NAME", ">VERSION", ">STEPS", "STORED", "ABOUT"], [_row(view, now) for view in views])
+
+
+def _summary(view: DagView) -> dict[str, Any]:
+    return {
+        "name": view.name,
+        "version": view.version,
+        "steps": len(view.graph.steps),
+        "description": view.graph.description,
+        "params": view.graph.params,
+        "created_at": view.created_at,
+    }
+
+
+def _row(view: DagView, now: datetime) -> Row:
+    graph = view.graph
+    return [view.name, str(view.version), f"{len(graph.steps):,}", ago(view.created_at, now), graph.description]
+
+
+@dags.command("show", example="tickwork dags show etl\ntickwork dags show etl --version 2 --mermaid > etl.mmd")
+@click.argument("name")
+@click.option("--version", metavar="N", type=click.IntRange(min=1), help="Another version than the newest.")
+@click.option("--mermaid", is_flag=True, help="Print the graph as a Mermaid flowchart.")
+@json_option
+@url_option
+@pass_session
+def show(session: Session, /, name: str, version: int | None, mermaid: bool, as_json: bool) -> None:
+    """Show the steps of a dag: what each runs, after which, and by what rule. With --json, nodes and edges."""
+    from tickwork.core.dag import graph_view
+
+    if mermaid and as_json:
+        raise click.UsageError("--mermaid and --json are two ways to print it: give one of them.")
+    app = session.app()
+    versions = versions_of(app, name)
+    view = versions[0] if version is None else one_version(versions, version)
+    if mermaid:
+        click.echo(graph_view.mermaid(view.graph), nl=False)
+    elif as_json:
+        print_json({**_summary(view), **graph_view.graph_json(view.graph)})
+    else:
+        from tickwork.cli.dags.dag_page import print_dag
+
+        print_dag(view, versions[0].version, app.store.now())
+
+
+@dags.command(
+    "diff", example="tickwork dags diff etl        # the newest version and the one before\ntickwork dags diff etl 1 4"
+)
+@click.argument("name")
+@click.argument("old", metavar="[V1", type=click.IntRange(min=1), required=False)
+@click.argument("new", metavar="V2]", type=click.IntRange(min=1), required=False)
+@json_option
+@url_option
+@pass_session
+def diff(session: Session, /, name: str, old: int | None, new: int | None, as_json: bool) -> None:
+    """Say which steps were added, removed and changed from version V1 to V2."""
+    from tickwork.core.dag.diff import changes
+
+    versions = versions_of(session.app(), name)
+    if old is None and len(versions) == 1:
+        raise InvalidInput(f"dag {name!r} has one version only, so there is nothing to compare it with.")
+    before = versions[1] if old is None else one_version(versions, old)
+    after = versions[0] if new is None else one_version(versions, new)
+    found = changes(before.graph, after.graph)
+    if as_json:
+        items = [one._asdict() for one in found]
+        print_json({"name": name, "from": before.version, "to": after.version, "changes": items})
+        return
+    click.echo(f"{clean(name)}: version {before.version} -> {after.version}")
+    _print_changes(found)
+
+
+def _print_changes(found: list[Change]) -> None:
+    from tickwork.cli.output import console
+
+    if not found:
+        click.echo("Nothing that a step runs with differs.")
+        return
+    out = console()
+    width = max(len(one.step or "") for one in found) + 2
+    shown: str | None = ""
+    for one in found:
+        line = _change_text(one, width, one.step == shown)
+        out.print(line, soft_wrap=not out.is_terminal)
+        shown = one.step
+
+
+def _change_text(one: Change, width: int, again: bool) -> Text:
+    from rich.text import Text
+
+    sign, style = _SIGNS[one.what]
+    name = "" if again else clean(one.step or "(dag)")
+    text = Text(no_wrap=True, overflow="ellipsis").append(f"{' ' if again else sign} {name:<{width}}", style=style)
+    if one.field is not None:
+        text.append(f"{one.field}: {_value(one.old)} -> {_value(one.new)}")
+    return text
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return "none"
+    return clean(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+
+
+def versions_of(app: Tickwork, name: str) -> list[DagView]:
+    """All versions of a dag, the newest first. Raises DagNotFound."""
+    found = app.dag_versions(name)
+    if not found:
+        raise unknown_dag(app, name)
+    return found
+
+
+def unknown_dag(app: Tickwork, name: str) -> DagNotFound:
+    """That the store knows no dag of this name, with what is meant perhaps."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, [view.name for view in app.dag_versions()], n=1)
+    mean = f" (did you mean {near[0]!r}?)" if near else ""
+    return DagNotFound(
+        f"there is no dag {name!r} in this store{mean}. Those of code are stored when a worker starts with it, those "
+        f"of files with tickwork apply. See which there are: tickwork dags list"
+    )
+
+
+def one_version(versions: list[DagView], number: int) -> DagView:
+    """One of a dag's versions. Raises DagNotFound."""
+    found = [view for view in versions if view.version == number]
+    if not found:
+        raise DagNotFound(
+            f"dag {versions[0].name!r} has no version {number}; the newest is {versions[0].version}. "
+            f"See: tickwork dags show {versions[0].name}"
+        )
+    return found[0]

@@ -1,0 +1,229 @@
+"""`tickwork runs`: find runs of dags, see how their steps stand and what they wrote. What acts is in run_actions.py."""
+
+from __future__ import annotations
+
+import sys
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import click
+
+from tickwork.cli.command import STATES, Group, Session, found_run, json_option, pass_session, url_option
+from tickwork.cli.dags.run_actions import approve, cancel, clear, reject, rerun
+from tickwork.cli.output import (
+    about,
+    console,
+    job_json,
+    plain,
+    print_json,
+    print_json_line,
+    print_table,
+    short_error,
+    state_text,
+    utc,
+)
+from tickwork.core.terminal_escape import SHARED, clean, clean_log
+from tickwork.errors import JobNotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from tickwork.api.runs import Run, Step
+    from tickwork.app import Tickwork
+    from tickwork.cli.output import Row
+    from tickwork.core.ids import JobId
+    from tickwork.core.job import JobView, LogChunk
+
+_WIDE = 110  # columns, from which on a list also says what happened
+_WIDE_TITLES = ("ID", "STATE", "DAG", ">VERSION", "WHEN", "SCHEDULED FOR", ">TOOK", "NOTE")
+_NARROW_TITLES = ("ID", "STATE", "WHEN", ">TOOK", "DAG")
+
+
+@click.group(
+    cls=Group, example="tickwork runs list --dag etl --state failed\ntickwork runs watch ID\ntickwork runs rerun ID"
+)
+def runs() -> None:
+    """Find runs of dags, see how their steps stand, and act on them."""
+
+
+for command in (cancel, rerun, clear, approve, reject):
+    runs.add_command(command)
+
+
+@runs.command("list", example="tickwork runs list --dag etl --state failed --limit 50")
+@click.option("--dag", metavar="NAME", help="Runs of this dag.")
+@click.option("--state", type=click.Choice(STATES), metavar="STATE", help=f"One of {', '.join(STATES)}.")
+@click.option("--creator", metavar="WHO", help="Runs that this one made: user:ada, key:deploy, schedule:nightly.")
+@click.option(
+    "--limit", metavar="N", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many to show."
+)
+@click.option("--cursor", metavar="CURSOR", help="Go on where an earlier list ended.")
+@json_option
+@url_option
+@pass_session
+def list_runs(
+    session: Session,
+    /,
+    dag: str | None,
+    state: str | None,
+    creator: str | None,
+    limit: int,
+    cursor: str | None,
+    as_json: bool,
+) -> None:
+    """List runs, the newest first."""
+    from tickwork.cli.jobs.jobs import read_cursor
+
+    app = session.app()
+    after = None if cursor is None else read_cursor(cursor)
+    page = app.runs(dag, state=state, creator=creator, limit=limit, cursor=after)
+    views = [run.seen for run in page]
+    if as_json:
+        print_json({"items": [job_json(view) for view in views], "next_cursor": page.next_cursor})
+    elif not views:
+        click.echo(
+            "No such runs." if dag or state or creator else "No runs yet. Start one: tickwork run NAME key=value"
+        )
+    else:
+        _print_list(views, app.store.now())
+        if page.next_cursor is not None:
+            click.echo(f"\nMore: the same with --cursor {page.next_cursor}", err=True)
+
+
+def _print_list(views: list[JobView], now: datetime) -> None:
+    out = console()
+    titles, row = (_WIDE_TITLES, _wide_row) if out.width >= _WIDE else (_NARROW_TITLES, _narrow_row)
+    print_table(titles, [row(view, now) for view in views], out)
+
+
+def _wide_row(view: JobView, now: datetime) -> Row:
+    from tickwork.cli.jobs.jobs import when
+
+    note = short_error(view.error) or (f"key {view.key}" if view.key else "")
+    version = "" if view.version is None else str(view.version)
+    occurrence = "" if view.tick is None else utc(view.tick.scheduled_for)
+    return [view.id, state_text(view.state), view.task, version, when(view, now), occurrence, _took(view, now), note]
+
+
+def _narrow_row(view: JobView, now: datetime) -> Row:
+    from tickwork.cli.jobs.jobs import when
+
+    return [view.id, state_text(view.state), when(view, now), _took(view, now), view.task]
+
+
+def _took(view: JobView, now: datetime) -> str:
+    return "" if view.started_at is None else about(max(timedelta(0), (view.ended_at or now) - view.started_at))
+
+
+@runs.command(
+    "show", example="tickwork runs show ID\ntickwork runs show ID --timeline\ntickwork runs show ID --mermaid"
+)
+@click.argument("id")
+@click.option("--mermaid", is_flag=True, help="Print its graph as a Mermaid flowchart, coloured by states.")
+@click.option("--timeline", is_flag=True, help="Print when its steps ran, and which determined when it ended.")
+@json_option
+@url_option
+@pass_session
+def show(session: Session, /, id: str, mermaid: bool, timeline: bool, as_json: bool) -> None:
+    """Show all about a run: parameters, how its steps stand, result, error. --timeline and --json go together."""
+    from tickwork.cli.dags.run_page import RunPicture, print_run
+
+    if mermaid and (timeline or as_json):
+        raise click.UsageError("--mermaid is a way to print it of its own: give it alone.")
+    run = found_run(session.app(), id)
+    if mermaid:
+        click.echo(run.mermaid(), nl=False)
+    elif timeline and as_json:
+        print_json(run.timeline())
+    elif timeline:
+        from tickwork.cli.dags.run_timeline import print_timeline
+
+        print_timeline(run.timeline())
+    elif as_json:
+        view = run.view
+        print_json({**job_json(view), "why": run.why(), "steps": [plain(line) for line in run.overview()]})
+    else:
+        print_run(RunPicture.of(run))
+
+
+@runs.command("watch", example="tickwork runs watch 019a8f3e-1c2d-7abc-8def-0123456789ab")
+@click.argument("id")
+@url_option
+@pass_session
+@click.pass_context
+def watch(ctx: click.Context, session: Session, /, id: str) -> None:
+    """Show the steps of a run as they go on, until it has ended; exit with 0 only if it succeeded."""
+    from tickwork.cli.dags.run_watch import watch_run
+
+    ctx.exit(watch_run(found_run(session.app(), id)))
+
+
+@runs.command("why", example="tickwork runs why ID\ntickwork runs why ID load")
+@click.argument("id")
+@click.argument("step", required=False)
+@json_option
+@url_option
+@pass_session
+def why(session: Session, /, id: str, step: str | None, as_json: bool) -> None:
+    """Say in one sentence what a run, or one of its steps, waits for, where it runs, or how it ended."""
+    run = found_run(session.app(), id)
+    sentence = run.why() if step is None else found_step(run, step).why()
+    if as_json:
+        state = run.state if step is None else run.steps[step].state
+        print_json({"id": run.id, "step": step, "state": state, "why": sentence})
+    else:
+        click.echo(clean(sentence))
+
+
+@runs.command("logs", example="tickwork runs logs ID\ntickwork runs logs ID 'transform[3]'")
+@click.argument("id")
+@click.argument("step", required=False)
+@json_option
+@url_option
+@pass_session
+def logs(session: Session, /, id: str, step: str | None, as_json: bool) -> None:
+    """Print what the steps of a run wrote, in the order of their starts, or one of them.
+
+    With --json, one object for each piece.
+    """
+    app = session.app()
+    run, found = found_run(app, id), []
+    wanted = None if step is None else found_step(run, step)
+    for one in run.instances():
+        if wanted is None or (one.step == wanted.base and wanted.idx in (None, one.idx)):
+            found.append(one)
+    for one in sorted(found, key=lambda one: (one.started_at is None, one.started_at, one.step, one.idx)):
+        name = run.instance_name(one) if len(found) > 1 else None
+        attempt = 0
+        for chunk in _chunks(app, one.job_id):
+            if as_json:
+                print_json_line({"step": one.step, "idx": one.idx, **plain(chunk)})
+            else:
+                _print_chunk(chunk, name if chunk.attempt != attempt else None)
+            attempt = chunk.attempt
+
+
+def _chunks(app: Tickwork, job_id: JobId) -> Iterator[LogChunk]:
+    after = (0, -1)
+    while chunks := app.store.logs(job_id, after):
+        yield from chunks
+        after = (chunks[-1].attempt, chunks[-1].seq)
+
+
+def _print_chunk(chunk: LogChunk, name: str | None) -> None:
+    """Print a piece; the first of each attempt under the name of its step, where there are several."""
+    if name is not None:
+        attempt = f", attempt {chunk.attempt}" if chunk.attempt > 1 else ""
+        click.secho(f"--- {clean(name)}{attempt} ---", dim=True)
+    if chunk.shared:
+        click.secho(SHARED, dim=True)
+    click.echo(clean_log(chunk.text, colours=sys.stdout.isatty()), nl=False)
+
+
+def found_step(run: Run, name: str) -> Step:
+    """A step of a run, or an instance of one. Raises JobNotFound."""
+    try:
+        return run.steps[name]
+    except KeyError as error:
+        raise JobNotFound(f"{error.args[0]}.") from None

@@ -1,0 +1,1 @@
+"""Commands that read declared work from files: apply, check and import."""

@@ -1,0 +1,116 @@
+"""`tickwork apply`: dags, schedules, calendars and hooks from files, made or changed to be as they say."""
+
+from __future__ import annotations
+
+import json
+import os
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tickwork.cli.audit_rows import Told, recorded
+from tickwork.cli.command import Command, Session, json_option, pass_session, url_option
+from tickwork.cli.declare.read_files import print_remarks, read_files, remarks_on, shown_file
+from tickwork.cli.output import count_of, print_json, print_table
+from tickwork.core.terminal_escape import clean
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from rich.text import Text
+
+    from tickwork.api.apply import Change
+
+
+@click.command(
+    cls=Command,
+    example="tickwork apply nightly.yaml --dry-run\ntickwork apply nightly.yaml\n"
+    "tickwork apply jobs/ --prune   # and delete what is gone from that folder",
+)
+@click.argument("path", metavar="FILE|DIR")
+@click.option("--prune", is_flag=True, help="Delete what an earlier apply of the same source made and is gone from it.")
+@click.option(
+    "--source", metavar="NAME", help="What these files are known by, wherever they are. Default: their full path."
+)
+@click.option("--dry-run", is_flag=True, help="Say what would change, and change nothing.")
+@json_option
+@url_option
+@pass_session
+def apply(session: Session, path: str, prune: bool, source: str | None, dry_run: bool, as_json: bool) -> None:
+    """Store the dags, schedules, calendars and hooks that YAML or JSON files declare. The rest stays as it is.
+
+    A dag that differs from the one that is stored becomes a new version of it; runs that have begun keep theirs. Of a
+    folder all *.yaml, *.yml and *.json in it are read. PATH may be - for standard input. Nothing is stored when a part
+    of it cannot be read, or cannot be stored beside what is there.
+    """
+    from tickwork.api.apply import Plan
+
+    if source is None and path != "-":
+        source = os.path.abspath(path)
+    if prune and source is None:
+        raise click.UsageError("say --source NAME: what was declared by standard input is not known otherwise.")
+    app = session.app(create=True)
+    found = read_files(path, cache(app.store.task_definition))
+    unknown = [app.client.unknown_task(task) for task in sorted(found.tasks)]
+    unknown += [app.client.unknown_dag(dag) for dag in sorted(found.other_dags)]
+    remarks = remarks_on(found, {secret.name for secret in app.store.secrets()})
+    print_remarks([*remarks, *(warning for warning in unknown if warning is not None)])
+    plan = Plan(app.schedules, found, source, prune=prune)
+    if not dry_run:
+        told = [Told(*one) for one in plan.told()]
+        recorded(app, "apply", plan.carry_out, lambda _: told)
+    if as_json:
+        print_json({"dry_run": dry_run, "items": [_plain(one) for one in plan.changes]})
+    elif not plan.changes:
+        click.echo(f"{shown_file(path)} declares nothing.")
+    else:
+        _tell(plan.changes, dry_run)
+
+
+def _plain(change: Change) -> dict[str, Any]:
+    import msgspec
+
+    said = {"kind": change.kind, "name": change.name, "change": change.change}
+    versions = {"version": change.version, "was": change.was} if change.kind == "dag" else {}
+    return {**said, **versions, "fields": [msgspec.structs.asdict(one) for one in change.fields]}
+
+
+def _tell(changes: Iterable[Change], dry_run: bool) -> None:
+    from tickwork.cli.output import console
+
+    out = console()
+    print_table(["KIND", "NAME", "CHANGE"], [[one.kind, one.name, _told(one)] for one in changes], out)
+    lines = list(_lines(changes))
+    if lines:
+        click.echo()
+    for line in lines:
+        out.print(line, soft_wrap=not out.is_terminal)
+    changed = sum(one.change != "unchanged" for one in changes)
+    not_made = ", not made: this was a dry run" if dry_run and changed else ""
+    click.echo(f"\n{count_of(changed, 'change') if changed else 'Nothing changed'}{not_made}.")
+
+
+def _told(change: Change) -> str:
+    """A change in a few words: "version 3 (was 2)"."""
+    if change.kind != "dag" or change.change in {"unchanged", "gone"}:
+        return change.change
+    version = f"version {change.version}"
+    return f"new, {version}" if change.change == "new" else f"{version} (was {change.was})"
+
+
+def _lines(changes: Iterable[Change]) -> Iterator[Text]:
+    """Each field that differs, on a line of its own."""
+    from rich.text import Text
+
+    for change in changes:
+        for one in change.fields:
+            text = Text(no_wrap=True, overflow="ellipsis")
+            text.append(clean(f"~ {change.kind} {change.name}  "), style="yellow")
+            yield text.append(clean(f"{one.field}: {_value(one.old)} -> {_value(one.new)}"))
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return "none"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

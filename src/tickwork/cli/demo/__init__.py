@@ -1,0 +1,1 @@
+"""`tickwork demo`: a small shop with a real worker and a real server."""

@@ -1,0 +1,150 @@
+"""`tickwork demo`: a small shop at work, on a store of its own, with a real worker and server; nothing to set up.
+
+Both are process trees like any other ones. What is shown is read from the store, as anybody can. When it ends, no
+process and no file is left.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING
+
+import click
+
+from tickwork.cli.command import Command
+from tickwork.cli.processes.child_process import Part, stop_event
+from tickwork.clock import SystemClock
+from tickwork.errors import WorkerError
+
+if TYPE_CHECKING:
+    from tickwork.cli.demo.customers import Shop
+    from tickwork.cli.demo.server import DemoServer
+    from tickwork.cli.demo.watch import Picture, Watch
+
+_TASKS = "tickwork.cli.demo.shop_tasks"
+_LOOK_S = {True: 0.5, False: 1.0}  # on a terminal, and in a pipe
+_DRAIN_S, _INSIST_S = 2.0, 3.0
+
+Show = Callable[["Picture", float], None]
+
+
+@click.command(cls=Command, example="tickwork demo\ntickwork demo --no-open")
+@click.option("--no-open", is_flag=True, help="Print the address of the web UI, and leave the browser alone.")
+@click.option("--seconds", type=float, hidden=True, help="End by itself after so long.")
+def demo(no_open: bool, seconds: float | None) -> None:
+    """Watch real jobs run, in a browser and here: retries, progress, dags, schedules, limits, dead letters.
+
+    They are on a SQLite file of the demo's own. Nothing is needed and nothing is left behind. Ctrl-C ends it.
+    """
+    stopped = stop_event()
+    folder = Path(tempfile.mkdtemp(prefix="tickwork-demo-"))
+    try:
+        _run(folder, stopped, seconds, opens=sys.stdout.isatty() and not no_open)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    click.echo(f"Ended. {folder} is removed.")
+
+
+def _run(folder: Path, stopped: threading.Event, seconds: float | None, *, opens: bool) -> None:
+    path = folder / "demo.db"
+    url = f"sqlite:///{path}"
+    os.environ.update(TICKWORK_URL=url, TICKWORK_DRIVER="apsw")  # before the tasks are imported: their app reads it
+    click.echo(f"The store is {path}, as long as this runs.")
+    with ExitStack() as stack:
+        from tickwork.cli.demo.customers import Shop
+        from tickwork.cli.demo.server import DemoServer
+        from tickwork.cli.demo.shop_tasks import app
+        from tickwork.cli.demo.watch import Watch
+
+        stack.callback(app.close)
+        _ = app.store  # made here, so that there is something to look at
+        log = stack.enter_context(open(folder / "worker.log", "w+b"))
+        grace = f"{_DRAIN_S}s"
+        worker = Part(["worker", _TASKS, "--processes", "2", "--grace", grace], output=log)
+        stack.callback(lambda: worker.stop(drain_s=_DRAIN_S, insist_s=_INSIST_S))
+        server = DemoServer(folder / "server.log", opens=opens)
+        stack.callback(server.stop)
+        watch = Watch(app.client, str(path))
+        stack.callback(watch.close)
+        show = stack.enter_context(_screen(url, server) if sys.stdout.isatty() else _lines(server))
+        for picture, passed in _pictures(Shop(Random()), watch, stopped, seconds):
+            _check(worker.ended(), folder / "worker.log")
+            _check(server.ended(), folder / "server.log")
+            show(picture, passed)
+
+
+def _check(code: int | None, log: Path) -> None:
+    """Give up when a part of the demo has ended."""
+    if code is not None:
+        raise WorkerError(f"the demo's {log.stem} ended with code {code}. It said:\n{_tail(log)}")
+
+
+def _pictures(
+    shop: Shop, watch: Watch, stopped: threading.Event, seconds: float | None
+) -> Iterator[tuple[Picture, float]]:
+    """Let the shop live, and look at it, until it is time to end. With each picture, the seconds since the start."""
+    clock, interval = SystemClock(), _LOOK_S[sys.stdout.isatty()]
+    began = looked = next_tick = clock.monotonic()
+    while seconds is None or clock.monotonic() - began < seconds:
+        if clock.monotonic() >= next_tick:
+            shop.tick()
+            next_tick += 1.0
+        now = clock.monotonic()
+        yield watch.look(now - looked), now - began
+        looked = now
+        if stopped.wait(interval):
+            return
+
+
+@contextmanager
+def _screen(url: str, server: DemoServer) -> Iterator[Show]:
+    """A live screen."""
+    from rich.live import Live
+
+    from tickwork.cli.demo.screen import screen
+    from tickwork.cli.output import console
+
+    out, commands = console(), _commands(url)
+    with Live(console=out, auto_refresh=False) as live:
+        yield lambda picture, seconds: live.update(screen(picture, out, seconds, server.look(), commands), refresh=True)
+
+
+@contextmanager
+def _lines(server: DemoServer) -> Iterator[Show]:
+    """A line for each picture, and one that says where the web UI is, as soon as it is there."""
+    from tickwork.cli.demo.screen import line
+
+    told = False
+
+    def show(picture: Picture, seconds: float) -> None:
+        nonlocal told
+        address = server.look()
+        if address is not None and not told:
+            click.echo(f"The web UI is {address}")
+            told = True
+        click.echo(line(picture, seconds))
+        sys.stdout.flush()
+
+    yield show
+
+
+def _commands(url: str) -> list[str]:
+    """What to type elsewhere to look around; with the path of this command where the shell would not find it."""
+    found = shutil.which("tickwork")
+    mine = Path(sys.argv[0]).absolute()
+    name = "tickwork" if found and Path(found).absolute() == mine else os.path.relpath(mine)
+    if not name.endswith("tickwork"):
+        name = f"{sys.executable} -m tickwork"
+    return [f"export TICKWORK_URL={url}", f"{name} jobs list      {name} dead list      {name} doctor"]
+
+
+def _tail(path: Path) -> str:
+    return "\n".join(path.read_text(errors="replace").splitlines()[-20:])

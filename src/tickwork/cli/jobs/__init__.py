@@ -1,0 +1,1 @@
+"""Commands for jobs, dead letters and queues."""

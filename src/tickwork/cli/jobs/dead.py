@@ -1,0 +1,168 @@
+"""`tickwork dead`: the dead letters, which are the jobs that failed for good and that nobody has dealt with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from tickwork.cli.audit_rows import page_recorder
+from tickwork.cli.command import (
+    FAILURE,
+    Decorated,
+    Group,
+    Session,
+    filter_options,
+    found_jobs,
+    job_filter,
+    json_option,
+    pass_session,
+    url_option,
+)
+from tickwork.cli.output import ago, console, count_of, print_json, print_table, short_error
+from tickwork.cli.parse_time import instant
+from tickwork.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from tickwork.app import Tickwork
+    from tickwork.core.job import JobFilter
+
+READ_LIMIT = 10_000  # dead letters that are looked at to group them
+_TIMES = ("since", "until")
+_CAUSES = (
+    click.option("--error", metavar="TEXT", help="Jobs with this text in the error of their last attempt."),
+    click.option("--since", metavar="WHEN", help="Jobs created since then: a duration back from now, or an instant."),
+    click.option("--until", metavar="WHEN", help="Jobs created before then."),
+)
+
+
+def cause_options(command: Decorated) -> Decorated:
+    """The options that choose dead letters by their error and by when they were created."""
+    for option in reversed(_CAUSES):
+        command = option(command)
+    return command
+
+
+@click.group(cls=Group, example="tickwork dead list\ntickwork dead redrive --task send_email --rate 50/s")
+def dead() -> None:
+    """The jobs that failed for good: see why, queue them again, or let them go."""
+
+
+@dead.command("list", example="tickwork dead list --queue mail --since 1d")
+@filter_options(state=False)
+@cause_options
+@json_option
+@url_option
+@pass_session
+def list_dead(session: Session, /, as_json: bool, **which: str | None) -> None:
+    """List dead letters by task and error, the most frequent first."""
+    app = session.app()
+    causes, complete = app.client.causes(_dead_filter(app, which), READ_LIMIT)
+    total = sum(cause.count for cause in causes)
+    if as_json:
+        print_json({"items": causes, "total": total, "complete": complete})
+        return
+    if not causes:
+        click.echo("No dead letters.")
+        return
+    now, out = app.store.now(), console()
+    rows = [[f"{one.count:,}", ago(one.newest_at, now), one.task, short_error(one.error)] for one in causes]
+    print_table([">COUNT", "NEWEST", "TASK", "ERROR"], rows, out)
+    more = "" if complete else f" (the newest {READ_LIMIT:,}; there are more)"
+    click.echo(f"\n{count_of(total, 'dead letter')}{more}. See one: tickwork jobs show {causes[0].newest_id}")
+
+
+@dead.command(
+    "redrive",
+    example="tickwork dead redrive --task send_email --rate 50/s\n"
+    'tickwork dead redrive --error "timed out" --since 2d --dry-run\ntickwork dead redrive --all',
+)
+@click.argument("ids", metavar="[ID]...", nargs=-1)
+@filter_options(state=False)
+@cause_options
+@click.option("--all", "everything", is_flag=True, help="Every dead letter.")
+@click.option("--rate", metavar="RATE", help="No more than so many due at a time: 50/s, 10/m.")
+@click.option("--dry-run", is_flag=True, help="Say how many would be queued, and queue none.")
+@json_option
+@url_option
+@pass_session
+@click.pass_context
+def redrive(
+    ctx: click.Context,
+    session: Session,
+    /,
+    ids: tuple[str, ...],
+    everything: bool,
+    rate: str | None,
+    dry_run: bool,
+    as_json: bool,
+    **which: str | None,
+) -> None:
+    """Queue dead letters again: those that match, those named, or with --all every one."""
+    _check_said(ids, which, everything)
+    app = session.app()
+    named, wanted = found_jobs(app, ids), _dead_filter(app, which, ids)
+    if dry_run:
+        count = app.client.dead(wanted)
+        if as_json:
+            print_json({"dry_run": True, "dead": count})
+        else:
+            click.echo(f"{count_of(count, 'dead letter')} would be queued again. This was a dry run: none was queued.")
+        return
+    said = {name: value for name, value in which.items() if value is not None}
+    count = app.client.redrive(wanted, rate, page_recorder(app, "redrive_dead", {**said, "ids": ids, "rate": rate}))
+    if as_json:
+        print_json({"redriven": count})
+    else:
+        click.echo(f"Queued {count_of(count, 'dead letter')} again{f', at {rate}' if rate else ''}.")
+    _check_all(ctx, len(named), count)
+
+
+@dead.command("discard", example="tickwork dead discard --task send_email\ntickwork dead discard --all")
+@click.argument("ids", metavar="[ID]...", nargs=-1)
+@filter_options(state=False)
+@cause_options
+@click.option("--all", "everything", is_flag=True, help="Every dead letter.")
+@json_option
+@url_option
+@pass_session
+@click.pass_context
+def discard(
+    ctx: click.Context, session: Session, /, ids: tuple[str, ...], everything: bool, as_json: bool, **which: str | None
+) -> None:
+    """Take jobs out of the dead letters. They stay readable until they are pruned."""
+    _check_said(ids, which, everything)
+    app = session.app()
+    named = found_jobs(app, ids)
+    said = {name: value for name, value in which.items() if value is not None}
+    perform = page_recorder(app, "discard_dead", {**said, "ids": ids})
+    count = app.client.discard(_dead_filter(app, which, ids), perform)
+    if as_json:
+        print_json({"discarded": count})
+    else:
+        click.echo(f"Discarded {count_of(count, 'dead letter')}.")
+    _check_all(ctx, len(named), count)
+
+
+def _check_said(ids: tuple[str, ...], which: dict[str, str | None], everything: bool) -> None:
+    if not everything and not ids and not any(which.values()):
+        raise InvalidInput("say which dead letters: ids, filters such as --task, --error and --since, or --all.")
+
+
+def _dead_filter(app: Tickwork, which: dict[str, str | None], ids: tuple[str, ...] = ()) -> JobFilter:
+    """What the options say, with times as instants."""
+    from dataclasses import replace
+
+    given, now = dict(which), app.store.now()
+    times = {name: given.pop(name) for name in _TIMES}
+    since, until = (None if text is None else instant(text, now, f"--{name}") for name, text in times.items())
+    return replace(job_filter(given, ids, dead=True), since=since, until=until)
+
+
+def _check_all(ctx: click.Context, named: int, done: int) -> None:
+    """Exit with 1 when jobs were named that are no dead letters."""
+    if done < named:
+        click.echo(
+            f"error: {count_of(named - done, 'job')} of those named did not stand among the dead letters.", err=True
+        )
+        ctx.exit(FAILURE)

@@ -1,0 +1,121 @@
+"""`tickwork queues`: what stands in each queue; and to pause, resume and limit one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tickwork.cli.command import FAILURE, Group, Session, json_option, pass_session, url_option
+from tickwork.cli.limits.gates import lift_gates, put_gate, tell, when_and_why
+from tickwork.cli.limits.limits import change_limit, read_rule, rule_options
+from tickwork.cli.output import about, count_of, plain, print_json, print_table
+from tickwork.core.autoscale import QueueLoad
+from tickwork.core.limits.gates import read_until
+
+if TYPE_CHECKING:
+    from tickwork.app import Tickwork
+    from tickwork.core.job import QueueView
+
+
+@click.group(
+    cls=Group,
+    invoke_without_command=True,
+    example="tickwork queues --json\ntickwork queues pause mail --until 2h\ntickwork queues limit mail --concurrency 5",
+)
+@json_option
+@url_option
+@pass_session
+@click.pass_context
+def queues(ctx: click.Context, session: Session, /, as_json: bool) -> None:
+    """Show what is due, comes later, runs and is held in each queue; pause, resume and limit queues."""
+    if ctx.invoked_subcommand is None:
+        _print_queues(session.app(), as_json)
+
+
+@queues.command("list", example="tickwork queues list --json")
+@json_option
+@url_option
+@pass_session
+def list_queues(session: Session, /, as_json: bool) -> None:
+    """Show what is due, comes later, runs and is held in each queue, and how long the oldest due job has waited.
+
+    WANTED is how many workers it wants, for what starts and stops them: all that is due would begin within 30 seconds.
+    Due jobs that no live worker can run (their task, labels or resources) want workers besides those that serve it;
+    with --json, `unplaced` counts them.
+    """
+    _print_queues(session.app(), as_json)
+
+
+def _print_queues(app: Tickwork, as_json: bool) -> None:
+    now, loads = app.store.now(), app.queue_loads()
+    if as_json:
+        print_json({"items": [_json(one) for one in loads]})
+        return
+    if not loads:
+        click.echo("No job stands in any queue.")
+        return
+    rows = [
+        [
+            one.queue.name,
+            *(_counted(one.queue, name) for name in ("due", "later", "running", "held")),
+            str(one.workers),
+            str(one.wanted),
+            "" if one.queue.oldest_due_at is None else about(now - one.queue.oldest_due_at),
+        ]
+        for one in loads
+    ]
+    print_table(["QUEUE", ">DUE", ">LATER", ">RUNNING", ">HELD", ">WORKERS", ">WANTED", "OLDEST DUE FOR"], rows)
+
+
+def _json(one: QueueLoad) -> dict[str, Any]:
+    return {**plain(one.queue), "workers": one.workers, "wanted": one.wanted, "unplaced": one.unplaced}
+
+
+def _counted(queue: QueueView, name: str) -> str:
+    """A count of a queue; with a plus, where there may be more."""
+    return f"{getattr(queue, name):,}{'+' if name in queue.at_least else ''}"
+
+
+@queues.command("pause", example='tickwork queues pause mail --until 2h --reason "the provider is down"')
+@click.argument("name")
+@when_and_why
+@json_option
+@url_option
+@pass_session
+def pause(session: Session, /, name: str, until: str | None, reason: str | None, as_json: bool) -> None:
+    """Start no job of a queue. What runs goes on; what is enqueued waits."""
+    app = session.app()
+    gate = put_gate(app, "pause_queue", lambda: app.pause(queue=name, until=read_until(until), reason=reason))
+    tell(gate, as_json)
+
+
+@queues.command("resume", example="tickwork queues resume mail")
+@click.argument("name")
+@json_option
+@url_option
+@pass_session
+@click.pass_context
+def resume(ctx: click.Context, session: Session, /, name: str, as_json: bool) -> None:
+    """Lift the gates that are for all of a queue."""
+    lifted = lift_gates(session.app(), "resume_queue", queue=name)
+    if as_json:
+        print_json({"lifted": lifted})
+    elif lifted:
+        click.echo(f"Lifted {count_of(lifted, 'gate')}.")
+    if not lifted:
+        click.echo(f"error: no gate is for all of queue {name}. See: tickwork gates list", err=True)
+        ctx.exit(FAILURE)
+
+
+@queues.command("limit", example="tickwork queues limit mail --concurrency 5\ntickwork queues limit mail --reset")
+@click.argument("name")
+@rule_options
+@json_option
+@url_option
+@pass_session
+@click.pass_context
+def limit(ctx: click.Context, session: Session, /, name: str, as_json: bool, **said: Any) -> None:
+    """Change the limit that code declares for a queue, from now on and also for jobs that wait."""
+    app, rule = session.app(), read_rule(**said)
+    change_limit(ctx, app, app.limit_of(name), rule, as_json)

@@ -1,0 +1,130 @@
+"""`tickwork limits`: what bounds jobs and what it holds, and to change it while they run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tickwork.cli.audit_rows import Told, recorded
+from tickwork.cli.command import FAILURE, Decorated, Group, Session, json_option, pass_session, url_option
+from tickwork.cli.output import plain, print_json, print_table
+from tickwork.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from tickwork.app import Tickwork
+    from tickwork.cli.output import Row
+    from tickwork.core.limits.limits import Concurrency, Rate
+    from tickwork.store.limits import LimitView, Rule
+
+
+@click.group(cls=Group, example="tickwork limits list\ntickwork limits set stripe --rate 10/s --burst 5")
+def limits() -> None:
+    """See the limits and breakers that jobs pass, and change them while jobs wait."""
+
+
+@limits.command("list", example="tickwork limits list --json")
+@json_option
+@url_option
+@pass_session
+def list_limits(session: Session, /, as_json: bool) -> None:
+    """List all limits, with what is live under each and how many jobs it holds."""
+    found = session.app().limits()
+    if as_json:
+        print_json({"items": [limit_json(view) for view in found]})
+    elif not found:
+        click.echo("No limits yet. Code declares them: @app.task(limits=[concurrency(2)]), and a worker stores that.")
+    else:
+        print_table(["LIMIT", "IS", "KEY", ">LIVE", ">HELD", "CODE SAYS"], [_row(view) for view in found])
+
+
+def _row(view: LimitView) -> Row:
+    rule, code = view.rule, view.declared
+    said = "" if view.override is None else "nothing" if code is None else code.said
+    key = None if code is None else code.key
+    live = "" if is_breaker(view) else f"{view.live:,}"
+    return [view.name, "nothing" if rule is None else rule.said, key or "", live, f"{view.held:,}", said]
+
+
+def is_breaker(view: LimitView) -> bool:
+    from tickwork.core.limits.breaker import Breaker
+
+    return isinstance(view.rule, Breaker)
+
+
+def limit_json(view: LimitView) -> dict[str, Any]:
+    """A limit for programs."""
+    return {
+        "name": view.name,
+        "rule": _rule_json(view.rule),
+        "declared": _rule_json(view.declared),
+        "override": _rule_json(view.override),
+        "live": view.live,
+        "held": view.held,
+    }
+
+
+def _rule_json(rule: Any) -> dict[str, Any] | None:
+    if rule is None:
+        return None
+    kind = {"Concurrency": "concurrency", "Rate": "rate", "Breaker": "breaker"}[type(rule).__name__]
+    spans = ("period", "window", "pause")
+    fields = {name: value for name, value in plain(rule).items() if name != "name"}
+    return {"kind": kind, **{f"{name}_s" if name in spans else name: value for name, value in fields.items()}}
+
+
+def rule_options(command: Decorated) -> Decorated:
+    """The options that say what a limit is set to, handed to the command as one keyword each."""
+    options = (
+        click.option("--concurrency", metavar="N", type=int, help="So many at once."),
+        click.option("--rate", metavar="RATE", help="So many starts in a while: 10/s, 1000/h, 100/15m."),
+        click.option("--burst", metavar="N", type=int, help="With --rate: how many may come ahead of the even pace."),
+        click.option("--reset", is_flag=True, help="What code declares, again."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def read_rule(concurrency: int | None, rate: str | None, burst: int | None, reset: bool) -> Concurrency | Rate | None:
+    """What the options of `rule_options` say; None: what code declares."""
+    from tickwork.core.limits import limits as core
+
+    if (concurrency is not None) + (rate is not None) + reset != 1 or (burst is not None and rate is None):
+        raise InvalidInput("say what it is set to, one of: --concurrency N, --rate 10/s [--burst N], --reset.")
+    if rate is not None:
+        return core.rate(rate, burst=burst)
+    return None if concurrency is None else core.concurrency(concurrency)
+
+
+@limits.command("set", example="tickwork limits set stripe --rate 10/s --burst 5\ntickwork limits set stripe --reset")
+@click.argument("name")
+@rule_options
+@json_option
+@url_option
+@pass_session
+@click.pass_context
+def set_limit(ctx: click.Context, session: Session, /, name: str, as_json: bool, **said: Any) -> None:
+    """Have a limit be another one from now on, also for jobs that wait, whatever code declares."""
+    change_limit(ctx, session.app(), name, read_rule(**said), as_json)
+
+
+def change_limit(ctx: click.Context, app: Tickwork, name: str, rule: Concurrency | Rate | None, as_json: bool) -> None:
+    """Set a limit and say so; exit with 1 when there is none to reset."""
+    known = {view.name: view.rule for view in app.limits()}
+    told = Told(f"limit {name}", before=_said(known.get(name)), after=_said(rule))
+    if not recorded(app, "reset_limit" if rule is None else "set_limit", lambda: app.set_limit(name, rule), told):
+        click.echo(f"error: there is no limit {name!r} to reset. See which there are: tickwork limits list", err=True)
+        ctx.exit(FAILURE)
+    view = next((one for one in app.limits() if one.name == name), None)
+    if as_json:
+        print_json(None if view is None else limit_json(view))
+        return
+    now = "gone" if view is None or view.rule is None else view.rule.said
+    click.echo(f"The limit {name} is now: {now}.")
+    if view is not None and view.declared is None:
+        click.echo("No worker has declared it so far; it holds for jobs whose task or queue names it.", err=True)
+
+
+def _said(rule: Rule | None) -> str | None:
+    return None if rule is None else rule.said

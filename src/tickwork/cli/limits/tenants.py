@@ -1,0 +1,43 @@
+"""`tickwork tenants`: whose turn comes how often."""
+
+from __future__ import annotations
+
+import click
+
+from tickwork.cli.audit_rows import Told, recorded
+from tickwork.cli.command import Group, Session, json_option, pass_session, url_option
+from tickwork.cli.output import print_json, print_table
+
+
+@click.group(cls=Group, example="tickwork tenants list\ntickwork tenants set acme 3")
+def tenants() -> None:
+    """See and set how many turns tenants get for each turn of a tenant of weight 1."""
+
+
+@tenants.command("list", example="tickwork tenants list --json")
+@json_option
+@url_option
+@pass_session
+def list_tenants(session: Session, /, as_json: bool) -> None:
+    """List the tenants whose weight is not 1."""
+    found = session.app().weights()
+    if as_json:
+        print_json({"items": [{"name": name, "weight": weight} for name, weight in found.items()]})
+    elif not found:
+        click.echo("All tenants have the weight 1. Give one more turns: tickwork tenants set NAME WEIGHT")
+    else:
+        print_table([">WEIGHT", "TENANT"], [[str(weight), name] for name, weight in found.items()])
+
+
+@tenants.command("set", example="tickwork tenants set acme 3")
+@click.argument("name")
+@click.argument("weight", type=int)
+@json_option
+@url_option
+@pass_session
+def set_weight(session: Session, /, name: str, weight: int, as_json: bool) -> None:
+    """Give a tenant so many turns for each one of a tenant of weight 1 (1 to 100)."""
+    app = session.app()
+    told = Told(f"tenant {name}", before={"weight": app.weights().get(name, 1)}, after={"weight": weight})
+    recorded(app, "set_tenant", lambda: app.set_weight(name, weight), told)
+    print_json({"name": name, "weight": weight}) if as_json else click.echo(f"{name} has the weight {weight}.")

@@ -1,0 +1,1 @@
+"""Commands that start or list long-running processes: worker, server, up and dev."""

@@ -1,0 +1,1 @@
+"""Commands for schedules, hooks and cron expressions."""

@@ -1,0 +1,158 @@
+"""`tickwork hooks`: where other services leave messages that become jobs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tickwork.cli.audit_rows import Told, recorded
+from tickwork.cli.command import Group, Session, json_option, pass_session, url_option
+from tickwork.cli.output import ago, print_json, print_table
+from tickwork.errors import HookNotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from tickwork.app import Tickwork
+    from tickwork.cli.output import Row
+    from tickwork.core.hooks.hook import Delivery
+    from tickwork.store.admin.hooks import HookView
+
+_PAGE = 1000
+
+
+@click.group(
+    cls=Group,
+    example="tickwork hooks list\n"
+    "tickwork hooks add pushed --style github --secret GITHUB --task build --arg 'commit=${body.after}' --event push\n"
+    "tickwork hooks show pushed",
+)
+def hooks() -> None:
+    """See and change where other services leave messages, and what starts with them."""
+
+
+@hooks.command("list", example="tickwork hooks list --json")
+@json_option
+@url_option
+@pass_session
+def list_hooks(session: Session, /, as_json: bool) -> None:
+    """List all hooks. Their address is /hooks/NAME of a server."""
+    app = session.app()
+    views = list(_views(app))
+    if as_json:
+        print_json({"items": [_plain(view) for view in views]})
+    elif not views:
+        click.echo("No hooks yet. Add one: tickwork hooks add NAME --style github --secret NAME --task NAME")
+    else:
+        print_table(["NAME", "STYLE", "SECRET", "STARTS", "EVENTS"], [_row(view) for view in views])
+
+
+def _views(app: Tickwork) -> Iterator[HookView]:
+    after = ""
+    while page := app.store.list_hooks(_PAGE, after):
+        yield from page
+        after = page[-1].hook.name
+
+
+def _plain(view: HookView) -> dict[str, Any]:
+    from tickwork.declare.export import declared_hook
+
+    said = declared_hook(view.hook)
+    return {"name": view.hook.name, **said, "created_at": view.created_at, "edited_at": view.edited_at}
+
+
+def _row(view: HookView) -> Row:
+    hook = view.hook
+    return [hook.name, hook.style, hook.secret, f"{hook.kind} {hook.target}", ", ".join(hook.events) or "all"]
+
+
+@hooks.command("show", example="tickwork hooks show pushed")
+@click.argument("name")
+@json_option
+@url_option
+@pass_session
+def show(session: Session, /, name: str, as_json: bool) -> None:
+    """Show a hook, and what became of the last messages that came in."""
+    from tickwork.core.yaml_loader import write_yaml
+    from tickwork.declare.export import declared_hook
+
+    app = session.app()
+    view = app.store.get_hook(name)
+    if view is None:
+        raise _missing(name)
+    came = app.store.deliveries(name)
+    if as_json:
+        print_json({**_plain(view), "deliveries": came})
+        return
+    click.echo(write_yaml({"hooks": {name: declared_hook(view.hook)}}), nl=False)
+    if came:
+        now = app.store.now()
+        click.echo()
+        print_table(["CAME", "OUTCOME", "EVENT", "JOB", "REASON"], [_delivery_row(one, now) for one in came])
+
+
+def _delivery_row(one: Delivery, now: datetime) -> Row:
+    came = "" if one.received_at is None else ago(one.received_at, now)
+    return [came, one.outcome, one.event or "", one.job_id or "", one.reason or ""]
+
+
+@hooks.command(
+    "add",
+    example="tickwork hooks add pushed --style github --secret GITHUB --task build \\\n"
+    "    --arg 'commit=${body.after}' --event push",
+)
+@click.argument("name")
+@click.option("--style", type=click.Choice(["github", "stripe", "generic"]), required=True, help="Whose signatures.")
+@click.option("--secret", metavar="NAME", required=True, help="The name of the secret that they are made with.")
+@click.option("--task", metavar="NAME", help="The task that a message starts.")
+@click.option("--dag", metavar="NAME", help="The dag that a message starts.")
+@click.option(
+    "--arg", "arguments", metavar="KEY=VALUE", multiple=True, help="An argument; ${body.id} is a part of the message."
+)
+@click.option("--key", metavar="TEXT", help="What a message is known by: ${body.id}.")
+@click.option("--event", "events", metavar="TYPE", multiple=True, help="Take these types alone; repeatable.")
+@click.option("--window", metavar="DURATION", help="How long none is taken twice. Default: a day.")
+@json_option
+@url_option
+@pass_session
+def add(session: Session, /, name: str, arguments: tuple[str, ...], as_json: bool, **given: Any) -> None:
+    """Add a hook, or change the one of that name."""
+    from tickwork.cli.declare.read_files import print_remarks
+    from tickwork.cli.jobs.enqueue import read_arguments
+    from tickwork.declare.hooks import hook_of
+
+    fields = {field: list(value) if field == "events" else value for field, value in given.items() if value}
+    fields["args"] = read_arguments(arguments, None)[1]
+    app = session.app(create=True)
+    old = app.store.get_hook(name)
+    hook = hook_of(name, fields, app.store.task_definition)
+    unknown = app.client.unknown_task if hook.kind == "task" else app.client.unknown_dag
+    print_remarks([warning for warning in (unknown(hook.target),) if warning is not None])
+    told = Told(f"hook {name}", before=None if old is None else _plain(old), after=fields)
+    recorded(app, "put_hook", lambda: app.store.put_hooks([hook]), told)
+    if as_json:
+        view = app.store.get_hook(name)
+        print_json(None if view is None else _plain(view))
+    else:
+        click.echo(f"Messages that come in at /hooks/{name} of a server, signed with {given['secret']}, are taken now.")
+
+
+@hooks.command("remove", example="tickwork hooks remove pushed")
+@click.argument("name")
+@json_option
+@url_option
+@pass_session
+def remove(session: Session, /, name: str, as_json: bool) -> None:
+    """Remove a hook. Jobs that it has started go on."""
+    app = session.app()
+    old = app.store.get_hook(name)
+    told = Told(f"hook {name}", before=None if old is None else _plain(old))
+    if not recorded(app, "delete_hook", lambda: app.store.delete_hooks([name]), told):
+        raise _missing(name)
+    print_json({"removed": name}) if as_json else click.echo(f"Removed {name}.")
+
+
+def _missing(name: str) -> HookNotFound:
+    return HookNotFound(f"there is no hook {name!r}. See which there are: tickwork hooks list")

@@ -1,0 +1,1 @@
+"""Arguments of a task: read from its signature, checked, converted and encoded."""

@@ -1,0 +1,76 @@
+"""Did a value come back? What is stored is read again before it is queued, and compared with what was given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from tickwork.core.arguments.unstorable import field_names, flaw_of, suffix
+
+
+class Difference(NamedTuple):
+    """Where a value and what came back for it are not the same."""
+
+    given: Any
+    back: Any
+    path: str = ""
+
+
+def difference(given: Any, back: Any) -> Difference | None:
+    """Return the first place where `back` is not what was `given`, or where it is what no store may hold.
+
+    The same means: equal, and of the same type. A hint may ask for less: an int is taken for a float, a tuple for a
+    list, a frozenset for a set, a subclass of a plain type for the type. A dataclass or model must be exactly itself,
+    because a subclass would lose its fields.
+    """
+    kind = type(back)
+    if kind in _LEAVES:
+        same = (type(given) is kind or _is_kin(given, back)) and _is_equal(given, back)
+        return None if same and not (kind in _WATCHED and flaw_of(given)) else Difference(given, back)
+    if not _is_kin(given, back):
+        return Difference(given, back)
+    # Members of a set and keys have no partner to be compared with. Beside themselves, only their flaws show.
+    if isinstance(back, set | frozenset | dict) and any(type(it) is not str and difference(it, it) for it in given):
+        return Difference(given, back)
+    return _difference_inside(given, back)
+
+
+def _difference_inside(given: Any, back: Any) -> Difference | None:
+    pairs = _pairs(given, back)
+    if pairs is None:
+        return None if given == back else Difference(given, back)
+    for key, ours, theirs in pairs:
+        if found := difference(ours, theirs):
+            return found._replace(path=suffix(key) + found.path)
+    return None
+
+
+def _pairs(given: Any, back: Any) -> Iterable[tuple[Any, Any, Any]] | None:
+    """Return the parts of two containers side by side, or None when only the two as a whole can be compared."""
+    if isinstance(back, dict):
+        return None if given.keys() != back.keys() else ((key, given[key], item) for key, item in back.items())
+    if isinstance(back, list | tuple):
+        return None if len(given) != len(back) else zip(range(len(back)), given, back, strict=True)
+    names = field_names(type(back))
+    return ((name, getattr(given, name), getattr(back, name)) for name in names) if names else None
+
+
+def _is_equal(given: Any, back: Any) -> bool:
+    if type(back) is datetime and given.tzinfo and back.tzinfo:
+        return not (given - back)  # two zones are never == in the hour that one of them repeats (PEP 495)
+    return bool(given == back)
+
+
+def _is_kin(given: Any, back: Any) -> bool:
+    kind = type(back)
+    if field_names(kind):
+        return type(given) is kind
+    return isinstance(given, (kind, _TAKEN_FOR.get(kind, kind)))
+
+
+_LEAVES = frozenset({str, int, float, bool, type(None), bytes, datetime, date, time, timedelta, UUID, Decimal})
+_WATCHED = frozenset({int, datetime, time, Decimal})  # a bad float or text never gets as far as coming back
+_TAKEN_FOR: dict[type, type] = {float: int, list: tuple, set: frozenset}

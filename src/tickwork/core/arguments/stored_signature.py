@@ -1,0 +1,146 @@
+"""The arguments of a task that this program does not import, as far as a worker has told of them.
+
+They are written as the JSON that the task's hints expect: a datetime as its text, a model as its object. Only where a
+worker said that a parameter has no hint are they tagged. Names and JSON types are checked against the schema that the
+worker stored; what the schema does not say, such as the format of a text, the worker checks when it runs the job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+import msgspec
+
+from tickwork.core.arguments import payload
+from tickwork.core.arguments.json_types import ANYTHING, Shape
+from tickwork.core.arguments.run_params import completed, fits, told
+from tickwork.core.arguments.unstorable import Flaw, brief, find_flaw
+from tickwork.core.job import TaskDefinition
+from tickwork.errors import InvalidArguments, InvalidPayload
+
+
+class StoredSignature:
+    """Encodes arguments by name, and by position where their names are known."""
+
+    def __init__(self, definition: TaskDefinition | None) -> None:
+        self._root = {} if definition is None else msgspec.json.decode(definition.schema)
+        schema = _flat(self._root)
+        self._parameters = None if definition is None else dict(schema.get("properties", {}))
+        self._is_dag = definition is not None and definition.version is not None
+        self._schema = schema
+
+    def encode(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], task: str, unchecked: Collection[str] = ()
+    ) -> bytes:
+        """The arguments as JSON. Raises InvalidArguments where they do not fit, InvalidPayload for bad values.
+
+        The defaults of a dag are filled in: a run has no function that would do so later. Values of `unchecked`
+        arguments are not known yet.
+        """
+        given = self.bind(args, kwargs, task)
+        data = self.encode_some(given, task)
+        if self._is_dag:
+            return self._whole(data, task)
+        if "properties" in self._schema:
+            self._check(msgspec.json.decode(data), task, unchecked)
+        return data
+
+    def encode_named(self, arguments: Mapping[str, Any], task: str) -> bytes:
+        """Like `encode`, for JSON values by name as REST has them, in the form in which they are shown.
+
+        Where there is no hint, `{"$uuid": "…"}` is a UUID, and `{"$dict": {"$uuid": "…"}}` the dict that looks like it.
+        """
+        return self.encode((), {name: self._meant(name, value, task) for name, value in arguments.items()}, task)
+
+    def _meant(self, name: str, value: Any, task: str) -> Any:
+        """The value that JSON without a hint stands for. Raises InvalidPayload for a tag that there is not."""
+        if not self._is_untyped(name):
+            return value
+        try:
+            return payload.unpack(value)
+        except (InvalidPayload, ValueError) as error:
+            raise InvalidPayload(f"argument {name!r} of task {task!r}: {error}. Nothing was stored.") from None
+
+    def _check(self, given: Mapping[str, Any], task: str, unchecked: Collection[str]) -> None:
+        """Refuse arguments that the worker would refuse."""
+        known = self._schema["properties"]
+        for name, value in given.items():
+            if name not in known:
+                near = get_close_matches(name, known, n=1)
+                guess = f" (did you mean {near[0]!r}?)" if near else ""
+                takes = ", ".join(map(repr, known)) or "no arguments"
+                raise InvalidArguments(
+                    f"task {task!r} has no argument {name!r}{guess}. It takes {takes}. Nothing was stored."
+                )
+            if name not in unchecked and not fits(value, known[name], self._root):
+                kind = told(known[name], self._root)
+                raise InvalidArguments(
+                    f"argument {name!r} of task {task!r} is of type {kind}, not {brief(value)}. Nothing was stored."
+                )
+        if missing := [name for name in self._schema.get("required", ()) if name not in given]:
+            raise InvalidArguments(f"task {task!r} needs {', '.join(map(repr, missing))}. Nothing was stored.")
+
+    def _whole(self, data: bytes, dag: str) -> bytes:
+        """The parameters of a run, with the defaults of those that are not given."""
+        given = msgspec.json.decode(data)
+        whole = completed(dag, self._schema, given)
+        return payload.seal(whole) if len(whole) > len(given) else data
+
+    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], task: str) -> dict[str, Any]:
+        """The arguments of a call by name. Raises InvalidArguments where they cannot be named."""
+        return {**self._by_position(args, kwargs, task), **kwargs}
+
+    def encode_some(self, given: dict[str, Any], task: str, unchecked: Collection[str] = ()) -> bytes:
+        """Like `encode`, for arguments that are named already. None of them is checked by a hint anyway."""
+        what = f"the arguments of task {task!r}"
+        try:
+            flaw = find_flaw(given)
+            if flaw is not None:
+                raise flaw
+            data = payload.seal({name: self._wire(name, value) for name, value in given.items()})
+        except Flaw as flaw:
+            raise flaw.about(what) from None
+        if len(data) > payload.PAYLOAD_LIMIT:
+            raise payload.too_large(data, what=what, limit_bytes=payload.PAYLOAD_LIMIT)
+        return data
+
+    def takes(self, name: str) -> Shape:
+        """What JSON a parameter can be given: whatever the worker says."""
+        return ANYTHING
+
+    @property
+    def gives(self) -> Shape:
+        """What JSON the results can be: whatever the worker says."""
+        return ANYTHING
+
+    def _by_position(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], task: str) -> dict[str, Any]:
+        if not args:
+            return {}
+        if self._parameters is None:
+            raise InvalidArguments(
+                f"no worker has told what the arguments of task {task!r} are called. Nothing was stored. "
+                f"Pass them by name."
+            )
+        if len(args) > len(self._parameters):
+            raise InvalidArguments(
+                f"task {task!r} takes at most {len(self._parameters)} arguments, not {len(args)}. Nothing was stored."
+            )
+        named = dict(zip(self._parameters, args, strict=False))
+        twice = [name for name in named if name in kwargs]
+        if twice:
+            raise InvalidArguments(f"task {task!r} was given {twice[0]!r} by position and by name. Nothing was stored.")
+        return named
+
+    def _wire(self, name: str, value: Any) -> Any:
+        return payload.tagged(value) if self._is_untyped(name) else value
+
+    def _is_untyped(self, name: str) -> bool:
+        return self._parameters is not None and self._parameters.get(name, {}).get("description") == "anything"
+
+
+def _flat(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema of the arguments themselves, which may stand among its own definitions."""
+    reference = schema.get("$ref")
+    return schema["$defs"][reference.rpartition("/")[2]] if reference else schema

@@ -1,0 +1,259 @@
+"""Type hints as a task's signature uses them: what msgspec is told, and how a value is lowered to what it can write.
+
+Any inside a hint is shown to msgspec as `Tagged`, and the value there is packed with tags. A hint that msgspec cannot
+use counts as none.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections import abc
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial, reduce
+from inspect import Parameter
+from operator import or_
+from types import GenericAlias, UnionType
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from tickwork.core.arguments.payload import Tagged, pack, pack_members
+from tickwork.core.arguments.roundtrip import difference
+from tickwork.core.arguments.unstorable import Unfit, brief, explain
+
+BY_POSITION = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+BY_NAME = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+UNREADABLE = (msgspec.MsgspecError, ValueError, TypeError, RecursionError)
+
+
+_Lower = Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """How the values of one hint travel: what msgspec decodes, and what a value must first become to be encoded."""
+
+    text: str
+    wire: Any
+    lower: _Lower | None
+    kinds: tuple[type, ...] = ()
+    note: str = ""
+
+    @classmethod
+    def of(cls, annotation: Any, names: dict[str, Any], wrap: Callable[[Any], Any] = lambda hint: hint) -> Hint:
+        """Compile an annotation, inside the hint that `wrap` puts around it."""
+        if annotation is Parameter.empty:
+            return cls("Any", *_wire(wrap(Any)))
+        try:
+            hint = wrap(resolved(annotation, names))
+        except Exception:  # an annotation is any expression, and can fail in any way
+            note = f" (Its hint {annotation} is not known where the task is defined: import it at module level.)"
+            return cls(str(annotation), *_wire(wrap(Any)), note=note)
+        try:
+            return cls(_text(hint), *_usable(*_wire(hint)))
+        except Exception as error:  # msgspec looks into users' classes here, whose hints can fail in any way too
+            note = f" (Its hint {_text(hint)} is of no help: {error}.)"
+            return cls(_text(hint), *_wire(wrap(Any)), _kinds(hint), note)
+
+    @property
+    def checks(self) -> bool:
+        return self.lower is not pack or bool(self.kinds)
+
+    def lowered(self, value: Any) -> Any:
+        """Return what stands for `value` on the wire. Raises Flaw."""
+        try:
+            return value if self.lower is None else self.lower(value)
+        except (Unfit, RecursionError) as error:
+            raise explain(error, value) from None
+
+    def objection(self, given: Any, back: Any) -> str | None:
+        """Say how what came back differs from what was given, or return None."""
+        if self.lower is pack:
+            return self.told(given) if self.kinds and not isinstance(given, self.kinds) else None
+        found = difference(given, back)
+        if found is None or not found.path:
+            return found and self.told(given, f"it would come back as {brief(back)}")
+        return f"expected {type(found.back).__name__}, was given {_given(found.given)} at ${found.path}"
+
+    def told(self, given: Any, said: str = "", path: str = "$") -> str:
+        if path != "$":
+            return f"expected {self.text}, but at {path}: {said}"
+        more = "" if not said or "`, got `" in said else f" ({said})"
+        return f"expected {self.text}, was given {_given(given)}{more}"
+
+
+@dataclass(frozen=True, slots=True)
+class TaskParameter:
+    name: str
+    kind: Any
+    required: bool
+    hint: Hint
+    default: Any = Parameter.empty
+
+    @classmethod
+    def of(cls, parameter: Parameter, names: dict[str, Any]) -> TaskParameter:
+        required = parameter.default is Parameter.empty and parameter.kind in (*BY_POSITION, *BY_NAME)
+        hint = Hint.of(parameter.annotation, names, _wrapper(parameter))
+        return cls(parameter.name, parameter.kind, required, hint, parameter.default)
+
+
+def _wrapper(parameter: Parameter) -> Callable[[Any], Any]:
+    """Return what the parameter puts around its hint: `*args: int` is a tuple of ints, `x: int = None` may be None."""
+    if parameter.kind is Parameter.VAR_POSITIONAL:
+        return lambda hint: GenericAlias(tuple, (hint, ...))
+    if parameter.kind is Parameter.VAR_KEYWORD:
+        return lambda hint: GenericAlias(dict, (str, hint))
+    return (lambda hint: hint | None) if parameter.default is None else lambda hint: hint
+
+
+def struct_of(parameters: list[TaskParameter]) -> type[msgspec.Struct]:
+    """Make the type that reads the arguments. Its fields have names of our own, for a Struct cannot have every name."""
+    names = {f"p{index}": parameter.name for index, parameter in enumerate(parameters)}
+    fields: list[Any] = [
+        (field, parameter.hint.wire) if parameter.required else (field, parameter.hint.wire | UnsetType, UNSET)
+        for field, parameter in zip(names, parameters, strict=True)
+    ]
+    return msgspec.defstruct("Arguments", fields, rename=names, forbid_unknown_fields=True, kw_only=True)
+
+
+def describe(kind: Any) -> dict[str, Any]:
+    return {"description": "anything" if kind is Tagged else getattr(kind, "__name__", str(kind))}
+
+
+def inspect_signature(function: Callable[..., Any]) -> inspect.Signature:
+    if sys.version_info >= (3, 14):  # where annotations are evaluated when asked for, and names may be missing
+        from annotationlib import Format
+
+        return inspect.signature(function, annotation_format=Format.FORWARDREF)
+    return inspect.signature(function)
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    return getattr(function, "__qualname__", type(function).__qualname__)
+
+
+def parameter_names(function: Callable[..., Any], *, skip_first: bool = False) -> list[str]:
+    """Return the names of a function's parameters; with `skip_first`, without the one that the worker injects."""
+    return list(inspect_signature(function).parameters)[skip_first:]
+
+
+def globals_of(function: Callable[..., Any]) -> dict[str, Any]:
+    inner: Any = inspect.unwrap(function)
+    while isinstance(inner, partial):
+        inner = inner.func
+    return getattr(inner, "__globals__", None) or getattr(type(inner).__call__, "__globals__", {})
+
+
+def resolved(annotation: Any, names: dict[str, Any]) -> Any:
+    """Return what an annotation means. Raises whatever its names and expressions do."""
+
+    def holder() -> None: ...
+
+    holder.__annotations__ = {"hint": annotation}
+    return get_type_hints(holder, globalns=names, include_extras=True)["hint"]
+
+
+def _usable(wire: Any, lower: _Lower | None) -> tuple[Any, _Lower | None]:
+    msgspec.json.Decoder(wire)  # raises for a hint that msgspec cannot read by
+    return wire, lower
+
+
+def reads_null(decoder: msgspec.json.Decoder[Any]) -> bool:
+    try:
+        return decoder.decode(b"null") is None
+    except UNREADABLE:
+        return False
+
+
+def _kinds(hint: Any) -> tuple[type, ...]:
+    """Return the classes of a union, to check values by when msgspec cannot; none if not all of it are classes."""
+    members = [get_origin(member) or member for member in get_args(hint)] if is_union(hint) else []
+    if not all(isinstance(member, type) and not getattr(member, "_is_protocol", False) for member in members):
+        return ()
+    return (*members, int) if float in members else tuple(members)
+
+
+def is_union(hint: Any) -> bool:
+    return get_origin(hint) in (Union, UnionType)
+
+
+def _text(hint: Any) -> str:
+    return hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
+
+
+def _given(value: Any) -> str:
+    return "None" if value is None else f"{type(value).__name__} {brief(value)}"
+
+
+# ---- Any inside a hint: msgspec sees Tagged in its place, and the value there is packed ------------------------------
+
+
+def _wire(hint: Any) -> tuple[Any, _Lower | None]:
+    """Return the hint for msgspec, and how to lower its values, which is None when no Any is inside."""
+    origin = get_origin(hint) or hint
+    if origin in (Any, object) or isinstance(hint, TypeVar):
+        return Tagged, pack
+    if origin is Annotated:
+        wire, lower = _wire(get_args(hint)[0])
+        return Annotated[(wire, *hint.__metadata__)], lower
+    if is_union(hint):
+        return _wire_union(get_args(hint))
+    if origin in _CONTAINERS and hint != tuple[()]:
+        return _wire_container(_CONTAINERS[origin], get_args(hint))
+    return hint, None
+
+
+def _wire_union(members: tuple[Any, ...]) -> tuple[Any, _Lower | None]:
+    wires, lowers = zip(*map(_wire, members), strict=True)
+    if Tagged in wires:
+        return Tagged, pack
+    used = [lower for lower in lowers if lower]
+    return reduce(or_, wires), partial(_lower_in_turn, used) if used else None
+
+
+def _wire_container(container: Any, inner: tuple[Any, ...]) -> tuple[Any, _Lower | None]:
+    if container is dict:
+        (key, _), (value, lower) = map(_wire, inner or (str, Any))
+        return GenericAlias(dict, (str if key is Tagged else key, value)), lower and partial(_lower_values, lower)
+    wires, lowers = zip(*map(_wire, inner or _ANY_ITEMS[container]), strict=True)
+    if container is tuple and ... not in wires:
+        return GenericAlias(tuple, wires), partial(_lower_each, lowers) if any(lowers) else None
+    return GenericAlias(container, wires), lowers[0] and partial(_lower_items, lowers[0])
+
+
+_CONTAINERS: dict[Any, Any] = {
+    **{kind: kind for kind in (list, tuple, set, frozenset, dict)},
+    **dict.fromkeys((abc.Iterable, abc.Collection, abc.Sequence, abc.MutableSequence), list),
+    **dict.fromkeys((abc.Set, abc.MutableSet), set),
+    **dict.fromkeys((abc.Mapping, abc.MutableMapping), dict),
+}
+LISTS = tuple(kind for kind, read_as in _CONTAINERS.items() if read_as is list)
+_ANY_ITEMS: dict[Any, tuple[Any, ...]] = {list: (Any,), tuple: (Any, ...), set: (Any,), frozenset: (Any,)}
+
+
+# Each of these leaves alone what is not its kind: the decoder refuses that, and a union's other members may take it.
+
+
+def _lower_values(lower: _Lower, value: Any) -> Any:
+    return {key: lower(item) for key, item in value.items()} if isinstance(value, dict) else value
+
+
+def _lower_items(lower: _Lower, value: Any) -> Any:
+    if isinstance(value, set | frozenset) and lower is pack:
+        return pack_members(value)
+    return [lower(item) for item in value] if isinstance(value, list | tuple | set | frozenset) else value
+
+
+def _lower_each(lowers: tuple[_Lower | None, ...], value: Any) -> Any:
+    if not isinstance(value, list | tuple) or len(value) != len(lowers):
+        return value
+    return [lower(item) if lower else item for lower, item in zip(lowers, value, strict=True)]
+
+
+def _lower_in_turn(lowers: list[_Lower], value: Any) -> Any:
+    for lower in lowers:
+        value = lower(value)
+    return value

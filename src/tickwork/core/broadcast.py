@@ -1,0 +1,42 @@
+"""Broadcasts: a job for each worker that lives now and could run it, and for no other.
+
+Each is an ordinary job that needs the label which one worker alone has. It is placed as any job with needs is, when
+that worker has a free slot; and where the worker is gone by then it expires, since its successor has another label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+
+from msgspec.structs import replace
+
+from tickwork.core.job import NewJob, WorkerView
+from tickwork.core.limits.lanes import Broadcast, Flow
+from tickwork.core.placement.needs import Needs, needs_of, own_label, taken_of
+from tickwork.errors import InvalidOption
+
+EXPIRES = timedelta(minutes=10)  # unless the task or its options say something else
+
+
+def addressees(workers: Iterable[WorkerView], job: NewJob) -> list[str]:
+    """Return the workers that take jobs, know the task, serve the queue and have what the job needs."""
+    needs = needs_of("" if job.flow is None else job.flow.needs)
+    return [
+        worker.id
+        for worker in workers
+        if worker.state == "running"
+        and job.task in worker.tasks
+        and job.queue in worker.queues
+        and taken_of(worker.offer, needs) is not None
+    ]
+
+
+def addressed(job: NewJob, worker: str, index: int, total: int) -> NewJob:
+    """Return a job that this worker alone can run. Raises InvalidOption for one with a key, of which one is alive."""
+    if job.key is not None:
+        raise InvalidOption("a broadcast makes many jobs, and there is one live job per key: leave the key out.")
+    flow = job.flow or Flow()
+    other = needs_of(flow.needs)
+    needs = Needs((*other.things, own_label(worker)), other.amounts)
+    return replace(job, flow=replace(flow, needs=needs.text, broadcast=Broadcast(index, total)))

@@ -1,0 +1,134 @@
+"""What is said of a dag and of its steps, as facts for people; and which of them differ between two versions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+import msgspec
+
+from tickwork.core.blob_ref import Path
+from tickwork.core.dag.graph import Filled, Graph, Hole, Map, Step, Template
+from tickwork.core.dag.graph_view import condition_text, expression_text
+from tickwork.core.duration import format_duration
+from tickwork.core.job_limits import decode_task_flow
+from tickwork.core.limits.limits import Shared
+from tickwork.core.retry import RetryPolicy
+
+Facts = dict[str, Any]  # JSON's own types
+
+
+class Change(NamedTuple):
+    """A step that was `added` or `removed`, or a field that is `changed`, of a step or of the dag itself (None)."""
+
+    what: str
+    step: str | None
+    field: str | None = None
+    old: Any = None
+    new: Any = None
+
+
+def changes(old: Graph, new: Graph) -> list[Change]:
+    """What became of each step, in the order of the new version, and of the dag itself."""
+    found = [Change("changed", None, *one) for one in _differences(dag_facts(old), dag_facts(new))]
+    for step in new.steps:
+        before = old.by_name.get(step.name)
+        if before is None:
+            found.append(Change("added", step.name))
+        else:
+            found += [Change("changed", step.name, *one) for one in _differences(step_facts(before), step_facts(step))]
+    return found + [Change("removed", step.name) for step in old.steps if step.name not in new.by_name]
+
+
+def _differences(old: Facts, new: Facts) -> Iterator[tuple[str, Any, Any]]:
+    for name in {**old, **new}:
+        if old.get(name) != new.get(name):
+            yield name, old.get(name), new.get(name)
+
+
+def dag_facts(graph: Graph) -> Facts:
+    """What is said of a dag besides its steps. What is not said is not there."""
+    facts = {
+        "description": graph.description,
+        "params": graph.params.get("properties", {}),
+        "result": shown(graph.result),
+        "on": [list(one) for one in graph.on],
+        "produce": list(graph.produce),
+        **template_facts(graph.run),
+    }
+    return {name: value for name, value in facts.items() if value not in (None, "", [], {}) and name != "task"}
+
+
+def step_facts(step: Step) -> Facts:
+    """What is said of a step. What is not said is not there."""
+    facts = {
+        **({} if step.job is None else template_facts(step.job)),
+        "after": list(step.parents),
+        "run_if": None if step.run_if == "all_succeeded" else step.run_if,
+        "when": [condition_text(one) for one in step.when],
+        "args": shown(step.args),
+        **({} if step.map is None else _map_facts(step.map)),
+        **({} if step.approval is None else _plain(step.approval)),
+        "group": step.group,
+        "produce": list(step.produce),
+        "may_fail": step.may_fail or None,
+    }
+    return {name: value for name, value in facts.items() if value not in (None, "", [], {})}
+
+
+def template_facts(job: Template) -> Facts:
+    """What is said of jobs, under the names that options have."""
+    policy = _plain(job.policy)
+    retry = policy.pop("retry")
+    flow = decode_task_flow(job.flow)
+    return {
+        "task": job.task,
+        "queue": job.queue,
+        "priority": job.priority,
+        "labels": list(job.labels),
+        "tenant": job.tenant,
+        "needs": job.needs,
+        "retries": retry["retries"],
+        "backoff": f"{retry['base']} x {retry['factor']:g}, up to {retry['cap']}",
+        **policy,
+        "limits": [limit.name if isinstance(limit, Shared) else f"{limit.name}: {limit.said}" for limit in flow.limits],
+        "breaker": None if flow.breaker is None else flow.breaker.said,
+    }
+
+
+def shown(template: Filled) -> Any:
+    """A value with the expressions in its holes, as a file says them."""
+    value = msgspec.json.decode(template.json)
+    for hole in template.holes:
+        value = _put(value, hole.where, hole)
+    return value
+
+
+def _put(value: Any, where: Path, hole: Hole) -> Any:
+    if not where:
+        return expression_text(hole.value)
+    key, *rest = where
+    value[key] = _put(value.get(key) if isinstance(value, dict) else value[key], tuple(rest), hole)
+    return value
+
+
+def _map_facts(map: Map) -> Facts:
+    over = {name: one if isinstance(one, list) else expression_text(one) for name, one in map.over.items()}
+    return {"product" if map.product else "map": over, "max_parallel": map.max_parallel}
+
+
+def _plain(value: Any) -> Any:
+    """A value in JSON's own types, durations as they are written."""
+    match value:
+        case timedelta():
+            return format_duration(value)
+        case tuple() | list():
+            return [_plain(one) for one in value]
+        case RetryPolicy():
+            return {name.name: _plain(getattr(value, name.name)) for name in fields(value)}
+        case msgspec.Struct():
+            return {name: _plain(getattr(value, name)) for name in value.__struct_fields__}
+        case _:
+            return value

@@ -1,0 +1,170 @@
+"""What is wrong with a graph: found before anything runs, in a time that follows its size.
+
+Nothing here is recursive, so that a chain of 10,000 steps is as good as any other graph.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+from difflib import get_close_matches
+from itertools import islice
+from math import prod
+from typing import Any, NamedTuple
+
+from tickwork.core.arguments.payload import PAYLOAD_LIMIT
+from tickwork.core.dag.cycles import find_cycles
+from tickwork.core.dag.graph import Expression, Graph, Item, Last, Map, Param, Result, Step, Text
+from tickwork.core.dag.untrusted_values import misplaced_in
+from tickwork.errors import InvalidDag
+
+STEP_LIMIT = 20_000
+EDGE_LIMIT = 1_000_000
+INSTANCE_LIMIT = 100_000
+NAME_LIMIT = 200
+PROBLEM_LIMIT = 20
+NEED_A_PARENT = ("any_failed", "any_succeeded")
+
+
+def checked(graph: Graph) -> Graph:
+    """Return a graph that can run. Raises InvalidDag, which says everything that is wrong with any other."""
+    problems = check(graph)
+    if not problems:
+        return graph
+    if len(problems) == 1:
+        raise InvalidDag(f"dag {graph.name!r} cannot run: {problems[0]}.")
+    said = "\n".join(f"- {problem}" for problem in problems)
+    raise InvalidDag(f"dag {graph.name!r} cannot run:\n{said}")
+
+
+def check(graph: Graph) -> list[str]:
+    """What is wrong with a graph, as sentences: the first 20 of them."""
+    return list(islice(_problems(graph), PROBLEM_LIMIT))
+
+
+class _Known(NamedTuple):
+    """What the names in a graph may name. Of parameters, None: it does not say which there are."""
+
+    steps: dict[str, Step]
+    params: Collection[str] | None
+
+
+def _problems(graph: Graph) -> Iterator[str]:
+    if not graph.steps:
+        yield "it has no steps"
+    edges = sum(len(step.parents) for step in graph.steps)
+    if len(graph.steps) > STEP_LIMIT or edges > EDGE_LIMIT:
+        yield (
+            f"it has {len(graph.steps):,} steps and {edges:,} lines between them; {STEP_LIMIT:,} and {EDGE_LIMIT:,} "
+            f"are the most. Map one step over a list instead"
+        )
+        return
+    known = _Known(graph.by_name, graph.params.get("properties", {} if not graph.params else None))
+    twice = (name for name, count in Counter(step.name for step in graph.steps).items() if count > 1)
+    yield from (f"two steps are named {name!r}" for name in twice)
+    if graph.on and (needed := graph.params.get("required")):
+        yield f"an asset starts it without parameters, and {needed[0]!r} has no default"
+    for step in graph.steps:
+        yield from _wrong_in(step, known)
+    for hole in graph.result.holes:
+        yield from _wrong_value("its result", hole.value, known)
+    parents = {step.name: [one for one in step.parents if one in known.steps] for step in graph.steps}
+    yield from (f"a cycle: {' -> '.join(cycle)}" for cycle in find_cycles(parents))
+
+
+def _wrong_in(step: Step, known: _Known) -> Iterator[str]:
+    what = f"step {step.name!r}"
+    if not step.name or len(step.name) > NAME_LIMIT or not step.name.isprintable() or {"[", "]"} & set(step.name):
+        yield f"{what}: a name is a printable text of 1 to {NAME_LIMIT} characters without brackets"
+    if (step.job is None) == (step.approval is None):
+        yield f"{what} is either a task or an approval"
+    for parent, count in Counter(step.parents).items():
+        if parent not in known.steps:
+            yield f"{what} waits for {parent!r}, and there is no such step{_guess(parent, known.steps)}"
+        elif count > 1:
+            yield f"{what} waits for {parent!r} more than once"
+    if step.run_if in NEED_A_PARENT and not step.parents:
+        yield f"{what} has run_if={step.run_if!r} and waits for no other step, so it would never run"
+    if (size := len(step.args.json)) > PAYLOAD_LIMIT:
+        yield f"the arguments of {what} are {size:,} bytes; the cap is {PAYLOAD_LIMIT:,}"
+    if (flaw := misplaced_in(step)) is not None:
+        yield f"{what}: {flaw.removesuffix('.')}"
+    if step.map is not None:
+        yield from _wrong_map(what, step.map, is_approval=step.approval is not None)
+    if step.args.holes or step.when or step.map:
+        yield from _wrong_values(step, known)
+
+
+def _wrong_map(what: str, map: Map, *, is_approval: bool) -> Iterator[str]:
+    if is_approval:
+        yield f"{what} is an approval, which cannot be mapped"
+    if not map.over:
+        yield f"{what} maps over nothing"
+    if map.max_parallel is not None and map.max_parallel < 1:
+        yield f"{what}: max_parallel is {map.max_parallel}, which lets nothing run; 1 is the least"
+    lengths = {name: len(over) for name, over in map.over.items() if isinstance(over, list)}
+    if not map.product and len(set(lengths.values())) > 1:
+        said = ", ".join(f"{name!r} has {length:,}" for name, length in lengths.items())
+        yield f"{what} maps over lists side by side, which must be as long as each other: {said}"
+    count = prod(lengths.values()) if map.product else max(lengths.values(), default=0)
+    if count > INSTANCE_LIMIT:
+        yield f"{what} would have {count:,} instances; {INSTANCE_LIMIT:,} is the most"
+
+
+def _wrong_values(step: Step, known: _Known) -> Iterator[str]:
+    """What is wrong with what a step is called with, what it is mapped over, and what its conditions look at."""
+    parents, mapped = set(step.parents), step.map.over if step.map is not None else {}
+    for hole in step.args.holes:
+        what = f"argument {hole.where[0]!r} of step {step.name!r}"
+        yield from _wrong_value(what, hole.value, known, mapped, parents)
+    for name, over in mapped.items():
+        if not isinstance(over, list):
+            yield from _wrong_value(f"what step {step.name!r} maps {name!r} over", over, known, parents=parents)
+    for condition in step.when:
+        yield from _wrong_value(f"a condition of step {step.name!r}", condition.value, known, parents=parents)
+
+
+def _wrong_value(
+    what: str,
+    value: Expression,
+    known: _Known,
+    mapped: Collection[str] = (),
+    parents: Collection[str] | None = None,
+) -> Iterator[str]:
+    """What is wrong with an expression. `parents`: whose results there are by then; None: those of all steps."""
+    for part in _parts(value):
+        match part:
+            case Param(name) if known.params is not None and name not in known.params:
+                yield f"{what} is the parameter {name!r}, and there is no such one{_guess(name, known.params)}"
+            case Item(name) if name not in mapped:
+                yield f"{what} is an element of {name!r}, which is not mapped"
+            case Result(name, path):
+                yield from _wrong_result(what, name, known, parents)
+                step = known.steps.get(name)
+                if path and isinstance(path[0], str) and step is not None and step.map is not None:
+                    yield (
+                        f"{what} is {path[0]!r} of the results of {name!r}, which is mapped: they are a list. Pass it "
+                        f"whole, or one of it by its number"
+                    )
+            case Last(names):
+                for name in names:
+                    yield from _wrong_result(what, name, known, parents)
+
+
+def _wrong_result(what: str, name: str, known: _Known, parents: Collection[str] | None) -> Iterator[str]:
+    if name not in known.steps:
+        yield f"{what} is the result of {name!r}, and there is no such step{_guess(name, known.steps)}"
+    elif parents is not None and name not in parents:
+        yield f"{what} is the result of {name!r}, for which it does not wait"
+
+
+def _parts(value: Expression) -> Iterator[Expression]:
+    if isinstance(value, Text):
+        yield from (part for part in value.parts if not isinstance(part, str))
+    else:
+        yield value
+
+
+def _guess(name: str, known: Iterable[Any]) -> str:
+    near = get_close_matches(name, known, n=1)
+    return f" (did you mean {near[0]!r}?)" if near else ""

@@ -1,0 +1,194 @@
+"""Which of the candidates of a claim may start now, exactly, and what holds the others.
+
+The claim has locked the limits that they name, read what is live under each key, and hands all of it in; so what is
+decided here is true until it commits. A candidate takes all of its slots or none of them, so nothing waits while it
+holds something. One that is refused closes the turnstile that it will wait at for those behind it: light jobs never
+keep a heavy one out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tickwork.core.ids import JobId
+from tickwork.core.limits import gcra
+from tickwork.core.limits.limits import Bound, Concurrency, Passage, Rate, Slot
+
+
+class Candidate(NamedTuple):
+    """A job that is next in its queue's order."""
+
+    id: JobId
+    slots: tuple[Slot, ...]
+    run_at_us: int = 0
+
+
+class Turnstile(NamedTuple):
+    """How a limit stands for one key, under its lock.
+
+    `live` is the weight that live leases hold, and `arrival_us` what the last claim returned for a rate. `first` is,
+    for a sequence, the (run_at, id) of the first job of the key that waits, parked or not; None: the claim saw all.
+    `head` is one that has started, waits for its next attempt, and goes before all others.
+    """
+
+    bound: Bound
+    live: int = 0
+    arrival_us: int = 0
+    first: tuple[int, JobId] | None = None
+    head: JobId | None = None
+
+    def room(self, now_us: int) -> int:
+        """Return how much weight may start now: so much of what is parked here is worth bringing back."""
+        if isinstance(self.bound, Concurrency):
+            return max(0, self.bound.capacity - self.live)
+        return gcra.room(self.arrival_us, self.bound.interval_us, self.bound.burst, now_us)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """What holds a candidate. `opens_at_us` None: it opens when a lease ends; `never`: when the limit is raised."""
+
+    id: JobId
+    held_by: Passage
+    opens_at_us: int | None
+    never: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """Who may start, in order, who may not, and the arrivals of rates that are to be stored."""
+
+    admitted: tuple[JobId, ...]
+    refused: tuple[Refusal, ...]
+    arrivals: dict[Passage, int]
+
+
+def admit(
+    candidates: Sequence[Candidate],
+    turnstiles: Mapping[Passage, Turnstile],
+    now_us: int,
+    takes: Callable[[Candidate], bool] = lambda candidate: True,
+) -> Admission:
+    """Judge candidates in their order. A limit that is not among the turnstiles was removed, and holds nobody.
+
+    `takes` says of one that may start whether it is wanted; if not, it is neither admitted nor refused.
+    """
+    keepers = {name: _Keeper(name, turnstile, now_us) for name, turnstile in turnstiles.items()}
+    wants = [(candidate, _wanted(candidate.slots, keepers)) for candidate in candidates]
+    if any(keeper.is_in_order for keeper in keepers.values()):
+        _line_up(wants)
+    admitted: list[JobId] = []
+    refused: list[Refusal] = []
+    for candidate, wanted in wants:
+        holds = [(hold, keeper) for keeper, weight in wanted if (hold := keeper.hold(candidate, weight))]
+        if holds:
+            refusal, keeper = max(holds, key=lambda found: _lasts(found[0]))
+            keeper.close(refusal, candidate)
+            refused.append(refusal)
+            continue
+        if not takes(candidate):
+            continue
+        admitted.append(candidate.id)
+        for keeper, weight in wanted:
+            keeper.take(weight)
+    arrivals = {keeper.name: keeper.arrival_us for keeper in keepers.values() if keeper.moved}
+    return Admission(tuple(admitted), tuple(refused), arrivals)
+
+
+class _Keeper:
+    """A turnstile while candidates pass through it."""
+
+    __slots__ = (
+        "_bound",
+        "_closed_until_us",
+        "_interval_us",
+        "_is_closed",
+        "_live",
+        "_now_us",
+        "arrival_us",
+        "first",
+        "head",
+        "is_in_order",
+        "moved",
+        "name",
+    )
+
+    def __init__(self, name: Passage, turnstile: Turnstile, now_us: int) -> None:
+        self.name = name
+        self.first = turnstile.first
+        self.head = turnstile.head
+        self.arrival_us = turnstile.arrival_us
+        self._bound = turnstile.bound
+        self.is_in_order = isinstance(turnstile.bound, Concurrency) and turnstile.bound.in_order
+        self._interval_us = 0
+        if isinstance(turnstile.bound, Rate):
+            self._interval_us = turnstile.bound.interval_us
+            self.arrival_us = gcra.settled(self.arrival_us, self._interval_us, turnstile.bound.burst, now_us)
+        self.moved = self.arrival_us != turnstile.arrival_us
+        self._live = turnstile.live
+        self._now_us = now_us
+        self._is_closed = False
+        self._closed_until_us = now_us
+
+    def hold(self, candidate: Candidate, weight: int) -> Refusal | None:
+        """Say what holds a candidate here; None: nothing does."""
+        if weight > self._bound.heaviest:
+            return Refusal(candidate.id, self.name, None, never=True)
+        if isinstance(self._bound, Concurrency):
+            opens_at_us = None
+            fits = self._live + weight <= self._bound.capacity and self._is_first(candidate)
+        else:
+            opens_at_us = gcra.opens_at_us(self.arrival_us, weight, self._interval_us, self._bound.burst)
+            opens_at_us = max(opens_at_us, self._closed_until_us)
+            fits = opens_at_us <= self._now_us
+        return None if fits and not self._is_closed else Refusal(candidate.id, self.name, opens_at_us)
+
+    def close(self, refusal: Refusal, candidate: Candidate) -> None:
+        """Let nobody pass a candidate that waits here; but one that came before its turn is in nobody's way."""
+        if not refusal.never and self._is_first(candidate):
+            self._is_closed = True
+            self._closed_until_us = max(refusal.opens_at_us or 0, self._closed_until_us)
+
+    def take(self, weight: int) -> None:
+        if isinstance(self._bound, Concurrency):
+            self._live += weight
+        else:
+            self.arrival_us = gcra.arrival_after(self.arrival_us, weight, self._interval_us, self._now_us)
+            self.moved = True
+
+    def _is_first(self, candidate: Candidate) -> bool:
+        if self.head is not None:
+            return candidate.id == self.head
+        return self.first is None or (candidate.run_at_us, candidate.id) <= self.first
+
+
+_Wanted = list[tuple[_Keeper, int]]
+
+
+def _wanted(slots: Sequence[Slot], keepers: Mapping[Passage, _Keeper]) -> _Wanted:
+    """Return each turnstile on the way once, with all that is wanted of it."""
+    if len(slots) == 1:
+        keeper = keepers.get(slots[0].passage)
+        return [] if keeper is None else [(keeper, slots[0].weight)]
+    weights: dict[Passage, int] = {}
+    for slot in slots:
+        weights[slot.passage] = weights.get(slot.passage, 0) + slot.weight
+    return [(keepers[name], weight) for name, weight in weights.items() if name in keepers]
+
+
+def _line_up(wants: Iterable[tuple[Candidate, _Wanted]]) -> None:
+    """Tell each sequence who is first: whoever is, also when a priority put another before it here."""
+    for candidate, wanted in wants:
+        for keeper, _ in wanted:
+            if keeper.is_in_order:
+                place = (candidate.run_at_us, candidate.id)
+                keeper.first = place if keeper.first is None else min(keeper.first, place)
+
+
+def _lasts(refusal: Refusal) -> tuple[int, int]:
+    """Order what holds a candidate by how long it may: for ever, until a lease ends, until an instant."""
+    if refusal.never:
+        return 2, 0
+    return (1, 0) if refusal.opens_at_us is None else (0, refusal.opens_at_us)

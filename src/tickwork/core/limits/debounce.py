@@ -1,0 +1,100 @@
+"""Debounce and throttle: two habits of keys, told as the options and limits that they stand for.
+
+*Debounce*: a burst of calls becomes one job, which starts when no call has come for a while, with the arguments of the
+last call. *Throttle*: the first call runs at once, and calls while it lives and for a while after its end become no job
+of their own; with `trailing`, the last of them runs when the while is over.
+
+A call must not be lost because the job of an earlier one has just started. So such a job follows the one that runs: it
+is stored beside it, takes over the key, and starts when that one has ended for good, by a sequence of its key. Calls
+that come before it starts replace its arguments. Each habit has keys and limits of its own for each task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from tickwork.core.limits.limit_keys import key_text, read_key, shortened
+from tickwork.core.limits.limits import Bound, Concurrency, Rate
+from tickwork.core.option_parsing import read_span
+from tickwork.core.versioned_json import Form
+
+_SHORTEST = timedelta(milliseconds=1)
+_LONGEST = timedelta(days=365)
+_LONGEST_TRAILING = timedelta(days=31)  # as of any rate
+
+
+def debounce(wait: str | timedelta, *, key: str | None = None) -> Debounce:
+    """One job for a burst of calls, when it has been quiet for `wait`: `debounce("5s", key="account")`."""
+    return Debounce(wait=read_span("debounce", wait, _SHORTEST, _LONGEST), key=key)
+
+
+def throttle(period: str | timedelta, *, key: str | None = None, trailing: bool = False) -> Throttle:
+    """No second job until `period` after the first one ended: `throttle("1m", key="account")`.
+
+    With `trailing=True` at most one job starts in any `period`, counted from start to start, and the last call always
+    runs: calls that come before the period is over become one more job, with the arguments of the last of them. Raises
+    InvalidOption.
+    """
+    longest = _LONGEST_TRAILING if trailing else _LONGEST
+    return Throttle(period=read_span("throttle", period, _SHORTEST, longest), key=key, trailing=trailing)
+
+
+class Debounce(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="debounce", forbid_unknown_fields=True):
+    """The last of a burst, when it has been quiet for `wait`."""
+
+    wait: timedelta
+    key: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_key(self.key)
+
+
+class Throttle(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="throttle", forbid_unknown_fields=True):
+    """The first, and no other until `period` after it ended. `trailing`: one more, with the last arguments."""
+
+    period: timedelta
+    key: str | None = None
+    trailing: bool = False
+
+    def __post_init__(self) -> None:
+        _check_key(self.key)
+
+
+HABITS = Form("habit", msgspec.json.Decoder(Debounce | Throttle))
+
+
+def options_of(
+    habit: Debounce | Throttle,
+    task: str,
+    arguments: Mapping[str, Any],
+    tenant: str | None = None,
+    labels: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Return the options that a habit stands for, for one call. Raises InvalidArguments for a key that is none."""
+    text = key_text(habit.key, arguments, tenant, labels)
+    if isinstance(habit, Debounce):
+        return {"key": shortened(f"debounce:{task}:{text}"), "if_exists": "follow", "delay": habit.wait}
+    if habit.trailing:
+        return {"key": shortened(f"throttle:{task}:{text}"), "if_exists": "follow"}
+    return {"key": shortened(f"throttle:{task}:{text}"), "key_for": habit.period}
+
+
+def limits_of(habit: Debounce | Throttle | None, task: str) -> tuple[Bound, ...]:
+    """Return the limits that a habit stands for: jobs that follow each other run one at a time and in order."""
+    if habit is None or (isinstance(habit, Throttle) and not habit.trailing):
+        return ()
+    kind = "debounce" if isinstance(habit, Debounce) else "throttle"
+    line = Concurrency(name=f"task:{task}#{kind}", key=habit.key, capacity=1, in_order=True)
+    if isinstance(habit, Debounce):
+        return (line,)
+    pace = Rate(name=f"task:{task}#throttle-rate", key=habit.key, count=1, period=habit.period, burst=0)
+    return line, pace
+
+
+def _check_key(key: str | None) -> None:
+    if key is not None:
+        read_key("the key of a debounce or throttle", key)

@@ -1,0 +1,189 @@
+"""Gates: somebody's order to hold, drop, slow down or divert some of the work, until an instant or until it is lifted.
+
+A gate selects by task, queue, tenant, collection and label; where it names several, all must match. Several gates may
+match a job: the one that drops comes before one that pauses, then one that diverts, then one that slows down. A gate
+ends by itself at `until`, and nobody has to be there for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Literal, get_args
+
+import msgspec
+
+from tickwork.core.limits.limits import Rate, rate
+from tickwork.core.option_parsing import nearest, read_span, read_text, shown, to_us
+from tickwork.core.recurrence.rule import read_instant
+from tickwork.core.recurrence.zones.zone import EPOCH
+from tickwork.core.versioned_json import Form
+from tickwork.errors import InvalidOption
+
+Kind = Literal["drop", "pause", "divert", "slow"]  # the first one that matches a job is the one that holds
+SELECTORS = ("task", "queue", "tenant", "collection", "label")
+_LONGEST = timedelta(days=3650)
+
+
+@dataclass(frozen=True, slots=True)
+class JobFacts:
+    """What gates see of a job. One that was diverted is not diverted again, so no two gates play ping-pong with it."""
+
+    task: str
+    queue: str
+    tenant: str | None = None
+    collection: str | None = None
+    labels: tuple[str, ...] = ()
+    diverted: bool = False
+
+
+class Gate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One order. `by` and `reason` are for those who find their job held; `pace` is of "slow" and `to` of "divert"."""
+
+    kind: Kind
+    task: str | None = None
+    queue: str | None = None
+    tenant: str | None = None
+    collection: str | None = None
+    label: str | None = None
+    until_us: int | None = None
+    reason: str = ""
+    by: str = ""
+    pace: Rate | None = None
+    to: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.selects:
+            raise InvalidOption(f"a gate says what it is for: {', '.join(f'{name}=' for name in SELECTORS)}.")
+        if (self.pace is None) == (self.kind == "slow"):
+            raise InvalidOption(f"rate= is for slow, which needs it, not for {self.kind}: slow(task=..., rate='5/s').")
+        if (self.to is None) == (self.kind == "divert"):
+            raise InvalidOption(
+                f"to= is for divert, which needs it, not for {self.kind}: divert(task=..., to='spare')."
+            )
+
+    @property
+    def selects(self) -> dict[str, str]:
+        """What it is for, by selector."""
+        return {name: value for name in SELECTORS if (value := getattr(self, name)) is not None}
+
+    @property
+    def name(self) -> str:
+        """What it is known by, also as a turnstile: "pause task=mail collection=campaign-7"."""
+        return " ".join([self.kind, *(f"{name}={value}" for name, value in self.selects.items())])
+
+    @property
+    def until(self) -> datetime | None:
+        """When it ends by itself."""
+        return None if self.until_us is None else EPOCH + timedelta(microseconds=self.until_us)
+
+    def is_live(self, now_us: int) -> bool:
+        return self.until_us is None or now_us < self.until_us
+
+    def matches(self, job: JobFacts) -> bool:
+        """Whether the gate is for this job."""
+        if self.kind == "divert" and (job.diverted or job.queue == self.to):
+            return False
+        return all(
+            value in job.labels if name == "label" else value == getattr(job, name)
+            for name, value in self.selects.items()
+        )
+
+
+GATES = Form("gate", msgspec.json.Decoder(Gate))
+
+
+def read_gate(kind: str, given: Mapping[str, Any], now_us: int) -> Gate:
+    """Return a gate as callers give it: `read_gate("pause", {"task": mail, "until": "2h", "reason": "..."}, now)`.
+
+    `until` is an instant, or a duration from now. Raises InvalidOption, which says what to give instead.
+    """
+    if kind not in get_args(Kind):
+        raise InvalidOption(f"there is no gate {kind!r}; {nearest(kind, get_args(Kind))}")
+    read: dict[str, Any] = {}
+    for name, value in given.items():
+        if name not in _READERS:
+            raise InvalidOption(f"a gate has no {name!r}; {nearest(name, _READERS)}")
+        if value is not None:
+            read[_FIELDS.get(name, name)] = _READERS[name](name, value, now_us)
+    return Gate(kind=kind, **read)  # type: ignore[arg-type]
+
+
+def read_selectors(given: Mapping[str, Any]) -> dict[str, str]:
+    """Return what `resume(...)` is for. It lifts the gates that select exactly this. Raises InvalidOption."""
+    if wrong := next((name for name in given if name not in SELECTORS), None):
+        raise InvalidOption(f"resume has no {wrong!r}; {nearest(wrong, SELECTORS)}")
+    found = {name: _named(name, value, 0) for name, value in given.items() if value is not None}
+    if not found:
+        raise InvalidOption(f"resume says what it is for: {', '.join(f'{name}=' for name in SELECTORS)}.")
+    return found
+
+
+def read_until(text: str | None) -> str | datetime | None:
+    """Return what somebody typed as the end of a gate: an instant, or a duration that is read as such."""
+    if text is None or not text[:4].isdecimal() or "-" not in text:
+        return text
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidOption(
+            f"{text!r} is not an instant; write one like 2026-11-01T12:00+01:00, or a duration like 2h."
+        ) from None
+
+
+def gate_for(job: JobFacts, gates: Iterable[Gate], now_us: int) -> Gate | None:
+    """Return the gate that decides about a job now; None: none does.
+
+    Of several of its kind it is the one that lasts longest, the slowest, or the one that says most exactly what it is
+    for; whatever the order of the gates.
+    """
+    matching = [gate for gate in gates if gate.is_live(now_us) and gate.matches(job)]
+    return min(matching, key=_rank, default=None)
+
+
+def next_end_us(gates: Iterable[Gate], now_us: int) -> int | None:
+    """Return when the next gate ends by itself, and what it parked may come back."""
+    ends = (gate.until_us for gate in gates if gate.until_us is not None and gate.until_us > now_us)
+    return min(ends, default=None)
+
+
+def _rank(gate: Gate) -> tuple[int, float, int, str]:
+    """Order gates by how much they have to say; the first decides."""
+    lasts_us = float("inf") if gate.until_us is None else float(gate.until_us)
+    slowest = 0 if gate.pace is None else gate.pace.interval_us
+    first = slowest if gate.kind == "slow" else len(gate.selects) if gate.kind == "divert" else lasts_us
+    return get_args(Kind).index(gate.kind), -first, -len(gate.selects), gate.name
+
+
+def _named(name: str, value: Any, now_us: int) -> str:
+    return read_text(name, getattr(value, "name", value))
+
+
+def _text(name: str, value: Any, now_us: int) -> str:
+    return read_text(name, value)
+
+
+def _until(name: str, value: Any, now_us: int) -> int:
+    if isinstance(value, datetime):
+        until_us = to_us(read_instant(name, value) - EPOCH)
+    else:
+        until_us = now_us + to_us(read_span(name, value, timedelta(0), _LONGEST))
+    if until_us <= now_us:
+        raise InvalidOption(f"until is {shown(value)}, which has passed: such a gate would hold nothing.")
+    return until_us
+
+
+def _pace(name: str, value: Any, now_us: int) -> Rate:
+    return value if isinstance(value, Rate) else rate(value)
+
+
+_FIELDS = {"until": "until_us", "rate": "pace"}
+_READERS: dict[str, Callable[[str, Any, int], Any]] = {
+    **dict.fromkeys(SELECTORS, _named),
+    "until": _until,
+    "reason": _text,
+    "by": _text,
+    "rate": _pace,
+    "to": _text,
+}

@@ -1,0 +1,30 @@
+"""What holds a waiting job: a turnstile with its rule, or a gate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from tickwork.core.ids import JobId
+from tickwork.core.job_limits import Rule
+from tickwork.core.limits.gates import Gate
+from tickwork.core.limits.limits import Passage
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """What holds a waiting job; when it opens by itself; and who is inside.
+
+    `live` is the weight of the leases, and `holders` are some of their jobs. `ahead` is how many wait before it. `head`
+    is the job of a sequence that comes before it, has started, and waits for its next attempt, due at `head_due`.
+    """
+
+    held_by: Passage
+    rule: Rule | None
+    gate: Gate | None
+    opens_at: datetime | None
+    live: int
+    holders: tuple[JobId, ...]
+    ahead: int
+    head: JobId | None = None
+    head_due: datetime | None = None

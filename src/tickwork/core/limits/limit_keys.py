@@ -1,0 +1,132 @@
+"""Keys and weights that a job brings along: where a limit finds them, and how a key is written.
+
+A key is said in one of three forms: `"order.customer.id"` is a path into the arguments by parameter name (digits count
+in lists; `"arg:order.customer.id"` says the same), `"tenant"` is the job's tenant, and `"label:region"` is what follows
+`region:` in one of its labels. The text of a key is what people read in lists, so a text stays as it is and 7 and "7"
+are one key. A job without the value shares the key `null` with all others without: a limit never silently does not
+apply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any
+
+from tickwork.core.option_parsing import LARGEST, nearest, read_text, shown
+from tickwork.errors import InvalidArguments, InvalidOption
+
+_TEXT_LIMIT = 120
+_KEPT = 80
+_EXACT = 2**53
+
+
+def read_key(what: str, value: Any) -> str:
+    """Return a key's form after checking it. Raises InvalidOption, which names `what`."""
+    if not all(_parsed(read_text(what, value))[1]):
+        raise InvalidOption(f"{what}: {value!r} names nothing. Say 'param', 'param.field', 'tenant' or 'label:name'.")
+    return str(value)
+
+
+def parameter_of(key: str) -> str | None:
+    """Return the parameter that a key or weight reads; None: it does not read the arguments."""
+    source, path = _parsed(key)
+    return path[0] if source == "arg" else None
+
+
+def bound_key(owner: str, said: str, parameters: Collection[str]) -> str:
+    """Return a key or a weight as it reads the arguments of a task with these parameters.
+
+    `"tenant"` is a parameter where there is one of that name, and else the job's tenant. Raises InvalidOption, which
+    names `owner`, for a parameter that the task does not have.
+    """
+    if said == "tenant" and "tenant" in parameters:
+        return "arg:tenant"
+    parameter = parameter_of(said)
+    if parameter is not None and parameter not in parameters:
+        raise InvalidOption(f"{owner}: {said!r} is no parameter of the task; {nearest(parameter, parameters)}")
+    return said
+
+
+def key_text(key: str | None, arguments: Mapping[str, Any], tenant: str | None, labels: Sequence[str]) -> str:
+    """Return the text of a job's key; without a key, all jobs share the empty one.
+
+    Raises InvalidArguments for an object or a list, which are no keys.
+    """
+    if key is None:
+        return ""
+    return shortened(_text(key, _found(key, arguments, tenant, labels)))
+
+
+def shortened(text: str) -> str:
+    """Return a text as a key: one that is long or cannot be shown keeps its beginning, and gets a hash of all of it."""
+    if len(text) <= _TEXT_LIMIT and text.isprintable():
+        return text
+    kept = "".join(letter for letter in text[:_KEPT] if letter.isprintable())
+    return f"{kept}…{blake2b(text.encode('utf-8', 'surrogatepass'), digest_size=16).hexdigest()}"
+
+
+def weight_of(weight: int | str, arguments: Mapping[str, Any]) -> int:
+    """Return what a job weighs. Raises InvalidArguments where its arguments do not say."""
+    if isinstance(weight, int):
+        return weight
+    value = _at(_parsed(weight)[1], arguments)
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= LARGEST:
+        raise InvalidArguments(
+            f"the weight {weight!r} of this job is {shown(value)}; it must be a whole number from 1 to {LARGEST:,}. "
+            f"Nothing was stored."
+        )
+    return value
+
+
+@lru_cache(maxsize=1024)
+def _parsed(key: str) -> tuple[str, tuple[str, ...]]:
+    """Return the source of a key (arg, label, tenant) and the path in it."""
+    if key == "tenant":
+        return "tenant", ()
+    if key.startswith("label:"):
+        return "label", (key.removeprefix("label:"),)
+    return "arg", tuple(key.removeprefix("arg:").split("."))
+
+
+def _found(key: str, arguments: Mapping[str, Any], tenant: str | None, labels: Sequence[str]) -> Any:
+    source, path = _parsed(key)
+    if source == "tenant":
+        return tenant
+    if source == "label":
+        prefix = f"{path[0]}:"
+        return next((label.removeprefix(prefix) for label in labels if label.startswith(prefix)), None)
+    return _at(path, arguments)
+
+
+def _at(path: Sequence[str], value: Any) -> Any:
+    """Follow a path into JSON; None where it leads nowhere."""
+    for step in path:
+        if isinstance(value, Mapping):
+            value = value.get(step)
+        elif isinstance(value, list) and step.isdecimal() and int(step) < len(value):
+            value = value[int(step)]
+        else:
+            return None
+    return value
+
+
+def _text(key: str, value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT:
+        return str(int(value))
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, Mapping) and len(value) == 1 and next(iter(value)).startswith("$"):
+        return _text(key, next(iter(value.values())))  # a value without a hint, such as {"$uuid": "..."}
+    kind = "an object" if isinstance(value, Mapping) else "a list"
+    raise InvalidArguments(
+        f"the key {key!r} of this job is {kind}, {shown(value)}; a key is a text, a number or a bool. Name a field in "
+        f"it. Nothing was stored."
+    )

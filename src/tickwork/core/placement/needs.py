@@ -1,0 +1,180 @@
+"""Placement: what jobs need of a worker, what a worker has, and what of it is free.
+
+`needs={"gpu": True, "mem": "8GB", "cpu": 2}` asks for a thing or for an amount. A worker has labels and resources
+(`--label gpu --resource mem=16GB,cpu=4`). What is asked for with True is a label, which any number of jobs may share,
+or else one of a resource of that name. Equal needs have one text, which is stored with the job; so a claim asks for the
+few texts that the worker can take now, and jobs that it cannot take are not in the way.
+
+Amounts are counted in thousandths, so that half a CPU is exact.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+from tickwork.core.option_parsing import shown
+from tickwork.errors import InvalidOption
+
+_NAME = re.compile(r"[A-Za-z0-9_.:-]{1,60}")
+_SIZE = re.compile(r"([0-9]{1,12})(?:\.([0-9]{1,3}))?\s*(?:([kKMGTP])(i?))?B?")
+_POWERS = {unit: power for power, units in enumerate(("", "kK", "M", "G", "T", "P")) for unit in units}
+_THOUSANDTHS = 1000
+_NEEDS_LIMIT = 16
+_AMOUNT_LIMIT = 10**18
+_OWN = "worker:"
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What a job asks for: things by name, and amounts of resources."""
+
+    things: tuple[str, ...] = ()
+    amounts: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The one text of equal needs, "cpu=2 gpu mem=8000000000"; without needs it is empty."""
+        parts = [*self.things, *(f"{name}={_number(amount)}" for name, amount in self.amounts)]
+        return " ".join(sorted(parts))
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a worker has, or what of it is free."""
+
+    labels: frozenset[str] = frozenset()
+    resources: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def shown(self) -> list[str]:
+        """Its labels and resources as somebody says them, less the label that each worker has of itself."""
+        amounts = [f"{name}={_number(amount)}" for name, amount in sorted(self.resources.items())]
+        return [*sorted(label for label in self.labels if not label.startswith(_OWN)), *amounts]
+
+    def of_worker(self, worker: str) -> Offer:
+        """This, and the label by which a job asks for one worker."""
+        return Offer(self.labels | {own_label(worker)}, self.resources)
+
+    def without(self, taken: Mapping[str, int]) -> Offer:
+        left = {name: amount - taken.get(name, 0) for name, amount in self.resources.items()}
+        return Offer(self.labels, left)
+
+
+NOTHING = Offer()
+
+
+def own_label(worker: str) -> str:
+    """Return the label that this worker alone has."""
+    return f"{_OWN}{worker}"
+
+
+def read_needs(given: Any) -> Needs:
+    """Return what a job asks for. Raises InvalidOption, which names what is wrong."""
+    if not isinstance(given, Mapping):
+        raise InvalidOption(f'needs must be a dict such as {{"gpu": True, "mem": "8GB"}}, not {shown(given)}.')
+    if len(given) > _NEEDS_LIMIT:
+        raise InvalidOption(f"a job may need {_NEEDS_LIMIT} things, not {len(given)}.")
+    things = sorted(_name("needs", name) for name, value in given.items() if value is True)
+    amounts = sorted((_name("needs", name), amount_of(name, v)) for name, v in given.items() if v is not True)
+    return Needs(tuple(things), tuple(amounts))
+
+
+@lru_cache(maxsize=1024)
+def needs_of(text: str) -> Needs:
+    """Return the needs that have this text."""
+    pairs = [part.partition("=") for part in text.split()]
+    things = sorted(name for name, equals, _ in pairs if not equals)
+    return Needs(
+        tuple(things), tuple(sorted((name, amount_of(name, value)) for name, equals, value in pairs if equals))
+    )
+
+
+def read_offer(labels: Iterable[str] = (), resources: str | Mapping[str, Any] = "") -> Offer:
+    """Return what a worker has: `read_offer(["gpu"], "mem=16GB,cpu=4")`. Raises InvalidOption."""
+    labels = [_name("a label", label) for label in labels]
+    if own := next((label for label in labels if label.startswith(_OWN)), None):
+        raise InvalidOption(f"a label: {own!r} would name one worker; only a worker itself has such a label.")
+    if isinstance(resources, str):
+        pairs = [part.partition("=") for part in resources.split(",") if part.strip()]
+        resources = {name.strip(): value.strip() for name, _, value in pairs}
+    amounts = {_name("a resource", name): amount_of(name, value) for name, value in resources.items()}
+    return Offer(frozenset(labels), amounts)
+
+
+def amount_of(name: str, value: Any) -> int:
+    """Return an amount in thousandths: 2, 0.5, "8GB" (10^9 bytes each) or "8GiB" (2^30). Raises InvalidOption."""
+    text = str(value).strip() if isinstance(value, int | float | str) and not isinstance(value, bool) else ""
+    found = _SIZE.fullmatch(text)
+    if found is None:
+        raise InvalidOption(
+            f"{name}: {shown(value)} is not an amount; say a number such as 2 or 0.5, or '8GB', '512MiB'."
+        )
+    whole, part, unit, binary = found.groups()
+    scale: int = (1024 if binary else 1000) ** _POWERS.get(unit or "", 0)
+    amount = (int(whole) * _THOUSANDTHS + int((part or "").ljust(3, "0"))) * scale
+    if not 0 < amount <= _AMOUNT_LIMIT:
+        raise InvalidOption(f"{name}: {shown(value)} is not from 0.001 to {_AMOUNT_LIMIT // _THOUSANDTHS:,}.")
+    return amount
+
+
+def taken_of(offer: Offer, needs: Needs) -> dict[str, int] | None:
+    """Return the amounts that a job would take of an offer; None: it does not fit in."""
+    taken = dict(needs.amounts)
+    for thing in needs.things:
+        if thing not in offer.labels:
+            taken[thing] = _THOUSANDTHS
+    fits = all(amount <= offer.resources.get(name, 0) for name, amount in taken.items())
+    return taken if fits else None
+
+
+def free(offer: Offer, running: Iterable[Needs]) -> Offer:
+    """Return what is left of an offer beside the jobs that run; below zero after a worker came back with less."""
+    for needs in running:
+        things = {thing: _THOUSANDTHS for thing in needs.things if thing not in offer.labels}
+        offer = offer.without({**dict(needs.amounts), **things})
+    return offer
+
+
+def servable(left: Offer, texts: Iterable[str]) -> list[str]:
+    """Return the texts of the needs that fit into what is left, best fit first.
+
+    The best fit leaves the least idle: a worker with a GPU takes what needs one before what any worker could do.
+    """
+    found = [(waste, text) for text in set(texts) if (waste := _waste(left, needs_of(text))) is not None]
+    return [text for _, text in sorted(found)]
+
+
+def take_in_order(left: Offer, wanted: Iterable[str]) -> list[bool]:
+    """Say of each job, by its needs' text and in order, whether it can be taken together with those before it."""
+    answers = []
+    for text in wanted:
+        taken = taken_of(left, needs_of(text))
+        answers.append(taken is not None)
+        left = left if taken is None else left.without(taken)
+    return answers
+
+
+def _waste(offer: Offer, needs: Needs) -> tuple[int, Fraction] | None:
+    """How many of a worker's labels and resources a job leaves unused, and how much of those that it uses."""
+    taken = taken_of(offer, needs)
+    if taken is None:
+        return None
+    unused = len(offer.labels - set(needs.things)) + len(offer.resources.keys() - taken.keys())
+    over = sum((1 - Fraction(amount, offer.resources[name]) for name, amount in taken.items()), Fraction(0))
+    return unused, over
+
+
+def _name(what: str, value: Any) -> str:
+    if not isinstance(value, str) or not _NAME.fullmatch(value):
+        raise InvalidOption(f"{what}: {shown(value)} is no name; use letters, digits and _ . : - (up to 60).")
+    return value
+
+
+def _number(amount: int) -> str:
+    whole, part = divmod(amount, _THOUSANDTHS)
+    return f"{whole}.{part:03d}".rstrip("0") if part else str(whole)

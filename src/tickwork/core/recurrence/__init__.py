@@ -1,0 +1,1 @@
+"""Recurrence rules: cron, RRULE, intervals and combinations, parsed, searched and described."""

@@ -1,0 +1,173 @@
+"""`every(...)`, `after(...)` and `at(...)`: rules that count time, not what a clock shows.
+
+A fixed rate is due on a beat, `start + k * step`, computed from where it began and so never drifting. Without a start
+the beat is counted from 1970-01-01 UTC, so that every process agrees on it and no deployment moves it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+
+import msgspec
+
+from tickwork.core.duration import format_duration, parse_duration
+from tickwork.core.recurrence.iso8601 import Step, read_repeating
+from tickwork.core.recurrence.rule import NO_CALENDARS, Calendars, RuleValue, read_instant
+from tickwork.core.recurrence.zones.zone import EPOCH, HORIZON
+from tickwork.errors import InvalidOption
+
+_SHORTEST = timedelta(milliseconds=1)
+_LONGEST = timedelta(days=365_000)
+_INSTANTS_LIMIT = 1000
+
+
+def every(interval: str | timedelta, *, start: datetime | None = None) -> Every:
+    """Due at a fixed rate: `every("200ms")`, or an ISO 8601 repeating interval, `every("R5/2026-01-01T00:00Z/PT10M")`.
+
+    The first is at `start`; without one, at the schedule's start, or else the beat is counted from 1970. Raises
+    InvalidOption.
+    """
+    if isinstance(interval, str) and interval.startswith("R"):
+        if start is not None:
+            raise InvalidOption(f"every({interval!r}) says itself where it begins; leave out start=.")
+        return Every(**read_repeating(interval)._asdict())
+    return Every(step=_interval("every", interval), start=None if start is None else read_instant("start", start))
+
+
+def after(delay: str | timedelta) -> After:
+    """Due when so much time has passed since the last run ended: `after("5m")`. The first run is due at once."""
+    return After(delay=_interval("after", delay))
+
+
+def at(*instants: datetime) -> At:
+    """Due once at each of these instants: `at(datetime(2026, 12, 24, 18, tzinfo=ZoneInfo("Europe/Berlin")))`."""
+    return At(instants=tuple(sorted({read_instant("at", instant) for instant in instants})))
+
+
+def _interval(what: str, value: str | timedelta) -> timedelta:
+    interval = parse_duration(value, what=what)
+    if not _SHORTEST <= interval <= _LONGEST:
+        raise InvalidOption(f"{what}: {value!r} is not from 1 ms to {_LONGEST.days:,} days.")
+    return interval
+
+
+class Every(RuleValue, frozen=True, tag="every", kw_only=True):
+    """A fixed rate. `months` are added by the calendar of `start`; the 31st becomes the last day of shorter months."""
+
+    step: timedelta = timedelta(0)
+    months: int = 0
+    start: datetime | None = None
+    times: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.months < 0 or self.step < timedelta(0) or (not self.months and self.step < _SHORTEST):
+            raise InvalidOption(f"every: an interval is 1 ms or more, not {self.months} months and {self.step}.")
+        if self.times is not None and (self.times < 1 or self.start is None):
+            raise InvalidOption(f"every: {self.times} repetitions need a start and must be at least 1.")
+        if self.start is not None:
+            read_instant("start", self.start)
+
+    def of_schedule(self, name: str, start: datetime | None) -> Every:
+        return self if self.start is not None else msgspec.structs.replace(self, start=start)
+
+    def first_after(self, instant: datetime, calendars: Calendars = NO_CALENDARS) -> datetime | None:
+        return self._occurrence(self._count_until(instant, inclusive=True))
+
+    def last_before(self, instant: datetime, calendars: Calendars = NO_CALENDARS) -> datetime | None:
+        passed = self._count_until(min(instant, HORIZON), inclusive=False)
+        return self._occurrence(min(passed, passed if self.times is None else self.times) - 1)
+
+    def count_before(self, instant: datetime) -> int:
+        """Return how many occurrences there are before an instant."""
+        return self._count_until(instant, inclusive=False)
+
+    def explain(self) -> str:
+        interval = str(Step(self.months, self.step))
+        often = "" if self.times is None else f", {self.times} times"
+        since = "on the beat of 1970-01-01 00:00 UTC" if self.start is None else f"from {_shown(self.start)}"
+        return f"Every {interval}{often}, {since}"
+
+    def _count_until(self, instant: datetime, *, inclusive: bool) -> int:
+        """Return how many occurrences there are before an instant, and at it."""
+        start = self.start or EPOCH
+        if instant < start:
+            return 0
+        if not self.months:
+            whole, rest = divmod(instant - start, self.step)
+            return whole + 1 if rest or inclusive else whole
+        bisect = bisect_right if inclusive else bisect_left
+        most = (instant.year - start.year + 1) * 12 // self.months + 2
+        return bisect(range(most), instant, key=self._at_or_beyond)
+
+    def _occurrence(self, k: int) -> datetime | None:
+        if k < 0 or (self.times is not None and k >= self.times):
+            return None
+        try:
+            due = self._at(k)
+        except OverflowError:
+            return None
+        return due if due < HORIZON else None
+
+    def _at_or_beyond(self, k: int) -> datetime:
+        """As `_at`, or the end of our years for what the calendar has no date for."""
+        try:
+            return self._at(k)
+        except OverflowError:
+            return HORIZON
+
+    def _at(self, k: int) -> datetime:
+        return Step(self.months, self.step).added(self.start or EPOCH, k).astimezone(UTC)
+
+
+class After(RuleValue, frozen=True, tag="after", kw_only=True):
+    """A fixed delay. What is due depends on when the last run ended; previews take runs for instantaneous."""
+
+    delay: timedelta
+
+    def __post_init__(self) -> None:
+        _interval("after", self.delay)
+
+    def first_after(self, instant: datetime, calendars: Calendars = NO_CALENDARS) -> datetime | None:
+        return _within_our_years(instant.astimezone(UTC) + self.delay)
+
+    def last_before(self, instant: datetime, calendars: Calendars = NO_CALENDARS) -> datetime | None:
+        earliest = EPOCH + self.delay
+        return None if instant < earliest else instant.astimezone(UTC) - self.delay
+
+    def explain(self) -> str:
+        return f"{format_duration(self.delay)} after the last run ended"
+
+
+def _within_our_years(due: datetime) -> datetime | None:
+    return due if due < HORIZON else None
+
+
+class At(RuleValue, frozen=True, tag="at", kw_only=True):
+    """Single instants, in order."""
+
+    instants: tuple[datetime, ...]
+
+    def __post_init__(self) -> None:
+        if not 1 <= len(self.instants) <= _INSTANTS_LIMIT:
+            raise InvalidOption(f"at takes 1 to {_INSTANTS_LIMIT:,} instants, not {len(self.instants)}.")
+        for instant in self.instants:
+            read_instant("at", instant)
+        if any(one >= other for one, other in pairwise(self.instants)):
+            raise InvalidOption("at: the instants are not in order.")
+
+    def first_after(self, instant: datetime, calendars: Calendars = NO_CALENDARS) -> datetime | None:
+        return next(iter(self.instants[bisect_right(self.instants, instant) :]), None)
+
+    def last_before(self, instant: datetime, calendars: Calendars = NO_CALENDARS) -> datetime | None:
+        return next(reversed(self.instants[: bisect_left(self.instants, instant)]), None)
+
+    def explain(self) -> str:
+        shown = [_shown(instant) for instant in self.instants[:3]]
+        more = f" and {len(self.instants) - 3} more" if len(self.instants) > 3 else ""
+        return f"At {', '.join(shown)}{more}"
+
+
+def _shown(instant: datetime) -> str:
+    return instant.astimezone(UTC).isoformat(" ", timespec="auto").replace("+00:00", " UTC")

@@ -1,0 +1,204 @@
+"""Recurrence rules on the wall.
+
+dateutil walks every rule from its start, cannot look back, and searches a rule that never matches until the year 9999
+(5 s for a daily one that wants 30 February). A scheduler asks rules of unknown people for one occurrence at a time, so
+here the period around an instant is computed, and a search ends after a bounded number of periods, in both directions.
+dateutil is what the tests compare with.
+
+A period is one year, month, week, day, hour, minute or second of the rule, and its number counts from the start.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from calendar import monthrange
+from collections.abc import Iterator, Sequence
+from datetime import date, datetime, time, timedelta
+from functools import lru_cache
+from itertools import islice
+
+from tickwork.core.recurrence.rrule_filters import (
+    completed,
+    day_matches,
+    days_of,
+    follows_real_time,
+    is_hopeless,
+    times_in,
+)
+from tickwork.core.recurrence.rrule_parser import RruleText
+from tickwork.core.recurrence.zones.zone import TICK
+
+_PERIODS_LIMIT = 12_000
+_YEARS_LIMIT = 45  # 29 February on a given weekday is 40 years away at most ...
+_PERIODS_AT_LEAST = 60  # ... and farther only for a rule that skips years
+_END = datetime.combine(date(8000, 1, 3), time())
+_UNITS = {
+    "DAILY": timedelta(days=1),
+    "HOURLY": timedelta(hours=1),
+    "MINUTELY": timedelta(minutes=1),
+    "SECONDLY": timedelta(seconds=1),
+}
+
+
+@lru_cache(maxsize=1024)
+def rrule_walls(rule: RruleText, start: datetime) -> RruleWalls | None:
+    """Return the wall times of a rule that begins at `start`, or None if there are none."""
+    if is_hopeless(completed(rule, start), start):
+        return None
+    walls = RruleWalls(rule, start)
+    return walls if walls.next(start - TICK) is not None else None
+
+
+class RruleWalls:
+    """The wall times of a rule."""
+
+    def __init__(self, rule: RruleText, start: datetime) -> None:
+        self.follows_real_time = follows_real_time(rule)
+        self._rule = completed(rule, start)
+        self._start = start
+        self._until = rule.until or _END
+        self._periods = _Ruler(rule.freq, rule.interval, start, rule.week_start)
+        self._counted: tuple[datetime, ...] | None = None
+        if rule.count is not None:
+            self._counted = tuple(islice(self._walk(), rule.count))
+
+    def next(self, wall: datetime) -> datetime | None:
+        """Return the first wall time after this one."""
+        if self._counted is not None:
+            return next(iter(self._counted[bisect_right(self._counted, wall) :]), None)
+        wall = max(wall, self._start - TICK)
+        for begin in self._search(wall, 1):
+            walls = _walls_in(self._rule, begin)
+            at = bisect_right(walls.indices, wall, key=walls.at)
+            if at < len(walls.indices):
+                found = walls.at(walls.indices[at])
+                return found if found <= self._until else None
+        return None
+
+    def prev(self, wall: datetime) -> datetime | None:
+        """Return the last wall time before this one."""
+        if self._counted is not None:
+            return next(reversed(self._counted[: bisect_left(self._counted, wall)]), None)
+        wall = min(wall, self._until + TICK)
+        for begin in self._search(wall, -1):
+            walls = _walls_in(self._rule, begin)
+            at = bisect_left(walls.indices, wall, key=walls.at)
+            if at > 0:
+                found = walls.at(walls.indices[at - 1])
+                return found if found >= self._start else None
+        return None
+
+    def _walk(self) -> Iterator[datetime]:
+        wall: datetime | None = self._start - TICK
+        while wall is not None and (wall := self.next(wall)) is not None:
+            yield wall
+
+    def _search(self, wall: datetime, direction: int) -> Iterator[datetime]:
+        """Yield where periods begin that may hold something, from that of `wall` on, as far as is sensible."""
+        number = self._periods.number(max(wall, self._start) if direction > 0 else wall)
+        for looked_at in range(_PERIODS_LIMIT):
+            begin = self._periods.begin(number) if number >= 0 else None
+            if begin is None or (direction > 0 and begin > self._until):
+                return
+            if looked_at > _PERIODS_AT_LEAST and abs(begin.year - wall.year) > _YEARS_LIMIT:
+                return
+            if (empty := self._empty_around(begin)) is None:
+                yield begin
+                number += direction
+            else:
+                number = self._periods.beyond(number, empty, direction)
+
+    def _empty_around(self, begin: datetime) -> tuple[datetime, datetime] | None:
+        """Return the month, day, hour or minute around a short period if the rule leaves it out altogether."""
+        rule = self._rule
+        if rule.freq not in _UNITS:
+            return None
+        midnight = begin.replace(hour=0, minute=0, second=0)
+        if rule.months and begin.month not in rule.months:
+            first = midnight.replace(day=1)
+            return first, first + timedelta(days=monthrange(begin.year, begin.month)[1])
+        if not day_matches(rule, begin.date()):
+            return midnight, midnight + timedelta(days=1)
+        if rule.freq != "DAILY" and rule.hours and begin.hour not in rule.hours:
+            hour = begin.replace(minute=0, second=0)
+            return hour, hour + timedelta(hours=1)
+        if rule.freq in {"MINUTELY", "SECONDLY"} and rule.minutes and begin.minute not in rule.minutes:
+            minute = begin.replace(second=0)
+            return minute, minute + timedelta(minutes=1)
+        return None
+
+
+class _Walls:
+    """Days times times of day, in order, without making them all. `indices` are those that BYSETPOS lets through."""
+
+    def __init__(self, days: list[date], times: Sequence[time], positions: tuple[int, ...]) -> None:
+        self._days = days
+        self._times = times
+        total = len(days) * len(times)
+        chosen = {position - 1 if position > 0 else total + position for position in positions}
+        self.indices: Sequence[int] = sorted(chosen & set(range(total))) if positions else range(total)
+
+    def at(self, index: int) -> datetime:
+        day, moment = divmod(index, len(self._times))
+        return datetime.combine(self._days[day], self._times[moment])
+
+
+@lru_cache(maxsize=1024)  # whoever asks for one occurrence of a period soon asks for the next one of it
+def _walls_in(rule: RruleText, begin: datetime) -> _Walls:
+    """Return what a completed rule gives in the period that begins there."""
+    days = [day for day in days_of(rule.freq, begin, rule.months) if day_matches(rule, day)]
+    return _Walls(days, times_in(rule, begin), rule.positions)
+
+
+class _Ruler:
+    """Numbers the periods of a rule, from the one that its start lies in."""
+
+    def __init__(self, freq: str, interval: int, start: datetime, week_start: int) -> None:
+        self._freq = freq
+        self._interval = interval
+        self._start = start
+        self._base = _base(freq, start, week_start)
+        self._stride = _UNITS.get(freq, timedelta(weeks=1)) * interval
+
+    def number(self, wall: datetime) -> int:
+        """Return the number of the period that a wall time lies in, or of the last one before it."""
+        if self._freq in {"YEARLY", "MONTHLY"}:
+            months = (wall.year - self._base.year) * 12 + wall.month - self._base.month
+            return months // (self._interval * (12 if self._freq == "YEARLY" else 1))
+        return (wall - self._base) // self._stride
+
+    def begin(self, number: int) -> datetime | None:
+        """Return where a period begins; None: beyond the end of the calendar."""
+        try:
+            if self._freq not in {"YEARLY", "MONTHLY"}:
+                return self._base + self._stride * number
+            months = self._base.month - 1 + number * self._interval * (12 if self._freq == "YEARLY" else 1)
+            return self._base.replace(year=self._base.year + months // 12, month=months % 12 + 1)
+        except (OverflowError, ValueError):
+            return None
+
+    def beyond(self, number: int, empty: tuple[datetime, datetime], direction: int) -> int:
+        """Return the number of the nearest period, in that direction, that begins outside of `empty`."""
+        if direction > 0:
+            return max(number + 1, -((self._base - empty[1]) // self._stride))
+        return min(number - 1, -((self._base - empty[0]) // self._stride) - 1)
+
+
+def _base(freq: str, start: datetime, week_start: int) -> datetime:
+    """Return where the period of the start begins."""
+    midnight = start.replace(hour=0, minute=0, second=0, microsecond=0)
+    match freq:
+        case "YEARLY":
+            return midnight.replace(month=1, day=1)
+        case "MONTHLY":
+            return midnight.replace(day=1)
+        case "WEEKLY":
+            return midnight - timedelta(days=(start.weekday() - week_start) % 7)
+        case "DAILY":
+            return midnight
+        case "HOURLY":
+            return start.replace(minute=0, second=0, microsecond=0)
+        case "MINUTELY":
+            return start.replace(second=0, microsecond=0)
+        case _:
+            return start.replace(microsecond=0)

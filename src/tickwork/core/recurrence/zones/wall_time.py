@@ -1,0 +1,162 @@
+"""From wall times to instants: one rule for what happens when the clocks change, for cron and RRULE alike.
+
+Between two changes a zone's clocks run like UTC, so a search goes from stretch to stretch and asks the rule only what
+the wall says. What falls into a gap or comes twice is settled where a stretch begins:
+
+| dst     | a fixed time in the gap          | a fixed time that comes twice |
+| ------- | -------------------------------- | ----------------------------- |
+| "once"  | once, right after the gap        | the first time                |
+| "skip"  | not at all                       | the first time                |
+| "both"  | once, right after the gap        | both times                    |
+| "shift" | later, by as much as was skipped | the first time                |
+
+Rules with a wildcard for the hour or for something smaller follow real time: they are due whenever the wall says so.
+A change by more than three hours is a correction, as for Debian's cron: a date that was skipped has no occurrences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Literal, Protocol, get_args
+
+from tickwork.core.recurrence.zones.zone import (
+    EPOCH,
+    HORIZON,
+    TICK,
+    Stretch,
+    has_changes,
+    instant_of,
+    stretch_at,
+    wall_of,
+)
+from tickwork.errors import InvalidOption
+
+Dst = Literal["once", "skip", "both", "shift"]
+
+_CORRECTION = timedelta(hours=3)
+_DAY = timedelta(days=1)  # no clock was ever put back by more
+_FARTHEST = timedelta(hours=26)  # no wall is farther from UTC, and no gap is longer
+_STRETCHES_LIMIT = 300  # some hundred years of a rule whose every time falls into the gap of its year
+
+
+class WallTimes(Protocol):
+    """A rule without a zone: which wall times it means. A search that finds nothing ends, after bounded work."""
+
+    @property
+    def follows_real_time(self) -> bool: ...
+
+    def next(self, wall: datetime) -> datetime | None:
+        """Return the first wall time after this one."""
+
+    def prev(self, wall: datetime) -> datetime | None:
+        """Return the last wall time before this one."""
+
+
+def check_dst(value: object) -> None:
+    """Raise InvalidOption for a policy that there is not."""
+    if value not in get_args(Dst):
+        raise InvalidOption(f"dst must be one of {', '.join(map(repr, get_args(Dst)))}, not {value!r}.")
+
+
+def first_after(walls: WallTimes, zone: str, dst: Dst, instant: datetime) -> datetime | None:
+    """Return the first instant after this one at which the rule is due in that zone."""
+    instant = max(instant.astimezone(UTC), EPOCH - TICK)
+    for _ in range(_STRETCHES_LIMIT):
+        if instant >= HORIZON:
+            return None
+        stretch = stretch_at(zone, instant + TICK)
+        wall = walls.next(_search_from(walls, dst, stretch, instant))
+        found = [] if wall is None else [instant_of(wall, stretch.offset)]
+        found = [due for due in found if due < stretch.end]
+        found += _first_of_gap(walls, dst, stretch, instant)
+        if found:
+            return min(found)
+        if stretch.end - instant <= _DAY:
+            instant = stretch.end - TICK  # the wall may yet go back to before where this search began
+        elif wall is None:
+            return None
+        else:
+            instant = max(stretch.end - TICK, instant_of(wall, _FARTHEST))
+    return None
+
+
+def last_before(walls: WallTimes, zone: str, dst: Dst, instant: datetime) -> datetime | None:
+    """Return the last instant before this one at which the rule was due in that zone."""
+    instant = min(instant.astimezone(UTC), HORIZON)
+    for _ in range(_STRETCHES_LIMIT):
+        if instant <= EPOCH:
+            return None
+        stretch = stretch_at(zone, instant - TICK)
+        wall = walls.prev(stretch.wall(instant))
+        found = [] if wall is None or wall < _search_to(walls, dst, stretch) else [instant_of(wall, stretch.offset)]
+        found += _last_of_gap(walls, dst, stretch, instant)
+        if found:
+            return max(found)
+        if instant - stretch.start <= _DAY:
+            instant = stretch.start  # before it, the wall may have been ahead of where this search began
+        elif wall is None:
+            return None
+        else:
+            instant = min(stretch.start, instant_of(wall, -_FARTHEST))
+    return None
+
+
+def _search_from(walls: WallTimes, dst: Dst, stretch: Stretch, instant: datetime) -> datetime:
+    """Return the wall time after which this stretch is to be searched."""
+    return max(stretch.wall(instant), _search_to(walls, dst, stretch) - TICK)
+
+
+def _search_to(walls: WallTimes, dst: Dst, stretch: Stretch) -> datetime:
+    """Return the first wall time that counts in this stretch: those that come again mostly do not."""
+    if walls.follows_real_time or dst == "both" or not -_CORRECTION <= stretch.change < timedelta(0):
+        return stretch.wall(stretch.start)
+    return wall_of(stretch.start, stretch.before)
+
+
+def _fills_gap(walls: WallTimes, dst: Dst, stretch: Stretch) -> bool:
+    return timedelta(0) < stretch.change <= _CORRECTION and dst != "skip" and not walls.follows_real_time
+
+
+def _first_of_gap(walls: WallTimes, dst: Dst, stretch: Stretch, instant: datetime) -> Iterator[datetime]:
+    """Yield the first instant after this one that stands for a wall time skipped when the stretch began."""
+    if not _fills_gap(walls, dst, stretch) or (dst != "shift" and instant >= stretch.start):
+        return
+    gap_start = wall_of(stretch.start, stretch.before)
+    wall = walls.next(max(wall_of(instant, stretch.before), gap_start - TICK))
+    if wall is not None and wall < stretch.wall(stretch.start):
+        yield instant_of(wall, stretch.before) if dst == "shift" else stretch.start
+
+
+def _last_of_gap(walls: WallTimes, dst: Dst, stretch: Stretch, instant: datetime) -> Iterator[datetime]:
+    """Yield the last instant before this one that stands for a wall time skipped when the stretch began."""
+    if not _fills_gap(walls, dst, stretch):
+        return
+    gap_end = stretch.wall(stretch.start)
+    wall = walls.prev(min(wall_of(instant, stretch.before), gap_end) if dst == "shift" else gap_end)
+    if wall is not None and wall >= wall_of(stretch.start, stretch.before):
+        yield instant_of(wall, stretch.before) if dst == "shift" else stretch.start
+
+
+def idle_dst(zone: str, dst: Dst, follows_real_time: bool) -> str | None:
+    """Return why a `dst` that somebody chose has no effect; None: it has one, or it is the usual one."""
+    if dst == "once":
+        return None
+    if not has_changes(zone):
+        return f"dst={dst!r} has no effect: the clocks of {zone} do not change"
+    if follows_real_time:
+        return f"dst={dst!r} has no effect: a rule with a wildcard for the hour or less follows real time"
+    return None
+
+
+def dst_in_words(zone: str, dst: Dst, follows_real_time: bool) -> str:
+    """Say what happens when the clocks change, as the end of a sentence."""
+    if zone == "UTC":
+        return ""
+    if follows_real_time:
+        return "; it follows real time when clocks change"
+    return f"; a time that clocks skip runs {_IN_GAP[dst]}, one that they repeat runs {_REPEATED[dst]}"
+
+
+_IN_GAP = {"once": "right after", "skip": "not at all", "both": "right after", "shift": "as much later"}
+_REPEATED = {"once": "once", "skip": "once", "both": "twice", "shift": "once"}

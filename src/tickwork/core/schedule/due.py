@@ -1,0 +1,99 @@
+"""Which occurrences are due, and which of those that were missed are still to run.
+
+An occurrence was missed when nobody judged it within the grace: everything was down, or the schedule was paused or not
+yet there. Missed ones are computed, not walked: a year of minutes costs as much as an hour of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from tickwork.core.recurrence.interval import After
+from tickwork.core.recurrence.rule import NO_CALENDARS, Calendars, RuleValue
+from tickwork.core.recurrence.zones.zone import TICK
+from tickwork.core.schedule.policy import Policies
+from tickwork.core.schedule.state import Standing
+
+GRACE = timedelta(seconds=30)  # longer than 10,000 schedules need that are due in the same second
+_BATCH_LIMIT = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Dues:
+    """What is due: missed ones that are to run, then those that are on time, each in order.
+
+    `passed_over` are the first and the last of the missed ones that do not run. `handled_at` is the last due instant
+    that this judges, and `upcoming` the first after it, which is due already if there were too many for one look.
+    """
+
+    missed: tuple[datetime, ...]
+    on_time: tuple[datetime, ...]
+    passed_over: tuple[datetime, datetime] | None
+    handled_at: datetime
+    upcoming: datetime | None
+
+
+def due_now(rule: RuleValue, policies: Policies, standing: Standing, now: datetime, calendars: Calendars) -> Dues:
+    """Return what has come due since the last look."""
+    low = look_from(policies, standing)
+    high = now if policies.end is None else min(now, policies.end)
+    missed_until = max(low, min(high, max(standing.active_since, now - GRACE)))
+    first = rule.first_after(low, calendars)
+    is_missed = first is not None and first <= missed_until
+    on_time, upcoming = _walk(rule, rule.first_after(missed_until, calendars) if is_missed else first, high, calendars)
+    newest = rule.last_before(missed_until + TICK, calendars) if is_missed else None
+    if first is None or newest is None:
+        return Dues((), on_time, None, on_time[-1] if on_time else standing.handled_at, upcoming)
+    missed = _to_catch_up(rule, policies, low, newest, bool(on_time), now, calendars)
+    last = rule.last_before(missed[0], calendars) if missed else newest
+    while first is not None and first in standing.started:  # a record of it is there
+        first = rule.first_after(first, calendars)
+    passed_over = (first, last) if first is not None and last is not None and last >= first else None
+    return Dues(missed, on_time, passed_over, on_time[-1] if on_time else newest, upcoming)
+
+
+def period(rule: RuleValue, due: datetime, calendars: Calendars = NO_CALENDARS) -> tuple[datetime, datetime] | None:
+    """Return the period that an occurrence stands for: from the one before it to it. None: it is the first."""
+    if isinstance(rule, After):
+        return None
+    before = rule.last_before(due, calendars)
+    return None if before is None else (before, due)
+
+
+def look_from(policies: Policies, standing: Standing) -> datetime:
+    """Return the instant after which a schedule's next occurrence lies: the last handled one, or its start."""
+    return standing.handled_at if policies.start is None else max(standing.handled_at, policies.start - TICK)
+
+
+def _walk(
+    rule: RuleValue, due: datetime | None, until: datetime, calendars: Calendars
+) -> tuple[tuple[datetime, ...], datetime | None]:
+    """Return the occurrences from `due` to `until`, as many as one look may judge, and the one after them."""
+    found: list[datetime] = []
+    while due is not None and due <= until and len(found) < _BATCH_LIMIT:
+        found.append(due)
+        due = rule.first_after(due, calendars)
+    return tuple(found), due
+
+
+def _to_catch_up(
+    rule: RuleValue,
+    policies: Policies,
+    low: datetime,
+    newest: datetime,
+    is_superseded: bool,
+    now: datetime,
+    calendars: Calendars,
+) -> tuple[datetime, ...]:
+    """Return the missed occurrences that run after all. The latest does not when a newer one is on time."""
+    if policies.catchup == "none" or (policies.catchup == "latest" and is_superseded):
+        return ()
+    limit = 1 if policies.catchup == "latest" else policies.catchup_limit
+    oldest = low if policies.catchup == "latest" else max(low, now - policies.catchup_age - TICK)
+    found: list[datetime] = []
+    due: datetime | None = newest
+    while len(found) < limit and due is not None and due > oldest:
+        found.append(due)
+        due = rule.last_before(due, calendars)
+    return tuple(reversed(found))

@@ -1,0 +1,1 @@
+"""Statistics: rollups, histograms, error groups, and findings that need attention."""

@@ -1,0 +1,310 @@
+"""What somebody on call should look at, the most severe first: a judgement over what was read of a store.
+
+Everything comes in as values, so that it can be tried on any situation. Each judge looks at one kind of thing and says
+what is wrong with which, since when, and where to look; what is as it should be is not mentioned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Literal, NamedTuple
+
+from tickwork.core.duration import format_duration
+from tickwork.core.job import QueueView, WorkerView
+from tickwork.core.stats.error_groups import Trouble, last_line
+
+Severity = Literal["error", "warning", "info"]
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
+Page = Literal["jobs", "queues", "workers", "schedules", "dead", "runs", "limits", "gates", "settings"]
+
+LIMIT = 50
+LATELY = timedelta(minutes=15)  # what failed so long ago is news
+LATE, VERY_LATE = timedelta(minutes=5), timedelta(minutes=30)  # of jobs that are due and wait
+UNSERVED = timedelta(minutes=1)
+OVERDUE = timedelta(seconds=30)  # of schedules that nobody has looked at
+SILENT = timedelta(seconds=20)  # without a heartbeat, which comes every few seconds
+SKEWED = timedelta(seconds=5)
+MANY_FAILED = 10
+MANY_HELD = 1000
+TITLE_LIMIT = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Matter:
+    """Something to look at. `page` and `query` are where: a page of the web UI, and what to ask it for."""
+
+    kind: str
+    severity: Severity
+    title: str
+    detail: str
+    count: int
+    since: datetime | None
+    page: Page
+    query: str = ""
+
+
+class Queue(NamedTuple):
+    """What stands in a queue, how many workers serve it, and whether a gate pauses all of it."""
+
+    view: QueueView
+    workers: int
+    is_paused: bool
+
+
+class Overdue(NamedTuple):
+    """A schedule and since when somebody should have looked at it; or since when it is paused, by whom and why."""
+
+    name: str
+    since: datetime
+    by: str | None = None
+    why: str | None = None
+
+
+class Holding(NamedTuple):
+    """A limit, breaker or gate, in words, and how many jobs it holds."""
+
+    name: str
+    said: str
+    held: int
+    since: datetime | None = None
+
+
+class Approval(NamedTuple):
+    """A step of a run that waits for somebody's word. `text` is what it asks, where the run has made that up."""
+
+    run_id: str
+    dag: str
+    step: str
+    text: str | None
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What was read of a store, at one instant of its clock. Of each kind there may be a bounded number only.
+
+    `failed` and `retried` are ends of jobs and attempts, the latest first; `dead` is how many dead letters there are.
+    `skew` is how far the server's clock is from the store's.
+    """
+
+    now: datetime
+    queues: Sequence[Queue] = ()
+    workers: Sequence[WorkerView] = ()
+    lease: timedelta = timedelta(seconds=30)
+    failed: Sequence[Trouble] = ()
+    retried: Sequence[Trouble] = ()
+    dead: int = 0
+    dead_since: datetime | None = None
+    dead_causes: Sequence[tuple[str, str, int]] = ()
+    late_schedules: Sequence[Overdue] = ()
+    paused_schedules: Sequence[Overdue] = ()
+    gates: Sequence[Holding] = ()
+    limits: Sequence[Holding] = ()
+    breakers: Sequence[Holding] = ()
+    approvals: Sequence[Approval] = field(default=())
+    skew: timedelta = timedelta(0)
+
+
+def judge(scene: Scene) -> list[Matter]:
+    """Say what to look at: the most severe first, then what there is most of. At most LIMIT matters."""
+    matters = [matter for look in _JUDGES for matter in look(scene)]
+    return sorted(matters, key=lambda one: (SEVERITIES.index(one.severity), -one.count, one.kind, one.title))[:LIMIT]
+
+
+def _nobody_works(scene: Scene) -> Iterator[Matter]:
+    due = [one.view for one in scene.queues if one.view.due and not one.is_paused]
+    if due and not any(worker.serves for worker in scene.workers):
+        count, since = sum(view.due for view in due), _first(view.oldest_due_at for view in due)
+        yield Matter(
+            "no_worker",
+            "error",
+            f"no worker is running, and {_jobs(count)} {_are(count)} due",
+            "Start one: tickwork worker MODULE_OR_FILE",
+            count,
+            since,
+            "workers",
+        )
+
+
+def _queues(scene: Scene) -> Iterator[Matter]:
+    """Queues that nobody serves, or where jobs wait long. Without any worker at all, that is told instead."""
+    if not any(worker.serves for worker in scene.workers):
+        return
+    for view, workers, is_paused in scene.queues:
+        if is_paused or not view.due or view.oldest_due_at is None:
+            continue  # what a limit holds is not late
+        waited = scene.now - view.oldest_due_at
+        told = f"{_jobs(view.due)} {_are(view.due)} due, the oldest for {format_duration(waited)}"
+        query = f"state:queued queue:{_quoted(view.name)}"
+        if not workers and waited >= UNSERVED:
+            title = f"no worker serves the queue {view.name}"
+            detail = f"{told}. Start a worker that does: tickwork worker -q {view.name}"
+            yield Matter("queue_unserved", "error", title, detail, view.due, view.oldest_due_at, "jobs", query)
+        elif waited >= LATE:
+            severity: Severity = "error" if waited >= VERY_LATE else "warning"
+            title = f"the queue {view.name} does not keep up"
+            detail = f"{told}. {workers} worker(s) serve it: start more, or look at what they are busy with."
+            yield Matter("queue_late", severity, title, detail, view.due, view.oldest_due_at, "jobs", query)
+
+
+def _workers(scene: Scene) -> Iterator[Matter]:
+    for worker in scene.workers:
+        beat_at = worker.lease_until - scene.lease
+        silent = format_duration(max(timedelta(0), scene.now - beat_at))
+        if worker.state == "lost":
+            title = f"worker {worker.name} was lost"
+            detail = f"It has been silent for {silent}; what it ran was queued again. Look at its host and its log."
+            yield Matter("worker_lost", "warning", title, detail, 1, beat_at, "workers", worker.id)
+        elif worker.state == "running" and scene.now - beat_at >= SILENT:
+            title = f"worker {worker.name} has been silent for {silent}"
+            detail = f"It holds {_jobs(worker.running)}, which others take over when its lease ends."
+            yield Matter(
+                "worker_silent", "warning", title, detail, max(1, worker.running), beat_at, "workers", worker.id
+            )
+
+
+def _failing(scene: Scene) -> Iterator[Matter]:
+    """Tasks whose jobs fail now, and dags whose runs do."""
+    for (name, is_run), found in _by_task(one for one in scene.failed if one.state == "failed").items():
+        since, while_ = found[-1].ended_at, format_duration(LATELY)
+        if is_run:
+            title = f"{_counted(len(found), 'run')} of the dag {name} failed in {while_}"
+            query = f"state:failed dag:{_quoted(name)}"
+            yield Matter("run_failed", "error", _cut(title), _top_error(found), len(found), since, "runs", query)
+        else:
+            severity: Severity = "error" if len(found) >= MANY_FAILED else "warning"
+            title = f"task {name} fails: {_jobs(len(found))} in {while_}"
+            query = f"state:failed task:{_quoted(name)}"
+            yield Matter("failing", severity, _cut(title), _top_error(found), len(found), since, "jobs", query)
+
+
+def _retrying(scene: Scene) -> Iterator[Matter]:
+    tried = (one for one in scene.retried if one.state in ("failed", "timed_out", "lost"))
+    for (task, _), found in _by_task(tried).items():
+        jobs = len({one.id for one in found})
+        severity: Severity = "warning" if jobs >= MANY_FAILED else "info"
+        title = f"task {task}: {_jobs(jobs)} {'was' if jobs == 1 else 'were'} tried again in {format_duration(LATELY)}"
+        query = f"state:retrying task:{_quoted(task)}"
+        yield Matter("retrying", severity, _cut(title), _top_error(found), jobs, found[-1].ended_at, "jobs", query)
+
+
+def _dead(scene: Scene) -> Iterator[Matter]:
+    if scene.dead:
+        some = "; ".join(f"{count:,} of {task}: {error}" for task, error, count in scene.dead_causes[:3])
+        title = f"{_counted(scene.dead, 'dead letter')} {'waits' if scene.dead == 1 else 'wait'} for somebody"
+        detail = f"Redrive or discard them. The most frequent: {some}" if some else "Redrive or discard them."
+        yield Matter("dead", "warning", title, detail, scene.dead, scene.dead_since, "dead")
+
+
+def _schedules(scene: Scene) -> Iterator[Matter]:
+    for one in scene.late_schedules:
+        late = scene.now - one.since
+        if late >= OVERDUE:
+            severity: Severity = "error" if late >= LATE else "warning"
+            title = f"schedule {one.name} is late by {format_duration(late)}"
+            detail = "Nobody has looked at it. Every worker and server fires schedules: is one running?"
+            yield Matter("schedule_late", severity, _cut(title), detail, 1, one.since, "schedules", one.name)
+    for one in scene.paused_schedules:
+        told = " ".join(part for part in (f"by {one.by}" if one.by else "", f"({one.why})" if one.why else "") if part)
+        detail = f"It was paused {told}".rstrip() + " and starts nothing until it is resumed."
+        yield Matter(
+            "schedule_paused",
+            "info",
+            _cut(f"schedule {one.name} is paused"),
+            detail,
+            1,
+            one.since,
+            "schedules",
+            one.name,
+        )
+
+
+def _flow(scene: Scene) -> Iterator[Matter]:
+    for one in scene.gates:
+        title = f"the gate {one.name} is in force"
+        detail = f"{one.said} It holds {_jobs(one.held)}."
+        yield Matter("gate", "info", _cut(title), detail, one.held, one.since, "gates", one.name)
+    for one in scene.breakers:
+        if one.held:
+            title = f"the breaker {one.name} is open and holds {_jobs(one.held)}"
+            detail = f"{one.said}. When its pause is over one job tries whether it works again."
+            yield Matter("breaker", "error", _cut(title), detail, one.held, one.since, "limits", one.name)
+    for one in scene.limits:
+        if one.held >= MANY_HELD:
+            title = f"the limit {one.name} holds {_jobs(one.held)}"
+            detail = f"It lets through {one.said}. Raise it if what it protects can take more."
+            yield Matter("limit", "warning", _cut(title), detail, one.held, one.since, "limits", one.name)
+
+
+def _approvals(scene: Scene) -> Iterator[Matter]:
+    for one in scene.approvals:
+        title = f"step {one.step} of a run of {one.dag} waits for approval"
+        asks = "" if one.text is None else f"{_cut(one.text)} "
+        detail = f"{asks}Approve it, or reject it: tickwork runs approve {one.run_id} {one.step}"
+        yield Matter("approval", "info", _cut(title), detail, 1, one.since, "runs", one.run_id)
+
+
+def _clock(scene: Scene) -> Iterator[Matter]:
+    if abs(scene.skew) >= SKEWED:
+        way = "ahead of" if scene.skew > timedelta(0) else "behind"
+        title = f"the clock of this server is {format_duration(abs(scene.skew))} {way} the store's"
+        detail = "Schedules and leases follow the store's clock; ids and logs do not. Set the clock by NTP."
+        yield Matter("clock", "warning", title, detail, 1, None, "settings")
+
+
+_JUDGES: tuple[Callable[[Scene], Iterator[Matter]], ...] = (
+    _nobody_works,
+    _queues,
+    _workers,
+    _failing,
+    _retrying,
+    _dead,
+    _schedules,
+    _flow,
+    _approvals,
+    _clock,
+)
+
+
+def _by_task(troubles: Iterator[Trouble]) -> dict[tuple[str, bool], list[Trouble]]:
+    found: dict[tuple[str, bool], list[Trouble]] = {}
+    for one in troubles:
+        found.setdefault((one.task, one.is_run), []).append(one)
+    return found
+
+
+def _top_error(troubles: Sequence[Trouble]) -> str:
+    """The error that most of them ended with."""
+    counts: dict[str, int] = {}
+    for one in troubles:
+        error = last_line(one.error)
+        counts[error] = counts.get(error, 0) + 1
+    error, count = max(counts.items(), key=lambda item: (item[1], item[0]))
+    return _cut(f"{error or 'without an error'} ({count:,} of {len(troubles):,})")
+
+
+def _first(instants: Iterator[datetime | None]) -> datetime | None:
+    return min((one for one in instants if one is not None), default=None)
+
+
+def _quoted(name: str) -> str:
+    """A name as the query box takes it."""
+    return f'"{name}"' if " " in name else name
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= TITLE_LIMIT else text[: TITLE_LIMIT - 1] + "…"
+
+
+def _counted(count: int, what: str) -> str:
+    return f"1 {what}" if count == 1 else f"{count:,} {what}s"
+
+
+def _jobs(count: int) -> str:
+    return _counted(count, "job")
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"

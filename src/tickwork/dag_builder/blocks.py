@@ -1,0 +1,172 @@
+"""What an author of a dag writes around steps: conditions, branches, groups, teardowns, and approvals by people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from datetime import timedelta
+from typing import Any, Literal
+
+import msgspec
+
+from tickwork.core.arguments.unstorable import brief
+from tickwork.core.dag.graph import Approval, Condition, Filled, Hole, Result, RunIf, Text
+from tickwork.core.duration import parse_duration
+from tickwork.core.option_parsing import read_text
+from tickwork.dag_builder.references import Compared, Reference, condition_of, described, known_value, negated, owned
+from tickwork.dag_builder.step_options import NO_STEP
+from tickwork.dag_builder.steps import Draft, GroupRef, StepRef, beginning, drafts_of
+from tickwork.dag_builder.trace import Trace, needed_trace
+from tickwork.errors import InvalidOption
+
+NEVER = Condition(Text(()))  # an empty text is false
+TEXT_LIMIT = 4000
+
+
+class If:
+    """Steps that are written down inside of `with` run only where a condition holds; the others are skipped."""
+
+    def __init__(self, trace: Trace, holds: tuple[Condition, ...], fails: tuple[Condition, ...]) -> None:
+        self._trace = trace
+        self._holds = holds
+        self._fails = fails
+        self._open: list[AbstractContextManager[None]] = []
+
+    @property
+    def otherwise(self) -> If:
+        """The same for where it does not hold: `with if_(count > 10) as many: ...` and `with many.otherwise: ...`."""
+        return If(self._trace, self._fails, self._holds)
+
+    def __enter__(self) -> If:
+        block = self._trace.demanding(*self._holds)
+        block.__enter__()
+        self._open.append(block)
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._open.pop().__exit__(*error)
+
+
+def if_(condition: Any) -> If:
+    """Have steps run only where something holds, which is known when the dag runs.
+
+        with if_(count["rows"] > 1000) as many:
+            notify("a large one")
+        with many.otherwise:
+            notify("as usual")
+
+    A reference alone holds where its value is true in Python's sense. Blocks inside of one another must all hold. What
+    does not run is skipped, and so is what waits for it, unless its `run_if` is "none_failed" or another one that does
+    not mind.
+    """
+    trace = needed_trace("if_(...)")
+    found = condition_of(trace.origin, condition)
+    if isinstance(found, bool):
+        return If(trace, () if found else (NEVER,), (NEVER,) if found else ())
+    return If(trace, (found,), (negated(found),))
+
+
+def branch(value: Any, steps: Mapping[Any, Any], *, otherwise: Any = None) -> None:
+    """Have one of several steps run, by a value that is known when the dag runs.
+
+        branch(region(order), {"eu": ship_eu(order), "us": ship_us(order)}, otherwise=[ask(order), hold(order)])
+
+    What stands under a value is a step, a list of them, a group or a nested dag; a step may stand under several. What
+    waits for steps that were not chosen is skipped, too, unless its `run_if` is "none_failed".
+    """
+    trace = needed_trace("branch(...)")
+    if not isinstance(value, Reference):
+        raise trace.origin.refusal(f"branch(...) goes by a reference, and {brief(value)} is known already")
+    chosen: dict[str, tuple[Draft, list[Any]]] = {}
+    keys = [known_value(trace.origin, key) for key in steps]
+    for key, named in zip(keys, steps.values(), strict=True):
+        for draft in drafts_of(trace.origin, named, f"branch(...) under {key!r}"):
+            chosen.setdefault(draft.name, (draft, []))[1].append(key)
+    expression = owned(trace.origin, value)._value
+    for draft, under in chosen.values():
+        draft.demand(Condition(expression, "==", under[0]) if len(under) == 1 else Condition(expression, "in", under))
+    for draft in [] if otherwise is None else drafts_of(trace.origin, otherwise, "branch(..., otherwise=)"):
+        draft.demand(Condition(expression, "not in", keys))
+
+
+@contextmanager
+def group(name: str) -> Iterator[GroupRef]:
+    """Show some steps together, and put them in order together: `with group("load") as loading: ...`, `a >> loading`.
+
+    Their names stay as they are.
+    """
+    trace = needed_trace("group(...)")
+    with trace.grouped(read_text("the name of a group", name)) as drafts:
+        yield GroupRef(trace.origin, name, drafts)
+
+
+@contextmanager
+def teardown(step: Any) -> Iterator[Any]:
+    """Have a step clean up after others, however they end, also when the run is cancelled.
+
+        cluster = create_cluster()
+        with teardown(delete_cluster(cluster)):
+            train(cluster)
+
+    The steps that `step` waits for are its setup: what is inside runs after them, and the teardown runs only if they
+    succeeded. It waits for everything inside.
+    """
+    trace = needed_trace("teardown(...)")
+    if not isinstance(step, StepRef) or step._tolerant:
+        raise trace.origin.refusal(f"teardown(...) takes one step, not {brief(step)}")
+    (last,) = owned(trace.origin, step)._drafts
+    if last.tolerant:
+        raise trace.origin.refusal(f"step {last.name!r} tears down after a loop or a group. Have one step set up")
+    setup = list(last.parents)
+    last.run_if = last.run_if or "always"
+    with trace.collecting() as drafts:
+        yield step
+    for draft in beginning(drafts):
+        draft.wait_for(setup)
+    for name in setup:
+        last.demand(Condition(Result(name), "succeeded"))
+    last.wait_for(draft.name for draft in drafts)
+
+
+def approve(
+    text: str,
+    *,
+    who: str | Sequence[str] = (),
+    timeout: str | timedelta | None = None,
+    default: Literal["approve", "reject"] = "reject",
+    name: str | None = None,
+    run_if: RunIf | None = None,
+    may_fail: bool = False,
+) -> Any:
+    """A step that a person ends: `approve(f"Delete {count} rows?", who=["ada"], timeout="2h") >> delete(rows)`.
+
+    `who`: only they may answer; left out, anybody. After `timeout` the answer is `default`. It holds no slot while it
+    waits. `name`, `run_if` and `may_fail` are as in the options of other steps.
+    """
+    trace = needed_trace("approve(...)")
+    if default not in {"approve", "reject"}:
+        raise InvalidOption(f"default of an approval must be 'approve' or 'reject', not {brief(default)}.")
+    said = trace.origin.read(_approval_text(text))
+    approval = Approval(
+        text=said if isinstance(said, str) else _shown(said),
+        who=tuple(read_text("who", one) for one in ([who] if isinstance(who, str) else who)),
+        timeout=None if timeout is None else parse_duration(timeout, what="timeout"),
+        default=default,
+    )
+    args = Filled(msgspec.Raw(b"{}"))
+    if isinstance(said, Text):
+        args = Filled(msgspec.Raw(b'{"text":null}'), (Hole(("text",), said),))
+    step = NO_STEP.updated({"name": name, "run_if": run_if, "may_fail": may_fail})
+    return trace.add("approve", step, args, approval=approval)
+
+
+def _approval_text(text: Any) -> str:
+    if isinstance(text, Reference | Compared):
+        text = f"{text}"
+    if not isinstance(text, str) or not text or len(text) > TEXT_LIMIT:
+        raise InvalidOption(f"an approval asks a text of 1 to {TEXT_LIMIT:,} characters, not {brief(text)}.")
+    return text
+
+
+def _shown(text: Text) -> str:
+    return "".join(part if isinstance(part, str) else f"<{described(part)}>" for part in text.parts)

@@ -1,0 +1,96 @@
+"""Values with references in them, as JSON with holes: what is known now, and what goes where when a run knows it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tickwork.core.arguments.unstorable import DEPTH_LIMIT, brief, field_names
+from tickwork.core.blob_ref import Path
+from tickwork.core.dag.graph import Hole
+from tickwork.dag_builder.references import Compared, Origin, Reference, has_reference, owned
+from tickwork.dag_builder.steps import DagRef, GroupRef
+
+_NO_PARTS = frozenset({int, float, bool, type(None)})
+
+
+class Each:
+    """Marks what a mapped parameter takes one element of."""
+
+    __slots__ = ("over",)
+
+    def __init__(self, over: Any) -> None:
+        self.over = over
+
+
+class Cutter:
+    """Cuts references out of values and remembers where they were."""
+
+    __slots__ = ("_origin", "holes")
+
+    def __init__(self, origin: Origin) -> None:
+        self._origin = origin
+        self.holes: list[Hole] = []
+
+    def cut(self, value: Any, where: Path) -> Any:
+        """Return a value with None in the place of each reference. Raises InvalidDag where none may stand."""
+        kind = type(value)
+        if kind in _NO_PARTS or len(where) > DEPTH_LIMIT + 1:  # deeper ones are refused when they are written
+            return value
+        if kind is str:
+            return self._text(value, where)
+        if isinstance(value, Reference):
+            self.holes.append(Hole(where, owned(self._origin, value)._value))
+            return None
+        if isinstance(value, DagRef):
+            return self.cut(owned(self._origin, value)._whole, where)
+        if isinstance(value, Each):
+            raise self._origin.refusal("what is mapped goes to a parameter of its own, not to *args or into a value")
+        if isinstance(value, GroupRef | Compared):
+            raise self._origin.refusal(f"{value!r} is no value that a task could be given")
+        if isinstance(value, list | tuple):
+            return self._list(value, where)
+        if isinstance(value, dict):
+            return self._dict(value, where)
+        self._refuse_inside(value, where)
+        return value
+
+    def _text(self, value: str, where: Path) -> str | None:
+        text = self._origin.read(value)
+        if isinstance(text, str):
+            return text
+        self.holes.append(Hole(where, text))
+        return None
+
+    def _list(self, value: list[Any] | tuple[Any, ...], where: Path) -> Any:
+        before = len(self.holes)
+        left = [self.cut(item, (*where, place)) for place, item in enumerate(value)]
+        return value if len(self.holes) == before else left
+
+    def _dict(self, value: dict[Any, Any], where: Path) -> Any:
+        before = len(self.holes)
+        left = {}
+        for key, item in value.items():
+            if isinstance(key, str) and has_reference(key):
+                raise self._origin.refusal("a key of a dict is a reference. Build that dict in a task")
+            left[key] = self.cut(item, (*where, key))
+        if len(self.holes) == before:
+            return value
+        for key in value:
+            if not isinstance(key, str) or (len(value) == 1 and key.startswith("$")):
+                raise self._origin.refusal(f"a dict with the key {brief(key)} cannot hold a reference. Use another key")
+        return left
+
+    def _refuse_inside(self, value: Any, where: Path) -> None:
+        """Refuse references inside of a set, a dataclass, a model: they have no JSON before they are whole."""
+        if isinstance(value, set | frozenset):
+            parts = list(value)
+        else:
+            parts = [getattr(value, name, None) for name in field_names(type(value))]
+        before = len(self.holes)
+        for part in parts:
+            self.cut(part, (*where, ""))
+        if len(self.holes) > before:
+            kind = type(value).__name__
+            raise self._origin.refusal(
+                f"a reference stands inside of a {kind}. It may in lists and dicts: pass one, and make a {kind} there"
+            )

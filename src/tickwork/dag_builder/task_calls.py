@@ -1,0 +1,191 @@
+"""Calls of tasks inside of a dag: `task(x)`, `task.map(xs)`, `task.product(xs, ys)`, `task.until(...)(x)`.
+
+What is known of the arguments is checked and written as for any job of the task. What is a reference leaves a hole; the
+worker checks what is put there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import timedelta
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+
+from tickwork.core.arguments.json_types import ANYTHING, Shape
+from tickwork.core.arguments.unstorable import brief
+from tickwork.core.dag.graph import Expression, Filled, Hole, Item, Map, Template
+from tickwork.core.dag.untrusted_values import pinned
+from tickwork.core.duration import parse_duration
+from tickwork.dag_builder.placeholders import Cutter, Each
+from tickwork.dag_builder.references import Origin, Reference, described, owned
+from tickwork.dag_builder.step_options import StepOptions
+from tickwork.dag_builder.steps import DagRef, StepRef
+from tickwork.dag_builder.trace import Trace, needed_trace
+from tickwork.errors import InvalidDag, InvalidOption
+
+SHORTEST = timedelta(milliseconds=100)
+
+
+class Encodes(Protocol):
+    """What knows the parameters of a task: `core.signature`, or `core.stored_signature`."""
+
+    def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], task: str) -> bytes: ...
+
+    def encode_named(self, arguments: Mapping[str, Any], task: str) -> bytes: ...
+
+    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], task: str) -> dict[str, Any]: ...
+
+    def encode_some(self, bound: dict[str, Any], task: str, unchecked: Collection[str] = ()) -> bytes: ...
+
+    def takes(self, name: str) -> Shape: ...
+
+    @property
+    def gives(self) -> Shape: ...
+
+
+class Called(NamedTuple):
+    """What a trace has to know of a task that is called in it."""
+
+    signature: Encodes
+    template: Template
+    said: StepOptions
+
+
+def each(over: Any) -> Any:
+    """Say that a named argument of `task.map` takes one element each: `task.map(xs, factor=each(ys))`."""
+    return over if isinstance(over, Each) else Each(over)
+
+
+class Traceable:
+    """What can be called inside of a dag. Each call gives a reference to the result of a step."""
+
+    name: str
+
+    def called(self) -> Called:
+        """What a trace has to know of it. Raises InvalidOption for options that a step cannot have."""
+        raise NotImplementedError
+
+    def map(self, /, *over: Any, **arguments: Any) -> Any:
+        """Inside of a dag: a step with a job for each element of a list, which may be known only when it runs.
+
+        Positional arguments are mapped, named ones are the same for all unless they are wrapped in `each`. Several go
+        side by side, as `zip(strict=True)` does. The result is the list of all results, in the order of the elements.
+
+            parts = transform.options(max_parallel=3).map(extract(day), factor=10)
+        """
+        return self._mapped(over, arguments, product=False)
+
+    def product(self, /, *over: Any, **arguments: Any) -> Any:
+        """Inside of a dag: like `map`, with a job for each pair of elements, as `itertools.product` has them."""
+        return self._mapped(over, arguments, product=True)
+
+    def _mapped(self, over: tuple[Any, ...], arguments: dict[str, Any], *, product: bool) -> Any:
+        trace = needed_trace(f"{self.name}.map(...)")
+        if not over and not any(isinstance(value, Each) for value in arguments.values()):
+            raise trace.origin.refusal(
+                f"{self.name}.map(...) is given nothing to map over. Positional arguments are mapped, and each(xs)"
+            )
+        args = tuple(each(one) for one in over)
+        return add_call(trace, self.called(), args, arguments, is_map=True, product=product)
+
+
+def again_every(every: Any, timeout: Any) -> tuple[timedelta, timedelta | None]:
+    """Read what `until` is given. Raises InvalidOption."""
+    wait = parse_duration(every, what="every")
+    if wait < SHORTEST:
+        raise InvalidOption(f"every is {brief(every)}; it must be at least 100ms.")
+    return wait, None if timeout is None else parse_duration(timeout, what="timeout")
+
+
+def add_call(
+    trace: Trace,
+    called: Called,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    *,
+    is_map: bool = False,
+    product: bool = False,
+) -> StepRef:
+    """Write down the step that a call of a task is. Raises InvalidArguments, InvalidPayload and InvalidDag."""
+    signature, template, said = called
+    bound = signature.bind(args, kwargs, template.task)
+    over = {name: value.over for name, value in bound.items() if isinstance(value, Each)}
+    if not is_map:
+        _refuse_of_maps(trace.origin, called, maps=bool(over))
+    data, cut = encode_known(trace, signature, {**bound, **dict.fromkeys(over)}, template.task, over)
+    if not over:
+        known = pinned(template.task, Filled(msgspec.Raw(data), cut))
+        step = trace.add(template.task, said, known, job=template)
+    else:
+        holes = (*cut, *(Hole((name,), Item(name)) for name in over))
+        lists = {name: _elements(trace, called, name, value) for name, value in over.items()}
+        mapped = Map(lists, product, said.max_parallel)
+        step = trace.add(template.task, said, Filled(msgspec.Raw(data), holes), job=template, map=mapped)
+    trace.shapes[step._value] = signature.gives.as_list() if over else signature.gives
+    return step
+
+
+def encode_known(
+    trace: Trace, signature: Encodes, bound: dict[str, Any], task: str, unchecked: Collection[str] = ()
+) -> tuple[bytes, tuple[Hole, ...]]:
+    """Return the JSON of arguments and the holes in it. Raises where what is known now does not fit the hints."""
+    cutter = Cutter(trace.origin)
+    known = {name: cutter.cut(value, (name,)) for name, value in bound.items()}
+    for where, value in ((hole.where, hole.value) for hole in cutter.holes):
+        if len(where) == 1:
+            _refuse_unfit(trace, value, trace.shape(value), signature, str(where[0]), task)
+    return (
+        signature.encode_some(known, task, {*unchecked, *(str(hole.where[0]) for hole in cutter.holes)}),
+        tuple(cutter.holes),
+    )
+
+
+def _refuse_unfit(trace: Trace, value: Expression, given: Shape, signature: Encodes, name: str, task: str) -> None:
+    wanted = signature.takes(name)
+    if not given.fits(wanted):
+        raise trace.origin.refusal(
+            f"argument {name!r} of {task!r} takes {wanted.text}, and is given {given.text}: {described(value)}"
+        )
+
+
+def _refuse_of_maps(origin: Origin, called: Called, *, maps: bool) -> None:
+    """Refuse in a plain call what is for maps."""
+    task = called.template.task
+    if maps:
+        raise origin.refusal(f"each(...) is for {task}.map(...), and stands in a plain call")
+    if called.said.max_parallel is not None:
+        raise origin.refusal(f"max_parallel bounds the instances of {task}.map(...), and {task}(...) is one job")
+
+
+def _elements(trace: Trace, called: Called, name: str, over: Any) -> Expression | list[Any]:
+    """What a parameter is mapped over: an expression, or the JSON of elements that are known and fit its hint."""
+    signature, task = called.signature, called.template.task
+    if isinstance(over, DagRef):
+        over = over._whole
+    if isinstance(over, Reference):
+        value = owned(trace.origin, over)._value
+        whole = trace.shape(value)
+        if not whole.fits(ANYTHING.as_list()):
+            raise trace.origin.refusal(f"{task}.map(...) goes over a list, and {described(value)} is {whole.text}")
+        _refuse_unfit(trace, value, whole.items or ANYTHING, signature, name, task)
+        return value
+    if not isinstance(over, list | tuple | range):
+        raise trace.origin.refusal(f"{task}.map(...) goes over a reference or a list, not {brief(over)}")
+    cutter = Cutter(trace.origin)
+    cutter.cut(list(over), (name,))
+    if cutter.holes:
+        raise trace.origin.refusal(
+            f"{task}.map(...) goes over a list with references in it. These elements are known one by one: call {task} "
+            f"for each of them, in a for loop of Python"
+        )
+    encoded = (signature.encode_some({name: element}, task) for element in over)
+    return [msgspec.json.decode(data)[name] for data in encoded]
+
+
+def refuse_call(name: str) -> InvalidDag:
+    """What to raise when options were given to something that is then called outside of a dag."""
+    return InvalidDag(
+        f"{name}.options(...) is called, which adds a step inside of a function with @app.dag only. "
+        f"To make a job: {name}.options(...).enqueue(...)."
+    )

@@ -1,0 +1,154 @@
+"""The trace of a dag's function: each call of a task inside of it writes down a step.
+
+Which trace is going on is known by a context variable, so a task that is called outside of any pays one look at it.
+Blocks (`if_`, `group`, a nested dag) change what holds for the steps that are written down until they end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from tickwork.core.arguments.json_types import ANYTHING, Shape
+from tickwork.core.dag.graph import Approval, Condition, Expression, Filled, Map, Result, Step, Template, Text
+from tickwork.dag_builder.references import Origin
+from tickwork.dag_builder.step_options import StepOptions
+from tickwork.dag_builder.steps import Draft, StepRef
+from tickwork.errors import InvalidDag
+
+_TRACE: ContextVar[Trace | None] = ContextVar("tickwork_trace", default=None)
+_A_TEXT = Shape("str", frozenset({"string"}))
+current_trace: Callable[[], Trace | None] = _TRACE.get
+
+
+def needed_trace(what: str) -> Trace:
+    """The trace that is going on. Raises InvalidDag where there is none."""
+    trace = current_trace()
+    if trace is None:
+        raise InvalidDag(f"{what} belongs inside of a function with @app.dag, which is not being traced here.")
+    return trace
+
+
+class Trace:
+    """What was written down so far, and what holds where it goes on."""
+
+    def __init__(self, dag: str) -> None:
+        self.origin = Origin(dag)
+        self.when: tuple[Condition, ...] = ()
+        self.group = ""
+        self.shapes: dict[Expression, Shape] = {}
+        self._drafts: dict[str, Draft] = {}
+        self._names: set[str] = set()
+        self._counts: dict[str, int] = {}
+        self._prefix = ""
+        self._dags: tuple[str, ...] = (dag,)
+        self._collecting: list[list[Draft]] = []
+
+    @contextmanager
+    def going_on(self) -> Iterator[Trace]:
+        """Have calls of tasks write down steps here while the block runs."""
+        token = _TRACE.set(self)
+        try:
+            yield self
+        except Exception as error:
+            error.add_note(f"while the function of dag {self.origin.dag!r} was traced")
+            raise
+        finally:
+            _TRACE.reset(token)
+
+    def steps(self) -> tuple[Step, ...]:
+        """The steps that were written down."""
+        return tuple(draft.step() for draft in self._drafts.values())
+
+    def add(
+        self,
+        called: str,
+        said: StepOptions,
+        args: Filled,
+        *,
+        job: Template | None = None,
+        approval: Approval | None = None,
+        map: Map | None = None,
+    ) -> StepRef:
+        """Write down a step and return the reference to its result. `called`: its name, unless one is said."""
+        name = self.name(called, said.name)
+        draft = Draft(name, args, job, approval, map, said.run_if, self.group, said.produce, may_fail=said.may_fail)
+        for hole in args.holes:
+            draft.wait_for_value(hole.value)
+        for over in map.over.values() if map is not None else ():
+            if not isinstance(over, list):
+                draft.wait_for_value(over)
+        for condition in self.when:
+            draft.demand(condition)
+        self._drafts[name] = draft
+        for drafts in self._collecting:
+            drafts.append(draft)
+        return StepRef(self.origin, Result(name), [draft])
+
+    def shape(self, value: Expression) -> Shape:
+        """What JSON an expression can be, as far as hints say it."""
+        return _A_TEXT if isinstance(value, Text) else self.shapes.get(value, ANYTHING)
+
+    def name(self, called: str, said: str | None = None) -> str:
+        """A name that nothing else here has: the one that was said, or else `called`, `called_2` and so on."""
+        if said is not None:
+            name = f"{self._prefix}{said}"
+            if name in self._names:
+                raise self.origin.refusal(f"two steps are named {name!r}. Give one of them another name")
+        else:
+            name = self._free(f"{self._prefix}{called}")
+        self._names.add(name)
+        return name
+
+    def _free(self, name: str) -> str:
+        free, count = name, self._counts.get(name, 1)
+        while free in self._names:
+            count += 1
+            free = f"{name}_{count}"
+        self._counts[name] = count
+        return free
+
+    @contextmanager
+    def collecting(self) -> Iterator[list[Draft]]:
+        """The steps that are written down while the block runs."""
+        drafts: list[Draft] = []
+        self._collecting.append(drafts)
+        try:
+            yield drafts
+        finally:
+            self._collecting.pop()
+
+    @contextmanager
+    def grouped(self, name: str) -> Iterator[list[Draft]]:
+        """Put the steps of the block into a group, inside of that which is open."""
+        outer = self.group
+        self.group = f"{outer}.{name}" if outer else name
+        try:
+            with self.collecting() as drafts:
+                yield drafts
+        finally:
+            self.group = outer
+
+    @contextmanager
+    def nested(self, dag: str, said: str | None) -> Iterator[list[Draft]]:
+        """Write down the steps of another dag: in a group of its name, which stands before each of theirs."""
+        if dag in self._dags:
+            raise self.origin.refusal(f"a dag that contains itself has no end: {' -> '.join((*self._dags, dag))}")
+        name, prefix, dags = self.name(dag, said), self._prefix, self._dags
+        self._prefix, self._dags = f"{name}.", (*dags, dag)
+        try:
+            with self.grouped(name.removeprefix(prefix)) as drafts:
+                yield drafts
+        finally:
+            self._prefix, self._dags = prefix, dags
+
+    @contextmanager
+    def demanding(self, *conditions: Condition) -> Iterator[None]:
+        """Have the steps of the block run only where these hold, besides what holds around it."""
+        outer = self.when
+        self.when = (*outer, *conditions)
+        try:
+            yield
+        finally:
+            self.when = outer

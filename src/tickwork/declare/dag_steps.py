@@ -1,0 +1,182 @@
+"""The steps of a dag, as a file declares them: whom each waits for, how often it runs, and under which conditions.
+
+A step waits for those that it names in `needs`, and for those whose results its expressions want.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from msgspec import UNSET, Raw, UnsetType
+
+from tickwork.core.dag.graph import Condition, Expression, Filled, Map, Step, Template, Text, steps_in
+from tickwork.declare.conditions import read_condition
+from tickwork.declare.context import Reading
+from tickwork.declare.dag_fields import StepFields
+from tickwork.declare.expressions import ONE_ITEM, RESERVED, Inexpressible, Scope, value_of
+from tickwork.declare.node import Field, Misfit
+from tickwork.declare.problems import meant
+from tickwork.declare.step_work import ARGUMENTS, check_company, kind_of, read_approval, read_arguments, read_template
+
+Said = TypeVar("Said")
+
+_NAME = re.compile(r"\w[\w.-]{0,199}")
+_ASKS_FOR_PARENTS = ("any_failed", "any_succeeded")
+_WITH_MAP = ("product", "max_parallel")
+
+
+def read_steps(
+    place: Field, said: Mapping[str, StepFields], params: Iterable[str], reading: Reading
+) -> dict[str, Step]:
+    """The steps by name. What cannot be read of them is noted, and left out."""
+    for name in place.names():
+        if not is_step_name(name):
+            reading.problems.add(place[name], _misnamed(name))
+    mapped = {name for name in place.names() if place[name].has("map")}
+    scope = Scope(set(params), set(place.names()), mapped)
+    return {name: _StepReader(place[name], fields, scope, reading).read() for name, fields in said.items()}
+
+
+def is_step_name(name: str) -> bool:
+    """Whether a step may be called so, and expressions that name it can be told apart from all others."""
+    return _NAME.fullmatch(name) is not None and name not in RESERVED and ".result" not in name
+
+
+def _misnamed(name: str) -> str:
+    if name in RESERVED or ".result" in name:
+        return f"a step cannot be called {name!r}, since expressions could not name it."
+    return f"{name!r} is not a name for a step: use letters, digits and _ . - (up to 200)."
+
+
+class _StepReader:
+    """Reads one step."""
+
+    def __init__(self, place: Field, said: StepFields, scope: Scope, reading: Reading) -> None:
+        self._place = place
+        self._said = said
+        self._scope = scope
+        self._reading = reading
+        self._problems = reading.problems
+
+    def read(self) -> Step:
+        """The step, as far as it can be read."""
+        said, place = self._said, self._place
+        needs, map, when = list(self._needs()), self._map(), tuple(self._when())
+        template, args, approval = None, Filled(Raw(b"{}")), None
+        with self._problems.gathered():
+            kind = kind_of(place)
+            check_company(place, kind, self._reading)
+            if not all(self._problems.is_sound(place[name]) for name in (kind, *ARGUMENTS)):
+                pass  # its fields are not of the types that they should be, which is noted
+            elif kind != "approve":
+                template, args = self._job(kind)
+            elif said.approve is not UNSET:
+                approval, args = read_approval(place["approve"], said.approve, self._scope, self._reading)
+        wanted = [hole.value for hole in args.holes] + [one.value for one in when]
+        wanted += [one for one in map.over.values() if not isinstance(one, list)] if map else []
+        return Step(
+            name=str(place.path[-1]),
+            parents=self._parents([*needs, *(name for one in wanted for name in steps_in(one))]),
+            job=template,
+            approval=approval,
+            args=args,
+            map=map,
+            run_if=said.run_if,
+            when=when,
+            group=said.group or "",
+            produce=tuple(listed(said.produce)),
+            may_fail=said.may_fail,
+        )
+
+    def _parents(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Each once; without any, a rule that asks for one can never hold."""
+        parents = tuple(dict.fromkeys(names))
+        if not parents and self._said.run_if in _ASKS_FOR_PARENTS and not self._place.has("needs"):
+            rule = self._said.run_if
+            self._problems.add(self._place["run_if"], f"it waits for nobody, so {rule} can never hold; say needs.")
+        return parents
+
+    def _job(self, kind: str) -> tuple[Template, Filled]:
+        inside = replace(self._scope, items=self._items()) if self._place.has("map") else self._scope
+        task, args = read_arguments(self._place, kind, inside, self._reading)
+        return read_template(self._place, self._said, task, self._reading), args
+
+    def _needs(self) -> Iterator[str]:
+        seen: set[str] = set()
+        for place, name in self._texts("needs"):
+            if name not in self._scope.steps:
+                self._problems.add(place, f"there is no step {name!r}{meant(name, self._scope.steps)}.")
+            elif name in seen:
+                self._problems.add(place, f"{name!r} is named twice.")
+            else:
+                yield name
+            seen.add(name)
+
+    def _when(self) -> Iterator[Condition]:
+        for place, text in self._texts("when"):
+            with self._problems.gathered():
+                yield _expressed(place, lambda: read_condition(text, self._scope))  # noqa: B023
+
+    def _texts(self, name: str) -> Iterator[tuple[Field, str]]:
+        """A field that is a text or a list of texts."""
+        if not self._place.has(name):
+            return
+        place = self._place[name]
+        for one in place.items() if isinstance(place.value, list) else [place]:
+            if isinstance(one.value, str):
+                yield one, one.value
+
+    def _items(self) -> list[str]:
+        """What elements are called, also where what they are of cannot be read."""
+        place = self._place["map"]
+        return place.names() if isinstance(place.value, dict) else [ONE_ITEM]
+
+    def _map(self) -> Map | None:
+        said = self._said
+        if not self._place.has("map"):
+            for name in _WITH_MAP:
+                if self._place.has(name):
+                    self._problems.add(self._place[name], "it goes with map, which this step does not have.")
+            return None
+        place = self._place["map"]
+        if said.max_parallel is not UNSET and said.max_parallel < 1:
+            self._problems.note(self._place["max_parallel"].misfit("must be 1 or more"))
+        named = {name: place[name] for name in place.names()} if isinstance(place.value, dict) else {ONE_ITEM: place}
+        if not named:
+            self._problems.add(place, "it names nothing to map over.")
+        over = {}
+        for name, one in named.items():
+            with self._problems.gathered():
+                over[name] = self._over(one)
+        lengths = {len(one) for one in over.values() if isinstance(one, list)}
+        if len(lengths) > 1 and not said.product:
+            self._problems.add(place, "lists that are mapped side by side must be of one length; or say product: true.")
+        return Map(over, said.product, None if said.max_parallel is UNSET else said.max_parallel)
+
+    def _over(self, place: Field) -> Expression | list[Any]:
+        """What is mapped over: an expression, or a list that is known already. Raises Misfit."""
+        if isinstance(place.value, list):
+            if "${" in repr(place.value):
+                raise Misfit(place, "a list that is written out holds values, not expressions.")
+            return place.value
+        value = _expressed(place, lambda: value_of(str(place.value), self._scope))
+        if isinstance(value, str | Text):
+            raise place.misfit("must be one expression, such as ${fetch.result.lines}, or a list")
+        return value
+
+
+def _expressed(place: Field, read: Callable[[], Said]) -> Said:
+    try:
+        return read()
+    except Inexpressible as error:
+        raise Misfit(place, str(error)) from None
+
+
+def listed(said: str | list[str] | UnsetType) -> list[str]:
+    """What is said as one text, or as several."""
+    if said is UNSET:
+        return []
+    return [said] if isinstance(said, str) else said

@@ -1,0 +1,247 @@
+"""Expressions in a file: `${params.day}`, `${run.scheduled_for}`, `${fetch.result.lines[0]}`, `${item}`.
+
+They are paths into values, never code.
+
+A text that is exactly one expression is that value; inside a longer text it is written out. `$${` stands for a plain
+`${`. What has expressions in it becomes JSON with holes.
+
+Secrets, `${secret.NAME}`, are not values of the run: they are filled in by the worker, from the store, and are
+kept apart from the arguments, so that nothing that a step gives back can ask for one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from tickwork.core.blob_ref import Path
+from tickwork.core.dag.graph import Expression, Hole, Item, Param, Result, RunValue, Text
+from tickwork.declare.context import Reading
+from tickwork.declare.node import Field, Misfit
+from tickwork.declare.problems import meant
+
+LENGTH_LIMIT = 2000  # of an expression: the search for its step takes a time that grows with the square of this
+RESERVED = ("params", "item", "secret")  # what an expression may begin with besides a step
+ONE_ITEM = "item"  # the element where a step maps over one thing without naming it
+
+_EXPRESSION = re.compile(r"\$\$\{|\$\{([^}]*)(\}?)")
+_RESULT = re.compile(r"\.result(?![\w-])")
+_PART = re.compile(r"""\.([\w-]+)|\[(-?[0-9]{1,9})\]|\["([^"]*)"\]|\['([^']*)'\]""")
+_SECRET = re.compile(r"secret\.[A-Za-z_][A-Za-z0-9_]*")
+_SECRET_ARGUMENT = "secrets"
+_KEPT = object()
+_OF_RUN = {
+    "run.scheduled_for": ("scheduled_for",),
+    "run.schedule": ("schedule",),
+    "run.is_catchup": ("is_catchup",),
+    "run.interval.from": ("interval", "from"),
+    "run.interval.to": ("interval", "to"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What expressions may name: parameters, steps, those of them that are mapped, and elements by their names.
+
+    `roots`: instead of all that, these values by their own names, as a hook has `${body}`.
+    """
+
+    params: Collection[str] = ()
+    steps: Collection[str] = ()
+    mapped: Collection[str] = ()
+    items: Collection[str] = ()
+    roots: Collection[str] = ()
+
+
+class Inexpressible(Exception):
+    """An expression that names nothing."""
+
+
+def has_expression(text: str) -> bool:
+    return any(found[0] != "$${" for found in _EXPRESSION.finditer(text))
+
+
+def secrets_in(text: str) -> list[str]:
+    """The names of the secrets in a text."""
+    return [one[1].removeprefix("secret.") for one in _EXPRESSION.finditer(text) if _SECRET.fullmatch(one[1] or "")]
+
+
+def plain(text: str) -> str:
+    """A text without expressions, as it is meant."""
+    return text.replace("$${", "${")
+
+
+def value_of(text: str, scope: Scope, *, as_text: bool = False) -> Expression | str:
+    """What a text stands for: itself, an expression, or a Text of several. Raises Inexpressible."""
+    parts = list(_parts(text, scope))
+    if all(isinstance(part, str) for part in parts):
+        return "".join(str(part) for part in parts)
+    if len(parts) == 1 and not as_text and not isinstance(parts[0], str):
+        return parts[0]
+    return Text(tuple(parts))
+
+
+def _parts(text: str, scope: Scope) -> Iterator[str | Param | RunValue | Result | Item]:
+    end, said = 0, ""
+    for found in _EXPRESSION.finditer(text):
+        said += text[end : found.start()]
+        end = found.end()
+        if found[0] == "$${":
+            said += "${"
+            continue
+        if not found[2]:
+            raise Inexpressible("a ${ is not closed by a }; write $${ for a plain ${.")
+        if said:
+            yield said
+        said = ""
+        yield expression(found[1].strip(), scope)
+    if said + text[end:]:
+        yield said + text[end:]
+
+
+def expression(inner: str, scope: Scope) -> Param | RunValue | Result | Item:
+    """What stands between ${ and }. Raises Inexpressible."""
+    if len(inner) > LENGTH_LIMIT:
+        raise Inexpressible(f"an expression has up to {LENGTH_LIMIT:,} characters, and this one has {len(inner):,}.")
+    head = re.split(r"[.\[]", inner, maxsplit=1)[0]
+    rest = inner[len(head) :]
+    if scope.roots:
+        return _root(inner, head, rest, scope)
+    if head == "params":
+        return _param(inner, rest, scope)
+    if head == "item":
+        return _item(inner, rest, scope)
+    if head == "run" and not _RESULT.match(rest):  # a step may be named run
+        return _of_run(inner)
+    if head == "secret":
+        raise Inexpressible(f"${{{inner}}} may stand in env of shell, and in url, headers and auth of http.")
+    return _result(inner, head, scope)
+
+
+def _root(inner: str, head: str, rest: str, scope: Scope) -> Param:
+    if head not in scope.roots:
+        known = ", ".join(f"${{{name}}}" for name in scope.roots)
+        raise Inexpressible(f"${{{inner}}} names no value: there are {known}, and their parts.")
+    return Param(head, _path(inner, rest))
+
+
+def _param(inner: str, rest: str, scope: Scope) -> Param:
+    name, path = _named(inner, rest, "params.day")
+    if name not in scope.params:
+        raise Inexpressible(f"there is no parameter {name!r}{meant(name, scope.params)}.")
+    return Param(name, path)
+
+
+def _of_run(inner: str) -> RunValue:
+    if inner not in _OF_RUN:
+        known = ", ".join(f"${{{name}}}" for name in _OF_RUN)
+        raise Inexpressible(f"${{{inner}}} names no value of the run: there are {known}.")
+    return RunValue(_OF_RUN[inner])
+
+
+def _item(inner: str, rest: str, scope: Scope) -> Item:
+    if not scope.items:
+        raise Inexpressible(f"${{{inner}}} is an element of what a step is mapped over, and there is no map here.")
+    if ONE_ITEM in scope.items:
+        return Item(ONE_ITEM, _path(inner, rest))
+    name, path = _named(inner, rest, f"item.{next(iter(scope.items))}")
+    if name not in scope.items:
+        raise Inexpressible(f"nothing is mapped as {name!r}{meant(name, scope.items)}.")
+    return Item(name, path)
+
+
+def _result(inner: str, head: str, scope: Scope) -> Result:
+    """A step is what stands before `.result`; its own name may have dots."""
+    ends = list(_RESULT.finditer(inner))
+    for end in ends:
+        if (step := inner[: end.start()]) in scope.steps:
+            path = _path(inner, inner[end.end() :])
+            if path and isinstance(path[0], str) and step in scope.mapped:
+                raise Inexpressible(
+                    f"${{{inner}}}: {step} is mapped, so its result is a list, which has no {path[0]!r}."
+                )
+            return Result(step, path)
+    if ends:
+        name = inner[: ends[0].start()]
+        raise Inexpressible(f"there is no step {name!r}{meant(name, scope.steps)}.")
+    if head in scope.steps:
+        raise Inexpressible(f"${{{inner}}}: did you mean ${{{head}.result{inner[len(head) :]}}}?")
+    raise Inexpressible(
+        f"${{{inner}}} names no value: there are ${{params.NAME}}, ${{run.scheduled_for}}, ${{STEP.result}} and "
+        f"${{item}}."
+    )
+
+
+def _named(inner: str, rest: str, example: str) -> tuple[str, Path]:
+    name, *path = _path(inner, rest) or ("",)
+    if not isinstance(name, str) or not name:
+        raise Inexpressible(f"${{{inner}}} does not say which one: ${{{example}}}.")
+    return name, tuple(path)
+
+
+def _path(inner: str, text: str) -> Path:
+    path: list[str | int] = []
+    at = 0
+    while at < len(text):
+        found = _PART.match(text, at)
+        if found is None:
+            raise Inexpressible(f'${{{inner}}} cannot be read at {text[at:]!r}; a path is .key, [0] or ["any key"].')
+        path.append(int(found[2]) if found[2] else found[1] or found[3] or found[4] or "")
+        at = found.end()
+    return tuple(path)
+
+
+@dataclass(slots=True)
+class Filler:
+    """Turns values of a file into JSON, and notes the holes in it. What cannot be said is noted as a problem."""
+
+    scope: Scope
+    reading: Reading
+    holes: list[Hole] = field(default_factory=list)
+    secrets: dict[str, str] = field(default_factory=dict)
+
+    def fill(self, place: Field, *where: str | int, as_text: bool = False, secret: bool = False) -> Any:
+        """A value with null for each hole. `as_text`: it is a text in any case; `secret`: it may hold secrets."""
+        value = place.value
+        if isinstance(value, str):
+            with self.reading.problems.gathered():
+                return self._text(place, value, where, as_text, secret)
+            return None
+        if isinstance(value, dict):
+            given = [key for key in value if not as_text or value[key] is not None]
+            filled = {key: self.fill(place[key], *where, key, as_text=as_text, secret=secret) for key in given}
+            return {key: one for key, one in filled.items() if one is not _KEPT}
+        if isinstance(value, list):
+            return [self.fill(one, *where, at, as_text=as_text) for at, one in enumerate(place.items())]
+        return msgspec.json.encode(value).decode() if as_text else value
+
+    def arguments(self, filled: dict[str, Any]) -> dict[str, Any]:
+        """Arguments as they are stored, with the secrets that they need."""
+        kept = {name: value for name, value in filled.items() if value is not _KEPT}
+        return {**kept, _SECRET_ARGUMENT: self.secrets} if self.secrets else kept
+
+    def _text(self, place: Field, text: str, where: Path, as_text: bool, secret: bool) -> Any:
+        if secret and secrets_in(text):
+            self._keep(place, text, where)
+            return _KEPT
+        try:
+            value = value_of(text, self.scope, as_text=as_text)
+        except Inexpressible as error:
+            raise Misfit(place, str(error)) from None
+        if isinstance(value, str):
+            return value
+        self.holes.append(Hole(where, value))
+        return None
+
+    def _keep(self, place: Field, text: str, where: Path) -> None:
+        """Put a text with secrets aside, as it was written."""
+        others = [one[0] for one in _EXPRESSION.finditer(text) if one[1] is not None and not _SECRET.fullmatch(one[1])]
+        if others:
+            raise Misfit(place, f"a text with a secret can have no other expressions, and this one has {others[0]}.")
+        self.secrets[".".join(map(str, where))] = text
+        for name in secrets_in(text):
+            self.reading.ask_for(name, place)

@@ -1,0 +1,164 @@
+"""Hooks as files and requests declare them, and what a message becomes by what they say.
+
+hooks:
+  pushed: {style: github, secret: "${secret.GITHUB}", task: build, args: {commit: "${body.after}"}, events: [push]}
+  paid: {style: stripe, secret: STRIPE, dag: ship, args: {order: "${body.data.object.id}"}}
+
+`${body...}` is a part of the message, `${event}` its type, and `${headers.NAME}` one of its headers.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Any, cast
+
+import msgspec
+from msgspec import UNSET, Raw
+
+from tickwork.core.dag.graph import Filled, Hole
+from tickwork.core.dag.step_inputs import NO_RESULTS, Values, filled
+from tickwork.core.dag.untrusted_values import misplaced, pinned
+from tickwork.core.duration import parse_duration
+from tickwork.core.hooks.hook import WINDOW, Hook
+from tickwork.core.job_options import task_name
+from tickwork.core.yaml_loader import Document
+from tickwork.declare.context import Reading
+from tickwork.declare.dag_fields import HookFields
+from tickwork.declare.expressions import Filler, Scope, has_expression
+from tickwork.declare.node import Field, Misfit
+from tickwork.declare.problems import Problems
+from tickwork.declare.read_struct import read_struct
+from tickwork.declare.schedules import Known, encode, made, param_misfits, stored_params
+from tickwork.errors import check
+
+ROOTS = ("body", "event", "headers")
+_SECRET = re.compile(r"\$\{\s*secret\.([A-Za-z_][A-Za-z0-9_]*)\s*\}|([A-Za-z_][A-Za-z0-9_]*)")
+
+
+def read_hook(name: str, place: Field, reading: Reading) -> Hook | None:
+    """Read a hook; None where something of it cannot be read, which is noted. Raises Misfit.
+
+    The parameters of a dag are not checked here: the dag may be declared further below. See `open_arguments`.
+    """
+    before = len(reading.problems)
+    said = read_struct(place, HookFields, reading.problems)
+    kind = _kind(place)
+    secret = _secret(place["secret"], reading)
+    _check_expressions(place, reading)
+    if len(reading.problems) > before or secret is None:
+        return None
+    window = WINDOW
+    if said.window is not UNSET:
+        window = made(place["window"], lambda: parse_duration(place["window"].value, what="window"))
+    return made(
+        place,
+        lambda: Hook(
+            name=name,
+            style=said.style,
+            secret=secret,
+            target=task_name(place[kind].value),
+            kind=kind,
+            args=msgspec.json.encode({} if said.args is UNSET else said.args).decode(),
+            key=said.key or None,
+            events=tuple(said.events or ()),
+            window=window,
+            description=said.description or None,
+        ),
+    )
+
+
+def _kind(place: Field) -> Any:
+    said = [kind for kind in ("task", "dag") if place.has(kind)]
+    if len(said) != 1:
+        raise Misfit(place, "say what it starts: either task or dag.")
+    return said[0]
+
+
+def _secret(place: Field, reading: Reading) -> str | None:
+    """The name of a secret."""
+    found = _SECRET.fullmatch(place.value) if isinstance(place.value, str) else None
+    if found is None:
+        if place.is_there:
+            reading.problems.add(place, "name the secret, as in ${secret.GITHUB}; its value stands in no file.")
+        return None
+    reading.ask_for(found[1] or found[2], place)
+    return found[1] or found[2]
+
+
+def _check_expressions(place: Field, reading: Reading) -> None:
+    filler = Filler(Scope(roots=ROOTS), reading)
+    if place.has("key"):
+        filler.fill(place["key"], "key", as_text=True)
+    if not place.has("args"):
+        return
+    before = len(filler.holes)
+    arguments = filler.fill(place["args"])
+    if place.has("task") and isinstance(arguments, dict) and reading.problems.is_sound(place):
+        unchecked = {str(hole.where[0]) for hole in filler.holes[before:] if hole.where}
+        with reading.problems.gathered():
+            task = str(place["task"].value)
+            made(place["args"], lambda: encode(reading.known, task, arguments, unchecked))
+    flaw = misplaced(place["task"].value, filler.holes[before:], arguments) if place.has("task") else None
+    if flaw is not None:
+        reading.problems.add(place["args"], flaw)
+
+
+def open_arguments(place: Field) -> set[str]:
+    """The arguments of a hook whose values only a message says, or parts of them."""
+    return {name for name in place["args"].names() if _is_open(place["args"][name].value)}
+
+
+def _is_open(value: Any) -> bool:
+    match value:
+        case str():
+            return has_expression(value)
+        case dict():
+            return any(_is_open(one) for one in value.values())
+        case list():
+            return any(_is_open(one) for one in value)
+        case _:
+            return False
+
+
+def arguments_of(hook: Hook, values: Values) -> dict[str, Any]:
+    """The arguments of the job that a message becomes. Raises Unfillable where the message does not have a part."""
+    template = pinned(hook.target if hook.kind == "task" else "", _template(hook.args))
+    found: dict[str, Any] = msgspec.json.decode(filled(template, values, NO_RESULTS))
+    return found
+
+
+def key_of(hook: Hook, values: Values) -> str | None:
+    """What a hook says its messages are known by. Raises Unfillable."""
+    if hook.key is None:
+        return None
+    template = _template(msgspec.json.encode({"key": hook.key}).decode(), as_text=True)
+    found = msgspec.json.decode(filled(template, values, NO_RESULTS), type=dict[str, Any])["key"]
+    return found if isinstance(found, str) else msgspec.json.encode(found).decode()
+
+
+@lru_cache(maxsize=1024)
+def _template(args: str, as_text: bool = False) -> Filled:
+    problems = Problems("a hook")
+    document = Document(msgspec.json.decode(args), {(): 1}, [])
+    filler = Filler(Scope(roots=ROOTS), Reading("a hook", lambda name: None, problems, {}))
+    json = filler.fill(Field(document, (), document.value), as_text=as_text)
+    problems.raise_if_any()
+    holes: list[Hole] = filler.holes
+    return Filled(Raw(msgspec.json.encode(json)), tuple(holes))
+
+
+def hook_of(name: str, fields: dict[str, Any], known: Known) -> Hook:
+    """The hook that a request or a command declares. Raises BadFile, with all that is wrong."""
+    problems = Problems("")
+    document = Document(fields, {(): 1}, [])
+    hook = None
+    with problems.gathered():
+        place = Field(document, (), fields)
+        hook = read_hook(name, place, Reading("", known, problems, {}))
+        params = stored_params(hook.target, known) if hook is not None and hook.kind == "dag" else None
+        for misfit in () if params is None else param_misfits(place, params, open_arguments(place)):
+            problems.note(misfit)
+    problems.raise_if_any()
+    check(hook, f"Hook {name!r} was not read, and nothing is wrong with it.")
+    return cast("Hook", hook)

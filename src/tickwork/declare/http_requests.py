@@ -1,0 +1,50 @@
+"""A request as a file declares it, in a step or in a schedule: the arguments of the task `http`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tickwork.core.duration import parse_duration
+from tickwork.core.web.answer import is_expected
+from tickwork.declare.context import Reading
+from tickwork.declare.dag_fields import HttpFields
+from tickwork.declare.expressions import Filler, Scope
+from tickwork.declare.node import Field
+from tickwork.declare.read_struct import read_struct
+from tickwork.declare.schedules import made
+
+_MAY_BE_SECRET = ("url", "headers", "auth")
+
+
+def request_of(place: Field, reading: Reading) -> dict[str, Any]:
+    """The arguments of a request that stands by itself: it can ask for secrets, and for nothing of a run."""
+    read_struct(place, HttpFields, reading.problems)
+    filler = Filler(Scope(), reading)
+    return filler.arguments(read_request(place, filler))
+
+
+def read_request(place: Field, filler: Filler) -> dict[str, Any]:
+    """The arguments, with what the filler keeps of them apart. What is wrong is noted."""
+    problems, url, auth = filler.reading.problems, place["url"], place["auth"]
+    if place.has("json") and place.has("body"):
+        problems.add(place["body"], "json is the body already: say one of them.")
+    if auth.is_there and sum(auth.has(name) for name in auth.names()) != 1:
+        problems.add(auth, "say one of basic, bearer and hmac.")
+    if isinstance(url.value, str) and not url.value.startswith(("http://", "https://", "${")):
+        problems.note(url.misfit("must begin with http:// or https://"))
+    _check_numbers(place, filler)
+    return {
+        name: filler.fill(place[name], name, as_text=name not in ("json", "expect"), secret=name in _MAY_BE_SECRET)
+        for name in HttpFields.__struct_fields__
+        if place.has(name)
+    }
+
+
+def _check_numbers(place: Field, filler: Filler) -> None:
+    for name in ("timeout", "connect_timeout"):
+        if place.has(name):
+            with filler.reading.problems.gathered():
+                made(place[name], lambda name=name: parse_duration(place[name].value, what=name))  # type: ignore[misc]
+    if isinstance(place["expect"].value, list):
+        with filler.reading.problems.gathered():
+            made(place["expect"], lambda: is_expected(200, place["expect"].value))

@@ -1,0 +1,96 @@
+"""A place in a document: its value, its path, and what to say when it is not what it should be."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from tickwork.core.yaml_loader import Document, Path
+from tickwork.errors import InvalidInput
+
+_MISSING: Any = object()
+_PLAIN_KEY = re.compile(r"[A-Za-z_][\w-]*")
+
+
+class Misfit(InvalidInput):
+    """A field that cannot be used, with its place."""
+
+    def __init__(self, field: Field, text: str) -> None:
+        super().__init__(text)
+        self.field = field
+
+
+@dataclass(slots=True, eq=False)  # not frozen: a file of ten thousand steps makes a hundred thousand of them
+class Field:
+    """A value inside a document. A missing one is a field too; `text` and the others then give their default."""
+
+    document: Document
+    path: Path
+    value: Any = _MISSING
+
+    @property
+    def name(self) -> str:
+        """The path as people write it: spec.jobTemplate.spec."""
+        parts = (
+            f"[{one}]" if isinstance(one, int) or not _PLAIN_KEY.fullmatch(one) else f".{one}" for one in self.path
+        )
+        return "".join(parts).removeprefix(".")
+
+    @property
+    def line(self) -> int:
+        """Where it begins, or what it should be in does."""
+        path = self.path
+        while path not in self.document.lines:
+            path = path[:-1]
+        return self.document.lines[path]
+
+    @property
+    def is_there(self) -> bool:
+        return self.value is not _MISSING and self.value is not None
+
+    def __getitem__(self, key: str) -> Field:
+        if self.is_there and not isinstance(self.value, dict):
+            raise self.misfit("must have fields")
+        found = self.value.get(key, _MISSING) if self.is_there else _MISSING
+        return Field(self.document, (*self.path, key), found)
+
+    def has(self, key: str) -> bool:
+        """Whether it has a field with a value; quicker than to ask that field."""
+        return isinstance(self.value, dict) and self.value.get(key) is not None
+
+    def names(self) -> list[str]:
+        return list(self.value) if isinstance(self.value, dict) else []
+
+    def items(self) -> Iterator[Field]:
+        """The items of a list; none when it is missing."""
+        if self.is_there and not isinstance(self.value, list):
+            raise self.misfit("must be a list")
+        for at, item in enumerate(self.value if self.is_there else []):
+            yield Field(self.document, (*self.path, at), item)
+
+    def text(self, default: str | None = None) -> str:
+        return str(self._of(str, "a text", default))
+
+    def number(self, default: int | None = None) -> int:
+        found = self._of(int, "a whole number, 0 or more", default)
+        if isinstance(found, bool) or found < 0:
+            raise self.misfit("must be a whole number, 0 or more")
+        return int(found)
+
+    def flag(self, default: bool) -> bool:
+        return bool(self._of(bool, "true or false", default))
+
+    def _of(self, kind: type, what: str, default: Any) -> Any:
+        if not self.is_there:
+            if default is None:
+                raise Misfit(self, f"it is missing; it must be {what}.")
+            return default
+        if not isinstance(self.value, kind):
+            raise self.misfit(f"must be {what}")
+        return self.value
+
+    def misfit(self, rule: str) -> Misfit:
+        shown = repr(self.value)
+        return Misfit(self, f"it {rule}, not {shown if len(shown) <= 60 else f'{shown[:57]}...'}.")

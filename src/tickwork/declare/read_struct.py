@@ -1,0 +1,106 @@
+"""Reading a place of a document into a Struct, whose fields say what there may be.
+
+The same Structs give the JSON Schema for editors, so the two cannot drift apart. Every misfit is noted, not the first
+alone, and what does not fit is left out of the Struct.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from types import UnionType
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from tickwork.declare.node import Field
+from tickwork.declare.problems import Problems, meant
+
+Made = TypeVar("Made", bound=msgspec.Struct)
+
+_WORDS = {str: "a text", int: "a whole number", float: "a number", bool: "true or false", list: "a list"}
+
+
+class _Shape(NamedTuple):
+    """A type that a value may have: what it is called, its types in a document, and what is inside of it."""
+
+    words: str
+    types: tuple[type, ...]
+    values: tuple[str, ...] = ()
+    struct: type[msgspec.Struct] | None = None
+    inner: Any = None
+
+    def fits(self, value: Any) -> bool:
+        return not self.types or (type(value) in self.types and (not self.values or value in self.values))
+
+
+def read_struct(place: Field, kind: type[Made], problems: Problems) -> Made:
+    """Read the fields of a place; what is missing or does not fit is UNSET. Raises Misfit where it has no fields."""
+    if not isinstance(place.value, dict):
+        raise place.misfit("must have fields")
+    types = _types_of(kind)
+    given: dict[str, Any] = {}
+    for name in place.value:
+        if name not in types:
+            known = meant(name, types) or f"; there are {', '.join(types)}"
+            problems.add(place[name], f"there is no such field here{known}.")
+        elif place.has(name):
+            with problems.gathered():
+                given[name] = _read(place[name], types[name], problems)
+    for name in _required(kind):
+        if name not in given:
+            given[name] = UNSET
+            if not place.has(name):
+                problems.add(place[name], "it is missing.")
+    return kind(**given)
+
+
+def _read(place: Field, kind: Any, problems: Problems) -> Any:
+    """Read a value as the first of the types in a union that it has the shape of."""
+    shapes = _shapes(kind)
+    for shape in shapes:
+        if shape.fits(place.value):
+            break
+    else:
+        raise place.misfit(f"must be {' or '.join(shape.words for shape in shapes)}")
+    if shape.struct is not None:
+        return read_struct(place, shape.struct, problems)
+    if shape.inner is None:
+        return place.value
+    read: dict[Any, Any] = {}
+    parts = enumerate(place.items()) if isinstance(place.value, list) else ((key, place[key]) for key in place.value)
+    for key, part in parts:
+        with problems.gathered():
+            read[key] = _read(part, shape.inner, problems)
+    return list(read.values()) if isinstance(place.value, list) else read
+
+
+@cache
+def _types_of(kind: type[msgspec.Struct]) -> dict[str, Any]:
+    return get_type_hints(kind, include_extras=True)
+
+
+@cache
+def _required(kind: type[msgspec.Struct]) -> list[str]:
+    return [field.name for field in msgspec.structs.fields(kind) if field.required]
+
+
+@cache
+def _shapes(kind: Any) -> tuple[_Shape, ...]:
+    """What a hint lets a value be, one for each type of a union."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        return tuple(shape for one in arguments if one is not UnsetType for shape in _shapes(one))
+    if origin is Annotated:
+        example = "".join(f" such as {one}" for one in (arguments[1].examples or ())[:1])
+        return tuple(shape._replace(words=shape.words + example) for shape in _shapes(arguments[0]))
+    if origin is Literal:
+        return (_Shape(f"one of {', '.join(arguments)}", (str,), values=arguments),)
+    if origin in (list, dict):
+        inner = None if arguments[-1] is Any else arguments[-1]
+        return (_Shape(_WORDS.get(origin, "fields"), (origin,), inner=inner),)
+    if kind is Any:
+        return (_Shape("anything", ()),)
+    if issubclass(kind, msgspec.Struct):
+        return (_Shape("fields", (dict,), struct=kind),)
+    return (_Shape(_WORDS[kind], (int, float) if kind is float else (kind,)),)

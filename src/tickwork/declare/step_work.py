@@ -1,0 +1,149 @@
+"""What a step runs, as a file declares it: a task, a command, a request; and what its jobs are like.
+
+What a step does not say of its jobs they have from the task, as far as a worker has told of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from tickwork.core.dag.graph import Approval, Filled, Template
+from tickwork.core.dag.untrusted_values import misplaced, pinned
+from tickwork.core.duration import parse_duration
+from tickwork.core.job import TaskDefinition
+from tickwork.core.job_limits import decode_task_flow
+from tickwork.core.job_options import DEFAULT_QUEUE, Options, read_option, task_name
+from tickwork.declare.context import Reading
+from tickwork.declare.dag_fields import ApproveFields, StepFields
+from tickwork.declare.expressions import Filler, Scope, has_expression, plain
+from tickwork.declare.http_requests import read_request
+from tickwork.declare.node import Field, Misfit
+from tickwork.declare.schedules import HTTP, SHELL, SHELL_ARGUMENTS, encode, made
+
+KINDS = ("task", SHELL, HTTP, "approve")
+OPTIONS = (
+    "queue",
+    "priority",
+    "retries",
+    "backoff",
+    "timeout",
+    "expires",
+    "on_lost",
+    "max_lost",
+    "labels",
+    "tenant",
+    "resources",
+)
+_GOES_WITH = {"args": "task", **dict.fromkeys(SHELL_ARGUMENTS, SHELL)}
+ARGUMENTS = tuple(_GOES_WITH)  # the fields that say what it is called with
+_OF_JOBS = (*OPTIONS, "map", "product", "max_parallel")
+
+
+def kind_of(place: Field) -> str:
+    """Which of the four it is. Raises Misfit."""
+    said = [kind for kind in KINDS if place.has(kind)]
+    if len(said) != 1:
+        raise Misfit(place, f"say what it runs: one of {', '.join(KINDS)}{', not several' if said else ''}.")
+    return said[0]
+
+
+def check_company(place: Field, kind: str, reading: Reading) -> None:
+    """Note fields that go with another kind of step."""
+    for name, other in _GOES_WITH.items():
+        if place.has(name) and kind != other:
+            reading.problems.add(place[name], f"it goes with {other}, and this step has {kind}.")
+    if kind == "approve":
+        for name in _OF_JOBS:
+            if place.has(name):
+                reading.problems.add(place[name], "it is for jobs, and an approval is none.")
+
+
+def read_arguments(place: Field, kind: str, scope: Scope, reading: Reading) -> tuple[str, Filled]:
+    """The name of the task that a step runs, and what it is called with. Raises Misfit."""
+    filler = Filler(scope, reading)
+    match kind:
+        case "task":
+            task = made(place["task"], lambda: task_name(place["task"].value))
+            filled = filler.fill(place["args"]) if place.has("args") else {}
+        case "shell":
+            task, filled = SHELL, _of_shell(place, filler)
+        case _:
+            task, filled = HTTP, read_request(place["http"], filler)
+    said = place["args"] if place.has("args") else place
+    flaw = misplaced(task, filler.holes, filler.arguments(filled) if isinstance(filled, dict) else None)
+    if flaw is not None:
+        raise Misfit(said, flaw)
+    arguments = filler.arguments(filled)
+    unchecked = {str(hole.where[0]) for hole in filler.holes if hole.where}
+    json = made(said, lambda: encode(reading.known, task, arguments, unchecked))
+    return task, pinned(task, Filled(msgspec.Raw(json), tuple(filler.holes)))
+
+
+def _of_shell(place: Field, filler: Filler) -> dict[str, Any]:
+    """Values of the run are never a part of the command: what they say would be run."""
+    words = list(place[SHELL].items()) if isinstance(place[SHELL].value, list) else [place[SHELL]]
+    for word in words:
+        if isinstance(word.value, str) and has_expression(word.value):
+            raise Misfit(
+                word,
+                "${...} is not filled in here, since its value could be run as a command: pass it through env, as in "
+                'env: {WORD: "${item}"}, and say "$WORD". A ${ of the shell itself is written $${.',
+            )
+    command = place[SHELL].value
+    filled: dict[str, Any] = {"command": plain(command) if isinstance(command, str) else list(map(plain, command))}
+    for name in SHELL_ARGUMENTS:
+        if place.has(name):
+            filled[name] = filler.fill(place[name], name, as_text=True, secret=name == "env")
+    return filled
+
+
+def read_template(place: Field, said: StepFields, task: str, reading: Reading) -> Template:
+    """What the jobs of a step are like. What is wrong with an option is noted."""
+    definition = reading.known(task)
+    if definition is not None and decode_task_flow(definition.flow).habit is not None:
+        reading.problems.add(place["task"], f"{task!r} is debounced or throttled: several calls are one job of it.")
+    given = {}
+    for name in OPTIONS:
+        if getattr(said, name) is not UNSET:
+            with reading.problems.gathered():
+                given["needs" if name == "resources" else name] = _option(place[name], name)
+    return _template(task, definition, tuple(given.items()))
+
+
+@lru_cache(maxsize=1024)
+def _template(task: str, definition: TaskDefinition | None, given: tuple[tuple[str, Any], ...]) -> Template:
+    options = replace(Options.of_task(task, definition), **dict(given), key_for=None)
+    return Template(
+        task,
+        queue=options.queue or DEFAULT_QUEUE,
+        priority=dict(given).get("priority"),
+        policy=options.policy(),
+        labels=options.labels or (),
+        tenant=options.tenant,
+        needs=options.needs or "",
+        flow=None if definition is None else definition.flow,
+    )
+
+
+def _option(place: Field, name: str) -> Any:
+    return made(place, lambda: read_option("needs" if name == "resources" else name, place.value))
+
+
+def read_approval(place: Field, said: str | ApproveFields, scope: Scope, reading: Reading) -> tuple[Approval, Filled]:
+    """A step that a person ends, and the text that is asked where it has expressions. Raises Misfit."""
+    asked = place if isinstance(said, str) else place["text"]
+    text = asked.value if isinstance(asked.value, str) else ""
+    filler = Filler(scope, reading)
+    filled = filler.fill(asked, "text", as_text=True) if text else None
+    args = Filled(msgspec.Raw(b'{"text":null}'), tuple(filler.holes)) if filler.holes else Filled(msgspec.Raw(b"{}"))
+    if isinstance(said, str):
+        return Approval(filled or text), args
+    timeout = None
+    if said.timeout is not UNSET:
+        timeout = made(place["timeout"], lambda: parse_duration(place["timeout"].value, what="timeout"))
+    return Approval(filled or text, tuple(said.who or ()), timeout, said.default), args

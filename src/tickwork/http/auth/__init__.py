@@ -1,0 +1,1 @@
+"""Who calls, what they may do, and what the audit log records of it."""

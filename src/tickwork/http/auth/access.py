@@ -1,0 +1,212 @@
+"""Who calls, and what they may do. Every route asks here; nothing is open that does not say so in the table."""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Protocol
+from urllib.parse import urlsplit
+
+from starlette.requests import Request
+
+from tickwork.app import Tickwork
+from tickwork.core.access.scopes import ROLES, Scope, digest_of, granted, read_token
+from tickwork.errors import StoreError
+from tickwork.http.framework.problems import Problem
+from tickwork.http.framework.route import Admits, Anybody
+from tickwork.store.admin.access import KeyView, SessionKind, SessionView
+
+__all__ = ["NOBODY", "ROLES", "Access", "Caller", "Grant", "StoreAccess", "TokenAccess", "allowed", "is_loopback"]
+
+COOKIE = "tickwork_session"
+IDLE = timedelta(hours=12)  # a session that is not used for so long is over
+_SAFE = ("GET", "HEAD", "OPTIONS")
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks: a name for the audit log, and what they may do. `session`: the digest of it, if they came by one.
+
+    `kind` and `subject` are those of their sessions: a user, the id of an API key, or the token of `tickwork dev`.
+    """
+
+    name: str
+    scopes: frozenset[Scope]
+    session: str | None = None
+    expires_at: datetime | None = None
+    kind: SessionKind = "token"
+    subject: str = ""
+
+
+NOBODY = Caller("nobody", frozenset())
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What a token stands for, or a password, whose digest is then here."""
+
+    caller: Caller
+    password: str | None = None
+
+
+class Access(Protocol):
+    """Finds out who calls. Both run on a thread."""
+
+    def caller(self, request: Request, *, uses: bool = True) -> Caller | None:
+        """Who sent this request; None when it does not say so, or what it says does not hold.
+
+        Without `uses` it is only looked at, and a session that is not used ends as if nobody had asked.
+        """
+
+    def grant(self, token: bytes) -> Grant | None:
+        """Who has this token."""
+
+
+class TokenAccess:
+    """One token for everything, as `tickwork dev` makes it."""
+
+    def __init__(self, token: str) -> None:
+        self._digest = digest_of(token.encode())
+
+    def caller(self, request: Request, *, uses: bool = True) -> Caller | None:
+        given = bearer(request)
+        found = None if given is None else self.grant(given)
+        return None if found is None else found.caller
+
+    def grant(self, token: bytes) -> Grant | None:
+        return self.of_session(digest_of(token))
+
+    def of_session(self, subject: str) -> Grant | None:
+        """What a session of this token stands for: nothing, once there is another token."""
+        if not hmac.compare_digest(subject.encode(), self._digest.encode()):
+            return None
+        return Grant(Caller("dev", ROLES["admin"], subject=self._digest))
+
+
+class StoreAccess:
+    """API keys and sessions of the store, and the token of `tickwork dev` where there is one.
+
+    What a request says is looked up each time: whoever was revoked or removed is refused from the next request on.
+    """
+
+    def __init__(self, app: Tickwork, dev: TokenAccess | None = None) -> None:
+        self._app = app
+        self._dev = dev
+
+    def caller(self, request: Request, *, uses: bool = True) -> Caller | None:
+        given = bearer(request)
+        if given is not None or "authorization" in request.headers:
+            found = None if given is None else self.grant(given)
+            return None if found is None else found.caller
+        cookie = request.cookies.get(COOKIE)
+        if not cookie:
+            return None
+        caller = self._of_cookie(digest_of(cookie.encode("utf-8", "surrogatepass")), uses=uses)
+        if caller is not None and request.method not in _SAFE:
+            refuse_foreign(request, must_tell=True)
+        return caller
+
+    def grant(self, token: bytes) -> Grant | None:
+        dev = None if self._dev is None else self._dev.grant(token)
+        if dev is not None:  # also where TICKWORK_TOKEN is the token of a key with smaller scopes
+            return dev
+        read = read_token(token.decode("latin-1"))
+        key = None if read is None else self._app.store.get_api_key(read.id)
+        if read is None or key is None:
+            return None
+        right = hmac.compare_digest(key.digest.encode(), read.digest.encode())
+        return self._of_key(key) if right and key.is_live else None
+
+    def _of_key(self, key: KeyView) -> Grant:
+        if key.is_stale:
+            with suppress(StoreError):  # whoever only reads needs no store that can be written
+                self._app.store.use_api_key(key.id)
+        scopes = granted(key.scopes)
+        return Grant(Caller(f"key:{key.name}", scopes, None, key.expires_at, kind="key", subject=key.id))
+
+    def _of_cookie(self, digest: str, *, uses: bool) -> Caller | None:
+        session = self._app.store.get_session(digest, IDLE)
+        if session is None or (session.kind == "token" and not self._is_dev(session.subject)):
+            return None
+        if session.is_stale and uses:
+            with suppress(StoreError):
+                self._app.store.use_session(digest)
+        name, scopes = _of_session(session)
+        return Caller(name, scopes, digest, session.expires_at, kind=session.kind, subject=session.subject)
+
+    def _is_dev(self, subject: str) -> bool:
+        return self._dev is not None and self._dev.of_session(subject) is not None
+
+
+def _of_session(session: SessionView) -> tuple[str, frozenset[Scope]]:
+    match session.kind:
+        case "user":
+            return f"user:{session.subject}", ROLES.get(session.role or "", frozenset())
+        case "key":
+            return f"key:{session.key_name}", granted(session.scopes)
+        case "token":
+            return "dev", ROLES["admin"]
+
+
+def bearer(request: Request) -> bytes | None:
+    """The token of an Authorization header, as bytes: it may hold anything."""
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    return token.strip().encode("latin-1", "replace") if scheme.lower() == "bearer" and token.strip() else None
+
+
+def refuse_foreign(request: Request, *, must_tell: bool) -> None:
+    """Refuse what the page of another site had a browser send: 403. Browsers tell, and pages cannot change it.
+
+    `must_tell`: what does not tell is refused as well.
+    """
+    site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
+    if site is not None:
+        is_own = site == "same-origin"
+    elif origin is not None:
+        is_own = urlsplit(origin).netloc == request.headers.get("host", "")
+    else:
+        is_own = not must_tell
+    if not is_own:
+        raise Problem(
+            403,
+            "cross-origin",
+            "with a session, changes are taken from this server's own pages only (by Sec-Fetch-Site, or Origin and "
+            "Host). Programs send an API key: Authorization: Bearer. Nothing was done.",
+        )
+
+
+def is_open(scopes: frozenset[Scope], access: Admits, request: Request) -> bool:
+    """Whether a route needs nobody's permission: by the table, or by a server that only this machine can reach."""
+    if isinstance(access, Anybody):
+        return True
+    # A name that is not this machine's is that of a page which had its own name lead here; an address that is not this
+    # machine's is told by a proxy on it.
+    came_from = "" if request.client is None else request.client.host
+    return access in scopes and is_loopback(request.url.hostname or "") and is_loopback(came_from)
+
+
+def allowed(access: Admits, found: Caller | None) -> Caller:
+    """The caller, if they may do that. Raises Problem: 401 when nobody said who asks, 403 when they may not."""
+    if isinstance(access, Anybody):
+        return found or NOBODY
+    if found is None:
+        raise Problem(
+            401,
+            "not-authenticated",
+            "say who you are: Authorization: Bearer and an API key (tickwork keys create).",
+            headers={"WWW-Authenticate": 'Bearer realm="tickwork"'},
+        )
+    if isinstance(access, Scope) and access not in found.scopes:
+        raise Problem(403, "not-allowed", f"{found.name} may not do this: it takes the scope {access.value!r}.")
+    return found
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach a server that listens there."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

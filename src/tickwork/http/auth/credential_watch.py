@@ -1,0 +1,89 @@
+"""Whether callers of long answers may still have them: streams and long polls end soon after their credentials do."""
+
+from __future__ import annotations
+
+import asyncio
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+
+from tickwork.clock import Clock
+from tickwork.core.access.scopes import Scope
+from tickwork.errors import StoreError
+from tickwork.http.auth.access import Access, allowed, is_open
+from tickwork.http.framework.problems import Problem
+
+# An answer ends at most the sum of these after its credentials, and the time between two looks of what sends it.
+CHECK_S = 2.0  # how often it is asked whether a caller may still have an answer
+FRESH_S = 1.0  # for how long others with the same credentials are told the same
+_KEPT = 1000
+
+Credentials = tuple[str | None, str | None, Scope]
+
+
+class Permits:
+    """Asks the store whether credentials still hold, once a second for all answers that depend on the same ones.
+
+    For the event loop alone.
+    """
+
+    def __init__(self, access: Access, open_scopes: frozenset[Scope], clock: Clock) -> None:
+        self._access = access
+        self._open_scopes = open_scopes
+        self._clock = clock
+        self._asked: dict[Credentials, tuple[float, asyncio.Task[Problem | None]]] = {}
+
+    def of(self, request: Request, scope: Scope) -> Permit:
+        """The permit of a request that was let in just now."""
+        return Permit(self, request, scope, self._clock)
+
+    async def refusal(self, request: Request, scope: Scope) -> Problem | None:
+        """Why a request would not be let in any more; None where it would be, or the store cannot be asked."""
+        credentials = (request.headers.get("authorization"), request.headers.get("cookie"), scope)
+        now = self._clock.monotonic()
+        asked_at, asking = self._asked.get(credentials, (0.0, None))
+        if asking is None or now - asked_at >= FRESH_S:
+            self._forget(now)
+            asking = asyncio.create_task(run_in_threadpool(self._ask, request, scope))
+            self._asked[credentials] = now, asking
+        return await asyncio.shield(asking)
+
+    def _ask(self, request: Request, scope: Scope) -> Problem | None:
+        if is_open(self._open_scopes, scope, request):
+            return None
+        try:
+            allowed(scope, self._access.caller(request, uses=False))
+        except Problem as problem:
+            return problem
+        except StoreError:  # then nothing is read from it, either
+            return None
+        return None
+
+    def _forget(self, now: float) -> None:
+        if len(self._asked) >= _KEPT:
+            self._asked = {key: one for key, one in self._asked.items() if now - one[0] < FRESH_S}
+
+
+class Permit:
+    """The leave of one caller to have a long answer. To have it is not to use a session: one that is idle ends."""
+
+    def __init__(self, permits: Permits, request: Request, scope: Scope, clock: Clock) -> None:
+        self._permits = permits
+        self._request = request
+        self._scope = scope
+        self._clock = clock
+        self._check_at = clock.monotonic() + CHECK_S
+        self.refusal: Problem | None = None
+
+    async def holds(self) -> bool:
+        """Whether the caller may still have the answer, as of CHECK_S ago at most."""
+        now = self._clock.monotonic()
+        if self.refusal is None and now >= self._check_at:
+            self._check_at = now + CHECK_S
+            self.refusal = await self._permits.refusal(self._request, self._scope)
+        return self.refusal is None
+
+    def check(self) -> None:
+        """Raise Problem if the permit was found not to hold any more."""
+        if self.refusal is not None:
+            raise self.refusal

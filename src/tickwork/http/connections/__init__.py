@@ -1,0 +1,1 @@
+"""Connections and request bodies, with bounds on their number, time and size."""

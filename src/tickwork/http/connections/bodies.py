@@ -1,0 +1,107 @@
+"""The bodies of requests: read with bounds on their size, their time, and how much of all of them is held at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from starlette.requests import ClientDisconnect, Request
+
+from tickwork.http.connections.capacity import Room, Share
+from tickwork.http.framework.problems import Problem
+
+BODY_WAIT_S = 15.0  # a body that takes longer to arrive is given up
+SMALL = 64 * 1024  # bytes
+LARGE_AT_ONCE = 4  # bodies over SMALL that are decoded: as objects, they are up to thirty times as large
+# Of bodies that are held at once: for callers whose credentials were checked, and for those whose were not yet.
+KNOWN_BYTES = 64 * 1024 * 1024
+STRANGE_BYTES = 16 * 1024 * 1024
+_FULL = "this server holds as much of the bodies of requests as it may."
+
+
+def known_room() -> Room:
+    return Room(KNOWN_BYTES, _FULL)
+
+
+def strange_room() -> Room:
+    return Room(STRANGE_BYTES, _FULL)
+
+
+def small_size(request: Request) -> int | None:
+    """Return the size that a request gives for its body, if that is small; None for any other body."""
+    length = request.headers.get("content-length", "0")
+    is_number = length.isascii() and length.isdigit() and len(length) < 10
+    if "transfer-encoding" in request.headers or not is_number or int(length) > SMALL:
+        return None
+    return int(length)
+
+
+async def read_json(request: Request, limit: int, share: Share | None) -> bytes:
+    """Return the body of a request, which is JSON. Raises Problem for anything else."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise Problem(415, "unsupported-type", "the body must be application/json. Nothing was done.")
+    check_head(request, limit)
+    return await read_bytes(request, limit, share)
+
+
+def check_head(request: Request, limit: int) -> None:
+    """Refuse a body that is packed, or too large by its head. Raises Problem."""
+    if request.headers.get("content-encoding", "identity").lower() != "identity":
+        raise Problem(415, "unsupported-encoding", "send the body as it is, not compressed. Nothing was done.")
+    length = request.headers.get("content-length", "")
+    if length.isascii() and length.isdigit() and int(length[:20]) > limit:
+        raise _too_large(limit)
+
+
+async def read_bytes(request: Request, limit: int, share: Share | None) -> bytes:
+    """Return the body of a request. Raises Problem when it is too large or too slow, or there is no room for it.
+
+    It is counted in `share`; without that, the caller has counted it.
+    """
+    data = bytearray()
+
+    def keep(chunk: bytes) -> None:
+        if share is not None:
+            share.take(len(chunk))
+        data.extend(chunk)
+
+    await _read(request, limit, keep)
+    return bytes(data)
+
+
+async def skip_bytes(request: Request, limit: int, room: Room) -> int:
+    """Read a body and keep nothing of it; return its size. It is refused where `read_bytes` would refuse it."""
+
+    size = 0
+
+    def skip(chunk: bytes) -> None:
+        nonlocal size
+        size += len(chunk)
+        if not room.has(size):
+            raise room.refusal()
+
+    return await _read(request, limit, skip)
+
+
+async def _read(request: Request, limit: int, take: Callable[[bytes], None]) -> int:
+    """Hand a body over, chunk by chunk; return its size."""
+    size = 0
+    try:
+        async with asyncio.timeout(BODY_WAIT_S):
+            async for chunk in request.stream():
+                size += len(chunk)
+                if size > limit:
+                    raise _too_large(limit)
+                take(chunk)
+    except TimeoutError:
+        raise Problem(
+            408, "too-slow", f"the body had not arrived after {BODY_WAIT_S:g} s.", headers={"Connection": "close"}
+        ) from None
+    except ClientDisconnect:
+        raise Problem(400, "malformed", "the connection ended before the body did.") from None
+    return size
+
+
+def _too_large(limit: int) -> Problem:
+    return Problem(413, "too-large", f"the body is over {limit:,} bytes. Nothing was done.")

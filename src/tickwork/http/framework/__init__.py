@@ -1,0 +1,1 @@
+"""Typed routes: parameters, problems, conditional requests and OpenAPI."""

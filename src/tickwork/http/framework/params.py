@@ -1,0 +1,133 @@
+"""How handlers read what several of them take: texts, instants, and filters of jobs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated
+
+from msgspec import Meta
+
+from tickwork.core.ids import JobId
+from tickwork.core.job import JobFilter, JobState, Waiting
+from tickwork.http.framework.problems import Problem
+from tickwork.http.framework.route import Struct
+
+Text = Annotated[str, Meta(min_length=1, max_length=500, pattern=r"^[^\u0000]*$")]
+
+
+class StateWord(StrEnum):
+    """A state of jobs, or how those that are queued wait: due, delayed (for the first time), or retrying."""
+
+    WAITING = "waiting"
+    QUEUED = "queued"
+    DUE = "due"
+    DELAYED = "delayed"
+    RETRYING = "retrying"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    DROPPED = "dropped"
+    EXPIRED = "expired"
+
+    @property
+    def waits(self) -> Waiting | None:
+        return next((one for one in Waiting if one.value == self.value), None)
+
+    @property
+    def state(self) -> JobState:
+        return JobState.QUEUED if self.waits is not None else JobState(self.value)
+
+
+class AnyStateFilter(Struct):
+    """Which jobs are meant, whatever their state. Fields that are left out do not restrict.
+
+    A `task` that ends in a star stands for all that begin so. `error` are words in the error of the last attempt, and
+    `worker` is who has or had that. `dead`: failed, and not dealt with.
+    """
+
+    task: Text | None = None
+    queue: Text | None = None
+    key: Text | None = None
+    collection: Text | None = None
+    label: Text | None = None
+    parent_id: Text | None = None
+    creator: Text | None = None
+    run_id: Text | None = None
+    dead: bool = False
+    created_after: datetime | None = None
+    created_before: datetime | None = None
+    tenant: Text | None = None
+    error: Text | None = None
+    worker: Text | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        return self.which() == JobFilter()
+
+    def which(self, ids: list[JobId] | None = None, *, dead: bool = False) -> JobFilter:
+        """The filter as stores take it."""
+        return JobFilter(
+            ids=None if ids is None else tuple(ids),
+            task=None if self.tasks is not None else self.task,
+            tasks=self.tasks,
+            queue=self.queue,
+            key=self.key,
+            collection=self.collection,
+            label=self.label,
+            parent=self.parent_id,
+            creator=self.creator,
+            run=self.run_id,
+            dead=self.dead or dead,
+            since=instant("created_after", self.created_after),
+            until=instant("created_before", self.created_before),
+            tenant=self.tenant,
+            error=self.error,
+            worker=self.worker,
+        )
+
+    @property
+    def tasks(self) -> str | None:
+        """How the tasks begin that are meant, if it is not one of them."""
+        return self.task[:-1] if self.task is not None and self.task.endswith("*") else None
+
+
+class FilterBody(AnyStateFilter):
+    """Which jobs are meant, also by their state: `queued` are those that are `due`, `delayed` and `retrying`."""
+
+    state: StateWord | None = None
+
+    def which(self, ids: list[JobId] | None = None, *, dead: bool = False) -> JobFilter:
+        which = super().which(ids, dead=dead)
+        return which if self.state is None else replace(which, state=self.state.state, waits=self.state.waits)
+
+
+def shown_filter(which: JobFilter) -> FilterBody:
+    """A filter as it is said."""
+    word = which.waits or which.state
+    return FilterBody(
+        state=None if word is None else StateWord(word.value),
+        task=which.task if which.tasks is None else f"{which.tasks}*",
+        queue=which.queue,
+        key=which.key,
+        collection=which.collection,
+        label=which.label,
+        parent_id=which.parent,
+        creator=which.creator,
+        run_id=which.run,
+        dead=which.dead,
+        created_after=which.since,
+        created_before=which.until,
+        tenant=which.tenant,
+        error=which.error,
+        worker=which.worker,
+    )
+
+
+def instant(what: str, given: datetime | None) -> datetime | None:
+    """An instant that says in which zone it is. Raises Problem."""
+    if given is not None and given.tzinfo is None:
+        raise Problem(422, "invalid", f"{what} does not say its offset; write 2026-11-01T12:00:00Z. Nothing was done.")
+    return given

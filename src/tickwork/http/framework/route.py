@@ -1,0 +1,143 @@
+"""Routes: one table of what the server answers. It is served, described, guarded and tested from this table alone.
+
+A handler is a function of a `Call`. Its other parameters are read from the request by their names and hints: those that
+stand in the path, `query` (a Struct of parameters) and `body` (a Struct of JSON). Both refuse what they do not know.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, get_type_hints
+
+import msgspec
+
+from tickwork.core.access.scopes import Scope
+from tickwork.errors import check
+
+__all__ = ["ANYBODY", "SOMEBODY", "Admits", "Answer", "Anybody", "Route", "Routes", "Scope", "Somebody", "Struct"]
+
+API = "/api/v1"
+BODY_LIMIT = 1024 * 1024
+_PARAMETER = re.compile(r"{(\w+)(?::path)?}")
+
+
+class Anybody:
+    """Stands for the scope of a route that asks nobody who they are."""
+
+
+class Somebody:
+    """Stands for the scope of a route for everybody who says who they are, whatever they may do."""
+
+
+ANYBODY = Anybody()
+SOMEBODY = Somebody()
+Admits = Scope | Somebody | Anybody
+
+
+class Struct(msgspec.Struct, forbid_unknown_fields=True):
+    """The base of every body and of every set of parameters: closed, so that a misspelt field is refused."""
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What a handler gives back when the body alone does not say it."""
+
+    body: Any = None
+    status: int | None = None
+    headers: dict[str, str] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One method of one path: who may call it, what it takes, and what it gives.
+
+    `also` are other statuses that it answers with, and their bodies. `streams` is the media type of a body that is not
+    JSON. `is_audited`: calls of it change something that an operator wants to find again; the change and its row of the
+    audit log are one transaction. `is_repeatable`: a POST of it with an Idempotency-Key is carried out once, and its
+    answer is kept; not so where that holds a secret, or waits. `takes_nul`: its handler escapes or digests texts with
+    NUL characters, which are refused elsewhere. `reads` makes what the handler takes from a body of the type `body`,
+    where decoding it as a whole could take too much memory.
+    """
+
+    method: str
+    path: str
+    access: Admits
+    handler: Callable[..., Any]
+    summary: str
+    group: str
+    status: int = 200
+    body: Any = None
+    query: Any = None
+    names: tuple[str, ...] = ()
+    returns: Any = None
+    also: Mapping[int, Any] = field(default_factory=dict)
+    body_limit: int = BODY_LIMIT
+    reads: Callable[[bytes], Any] | None = None
+    streams: str | None = None
+    is_audited: bool = False
+    is_repeatable: bool = True
+    takes_nul: bool = False
+
+    @property
+    def is_async(self) -> bool:
+        """Whether the handler runs on the event loop. The others call the store, and run on threads."""
+        return inspect.iscoroutinefunction(self.handler)
+
+    @property
+    def name(self) -> str:
+        """What the operation is called in the document, the audit log and metrics."""
+        return self.handler.__name__
+
+
+Handler = TypeVar("Handler", bound=Callable[..., Any])
+
+
+class Routes:
+    """The routes of a resource, in the order of their declaration."""
+
+    def __init__(self, group: str, prefix: str = API) -> None:
+        self.group = group
+        self.prefix = prefix
+        self.all: list[Route] = []
+
+    def get(self, path: str, access: Admits, **more: Any) -> Callable[[Handler], Handler]:
+        return self._add("GET", path, access, more)
+
+    def post(self, path: str, access: Admits, **more: Any) -> Callable[[Handler], Handler]:
+        return self._add("POST", path, access, more)
+
+    def put(self, path: str, access: Admits, **more: Any) -> Callable[[Handler], Handler]:
+        return self._add("PUT", path, access, more)
+
+    def patch(self, path: str, access: Admits, **more: Any) -> Callable[[Handler], Handler]:
+        return self._add("PATCH", path, access, more)
+
+    def delete(self, path: str, access: Admits, **more: Any) -> Callable[[Handler], Handler]:
+        return self._add("DELETE", path, access, more)
+
+    def _add(self, method: str, path: str, access: Admits, more: dict[str, Any]) -> Callable[[Handler], Handler]:
+        def add(handler: Handler) -> Handler:
+            check(isinstance(access, Admits), f"The handler {handler.__name__} does not say who may call it.")
+            hints = get_type_hints(handler)
+            names = tuple(_PARAMETER.findall(path))
+            taken = [name for name in inspect.signature(handler).parameters if name not in ("call", "query", "body")]
+            check(set(names) == set(taken), f"The handler {handler.__name__} takes {taken}, its path has {names}.")
+            summary = inspect.getdoc(handler)
+            check(summary, f"The handler {handler.__name__} does not say what it does.")
+            about = {"body": hints.get("body"), "query": hints.get("query"), "returns": hints.get("return")}
+            told = {"is_audited": method != "GET" and access in _CHANGES, **about, **more}
+            if told["returns"] is type(None):
+                told = {"status": 204, **told}
+            is_async = inspect.iscoroutinefunction(handler)
+            check(not (told["is_audited"] and is_async), f"The handler {handler.__name__} is audited, and async.")
+            self.all.append(
+                Route(method, self.prefix + path, access, handler, summary or "", self.group, names=names, **told)
+            )
+            return handler
+
+        return add
+
+
+_CHANGES = (Scope.OPERATE, Scope.ADMIN)

@@ -1,0 +1,112 @@
+"""A POST with an Idempotency-Key is carried out once: whoever sends it again gets the answer that was given.
+
+Requests are told apart by who sends them and by their key. What a request enqueues has ids that follow from its key, so
+one that is taken on again, because nobody knows what became of it, finds the jobs of the first time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from datetime import timedelta
+from itertools import count
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from tickwork.core.access.scopes import digest_of
+from tickwork.core.ids import IdMaker
+from tickwork.errors import StoreError, TickworkError
+from tickwork.http.framework.problems import Problem, problem_of
+from tickwork.http.framework.route import Anybody, Route
+from tickwork.http.request import Call
+from tickwork.store.admin.access import Begun, KeptAnswer
+from tickwork.store.row_codec import to_us
+from tickwork.task import ids_from
+
+HEADER = "Idempotency-Key"
+KEY_LIMIT = 255  # characters
+GIVEN_UP = timedelta(seconds=60)  # a request that is in flight for longer was cut off
+_KEPT_HEADERS = ("content-type", "etag", "location")
+
+
+def keeps_answers(route: Route) -> bool:
+    """Whether an Idempotency-Key counts there: for a POST of somebody, whose answer can be kept."""
+    return route.method == "POST" and route.is_repeatable and not isinstance(route.access, Anybody)
+
+
+def repeat_key(route: Route, request: Request) -> str | None:
+    """The Idempotency-Key of a request, where it counts."""
+    key = request.headers.get(HEADER)
+    if key is None or not keeps_answers(route):
+        return None
+    if not 0 < len(key) <= KEY_LIMIT or not (key.isascii() and key.isprintable()):
+        raise Problem(422, "invalid", f"an {HEADER} has 1 to {KEY_LIMIT} printable ASCII characters. Nothing was done.")
+    return key
+
+
+async def once(call: Call, key: str, data: bytes, carry_out: Callable[[], Awaitable[Response]]) -> Response:
+    """Carry out a request, unless that was done: then answer as it was answered."""
+    store, who = call.app.store, call.who.name
+    digest = await run_in_threadpool(_digest, call.request, data)
+    begun = await run_in_threadpool(store.begin_answer, who, key, digest, GIVEN_UP)
+    if isinstance(begun, KeptAnswer):
+        return _repeated(begun, digest)
+    try:
+        with ids_from(_ids(begun, who, key)):
+            answer = await carry_out()
+    except Exception as error:
+        with suppress(StoreError):
+            await run_in_threadpool(_not_kept, call, key, begun, _status(error))
+        raise
+    await run_in_threadpool(_keep, call, key, begun, answer)
+    return answer
+
+
+def _digest(request: Request, data: bytes) -> str:
+    return digest_of(b"\n".join([request.url.path.encode(), request.url.query.encode(), data]))
+
+
+def _status(error: Exception) -> int:
+    if isinstance(error, Problem):
+        return error.status
+    return problem_of(error).status if isinstance(error, TickworkError) else 500
+
+
+def _repeated(kept: KeptAnswer, digest: str) -> Response:
+    if kept.digest != digest:
+        raise Problem(422, "key-reused", f"this {HEADER} was sent with another request. Nothing was done.")
+    if kept.status is None:
+        said = f"the request with this {HEADER} is being carried out. Ask again in a moment."
+        raise Problem(409, "in-flight", said, headers={"Retry-After": "1"})
+    return Response(kept.body, kept.status, {**kept.headers, "Idempotent-Replayed": "true"})
+
+
+def _keep(call: Call, key: str, begun: Begun, answer: Response) -> None:
+    if answer.status_code >= 400 or isinstance(answer, StreamingResponse):
+        _not_kept(call, key, begun, answer.status_code)
+        return
+    headers = {name: answer.headers[name] for name in _KEPT_HEADERS if name in answer.headers}
+    known = (call.who.name, key, begun.began_at)
+    call.app.store.keep_answer(*known, answer.status_code, headers, bytes(answer.body))
+
+
+def _not_kept(call: Call, key: str, begun: Begun, status: int) -> None:
+    """Forget a request that was refused; have one that failed, and may have been carried out, taken on again."""
+    store = call.app.store
+    let_go = store.release_answer if status >= 500 else store.drop_answer
+    let_go(call.who.name, key, begun.began_at)
+
+
+def _ids(begun: Begun, who: str, key: str) -> IdMaker:
+    """Makes the same ids whenever this request is carried out."""
+    seed, drawn = f"{who}\n{key}\n".encode(), count()
+
+    def randbits(bits: int) -> int:
+        size = -(-bits // 8)
+        data = hashlib.shake_256(seed + str(next(drawn)).encode()).digest(size)
+        return int.from_bytes(data, "big") >> (size * 8 - bits)
+
+    return IdMaker(lambda: to_us(begun.first_at) // 1000, randbits)

@@ -1,0 +1,1 @@
+"""Answers that last: server-sent events, followed logs, and waiting for jobs to end."""

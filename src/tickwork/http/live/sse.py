@@ -1,0 +1,41 @@
+"""Server-sent events of which a server sends a bounded number of streams at once."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from sse_starlette import EventSourceResponse, ServerSentEvent
+from starlette.types import Receive, Scope, Send
+
+from tickwork.http.connections.capacity import Room
+
+LISTENERS = 500  # of /stream
+FOLLOWERS = 200  # of logs of jobs, which are looked for one by one
+PING_S = 15
+
+
+def listeners_room() -> Room:
+    full = f"{LISTENERS} pages listen to this server already. Close some, or look again every few seconds."
+    return Room(LISTENERS, full, "too-many-listeners")
+
+
+def followers_room() -> Room:
+    full = f"{FOLLOWERS} logs are followed on this server already. Try again in a while, or read pages of the log."
+    return Room(FOLLOWERS, full, "too-many-followers")
+
+
+class EventStream(EventSourceResponse):
+    """A stream of events, which gives its place in a room back when it ends, also if it never began.
+
+    The connection is closed when its client does not take them (connection.py).
+    """
+
+    def __init__(self, events: AsyncIterator[ServerSentEvent], room: Room) -> None:
+        super().__init__(events, ping=PING_S)
+        self._room = room
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._room.give_back()

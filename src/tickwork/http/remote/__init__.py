@@ -1,0 +1,1 @@
+"""Workers over REST: their claims, long polls, leases and finishes."""

@@ -1,0 +1,182 @@
+"""Claims jobs for those who work over REST, and grants each attempt a lease of its own.
+
+All calls come from one thread, that of the hub.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from tickwork.clock import Clock
+from tickwork.core.access.scopes import BUILT_IN
+from tickwork.core.ids import WorkerId
+from tickwork.core.job import RUN, Claimed
+from tickwork.core.outcome import Failed, Released
+from tickwork.core.placement.needs import NOTHING, Offer
+from tickwork.errors import LeaseLost
+from tickwork.http.remote.finish import Ends
+from tickwork.store.base import LEASE, Store, Worker
+from tickwork.store.limits import Reach
+from tickwork.store.remote_leases import FIRST, DueWork, Grant
+from tickwork.version import VERSION
+
+ALONE_RETRY = timedelta(seconds=5)  # until a job that must be alone is offered again to those who hold leases
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What somebody would do: jobs of these queues, the first one first, and of these tasks; of none: of any.
+
+    Tickwork's own tasks have to be named. What `offer` has is for all jobs that are taken with it.
+    """
+
+    queues: tuple[str, ...]
+    tasks: tuple[str, ...] = ()
+    offer: Offer = NOTHING
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Equal for those that one claim can serve."""
+        return (self.queues, self.tasks, self.offer.labels, tuple(sorted(self.offer.resources.items())))
+
+    def of(self, due: Collection[str]) -> list[str]:
+        """The tasks to claim, given those that are due. Runs are begun by whoever claims them, and go to nobody."""
+        runs = [RUN] if RUN in due else []
+        if self.tasks:
+            return [*self.tasks, *runs]
+        return [*(name for name in sorted(due) if name not in BUILT_IN and not name.startswith("@")), *runs]
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """Who asks: the name of a worker, how long a lease shall be, and how many jobs it takes at most.
+
+    `lessee` is the caller who sent the request, as the audit log knows it.
+    """
+
+    name: str
+    lessee: str
+    lease: timedelta
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
+class Leased:
+    """An attempt that somebody is to make, and until when it is theirs."""
+
+    job: Claimed
+    worker: WorkerId
+    lease_until: datetime
+
+
+class Claimer:
+    """Claims under a lease of the server's own, which is renewed when it is needed and costs nothing until then."""
+
+    def __init__(self, store: Store, ends: Ends, clock: Clock) -> None:
+        self._store = store
+        self._ends = ends
+        self._clock = clock
+        self._me: WorkerId | None = None
+        self._until = 0.0
+
+    def due(self, queues: Sequence[str]) -> DueWork:
+        return self._store.due_work(queues)
+
+    def claim(self, wanted: Wanted, due: Collection[str], askers: Sequence[Asker]) -> list[list[Leased]]:
+        """Claim for those who ask, the first one first; return what each of them got.
+
+        Should the store fail on the way, nobody gets anything, and what was claimed comes back when its lease ends.
+        """
+        tasks = wanted.of(due)
+        room = min(FIRST, sum(one.most for one in askers))
+        if not tasks:
+            return [[] for _ in askers]
+        try:
+            me = self._leased()
+            claims = self._store.claim_jobs(me, wanted.queues, tasks, room, reach=Reach(room, wanted.offer))
+            return self._granted(me, wanted, self._sound(claims.jobs), askers)
+        except LeaseLost:
+            self._me = None
+            return [[] for _ in askers]
+        except Exception:
+            self._me = None
+            raise
+
+    def give_back(self, leased: Sequence[Leased]) -> None:
+        """Whoever asked is gone: queue what was claimed for them again, at once and uncharged."""
+        for one in leased:
+            self._ends.end(one.job, Released(), one.worker)
+
+    def _leased(self) -> WorkerId:
+        """Who we are, for the store, with enough of a lease left for a claim and its grants."""
+        now = self._clock.monotonic()
+        if self._me is not None and self._until - now > LEASE.total_seconds() / 2:
+            return self._me
+        if self._me is None or not self._store.renew_lease(self._me, LEASE):
+            self._me = WorkerId(f"server/{secrets.token_hex(8)}")
+            me = Worker(self._me, socket.gethostname(), os.getpid(), VERSION, (), (), slots=0)
+            self._store.register_worker(me, (), LEASE)
+        self._until = now + LEASE.total_seconds()
+        return self._me
+
+    def _sound(self, jobs: Sequence[Claimed]) -> list[Claimed]:
+        """Those that can be done; the others end here, as they would in a worker."""
+        for job in jobs:
+            if job.flaw is not None:
+                self._ends.end(job, Failed(job.flaw, fatal=True))
+        return [job for job in jobs if job.flaw is None]
+
+    def _granted(
+        self, me: WorkerId, wanted: Wanted, jobs: Sequence[Claimed], askers: Sequence[Asker]
+    ) -> list[list[Leased]]:
+        dealt = self._deal(jobs, askers)
+        grants = [
+            (job, _grant(job, asker, wanted)) for asker, given in zip(askers, dealt, strict=True) for job in given
+        ]
+        until = self._store.grant_leases(me, [grant for _, grant in grants]) if grants else {}
+        leased = {
+            job.job_id: Leased(job, grant.worker, until[job.job_id]) for job, grant in grants if job.job_id in until
+        }
+        self._ends.started(one.job for one in leased.values())
+        return [[leased[job.job_id] for job in given if job.job_id in leased] for given in dealt]
+
+    def _deal(self, jobs: Sequence[Claimed], askers: Sequence[Asker]) -> list[list[Claimed]]:
+        """Deal jobs to those who ask. A job that must run alone goes to a worker that gets and holds no other."""
+        exclusive = [job for job in jobs if job.is_exclusive]
+        if not exclusive:
+            return _deal(jobs, askers)
+        busy = self._store.lease_holders([one.name for one in askers])
+        alone: dict[int, Claimed] = {}
+        for number, asker in enumerate(askers):
+            if exclusive and asker.name not in busy:
+                alone[number] = exclusive.pop(0)
+                busy.add(asker.name)
+        for job in exclusive:
+            self._ends.end(job, Released(ALONE_RETRY))
+        others = [one for number, one in enumerate(askers) if number not in alone]
+        shares = iter(_deal([job for job in jobs if not job.is_exclusive], others))
+        dealt = [[alone[number]] if number in alone else next(shares) for number in range(len(askers))]
+        given = {job.job_id for share in dealt for job in share}
+        for job in [one for one in jobs if not one.is_exclusive and one.job_id not in given]:
+            self._ends.end(job, Released())  # there were more than the others had asked for
+        return dealt
+
+
+def _deal(jobs: Sequence[Claimed], askers: Sequence[Asker]) -> list[list[Claimed]]:
+    dealt: list[list[Claimed]] = []
+    at = 0
+    for one in askers:
+        dealt.append(list(jobs[at : at + one.most]))
+        at += one.most
+    return dealt
+
+
+def _grant(job: Claimed, asker: Asker, wanted: Wanted) -> Grant:
+    worker = WorkerId(f"{asker.name}/{secrets.token_hex(8)}")
+    serves = (wanted.queues, wanted.tasks, asker.lease, wanted.offer)
+    return Grant(job.job_id, job.claim, worker, asker.name, asker.lessee, *serves)

@@ -1,0 +1,73 @@
+"""How attempts end that were made over REST: decided where all are, stored behind the same fence."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from random import Random
+
+import msgspec
+
+from tickwork.clock import Clock
+from tickwork.core.ids import WorkerId
+from tickwork.core.job import AttemptState, Claimed
+from tickwork.core.outcome import Ending, decide
+from tickwork.observe.counters import Tally
+from tickwork.observe.metrics_table import ATTEMPTS, WAIT
+from tickwork.store.base import Finish, Store
+from tickwork.store.remote_leases import RemoteAttempt
+from tickwork.worker.breaker_reports import breaker_ends
+from tickwork.worker.retry_budget import Retries
+
+TIDY = 50  # so many leases of attempts that have ended are forgotten together; a crash leaves them to the pruner
+_FAILURES = frozenset({AttemptState.FAILED, AttemptState.TIMED_OUT})
+
+
+class Ends:
+    """Ends attempts. Its calls may come from any thread."""
+
+    def __init__(self, store: Store, clock: Clock, rng: Random, tally: Tally) -> None:
+        self._store = store
+        self._clock = clock
+        self._rng = rng
+        self._lock = threading.Lock()
+        self._retries = Retries(rng)
+        self._tally = tally
+        self._over: list[WorkerId] = []
+
+    def started(self, jobs: Iterable[Claimed]) -> None:
+        """Jobs have started; the budget for retries is counted by that."""
+        now = self._clock.monotonic()
+        with self._lock:
+            for job in jobs:
+                self._retries.started(job.queue, 1, now)
+                self._tally.spread(WAIT, (job.queue,), max(0, job.claimed_at_us - job.run_at_us) / 1e6)
+
+    def end(self, one: RemoteAttempt | Claimed, ending: Ending, worker: WorkerId | None = None) -> bool:
+        """Store that an attempt ended so; False when it is not its job's current one any more.
+
+        `worker` is the lease of its own that it had, which ends with it.
+        """
+        with self._lock:
+            outcome = decide(one.policy, one.failures, one.crashes, one.alone, ending, self._rng, one.losses)
+            if outcome.delay is not None and outcome.attempt in _FAILURES:
+                later = self._retries.delay(one.queue, outcome.delay, self._clock.monotonic())
+                outcome = msgspec.structs.replace(outcome, delay=later)
+        finish = Finish(one.job_id, one.attempt, one.claim, outcome, 0, one.run, one.step, one.policy.produce)
+        if not self._store.finish_attempts([finish]):
+            return False
+        # Whether it was a probe is not known here; a breaker that waits for none takes no notice.
+        if told := breaker_ends(one.task, one.flow, one.job_id, outcome.attempt, is_probe=True):
+            self._store.end_probes(told)
+        self._ended((one.queue, one.task, outcome.attempt.value), worker)
+        return True
+
+    def _ended(self, labels: tuple[str, str, str], worker: WorkerId | None) -> None:
+        with self._lock:
+            self._tally.add(ATTEMPTS, labels)
+            self._over += [] if worker is None else [worker]
+            over = self._over if len(self._over) >= TIDY else []
+            if over:
+                self._over = []
+        if over:
+            self._store.end_leases(over)

@@ -1,0 +1,140 @@
+"""From a request to a handler's arguments, and from what it gives back to a response."""
+
+from __future__ import annotations
+
+import types
+import typing
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from tickwork.core.arguments.unstorable import brief, find_flaw
+from tickwork.http.connections.bodies import read_json
+from tickwork.http.connections.capacity import Share
+from tickwork.http.framework.duplicate_keys import repeated_key
+from tickwork.http.framework.problems import Fault, Problem, pointer_of, refused
+from tickwork.http.framework.route import Answer, Route
+
+if TYPE_CHECKING:
+    from tickwork.app import Tickwork
+    from tickwork.http.auth.access import Caller
+    from tickwork.http.server_context import Parts
+
+
+class Changed(NamedTuple):
+    """Something that a call changed: how it was before, and after."""
+
+    target: str
+    before: Any = None
+    after: Any = None
+
+
+@dataclass(slots=True)
+class Call:
+    """One request, for its handler: the calls on the store, who asks, and what the audit log shall know of it."""
+
+    app: Tickwork
+    parts: Parts
+    who: Caller
+    request: Request
+    request_id: str
+    changes: list[Changed] = field(default_factory=list)
+    is_idle: bool = False
+
+    def changed(self, target: str, before: Any = None, after: Any = None) -> None:
+        """Tell the audit log what was changed, and how."""
+        self.changes.append(Changed(target, before, after))
+
+    def changed_nothing(self) -> None:
+        """Tell the audit log that there is nothing to tell: of a dry run, or of what was there already."""
+        self.is_idle = True
+
+
+async def body_of(route: Route, request: Request, share: Share | None) -> bytes:
+    """The body that a route takes, as it came; of one that takes none, nothing."""
+    return b"" if route.body is None else await read_json(request, route.body_limit, share)
+
+
+def arguments(route: Route, request: Request, data: bytes) -> dict[str, Any]:
+    """What the handler of a route takes from a request and its body, checked."""
+    found: dict[str, Any] = {name: request.path_params[name] for name in route.names}
+    if any("\0" in value for value in found.values()):
+        status, code = (422, "invalid") if route.method == "PUT" else (404, "not-found")
+        raise Problem(status, code, "nothing has a name with a zero byte in it, nor such an id.")
+    if route.query is not None:
+        found["query"] = _query(route.query, request, takes_nul=route.takes_nul)
+    elif request.query_params:
+        raise Problem(422, "invalid", f"{request.url.path} takes no parameters. Nothing was done.")
+    if route.body is not None:
+        found["body"] = decoded(data, route.body) if route.reads is None else route.reads(data)
+        _check_soundness(data, takes_nul=route.takes_nul)
+    return found
+
+
+def _check_soundness(data: bytes, *, takes_nul: bool) -> None:
+    """Refuse what parsers read in two ways, and texts that PostgreSQL cannot store and SQLite can. Raises Problem."""
+    try:
+        key = repeated_key(data)
+    except RecursionError:
+        said = "too many values are in one another"
+        raise Problem(400, "malformed", f"the body cannot be read as JSON: {said}. Nothing was done.") from None
+    if key is not None:
+        said = f"an object in it has the key {brief(key)} twice"
+        raise Problem(400, "malformed", f"the body cannot be read as JSON: {said}. Nothing was done.")
+    if b"\\u0000" in data and not takes_nul and (flaw := find_flaw(msgspec.json.decode(data))) is not None:
+        pointer = pointer_of(flaw.path)
+        raise Problem(
+            422,
+            "invalid",
+            f"{pointer or 'the body'}: {flaw.reason}. Nothing was done.",
+            faults=[Fault(flaw.reason, pointer=pointer)],
+        )
+
+
+def _query(kind: Any, request: Request, *, takes_nul: bool) -> Any:
+    given = request.query_params
+    bad = next((name for name, value in given.multi_items() if "\0" in name + value), None)
+    if bad is not None and not takes_nul:
+        said = "it holds a NUL character, which PostgreSQL cannot store"
+        raise Problem(422, "invalid", f"{brief(bad)}: {said}. Nothing was done.", faults=[Fault(said, parameter=bad)])
+    many = {one.encode_name for one in msgspec.structs.fields(kind) if _is_list(one.type)}
+    values: dict[str, Any] = {name: given.getlist(name) if name in many else given[name] for name in given}
+    twice = next((name for name in values if name not in many and len(given.getlist(name)) > 1), None)
+    if twice is not None:
+        raise Problem(422, "invalid", f"the parameter {twice} is given twice. Nothing was done.")
+    try:
+        return msgspec.convert(values, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise refused(error, kind, of_body=False) from None
+
+
+def _is_list(kind: Any) -> bool:
+    if isinstance(kind, types.UnionType) or typing.get_origin(kind) is typing.Union:
+        return any(_is_list(one) for one in typing.get_args(kind))
+    if typing.get_origin(kind) is typing.Annotated:
+        return _is_list(kind.__origin__)
+    return typing.get_origin(kind) in (list, tuple)
+
+
+def decoded(data: bytes | msgspec.Raw, kind: Any, place: str = "$") -> Any:
+    """A body as its type, or what stands at a place of it. Raises Problem where it is no JSON, or not of that type."""
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except msgspec.ValidationError as error:
+        raise refused(error, kind, of_body=True, inside=place) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Problem(400, "malformed", f"the body cannot be read as JSON: {error}. Nothing was done.") from None
+
+
+def response(route: Route, given: Any) -> Response:
+    """What a handler gave back, as a response."""
+    if isinstance(given, Response):
+        return given
+    answer = given if isinstance(given, Answer) else Answer(given)
+    status = answer.status or route.status
+    if answer.body is None:
+        return Response(status_code=status, headers=answer.headers)
+    return Response(msgspec.json.encode(answer.body), status, answer.headers, "application/json")

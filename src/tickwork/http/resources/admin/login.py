@@ -1,0 +1,217 @@
+"""Sessions: how a browser logs in, who it is then, and how it logs out."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime, timedelta
+from urllib.parse import urlsplit
+
+from tickwork.core.access.login_backoff import FREE_OF_ADDRESS, FREE_OF_NAME
+from tickwork.core.access.scopes import ROLES, digest_of, is_name
+from tickwork.core.arguments.payload import storable
+from tickwork.core.web.addresses import network_of
+from tickwork.http.audit_rows import address_of, record, recorded
+from tickwork.http.auth.access import COOKIE, Caller, Grant, refuse_foreign
+from tickwork.http.auth.refused_calls import LOGIN
+from tickwork.http.connections.bodies import SMALL
+from tickwork.http.framework.problems import Problem
+from tickwork.http.framework.route import ANYBODY, SOMEBODY, Answer, Routes, Struct
+from tickwork.http.request import Call
+from tickwork.security.credentials import check_user, hash_password, new_token
+from tickwork.store.admin.access import Origin
+
+routes = Routes("session")
+
+LASTS = timedelta(days=7)
+KNOWN = timedelta(days=90)  # for so long failures of others do not keep a user out at an address that they came from
+AGENT_LIMIT = 200  # characters
+_LOGINS = threading.BoundedSemaphore(8)  # passwords take their time, and other calls need threads, too
+
+
+class LoginBody(Struct):
+    """A token (an API key, or that of `tickwork dev`), or a user and their password."""
+
+    token: str | None = None
+    user: str | None = None
+    password: str | None = None
+
+
+class SessionBody(Struct):
+    """Who you are here, and what you may do."""
+
+    who: str
+    scopes: list[str]
+    expires_at: datetime | None
+
+
+class PasswordBody(Struct):
+    """The password that you have, and the one that you want."""
+
+    old: str
+    new: str
+
+
+@routes.post("/session", ANYBODY, status=201, body_limit=SMALL, is_repeatable=False, takes_nul=True)
+def create_session(call: Call, body: LoginBody) -> SessionBody | Answer:
+    """Log in: the answer sets a cookie, which pages cannot read. Too many failures are answered with 429."""
+    refuse_foreign(call.request, must_tell=False)
+    if (body.token is None) == (body.user is None) or (body.user is None) != (body.password is None):
+        raise Problem(422, "invalid", "send a token, or a user and a password. Nothing was done.")
+    with _turn():
+        admitted = _admitted(call, body)
+    if admitted is None:
+        raise _wrong()
+    grant = admitted
+
+    def begin() -> Answer:
+        answer = _begun(call, grant)
+        _end_former(call)
+        call.changed("session")
+        return answer
+
+    return recorded(call, "create_session", begin)  # not what was counted before: that stays when this is refused
+
+
+@routes.get("/session", SOMEBODY)
+def get_session(call: Call) -> SessionBody:
+    """Say who you are, and what you may do."""
+    return _body(call.who)
+
+
+@routes.delete("/session", SOMEBODY, status=204, is_audited=True)
+def delete_session(call: Call) -> Answer:
+    """Log out: the session ends, its cookie is taken back, and the browser forgets what it kept."""
+    if call.who.session is not None:
+        call.app.store.end_session(call.who.session)
+    call.changed("session")
+    return Answer(headers={"Set-Cookie": _cookie(call, "", timedelta(0)), "Clear-Site-Data": '"cache"'})
+
+
+@routes.post("/session/password", SOMEBODY, is_repeatable=False)
+def change_own_password(call: Call, body: PasswordBody) -> SessionBody | Answer:
+    """Give yourself another password. You go on with a new session, and all others of yours end.
+
+    The old one must be right; a wrong one counts as a login that failed. 409 for a caller who is no user.
+    """
+    name = call.who.subject
+    if call.who.kind != "user":
+        raise Problem(409, "no-user", f"{call.who.name} is no user, and has no password. Nothing was changed.")
+    new = hash_password(body.new)
+    with _turn():
+        admitted = _admitted(call, LoginBody(user=name, password=body.old))
+    if admitted is None:
+        raise Problem(403, "wrong-password", "the old password is not yours. Nothing was changed.")
+    grant = replace(admitted, password=new)
+
+    def change() -> Answer:
+        call.app.store.change_user(name, password=new)
+        answer = _begun(call, grant)
+        call.changed(f"user:{name}", after={"password": "changed"})
+        return answer
+
+    return recorded(call, "change_own_password", change)  # a wrong password was counted before
+
+
+def _begun(call: Call, grant: Grant) -> Answer:
+    """Begin a session, and set its cookie. Raises Problem where the password was changed meanwhile."""
+    token, store, who = new_token(), call.app.store, grant.caller
+    agent = storable(call.request.headers.get("user-agent", ""))[:AGENT_LIMIT]
+    digest, origin = digest_of(token.encode()), Origin(address_of(call.request), agent)
+    if not store.put_session(digest, who.kind, who.subject, LASTS, grant.password, origin=origin):
+        raise _wrong()
+    call.who = replace(who, expires_at=store.now() + LASTS)
+    return Answer(_body(call.who), headers={"Set-Cookie": _cookie(call, token, LASTS)})
+
+
+@contextmanager
+def _turn() -> Iterator[None]:
+    """One of a few logins at a time. Raises Problem: 429 when there are too many, before anything is counted."""
+    if not _LOGINS.acquire(blocking=False):
+        raise Problem(429, "too-many-logins", "too many are logging in just now.", headers={"Retry-After": "1"})
+    try:
+        yield
+    finally:
+        _LOGINS.release()
+
+
+def _body(who: Caller) -> SessionBody:
+    return SessionBody(who.name, sorted(who.scopes), who.expires_at)
+
+
+def _admitted(call: Call, body: LoginBody) -> Grant | None:
+    """Who this is; None where a token or a password is wrong. Raises Problem: 429 after too many of them."""
+    store, block = call.app.store, network_of(address_of(call.request))
+    known = None if body.user is None else f"known:{_digest(f'{body.user} {block}')}"
+    name: list[str] = []
+    if body.user is not None and known is not None:
+        # At an address that this user came from before, only failures from there count. Otherwise anybody who knows
+        # a name could keep its user out.
+        name = [known if store.knows_login(known) else f"name:{_digest(body.user)}"]
+    address = [f"address:{block}"]
+    wait_s = store.admit_login({**dict.fromkeys(name, FREE_OF_NAME), **dict.fromkeys(address, FREE_OF_ADDRESS)})
+    if wait_s > 0:
+        said = "there were too many logins that failed. This one was not looked at."
+        raise Problem(429, "too-many-logins", said, headers={"Retry-After": str(math.ceil(wait_s))})
+    found = _by_token(call, body.token) if body.token is not None else _by_password(call, body)
+    if found is None:
+        _record_failure(call, body.user)
+        return None
+    store.forgive_login(name, address)
+    if known is not None:
+        store.remember_login(known, KNOWN)
+    return found
+
+
+def _digest(text: str) -> str:
+    """What stands for a name that was sent, which may be anything: every store can hold it."""
+    return digest_of(text.encode("utf-8", "surrogatepass"))
+
+
+def _by_token(call: Call, token: str) -> Grant | None:
+    return call.parts.access.grant(token.encode("utf-8", "surrogatepass"))
+
+
+def _by_password(call: Call, body: LoginBody) -> Grant | None:
+    user = check_user(call.app.store, body.user or "", body.password or "")
+    if user is None:
+        return None
+    return Grant(Caller(f"user:{user.name}", ROLES[user.role], kind="user", subject=user.name), user.password)
+
+
+def _record_failure(call: Call, user: str | None) -> None:
+    """Write down who failed to log in, if there is such a user: otherwise it may be anything, even a password.
+
+    How often a user fails is bounded by what their name has to wait; of others a few are recorded, and counted.
+    """
+    known = user is not None and is_name(user) and call.app.store.get_user(user) is not None
+    if known or call.parts.refused.admits_login():
+        call.changed(f"user:{user}" if known else "unknown")
+        record(call, LOGIN)
+
+
+def _wrong() -> Problem:
+    return Problem(401, "wrong-credentials", "that is no token, or no user with this password, that is let in here.")
+
+
+def _end_former(call: Call) -> None:
+    """A browser has one session: what its cookie stood for before is over."""
+    former = call.request.cookies.get(COOKIE)
+    if former:
+        call.app.store.end_session(digest_of(former.encode("utf-8", "surrogatepass")))
+
+
+def _cookie(call: Call, value: str, lasts: timedelta) -> str:
+    path = call.request.scope.get("root_path") or "/"
+    secure = "; Secure" if _is_https(call) else ""
+    age = int(lasts.total_seconds())
+    return f"{COOKIE}={value}; Path={path}; Max-Age={age}; HttpOnly; SameSite=Lax{secure}"
+
+
+def _is_https(call: Call) -> bool:
+    """Whether the browser speaks https: to us, to a proxy that we trust, or, by its setting, at the public URL."""
+    url, public = call.request.url, urlsplit(call.app.settings.public_url or "")
+    return url.scheme == "https" or (public.scheme == "https" and public.hostname == url.hostname)

@@ -1,0 +1,1 @@
+"""Routes for dags and their runs."""

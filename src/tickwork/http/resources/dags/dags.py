@@ -1,0 +1,297 @@
+"""Dags over REST: what they run, their versions, and declaring one by a text."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import cache
+from typing import Annotated, Any, Literal
+
+import msgspec
+from starlette.responses import Response
+
+from tickwork.api.apply import Change, Plan
+from tickwork.core.dag import graph_view
+from tickwork.core.dag.diff import changes, dag_facts, step_facts
+from tickwork.core.yaml_loader import write_yaml
+from tickwork.declare.documents import Declared, read_declared
+from tickwork.declare.problems import BadFile
+from tickwork.errors import DagNotFound, InvalidInput
+from tickwork.http.declared_bodies import refused_text
+from tickwork.http.framework.pagination import PageQuery, is_sayable
+from tickwork.http.framework.problems import Problem
+from tickwork.http.framework.route import Routes, Scope, Struct
+from tickwork.http.request import Call
+from tickwork.http.resources.dags.graphs import MERMAID, EdgeBody, GraphQuery, NodeBody, flowchart, graph_body
+from tickwork.http.work_scopes import check_work, work_of_graph, work_of_spec
+from tickwork.store.dags import DagView
+
+routes = Routes("dags")
+TEXT_LIMIT = 16 * 1024 * 1024
+
+
+class DagItem(Struct):
+    """A version of a dag. `params` is the JSON Schema of the parameters of its runs."""
+
+    name: str
+    version: int
+    description: str
+    steps: int
+    params: dict[str, Any]
+    created_at: datetime
+
+
+class VersionPage(Struct):
+    """Some versions of a dag, the newest first."""
+
+    items: list[DagItem]
+    next_cursor: str | None
+
+
+class DagBody(Struct):
+    """A version of a dag with its steps. `on` are the assets that start it: one list of them must be new as a whole."""
+
+    name: str
+    version: int
+    newest: int
+    description: str
+    params: dict[str, Any]
+    on: list[list[str]]
+    produce: list[str]
+    nodes: list[NodeBody]
+    edges: list[EdgeBody]
+    created_at: datetime
+
+
+class SourceQuery(Struct):
+    """Of which version; without one, of the newest."""
+
+    version: Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)] | None = None
+
+
+class SourceBody(Struct):
+    """What is stored of a version of a dag, as YAML in the words of files. What code said that no file can is told."""
+
+    name: str
+    version: int
+    format: Literal["yaml"]
+    text: str
+
+
+class DiffQuery(Struct):
+    """From which version to which. Without both: from the last but one to the newest."""
+
+    old: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    new: Annotated[int, msgspec.Meta(ge=1)] | None = None
+
+
+class StepChange(Struct):
+    """A step that was added or removed, or a field that is changed, of a step or of the dag itself (no step)."""
+
+    what: str
+    step: str | None
+    field: str | None
+    old: Any
+    new: Any
+
+
+class DiffBody(Struct):
+    """What became of the steps from one version to another."""
+
+    name: str
+    old: int
+    new: int
+    changes: list[StepChange]
+
+
+class DeclaredBody(Struct):
+    """A text in YAML or JSON, as `tickwork apply` takes it: dags, with the schedules and calendars beside them."""
+
+    text: str
+    format: Literal["yaml", "json"] = "yaml"
+    dry_run: bool = False
+
+
+class ChangeBody(Struct):
+    """What became, or would become, of one thing that a text declares. `version` and `was` are those of a dag."""
+
+    kind: str
+    name: str
+    change: str
+    version: int | None
+    was: int | None
+    fields: list[FieldChange]
+
+
+class FieldChange(Struct):
+    """A field that is not as it was."""
+
+    field: str
+    old: Any
+    new: Any
+
+
+class DeclaredAnswer(Struct):
+    """What became of all that a text declares, and the secrets that it asks for."""
+
+    dry_run: bool
+    items: list[ChangeBody]
+    secrets: list[str]
+
+
+@routes.post("/dags", Scope.OPERATE, body_limit=TEXT_LIMIT)
+def declare_dags(call: Call, body: DeclaredBody) -> DeclaredAnswer:
+    """Store the dags of a text, with the schedules and calendars in it; a dry run says what that would change.
+
+    What is wrong with a text is told with a JSON pointer into it, and its line. Nothing is stored then.
+    """
+    found = _read(call, body)
+    check_work(call, (work for dag in found.dags.values() for work in work_of_graph(dag.graph)))
+    check_work(call, map(work_of_spec, found.all_specs))
+    plan = Plan(call.app.schedules, found)
+    call.changed_nothing()
+    if not body.dry_run:
+        for one in plan.told():
+            call.changed(*one)
+        plan.carry_out()
+    return DeclaredAnswer(body.dry_run, [_change(one) for one in plan.changes], list(found.secrets))
+
+
+@routes.get("/dags/{name}", Scope.READ, streams=MERMAID)
+def get_dag(call: Call, name: str, query: GraphQuery) -> DagBody | Response:
+    """Return the newest version of a dag, with its steps; or draw it."""
+    newest = _newest(call, name)
+    return _drawn(newest, newest.version, query)
+
+
+@routes.delete("/dags/{name}", Scope.OPERATE)
+def delete_dag(call: Call, name: str) -> None:
+    """Have a dag be started no more. Its runs stay, and go on. 409 while a schedule starts it."""
+    view = _newest(call, name)
+    try:
+        call.app.store.delete_dag(name)
+    except InvalidInput as error:
+        raise Problem(409, "in-use", str(error)) from None
+    call.changed(f"dag {name}", {"version": view.version})
+
+
+@routes.get("/dags/{name}/versions", Scope.READ)
+def list_dag_versions(call: Call, name: str, query: PageQuery) -> VersionPage:
+    """List the versions of a dag, the newest first."""
+    before = _number(query.cursor) if query.cursor is not None else None
+    views = [view for view in _versions(call, name) if before is None or view.version < before]
+    page = views[: query.limit]
+    return VersionPage(
+        [DagItem(**item_fields(view)) for view in page], str(page[-1].version) if len(views) > len(page) else None
+    )
+
+
+@routes.get("/dags/{name}/versions/{version}", Scope.READ, streams=MERMAID)
+def get_dag_version(call: Call, name: str, version: str, query: GraphQuery) -> DagBody | Response:
+    """Return a version of a dag, with its steps; or draw it."""
+    newest = _newest(call, name)
+    return _drawn(_at(call, newest, _number(version)), newest.version, query)
+
+
+@routes.get("/dags/{name}/source", Scope.READ)
+def get_dag_source(call: Call, name: str, query: SourceQuery) -> SourceBody:
+    """Return a version of a dag as a text: what it runs, in the words of files."""
+    newest = _newest(call, name)
+    view = newest if query.version is None else _at(call, newest, query.version)
+    steps = {step.name: step_facts(step) for step in view.graph.steps}
+    text = write_yaml({"dags": {name: {**dag_facts(view.graph), "steps": steps}}})
+    return SourceBody(name, view.version, "yaml", text)
+
+
+@routes.get("/dags/{name}/diff", Scope.READ)
+def diff_dag(call: Call, name: str, query: DiffQuery) -> DiffBody:
+    """Say which steps were added, removed and changed from one version to another."""
+    versions = _versions(call, name)
+    new = versions[0] if query.new is None else _one(versions, query.new)
+    if query.old is None and new is versions[-1]:
+        raise InvalidInput(f"version {new.version} is the first one of dag {name!r}: say which to compare it with.")
+    old = versions[versions.index(new) + 1] if query.old is None else _one(versions, query.old)
+    found = [StepChange(*one) for one in changes(old.graph, new.graph)]
+    return DiffBody(name, old.version, new.version, found)
+
+
+def _read(call: Call, body: DeclaredBody) -> Declared:
+    try:
+        found = read_declared(body.text, cache(call.app.store.task_definition), file=f"text.{body.format}")
+    except BadFile as error:
+        raise refused_text(error) from None
+    if found.hooks:
+        raise InvalidInput("hooks are not stored by this route: PUT /api/v1/hooks/NAME. Nothing was stored.")
+    if not found.dags:
+        raise InvalidInput("the text declares no dags. Nothing was stored.")
+    return found
+
+
+def _newest(call: Call, name: str) -> DagView:
+    """The newest version of a dag that has not been deleted. Raises DagNotFound."""
+    known = call.app.store.task_definition(name) if is_sayable(name) else None
+    found = None if known is None or known.version is None else call.app.store.dag_version(name, known.version)
+    if found is None:
+        raise DagNotFound(f"there is no dag {name!r} in this store.")
+    return found
+
+
+def _at(call: Call, newest: DagView, number: int) -> DagView:
+    found = newest if number == newest.version else call.app.store.dag_version(newest.name, number)
+    if found is None:
+        raise DagNotFound(f"dag {newest.name!r} has no version {number}; the newest is {newest.version}.")
+    return found
+
+
+def _versions(call: Call, name: str) -> list[DagView]:
+    """The versions of a dag that has not been deleted, the newest first. Raises DagNotFound."""
+    known = call.app.store.task_definition(name) if is_sayable(name) else None
+    found = call.app.dag_versions(name) if known is not None else []
+    if not found:
+        raise DagNotFound(f"there is no dag {name!r} in this store.")
+    return found
+
+
+def _one(versions: list[DagView], number: int) -> DagView:
+    for view in versions:
+        if view.version == number:
+            return view
+    raise DagNotFound(f"dag {versions[0].name!r} has no version {number}; the newest is {versions[0].version}.")
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+
+
+def item_fields(view: DagView) -> dict[str, Any]:
+    graph = view.graph
+    return {
+        "name": view.name,
+        "version": view.version,
+        "description": graph.description,
+        "steps": len(graph.steps),
+        "params": dict(graph.params),
+        "created_at": view.created_at,
+    }
+
+
+def _drawn(view: DagView, newest: int, query: GraphQuery) -> DagBody | Response:
+    if query.format == "mermaid":
+        return flowchart(graph_view.mermaid(view.graph))
+    graph, drawn = view.graph, graph_body(view.graph)
+    return DagBody(
+        name=view.name,
+        version=view.version,
+        newest=newest,
+        description=graph.description,
+        params=dict(graph.params),
+        on=[list(one) for one in graph.on],
+        produce=list(graph.produce),
+        nodes=drawn.nodes,
+        edges=drawn.edges,
+        created_at=view.created_at,
+    )
+
+
+def _change(one: Change) -> ChangeBody:
+    fields = [FieldChange(field.field, field.old, field.new) for field in one.fields]
+    return ChangeBody(one.kind, one.name, one.change, one.version, one.was, fields)

@@ -1,0 +1,161 @@
+"""The grid of a dag over REST: its newest runs side by side, and how each of its steps stood in each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Annotated
+
+from msgspec import Meta
+
+from tickwork.core.dag.graph import Graph
+from tickwork.core.dag.overview import Cell
+from tickwork.core.ids import JobId, is_id
+from tickwork.errors import DagNotFound
+from tickwork.http.framework.pagination import bad_cursor, is_sayable
+from tickwork.http.framework.problems import Fault, Problem
+from tickwork.http.framework.route import Routes, Scope, Struct
+from tickwork.http.request import Call
+from tickwork.store.base import Store
+from tickwork.store.reads.page_queries import RunBrief
+
+routes = Routes("dags")
+
+
+class GridQuery(Struct):
+    """How many of the newest runs, from before one on (`cursor`), and how many steps, from after one on.
+
+    50 runs and 100 steps are the most: that is an answer of 200 KB.
+    """
+
+    runs: Annotated[int, Meta(ge=1, le=50)] = 30
+    cursor: str | None = None
+    steps: Annotated[int, Meta(ge=1, le=100)] = 50
+    steps_after: str | None = None
+
+
+class GridRun(Struct):
+    """A run: a column of the grid."""
+
+    id: str
+    state: str
+    version: int
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+
+
+class CellBody(Struct, array_like=True):
+    """A step of a run, as an array: its state, for how long it ran, how often it was tried.
+
+    Of a mapped one there follows what is true of all: how many instances it has, how many ended, how many badly.
+    """
+
+    state: str
+    duration_s: float | None
+    attempts: int
+    total: int
+    ended: int
+    bad: int
+
+
+class GridStep(Struct):
+    """A step: a row of the grid, with a cell for each run, in their order; null where the run has no such step.
+
+    `is_current`: the newest version of the dag has it.
+    """
+
+    name: str
+    task: str | None
+    is_mapped: bool
+    is_current: bool
+    cells: list[CellBody | None]
+
+
+class GridBody(Struct):
+    """Runs of a dag, the newest first, and steps in the order of its newest version, then those that older ones had.
+
+    `next_cursor` leads to older runs, `next_step` (as `steps_after`) to more of the `step_count` steps.
+    """
+
+    name: str
+    newest: int
+    at: datetime
+    runs: list[GridRun]
+    steps: list[GridStep]
+    step_count: int
+    next_cursor: str | None
+    next_step: str | None
+
+
+@routes.get("/dags/{name}/grid", Scope.READ)
+def get_grid(call: Call, name: str, query: GridQuery) -> GridBody:
+    """Return the newest runs of a dag beside each other, and how their steps stand, in one look."""
+    store = call.app.store
+    newest = store.task_definition(name) if is_sayable(name) else None
+    if newest is None or newest.version is None:
+        raise DagNotFound(f"there is no dag {name!r} in this store.")
+    if query.cursor is not None and not is_id(query.cursor):
+        raise bad_cursor()
+    now = store.now()
+    runs = store.newest_runs([name], query.runs, None if query.cursor is None else JobId(query.cursor))
+    graphs = _graphs(store, name, [newest.version, *(run.version for run in runs)])
+    rows = _rows(graphs)
+    page, rest = _page(rows, query)
+    found = {(cell.run, cell.step): cell for cell in store.grid([run.id for run in runs], page)} if runs else {}
+    return GridBody(
+        name=name,
+        newest=newest.version,
+        at=now,
+        runs=[_run(run) for run in runs],
+        steps=[_step(graphs, step, runs, found, now) for step in page],
+        step_count=len(rows),
+        next_cursor=runs[-1].id if len(runs) == query.runs else None,
+        next_step=page[-1] if rest else None,
+    )
+
+
+def _run(run: RunBrief) -> GridRun:
+    return GridRun(run.id, run.state, run.version, run.created_at, run.started_at, run.ended_at)
+
+
+def _graphs(store: Store, name: str, versions: Iterable[int]) -> list[Graph]:
+    """The graphs of these versions, in their order; one is read once."""
+    views = (store.dag_version(name, version) for version in dict.fromkeys(versions))
+    return [view.graph for view in views if view is not None]
+
+
+def _rows(graphs: Sequence[Graph]) -> list[str]:
+    return list(dict.fromkeys(step.name for graph in graphs for step in graph.steps))
+
+
+def _page(rows: list[str], query: GridQuery) -> tuple[list[str], bool]:
+    """The steps that are asked for, and whether there are more."""
+    first = 0
+    if query.steps_after is not None:
+        if query.steps_after not in rows:
+            said = "these runs have no such step"
+            raise Problem(422, "invalid", f"steps_after: {said}.", faults=[Fault(said, parameter="steps_after")])
+        first = rows.index(query.steps_after) + 1
+    return rows[first : first + query.steps], len(rows) > first + query.steps
+
+
+def _step(
+    graphs: Sequence[Graph], name: str, runs: Sequence[RunBrief], found: dict[tuple[str, str], Cell], now: datetime
+) -> GridStep:
+    step = next(graph.by_name[name] for graph in graphs if name in graph.by_name)
+    return GridStep(
+        name=name,
+        task=None if step.job is None else step.job.task,
+        is_mapped=step.map is not None,
+        is_current=name in graphs[0].by_name,
+        cells=[_cell(found.get((run.id, name)), now) for run in runs],
+    )
+
+
+def _cell(one: Cell | None, now: datetime) -> CellBody | None:
+    if one is None:
+        return None
+    took = one.took(now)
+    duration_s = None if took is None else round(took.total_seconds(), 3)
+    return CellBody(one.state, duration_s, one.attempt, one.total, one.ended, one.bad)

@@ -1,0 +1,256 @@
+"""Runs of dags over REST: start one, and look at how it stands."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, cast
+
+import msgspec
+from starlette.responses import Response
+
+from tickwork.api.runs import Run
+from tickwork.core.ids import JobId, is_id
+from tickwork.core.job import IfExists, JobFilter, JobState, JobView
+from tickwork.errors import DagNotFound, JobNotFound
+from tickwork.http.audit_rows import recorded
+from tickwork.http.framework.pagination import Limit, bad_cursor, is_sayable
+from tickwork.http.framework.params import Text, instant
+from tickwork.http.framework.route import API, Answer, Routes, Scope, Struct
+from tickwork.http.request import Call
+from tickwork.http.resources.dags.graphs import MERMAID, GraphQuery, RunGraphBody, flowchart, run_graph
+from tickwork.http.resources.jobs.jobs import stored, taken_keys
+from tickwork.http.resources.schedules.occurrence_body import IntervalBody, occurrence_fields
+
+routes = Routes("runs")
+
+
+class NewRunBody(Struct):
+    """A run to start: the parameters of the dag by name, and options as in `dag.options(...)`."""
+
+    params: dict[str, Any] = msgspec.field(default_factory=dict)
+    key: str | None = None
+    key_for: str | None = None
+    if_exists: IfExists | None = None
+    delay: str | None = None
+    at: datetime | None = None
+    priority: int | str | None = None
+    expires: str | None = None
+    timeout: str | None = None
+    collection: str | None = None
+    labels: list[str] | None = None
+    tenant: str | None = None
+
+
+class RunItem(Struct):
+    """A run, in a list. If a schedule started it, `scheduled_for` is the occurrence, and `interval` its period."""
+
+    id: str
+    dag: str
+    version: int
+    state: str
+    key: str | None
+    collection: str | None
+    labels: list[str]
+    creator: str | None
+    created_at: datetime
+    run_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    error: str | None
+    schedule: str | None
+    scheduled_for: datetime | None
+    is_catchup: bool
+    interval: IntervalBody | None
+
+
+class RunBody(RunItem):
+    """A run. `generation` counts its beginnings, to which each rerun adds one. Its steps are at /runs/{id}/steps."""
+
+    params: msgspec.Raw
+    result: msgspec.Raw | None
+    generation: int
+    why: str
+
+
+class RunPage(Struct):
+    """Some runs, the newest first."""
+
+    items: list[RunItem]
+    next_cursor: str | None
+
+
+class RunsQuery(Struct):
+    """Which runs."""
+
+    dag: Text | None = None
+    state: JobState | None = None
+    key: Text | None = None
+    collection: Text | None = None
+    label: Text | None = None
+    creator: Text | None = None
+    created_after: datetime | None = None
+    created_before: datetime | None = None
+    limit: Limit = 50
+    cursor: str | None = None
+
+
+class BarBody(Struct):
+    """When an instance of a step ran, in seconds since the run began."""
+
+    step: str
+    idx: int
+    started_at: datetime
+    ended_at: datetime | None
+    offset_s: float
+    duration_s: float
+    is_critical: bool = False
+
+
+class LinkBody(Struct):
+    """An instance on the critical path: how long it waited after the one before it had ended."""
+
+    step: str
+    idx: int
+    started_at: datetime
+    ended_at: datetime | None
+    offset_s: float
+    duration_s: float
+    waited_s: float
+
+
+class TimelineQuery(Struct):
+    """`bars=false`: only the critical path, which is short however many instances have run."""
+
+    bars: bool = True
+
+
+class TimelineBody(Struct):
+    """When the steps of a run ran, and which of them determined when it ended."""
+
+    began_at: datetime
+    ended_at: datetime
+    duration_s: float
+    bars: list[BarBody]
+    critical_path: list[LinkBody]
+
+
+class WhyBody(Struct):
+    """What a step waits for, where it runs, or how it ended."""
+
+    step: str
+    state: str
+    why: str
+
+
+@routes.post("/dags/{name}/runs", Scope.ENQUEUE, status=201, also={200: RunBody})
+def start_run(call: Call, name: str, body: NewRunBody) -> RunBody | Answer:
+    """Start a run of a dag. 200 with the run that is there, when a live one holds the same key.
+
+    Who may not read runs is not told its parameters, nor what it came to. 409 when the key is not held by such a run.
+    """
+    definition = call.app.store.task_definition(name) if is_sayable(name) else None
+    if definition is None or definition.version is None:
+        raise DagNotFound(f"there is no dag {name!r} in this store.")
+    given = {option: value for option, value in msgspec.structs.asdict(body).items() if value is not None}
+    params = given.pop("params")
+    new = call.app.named(name).options(**given).new_job((), params)
+    with taken_keys(call):
+        view = recorded(call, "start_run", lambda: stored(call, [new])[0])
+    shown, is_new = run_body(Run(call.app.client, view.id)), view.id == new.id
+    if not is_new and Scope.READ not in call.who.scopes:
+        shown = msgspec.structs.replace(shown, params=msgspec.Raw(b"null"), result=None, error=None, why="")
+    return Answer(shown, 201 if is_new else 200, {"Location": f"{API}/runs/{view.id}"})
+
+
+@routes.get("/runs", Scope.READ)
+def list_runs(call: Call, query: RunsQuery) -> RunPage:
+    """List runs, the newest first. Follow `next_cursor` until it is null: a page may be short before that."""
+    if query.cursor is not None and not is_id(query.cursor):
+        raise bad_cursor()
+    which = JobFilter(
+        runs=True,
+        task=query.dag,
+        state=query.state,
+        key=query.key,
+        collection=query.collection,
+        label=query.label,
+        creator=query.creator,
+        since=instant("created_after", query.created_after),
+        until=instant("created_before", query.created_before),
+    )
+    page = call.app.store.find_jobs(which, query.limit, None if query.cursor is None else JobId(query.cursor))
+    return RunPage([RunItem(**_common(view)) for view in page.jobs], page.next)
+
+
+@routes.get("/runs/{id}", Scope.READ)
+def get_run(call: Call, id: str) -> RunBody:
+    """Return a run, without its steps."""
+    return run_body(found_run(call, id))
+
+
+@routes.get("/runs/{id}/graph", Scope.READ, streams=MERMAID)
+def get_run_graph(call: Call, id: str, query: GraphQuery) -> RunGraphBody | Response:
+    """Return the steps of a run, who waits for whom, and how they stand; or draw that."""
+    run = found_run(call, id)
+    if query.format == "mermaid":
+        return flowchart(run.mermaid())
+    return run_graph(run.graph, {line.name: line.state for line in run.overview()}, run.seen.version or 0)
+
+
+@routes.get("/runs/{id}/timeline", Scope.READ)
+def get_timeline(call: Call, id: str, query: TimelineQuery) -> TimelineBody:
+    """Say when the steps of a run ran, and which chain of them determined when it ended.
+
+    It is that of its last generation: what a rerun has kept is not in it.
+    """
+    found = found_run(call, id).timeline()
+    return msgspec.convert(found if query.bars else {**found, "bars": []}, TimelineBody)
+
+
+@routes.get("/runs/{id}/why/{step}", Scope.READ)
+def why_of_step(call: Call, id: str, step: str) -> WhyBody:
+    """Say in one sentence what a step, or an instance of one, waits for, where it runs, or how it ended."""
+    run = found_run(call, id)
+    try:
+        found = run.steps[step]
+    except KeyError as error:
+        raise JobNotFound(f"{error.args[0]}.") from None
+    return WhyBody(found.name, found.state, found.why())
+
+
+def found_run(call: Call, id: str) -> Run:
+    """The run with this id. Raises JobNotFound."""
+    run = call.app.run(JobId(id)) if is_id(id) else None
+    if run is None:
+        raise JobNotFound(f"there is no run {id!r}: it was never committed, or it was pruned.")
+    return run
+
+
+def run_body(run: Run) -> RunBody:
+    view = run.view
+    return RunBody(
+        **_common(view),
+        params=msgspec.Raw(view.args),
+        result=None if view.result is None else msgspec.Raw(view.result),
+        generation=view.attempt,
+        why=run.why(),
+    )
+
+
+def _common(view: JobView) -> dict[str, Any]:
+    return {
+        "id": view.id,
+        "dag": view.task,
+        "version": cast("int", view.version),
+        "state": view.state.value,
+        "key": view.key,
+        "collection": view.collection,
+        "labels": list(view.labels),
+        "creator": view.creator,
+        "created_at": view.created_at,
+        "run_at": view.run_at,
+        "started_at": view.started_at,
+        "ended_at": view.ended_at,
+        "error": view.error,
+        **occurrence_fields(view.tick),
+    }

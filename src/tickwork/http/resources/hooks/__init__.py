@@ -1,0 +1,1 @@
+"""Routes for hooks, and for what other services deliver to them."""

@@ -1,0 +1,228 @@
+"""What other services leave at hooks: taken if it is signed as the hook asks, and made into a job.
+
+Whoever does not know the secret learns nothing: that there is no hook of a name, that its secret is not set on this
+server, and that a signature does not hold is one answer, after the same work. The deliveries of the hook say why.
+A message is kept in memory only where it may turn out to be genuine.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+from starlette.concurrency import run_in_threadpool
+
+from tickwork.api.creator import creating_as
+from tickwork.core.arguments.unstorable import brief
+from tickwork.core.blob_ref import Unfillable
+from tickwork.core.dag.step_inputs import Values
+from tickwork.core.hooks.hook import Delivery, Hook, Outcome
+from tickwork.core.hooks.signature import HEADERS, BadSignature, TooOld, brings_signature, check_signature
+from tickwork.core.ids import JobId
+from tickwork.core.job_limits import decode_task_flow
+from tickwork.declare.hooks import arguments_of, key_of
+from tickwork.errors import InvalidInput, KeyTaken, SecretError
+from tickwork.http.connections.bodies import check_head, read_bytes, skip_bytes
+from tickwork.http.connections.capacity import Share, sharing
+from tickwork.http.framework.duplicate_keys import repeated_key
+from tickwork.http.framework.pagination import is_sayable
+from tickwork.http.framework.problems import Problem
+from tickwork.http.framework.route import ANYBODY, BODY_LIMIT, Routes, Struct
+from tickwork.http.hook_secrets import hook_secret
+from tickwork.http.request import Call
+from tickwork.store.admin.hooks import HookView
+
+routes = Routes("hooks", prefix="")
+
+_NOBODY = Hook(name="nobody", style="generic", secret="nobody", target="nobody")
+_NO_SECRET = secrets.token_bytes(32)
+_HIDDEN = {"authorization", "cookie", "proxy-authorization", *HEADERS.values()}
+_PLAIN = re.compile(r"[\w.:-]{1,80}", re.ASCII)
+
+
+class TakenBody(Struct):
+    """What became of a message: accepted, a duplicate of one that was taken before, or ignored for its type."""
+
+    id: str
+    outcome: str
+    job_id: str | None
+
+
+@routes.post("/hooks/{name}", ANYBODY, status=202)
+async def deliver(call: Call, name: str) -> TakenBody:
+    """Take a message of another service, signed as the hook asks, and start what the hook says with it.
+
+    404 when there is no such hook, its secret is not set here, or the signature does not hold. A message that was taken
+    before gives its job.
+    """
+    check_head(call.request, BODY_LIMIT)
+    view = await run_in_threadpool(_find, call, name)
+    with sharing(call.parts.strange_bodies) as share:
+        data = await _body(call, view, share)
+        return await run_in_threadpool(_take, call, view, data)
+
+
+def _find(call: Call, name: str) -> HookView | None:
+    return call.app.store.get_hook(name) if is_sayable(name) else None
+
+
+async def _body(call: Call, view: HookView | None, share: Share) -> bytes:
+    """Read a message, and keep it only if the hook is there and the message brings a signature as that hook asks.
+
+    Without any signature, nothing is read. Otherwise the whole is read, and the answer comes after as much work as if
+    it had been kept: what a stranger sees does not depend on whether there is such a hook.
+    """
+    headers = call.request.headers
+    if not any(brings_signature(style, headers) for style in HEADERS):
+        return b""
+    if view is not None and brings_signature(view.hook.style, headers):
+        return await read_bytes(call.request, BODY_LIMIT, share)
+    return bytes(await skip_bytes(call.request, BODY_LIMIT, call.parts.strange_bodies))
+
+
+@dataclass(slots=True)
+class _Message:
+    """One message at a hook, while it is taken."""
+
+    call: Call
+    hook: Hook
+    is_known: bool
+    headers: Mapping[str, str]
+    data: bytes
+    id: str
+    event: str | None = None
+
+    def record(self, outcome: Outcome, *, job_id: str | None = None, reason: str | None = None) -> None:
+        """Record what became of a genuine message."""
+        self.call.app.store.record_delivery(self._delivery(outcome, job_id, reason, is_genuine=True))
+
+    def refuse_stranger(self, reason: str, fault: str | None) -> None:
+        """Have it recorded, after the answer, that a message was refused which may be anybody's."""
+        if self.is_known:
+            delivery = self._delivery("refused", None, fault or reason, is_genuine=False)
+            self.call.parts.refusals.add(delivery, fault)
+
+    def refused(self, status: int, code: str, reason: str) -> Problem:
+        """Record that a genuine message cannot be taken, and say so to who sent it."""
+        self.record("refused", reason=reason)
+        return Problem(status, code, f"{reason}. Nothing was started.")
+
+    def _delivery(self, outcome: Outcome, job_id: str | None, reason: str | None, *, is_genuine: bool) -> Delivery:
+        return Delivery(
+            id=self.id,
+            hook=self.hook.name,
+            is_genuine=is_genuine,
+            outcome=outcome,
+            size=len(self.data),
+            event=self.event,
+            job_id=job_id,
+            reason=reason,
+        )
+
+
+def _take(call: Call, view: HookView | None, data: bytes) -> TakenBody:
+    headers = {key.lower(): value for key, value in call.request.headers.items()}
+    (id,) = call.app.schedules.new_ids(1)
+    message = _Message(call, _NOBODY if view is None else view.hook, view is not None, headers, data, id)
+    signature = _check(message)
+    values = _values(message)
+    hook, event = message.hook, message.event
+    if (hook.events and event not in hook.events) or (hook.style == "github" and event == "ping" and not hook.events):
+        message.record("ignored", reason=f"its type is {event}")
+        return TakenBody(id, "ignored", None)
+    return _start(message, values, signature)
+
+
+def _check(message: _Message) -> str:
+    """Return the signature of a message. Raises Problem when it does not hold.
+
+    That there is no such hook, that its secret is not set here, and that the signature is wrong is one answer, after
+    the same work: a secret is looked up and a signature is computed in each case.
+    """
+    secret, fault = _NO_SECRET, None
+    try:
+        found = hook_secret(message.call.app, message.hook.secret)
+        secret = found if message.is_known else _NO_SECRET
+    except SecretError as error:
+        fault = str(error)
+    now = message.call.app.store.now()
+    try:
+        return check_signature(message.hook.style, secret, message.headers, message.data, now)
+    except BadSignature as error:
+        message.refuse_stranger(str(error), fault)
+        raise Problem(
+            404, "not-found", "there is no such hook, or this message is not signed as it asks. Nothing was started."
+        ) from None
+    except TooOld as error:  # whoever sent it knows the secret, or has seen a message of who does
+        message.refuse_stranger(str(error), None)
+        raise Problem(401, "too-old", f"{error}. Nothing was started.") from None
+
+
+def _values(message: _Message) -> Values:
+    """What expressions may name. The body is written anew, so that nothing in it passes for something of ours."""
+    try:
+        body = msgspec.json.decode(message.data)
+        key = repeated_key(message.data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise message.refused(400, "malformed", "the body cannot be read as JSON") from None
+    if key is not None:
+        raise message.refused(400, "malformed", f"an object in the body has the key {brief(key)} twice")
+    message.event = _event(message.hook, message.headers, body)
+    shown = {name: value for name, value in message.headers.items() if name not in _HIDDEN}
+    values = {"body": body, "event": message.event, "headers": shown}
+    return {name: Raw(msgspec.json.encode(value)) for name, value in values.items()}
+
+
+def _event(hook: Hook, headers: Mapping[str, str], body: Any) -> str | None:
+    """The type of a message: GitHub says it in a header, others in the body."""
+    if hook.style == "github":
+        found = headers.get("x-github-event")
+    else:
+        found = body.get("type") if isinstance(body, dict) else None
+    return found[:200] if isinstance(found, str) else None
+
+
+def _start(message: _Message, values: Values, signature: str) -> TakenBody:
+    """Enqueue what a hook says. While its job lives, and for the window after that, a message is taken once."""
+    call, hook = message.call, message.hook
+    definition = call.app.store.task_definition(hook.target)
+    if hook.kind == "dag" and (definition is None or definition.version is None):
+        raise message.refused(409, "no-such-dag", f"there is no dag {hook.target!r} in this store")
+    debounced = definition is not None and decode_task_flow(definition.flow).habit is not None
+    try:
+        key = _key(hook, values, signature)
+        options = {} if debounced else {"key": f"hook/{hook.name}/{key}", "key_for": hook.window}
+        with creating_as(f"hook:{hook.name}"):
+            new = call.app.named(hook.target).options(**options).new_job((), arguments_of(hook, values))
+        (job,) = call.app.client.enqueue([new])
+    except KeyTaken as taken:  # by a job of the task that the hook started before
+        return _taken(message, "duplicate", taken.job_id)
+    except (Unfillable, InvalidInput) as error:
+        raise message.refused(422, "invalid", str(error).removesuffix(".")) from None
+    return _taken(message, "accepted" if job.is_new else "duplicate", job.id)
+
+
+def _taken(message: _Message, outcome: Outcome, job_id: str) -> TakenBody:
+    message.record(outcome, job_id=JobId(job_id))
+    return TakenBody(message.id, outcome, job_id)
+
+
+def _key(hook: Hook, values: Values, signature: str) -> str:
+    """What a message is known by: what the hook says, the id of an event of Stripe's, else its signature.
+
+    Headers that name a delivery are not signed: who has seen a message could send it again under another name.
+    """
+    said = key_of(hook, values)
+    if said is None and hook.style == "stripe":
+        body = msgspec.json.decode(values["body"])
+        found = body.get("id") if isinstance(body, dict) else None
+        said = found if isinstance(found, str) else None
+    if said is None:
+        return signature[:40]
+    return said if _PLAIN.fullmatch(said) else hashlib.sha256(said.encode()).hexdigest()[:40]

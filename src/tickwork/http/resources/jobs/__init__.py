@@ -1,0 +1,1 @@
+"""Routes for jobs, dead letters, queues and the leases of remote workers."""

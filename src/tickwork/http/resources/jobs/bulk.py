@@ -1,0 +1,189 @@
+"""One change to many jobs: tried out first, then carried out by the services of any server or worker."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from tickwork.core.bulk_operation import Action, Change, Operation, OperationState, concerns, phases
+from tickwork.core.ids import JobId, is_id
+from tickwork.core.job import JobView
+from tickwork.http.framework.durations import Span, duration, spacing
+from tickwork.http.framework.pagination import PageQuery, bad_cursor
+from tickwork.http.framework.params import FilterBody, instant, shown_filter
+from tickwork.http.framework.problems import Problem
+from tickwork.http.framework.route import Answer, Routes, Scope, Struct
+from tickwork.http.request import Call
+from tickwork.http.resources.jobs.job_bodies import JobItem, item_of
+from tickwork.store.base import Store
+
+routes = Routes("bulk")
+IDS_LIMIT = 10_000
+COUNTED = 10_000  # a dry run counts up to here
+SAMPLE = 10
+_PAGE = 1000
+_PAGES = 10  # a dry run reads no more of them
+
+
+class BulkBody(Struct):
+    """What to do to which jobs: those that a `filter` means, or those with `ids`.
+
+    `rate` ("50/s") spreads out jobs that run again. `at` or `delay` say when rescheduled jobs are due.
+    """
+
+    action: Action
+    filter: FilterBody | None = None
+    ids: Annotated[list[str], Meta(max_length=IDS_LIMIT)] | None = None
+    dry_run: bool = False
+    rate: str | None = None
+    at: datetime | None = None
+    delay: Span | None = None
+
+
+class DryRunBody(Struct):
+    """What would be changed. `is_partial`: there may be more than were counted.
+
+    `at` is when it was looked at: with `created_before` the change itself leaves alone what was made since then.
+    """
+
+    count: int
+    is_partial: bool
+    sample: list[JobItem]
+    at: datetime
+
+
+class OperationBody(Struct):
+    """A change to many jobs, and how far it is: how many it has looked at, and how many it has changed."""
+
+    id: str
+    action: Action
+    filter: FilterBody
+    state: OperationState
+    looked: int
+    changed: int
+    by: str
+    error: str | None
+    created_at: datetime
+    ended_at: datetime | None
+
+
+class OperationList(Struct):
+    """Operations, the newest first."""
+
+    items: list[OperationBody]
+    next_cursor: str | None
+
+
+@routes.post("/bulk", Scope.OPERATE, status=202, also={200: DryRunBody})
+def change_jobs(call: Call, body: BulkBody) -> OperationBody | Answer:
+    """Change many jobs. With `dry_run` nothing is changed, and 200 says how many would be.
+
+    Else it is begun: 202, and `Location` is where its progress is read. Jobs that are made later are left alone.
+    """
+    change = _change(body)
+    if body.dry_run:
+        return tried(call, change)
+    return begun(call, change)
+
+
+def _change(body: BulkBody) -> Change:
+    if (body.filter is None) == (body.ids is None):
+        raise Problem(422, "invalid", "say which jobs: a `filter` or `ids`, one of them. Nothing was done.")
+    if body.filter is not None and body.filter.is_empty and body.action is not Action.REDRIVE:
+        raise Problem(422, "invalid", "the filter means all jobs; restrict it, if only by a state. Nothing was done.")
+    ids = None if body.ids is None else [JobId(one) for one in body.ids if is_id(one)]
+    which = (body.filter or FilterBody()).which(ids)
+    delay = None if body.delay is None else duration("delay", body.delay)
+    return Change(body.action, which, spacing(body.rate), instant("at", body.at), delay)
+
+
+def begun(call: Call, change: Change) -> Answer:
+    """Store an operation, to be carried out from now on."""
+    operation = call.app.begin(change, call.who.name)
+    shown = _shown(operation)
+    call.changed(f"operation:{operation.id}", after={"filter": shown.filter, **_said(change)})
+    return Answer(shown, 202, {"Location": f"/api/v1/operations/{operation.id}"})
+
+
+def _said(change: Change) -> dict[str, Any]:
+    """What was asked for, beside the filter, for the audit log."""
+    said: dict[str, Any] = {"ids": change.which.ids, "at": change.at}
+    said["spacing_s"] = change.spacing.total_seconds() or None
+    said["delay_s"] = None if change.delay is None else change.delay.total_seconds()
+    return {"action": change.action.value, **{name: value for name, value in said.items() if value is not None}}
+
+
+def tried(call: Call, change: Change) -> Answer:
+    """Say what a change would do, up to a bound."""
+    call.changed_nothing()
+    return Answer(_tried(call.app.store, change), 200)
+
+
+def _tried(store: Store, change: Change) -> DryRunBody:
+    found: dict[str, JobView] = {}
+    at, pages = store.now(), 0
+    for which in phases(change):
+        before: JobId | None = None
+        while len(found) < COUNTED and pages < _PAGES:
+            page = store.find_jobs(which, _PAGE, before)
+            found |= {view.id: view for view in page.jobs if concerns(change, view)}
+            before, pages = page.next, pages + 1
+            if before is None:
+                break
+        else:
+            return _dry_run(found, at, is_partial=True)
+    return _dry_run(found, at, is_partial=False)
+
+
+def _dry_run(found: dict[str, JobView], at: datetime, *, is_partial: bool) -> DryRunBody:
+    return DryRunBody(len(found), is_partial, [item_of(view) for view in list(found.values())[:SAMPLE]], at)
+
+
+@routes.get("/operations", Scope.READ)
+def list_operations(call: Call, query: PageQuery) -> OperationList:
+    """List changes to many jobs, the newest first. They are kept for 30 days after their end."""
+    if query.cursor is not None and not is_id(query.cursor):
+        raise bad_cursor()
+    found = call.app.store.operations(query.limit, query.cursor)
+    return OperationList([_shown(one) for one in found], found[-1].id if len(found) == query.limit else None)
+
+
+@routes.get("/operations/{id}", Scope.READ)
+def get_operation(call: Call, id: str) -> OperationBody:
+    """Return a change to many jobs, and how far it is."""
+    return _shown(_found(call, id))
+
+
+@routes.post("/operations/{id}/cancel", Scope.OPERATE)
+def cancel_operation(call: Call, id: str) -> OperationBody:
+    """End a change to many jobs after the page that it is at; what was changed stays. 409 when it has ended."""
+    before = _found(call, id)
+    if not call.app.store.cancel_operation(id):
+        raise Problem(409, "wrong-state", f"operation {id} has {before.state.value}; there is nothing to cancel.")
+    after = _shown(_found(call, id))
+    call.changed(f"operation:{id}", {"state": before.state.value}, {"state": after.state.value})
+    return after
+
+
+def _found(call: Call, id: str) -> Operation:
+    operation = call.app.store.operation(id)
+    if operation is None:
+        raise Problem(404, "not-found", f"there is no operation {id!r}.")
+    return operation
+
+
+def _shown(one: Operation) -> OperationBody:
+    return OperationBody(
+        id=one.id,
+        action=one.change.action,
+        filter=shown_filter(one.change.which),
+        state=one.state,
+        looked=one.looked,
+        changed=one.changed,
+        by=one.by,
+        error=one.error,
+        created_at=one.created_at,
+        ended_at=one.ended_at,
+    )

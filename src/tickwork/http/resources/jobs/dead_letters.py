@@ -1,0 +1,139 @@
+"""Dead letters: jobs that failed for good, by what went wrong, to be queued again or let go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+import msgspec
+from starlette.responses import Response, StreamingResponse
+
+from tickwork.core.bulk_operation import Action, Change
+from tickwork.core.job import JobFilter, JobState
+from tickwork.core.stats.error_groups import By, Cause
+from tickwork.http.framework.durations import spacing
+from tickwork.http.framework.params import FilterBody, Text
+from tickwork.http.framework.problems import Problem
+from tickwork.http.framework.route import Answer, Routes, Scope, Struct
+from tickwork.http.request import Call
+from tickwork.http.resources.jobs.bulk import DryRunBody, OperationBody, begun, tried
+from tickwork.http.resources.jobs.job_bodies import shown
+
+routes = Routes("dead letters")
+LINES = "application/x-ndjson"
+READ_LIMIT = 1_000  # so many of the newest are put together
+EXPORTED = 10_000
+_PAGE = 500
+
+
+class CauseBody(Struct):
+    """Dead letters of one task with the same error, told by its last line; or of one task, or queue.
+
+    The newest stands for all.
+    """
+
+    task: str
+    queue: str
+    error: str
+    count: int
+    newest_id: str
+    newest_at: datetime
+    oldest_at: datetime
+
+
+class WhichDead(Struct):
+    """Which dead letters. `error` are words in the error of the last attempt."""
+
+    task: Text | None = None
+    queue: Text | None = None
+    key: Text | None = None
+    collection: Text | None = None
+    label: Text | None = None
+    error: Text | None = None
+
+    def which(self) -> JobFilter:
+        names = WhichDead.__struct_fields__
+        return FilterBody(**{name: getattr(self, name) for name in names}).which(dead=True)
+
+
+class DeadQuery(WhichDead):
+    """Which dead letters, and by what they are put together: their error, their task or their queue."""
+
+    by: By = "error"
+
+
+class DeadList(Struct):
+    """Dead letters by cause, the most frequent first. `is_partial`: only the newest were looked at."""
+
+    items: list[CauseBody]
+    next_cursor: str | None
+    total: int
+    is_partial: bool
+
+
+class DeadBody(Struct):
+    """Which dead letters; an empty filter: all. `rate` ("50/s") spreads out those that run again.
+
+    A dry run says how many there are.
+    """
+
+    filter: FilterBody
+    rate: str | None = None
+    dry_run: bool = False
+
+
+class DiscardBody(Struct):
+    """Which dead letters; an empty filter: all. A dry run says how many there are."""
+
+    filter: FilterBody
+    dry_run: bool = False
+
+
+@routes.get("/dead", Scope.READ)
+def list_dead(call: Call, query: DeadQuery) -> DeadList:
+    """List dead letters by task and error, or by task or queue alone, the most frequent first."""
+    causes, is_all = call.app.client.causes(query.which(), READ_LIMIT, query.by)
+    return DeadList([cause_body(one) for one in causes], None, sum(one.count for one in causes), not is_all)
+
+
+@routes.get("/dead/export", Scope.READ, streams=LINES)
+def export_dead(call: Call, query: WhichDead) -> Response:
+    """Write dead letters as lines of JSON, each as GET /jobs/{id} gives it, the newest first; of many, 10,000."""
+    return StreamingResponse(_lines(call, query.which()), media_type=LINES)
+
+
+def _lines(call: Call, which: JobFilter) -> Iterator[bytes]:
+    store, before, written = call.app.store, None, 0
+    while written < EXPORTED:
+        page = store.find_jobs(which, min(_PAGE, EXPORTED - written), before)
+        views = store.get_jobs([view.id for view in page.jobs]) if page.jobs else {}
+        found = [views[one.id] for one in page.jobs if one.id in views]
+        yield b"".join(msgspec.json.encode(shown(view, "")) + b"\n" for view in found)
+        before, written = page.next, written + len(page.jobs)
+        if before is None:
+            return
+
+
+@routes.post("/dead/redrive", Scope.OPERATE, status=202, also={200: DryRunBody})
+def redrive_dead(call: Call, body: DeadBody) -> OperationBody | Answer:
+    """Queue dead letters again, as if they had never failed. `Location` is where the progress is read."""
+    change = Change(Action.REDRIVE, _dead(body.filter), spacing(body.rate))
+    return tried(call, change) if body.dry_run else begun(call, change)
+
+
+@routes.post("/dead/discard", Scope.OPERATE, status=202, also={200: DryRunBody})
+def discard_dead(call: Call, body: DiscardBody) -> OperationBody | Answer:
+    """Take jobs out of the dead letters; they stay readable until they are pruned."""
+    change = Change(Action.DISCARD, _dead(body.filter))
+    return tried(call, change) if body.dry_run else begun(call, change)
+
+
+def cause_body(one: Cause) -> CauseBody:
+    return CauseBody(one.task, one.queue, one.error, one.count, one.newest_id, one.newest_at, one.oldest_at)
+
+
+def _dead(given: FilterBody) -> JobFilter:
+    which = given.which(dead=True)
+    if which.state not in (None, JobState.FAILED):
+        raise Problem(422, "invalid", f"dead letters are failed jobs; none of them is {which.state.value}.")
+    return which

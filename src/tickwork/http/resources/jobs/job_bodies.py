@@ -1,0 +1,321 @@
+"""Jobs as the API shows them, and as it takes them."""
+
+from __future__ import annotations
+
+import threading
+from datetime import datetime, timedelta
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from tickwork.api.client import Client, Job
+from tickwork.core.blob_ref import MARK
+from tickwork.core.job import IfExists, JobState, JobView
+from tickwork.core.stats.error_groups import last_line
+from tickwork.declare.export import duration_text
+from tickwork.http.framework.durations import Span
+from tickwork.http.framework.pagination import Limit
+from tickwork.http.framework.params import FilterBody, Text
+from tickwork.http.framework.problems import Problem
+from tickwork.http.framework.route import BODY_LIMIT, Struct
+from tickwork.http.request import decoded
+from tickwork.http.resources.schedules.occurrence_body import IntervalBody, occurrence_fields
+
+BATCH_LIMIT = 10_000
+BATCH_BYTES = 16 * 1024 * 1024
+IDS_LIMIT = 200  # so many jobs are listed by their ids
+
+
+class NewJobBody(Struct):
+    """A job to enqueue: its task, its arguments by name, and options as in `task.options(...)`.
+
+    Durations are texts such as "1h30m", or numbers of seconds.
+    """
+
+    task: str
+    args: dict[str, Any] = msgspec.field(default_factory=dict)
+    queue: str | None = None
+    priority: int | str | None = None
+    delay: Span | None = None
+    at: datetime | None = None
+    key: str | None = None
+    key_for: Span | None = None
+    if_exists: IfExists | None = None
+    retries: int | None = None
+    backoff: Span | None = None
+    timeout: Span | None = None
+    expires: Span | None = None
+    collection: str | None = None
+    labels: list[str] | None = None
+    tenant: str | None = None
+    needs: dict[str, bool | int | float | str] | None = None
+
+
+class NewJobsBody(Struct):
+    """Jobs to enqueue, all of them or none."""
+
+    jobs: list[NewJobBody]
+
+
+class NewJobs(Struct):
+    """A batch whose jobs are not decoded yet."""
+
+    jobs: list[msgspec.Raw]
+
+
+class _Counter(threading.local):
+    """How many jobs a batch may still have that is being read on this thread."""
+
+    left = 0
+
+
+_counter = _Counter()
+
+
+class _CountedJob(msgspec.Struct, gc=False):
+    """A job of a batch as far as it takes to count it: the field that each of them has. The others are skipped."""
+
+    task: str
+
+    def __post_init__(self) -> None:
+        _counter.left -= 1
+        if _counter.left < 0:
+            raise Problem(422, "invalid", f"there are more than {BATCH_LIMIT:,} jobs, which is the cap for a batch.")
+
+
+class _CountedJobs(msgspec.Struct):
+    jobs: list[_CountedJob]
+
+
+def read_jobs(data: bytes) -> list[msgspec.Raw]:
+    """Return the jobs of a batch, each as JSON. Raises Problem when there are too many, or one is too large.
+
+    Both is known before any of them is decoded: as objects they would take up to thirty times as much memory.
+    """
+    _counter.left = BATCH_LIMIT
+    decoded(data, _CountedJobs)
+    jobs: list[msgspec.Raw] = decoded(data, NewJobs).jobs
+    large = next((place for place, job in enumerate(jobs) if len(memoryview(job)) > BODY_LIMIT), None)
+    if large is not None:
+        raise Problem(422, "invalid", f"/jobs/{large}: the job is over {BODY_LIMIT:,} bytes. Nothing was stored.")
+    return jobs
+
+
+def read_job(data: msgspec.Raw, place: int) -> NewJobBody:
+    """Return a job of a batch. Raises Problem where it is none; `place` is where it stands in the batch."""
+    job: NewJobBody = decoded(data, NewJobBody, f"$.jobs[{place}]")
+    return job
+
+
+class EnqueuedBody(Struct):
+    """The job that stands for one that was asked for: itself, or the one that holds its key."""
+
+    id: str
+    is_new: bool
+
+
+class EnqueuedList(Struct):
+    """What stands for each job of a batch, in its order."""
+
+    items: list[EnqueuedBody]
+
+
+class JobItem(Struct):
+    """A job as it stands in a list. `error` is the last line of it. `is_run`: it is a run of the dag `task`."""
+
+    id: str
+    task: str
+    queue: str
+    priority: int
+    state: JobState
+    key: str | None
+    collection: str | None
+    labels: list[str]
+    parent_id: str | None
+    creator: str | None
+    run_id: str | None
+    step: str | None
+    created_at: datetime
+    run_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    attempt: int
+    failures: int
+    losses: int
+    retries: int
+    is_run: bool
+    progress: float | None
+    progress_note: str | None
+    worker: str | None
+    error: str | None
+
+
+class JobOptions(Struct):
+    """The options that a job was made with, besides those that stand beside it: what POST /jobs takes to make it again.
+
+    Of `retry_on`, `give_up_on`, `on_lost` and `max_lost` only code can say more.
+    """
+
+    retries: int
+    backoff: str
+    timeout: str | None
+    expires: str | None
+    key_for: str | None
+    needs: dict[str, bool | str]
+    retry_on: list[str]
+    give_up_on: list[str]
+    on_lost: str
+    max_lost: int | None
+
+
+class JobBody(Struct):
+    """A job. `creator` is who made it, as in `user:ada`, `key:deploy`, `schedule:nightly`, `hook:github` or `job:ID`.
+
+    `result` is there when it succeeded and is not large, `error` when its last attempt did not succeed.
+
+    A result that `is_large` is read at `/jobs/{id}/result`. If a schedule made the job, or the run that it is a step
+    of, `scheduled_for` is the occurrence, and `interval` its period.
+    """
+
+    id: str
+    task: str
+    queue: str
+    priority: int
+    state: JobState
+    args: msgspec.Raw
+    key: str | None
+    collection: str | None
+    labels: list[str]
+    tenant: str | None
+    options: JobOptions
+    is_run: bool
+    schedule: str | None
+    scheduled_for: datetime | None
+    is_catchup: bool
+    interval: IntervalBody | None
+    parent_id: str | None
+    creator: str | None
+    run_id: str | None
+    step: str | None
+    created_at: datetime
+    run_at: datetime
+    expires_at: datetime | None
+    started_at: datetime | None
+    ended_at: datetime | None
+    attempt: int
+    failures: int
+    losses: int
+    progress: float | None
+    progress_note: str | None
+    worker: str | None
+    is_cancel_requested: bool
+    is_discarded: bool
+    is_large: bool
+    result: msgspec.Raw | None
+    error: str | None
+    why: str
+
+
+class JobQuery(FilterBody):
+    """Which jobs to list. `q`: the beginning of a task or a key, an id, or words of an error.
+
+    `id`, said once for each: only those, as they are now.
+    """
+
+    q: Text | None = None
+    id: Annotated[list[str], Meta(max_length=IDS_LIMIT)] | None = None
+    limit: Limit = 50
+    cursor: str | None = None
+
+
+class JobList(Struct):
+    """Some jobs, the newest first. There may be fewer than asked for, or none, while `next_cursor` leads to more.
+
+    `is_partial`: the words of `q` begin so many tasks or keys that some were left out.
+    """
+
+    items: list[JobItem]
+    next_cursor: str | None
+    is_partial: bool = False
+
+
+def body_of(client: Client, job: Job) -> JobBody:
+    view = job.view
+    return shown(view, client.why(view))
+
+
+def item_of(view: JobView) -> JobItem:
+    return JobItem(**_common(view), retries=view.policy.retry.retries, error=last_line(view.error) or None)
+
+
+def shown(view: JobView, why: str) -> JobBody:
+    is_large = view.result is not None and MARK in view.result
+    return JobBody(
+        **_common(view),
+        args=msgspec.Raw(view.args),
+        tenant=None if view.flow is None else view.flow.tenant,
+        options=_options(view),
+        **occurrence_fields(view.tick),
+        expires_at=view.expires_at,
+        is_cancel_requested=view.cancel_requested,
+        is_discarded=view.discarded,
+        is_large=is_large,
+        result=None if view.result is None or is_large else msgspec.Raw(view.result),
+        error=view.error,
+        why=why,
+    )
+
+
+def needs_of(view: JobView) -> dict[str, bool | str]:
+    """What a job asks of a worker, as it is said."""
+    parts = (part.partition("=") for part in (view.flow.needs if view.flow else "").split())
+    return {name: value if equals else True for name, equals, value in parts}
+
+
+def _options(view: JobView) -> JobOptions:
+    policy = view.policy
+    return JobOptions(
+        retries=policy.retry.retries,
+        backoff=duration_text(policy.retry.base),
+        timeout=_text(policy.timeout),
+        expires=_text(policy.expires),
+        key_for=_text(policy.key_for),
+        needs=needs_of(view),
+        retry_on=list(policy.retry_on),
+        give_up_on=list(policy.give_up_on),
+        on_lost=policy.on_lost,
+        max_lost=policy.max_lost,
+    )
+
+
+def _text(value: timedelta | None) -> str | None:
+    return None if value is None else duration_text(value)
+
+
+def _common(view: JobView) -> dict[str, Any]:
+    return {
+        "id": view.id,
+        "task": view.task,
+        "queue": view.queue,
+        "priority": view.priority,
+        "state": view.state,
+        "key": view.key,
+        "collection": view.collection,
+        "labels": list(view.labels),
+        "parent_id": view.parent,
+        "creator": view.creator,
+        "run_id": view.run,
+        "step": view.step,
+        "created_at": view.created_at,
+        "run_at": view.run_at,
+        "started_at": view.started_at,
+        "ended_at": view.ended_at,
+        "attempt": view.attempt,
+        "failures": view.failures,
+        "losses": view.losses,
+        "is_run": view.version is not None,
+        "progress": view.progress,
+        "progress_note": view.progress_note,
+        "worker": view.worker,
+    }

@@ -1,0 +1,75 @@
+"""How many jobs are in each state, of those that a filter means."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from datetime import datetime
+
+from tickwork.core.job import JobState, JobView, Waiting
+from tickwork.http.framework.params import AnyStateFilter, StateWord, Text
+from tickwork.http.framework.route import Routes, Scope, Struct
+from tickwork.http.request import Call
+
+routes = Routes("jobs")
+MOST = 10_000  # of each state
+SEARCHED = 1_000  # jobs that words were found in
+
+
+class CountQuery(AnyStateFilter):
+    """Which jobs to count. `q`: the beginning of a task or a key, an id, or words of an error."""
+
+    q: Text | None = None
+
+
+class StateCountBody(Struct):
+    """How many jobs are in a state; what is queued is counted as `due`, `delayed` and `retrying`.
+
+    `is_bounded`: counting stopped there, and there may be more.
+    """
+
+    state: StateWord
+    count: int
+    is_bounded: bool
+
+
+class StateCounts(Struct):
+    """How many jobs are in each state."""
+
+    items: list[StateCountBody]
+    next_cursor: str | None
+
+
+@routes.get("/jobs/counts", Scope.READ)
+def count_jobs(call: Call, query: CountQuery) -> StateCounts:
+    """Count jobs by state, each up to 10,000, and among as many as a look at a bounded number of rows finds."""
+    if query.q is not None:
+        return _searched(call, query, query.q)
+    counted = call.app.store.count_jobs(query.which(), MOST)
+    bounded = {one.state.value for one in counted if one.is_bounded}
+    return _shown({one.state.value: one.count for one in counted}, bounded)
+
+
+def _searched(call: Call, query: CountQuery, text: str) -> StateCounts:
+    """Count the newest of the jobs that words were found in."""
+    store = call.app.store
+    hits = store.search_jobs(text, SEARCHED)
+    views = store.find_jobs(query.which(hits.ids), SEARCHED).jobs if hits.ids else []
+    now = store.now()
+    counts = Counter(_word(view, now) for view in views)
+    return _shown(counts, set(_WORDS) if hits.is_partial or hits.next is not None else set())
+
+
+def _word(view: JobView, now: datetime) -> str:
+    if view.state is not JobState.QUEUED:
+        return view.state.value
+    if view.failures:
+        return Waiting.RETRYING.value
+    return (Waiting.DUE if view.run_at <= now else Waiting.DELAYED).value
+
+
+def _shown(counts: Mapping[str, int], bounded: set[str]) -> StateCounts:
+    return StateCounts([StateCountBody(word, counts.get(word, 0), word in bounded) for word in _WORDS], None)
+
+
+_WORDS = tuple(word for word in StateWord if word not in (StateWord.WAITING, StateWord.QUEUED))

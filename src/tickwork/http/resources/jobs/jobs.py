@@ -1,0 +1,251 @@
+"""Jobs over REST: enqueue, find, and what operators do to one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from tickwork.api.client import Job
+from tickwork.core.access.audited_jobs import is_sensitive, told_job, told_name
+from tickwork.core.ids import JobId, is_id
+from tickwork.core.job import JobView, NewJob
+from tickwork.errors import InvalidInput, JobNotFound, KeyTaken
+from tickwork.http.audit_rows import recorded
+from tickwork.http.framework.durations import Span, duration
+from tickwork.http.framework.params import instant
+from tickwork.http.framework.problems import Fault, Problem
+from tickwork.http.framework.route import API, Answer, Routes, Scope, Struct
+from tickwork.http.request import Call
+from tickwork.http.resources.jobs.job_bodies import (
+    BATCH_BYTES,
+    EnqueuedBody,
+    EnqueuedList,
+    JobBody,
+    JobList,
+    JobQuery,
+    NewJobBody,
+    NewJobsBody,
+    body_of,
+    item_of,
+    read_job,
+    read_jobs,
+    shown,
+)
+from tickwork.http.work_scopes import check_work
+from tickwork.task import Enqueues
+
+routes = Routes("jobs")
+_SPANS = ("delay", "key_for", "backoff", "timeout", "expires")
+
+
+class RescheduleBody(Struct):
+    """When a job is due instead: at an instant, or after a delay from now."""
+
+    at: datetime | None = None
+    delay: Span | None = None
+
+
+@routes.post("/jobs", Scope.ENQUEUE, status=201, also={200: JobBody})
+def create_job(call: Call, body: NewJobBody) -> JobBody | Answer:
+    """Enqueue a job. 200 with the job that is there, when its key is taken: by a live one, or by one with `key_for`.
+
+    Who may not read jobs is not told its arguments, nor what it came to. 409 when the key is held by a job of another
+    task, or `if_exists` is "error". To replace a job of a built-in task takes the scopes to make one with secrets.
+    """
+    check_work(call, [(body.task, body.args)])
+    check_replacing(call, [body])
+    new = _new_job(call.app.named, body)
+    with taken_keys(call):
+        if is_sensitive(new):
+            view = recorded(call, "create_job", lambda: stored(call, [new])[0])
+        else:
+            view = call.parts.gathering.insert(new)
+    is_new = view.id == new.id
+    headers = {"Location": f"{API}/jobs/{view.id}", **warning_of(call, [new.task])}
+    return Answer(answered(call, view, is_new=is_new), 201 if is_new else 200, headers)
+
+
+@routes.post("/jobs/batch", Scope.ENQUEUE, status=201, body_limit=BATCH_BYTES, body=NewJobsBody, reads=read_jobs)
+def create_jobs(call: Call, body: list[msgspec.Raw]) -> EnqueuedList | Answer:
+    """Enqueue up to 10,000 jobs of up to 1 MB, all of them or none. 409 when a key is held by a job of another task."""
+    new, faults = _new_jobs(call, body)
+    if faults:
+        said = f"{len(faults)} of {len(body)} jobs cannot be enqueued: {faults[0].detail} Nothing was stored."
+        raise Problem(422, "invalid", said, faults=faults)
+    with taken_keys(call):
+        if any(map(is_sensitive, new)):
+            ids = recorded(call, "create_jobs", lambda: [view.id for view in stored(call, new)])
+        else:
+            ids = [job.id for job in call.app.client.enqueue(new)]
+    answer = EnqueuedList([EnqueuedBody(id, id == job.id) for id, job in zip(ids, new, strict=True)])
+    return Answer(answer, 201, warning_of(call, sorted({job.task for job in new})))
+
+
+def warning_of(call: Call, tasks: Iterable[str], dags: Iterable[str] = ()) -> dict[str, str]:
+    """Return the header that names tasks which no worker has told of, and dags that are not stored; none without any.
+
+    It names the nearest known ones, too. A caller without the `read` scope is not told which tasks there are.
+    """
+    if Scope.READ not in call.who.scopes:
+        return {}
+    told = [call.parts.surroundings.unknown_task(call.app.client, task) for task in tasks]
+    told += [call.app.client.unknown_dag(dag) for dag in dags]
+    found = [text for text in told if text is not None]
+    said = " ".join(found[:_WARNINGS]).encode("ascii", "backslashreplace").decode()
+    return {"Tickwork-Warning": said} if found else {}
+
+
+@contextmanager
+def taken_keys(call: Call) -> Iterator[None]:
+    """Answer 409 for a key that is taken. Without the `read` scope a caller is not told which job holds it."""
+    try:
+        yield
+    except KeyTaken as taken:
+        if Scope.READ in call.who.scopes:
+            raise
+        said = f"the key {taken.key!r} is taken by another job. Nothing was stored. Use another key."
+        raise Problem(409, "key-taken", said) from None
+
+
+def check_replacing(call: Call, bodies: list[NewJobBody]) -> None:
+    """Refuse to replace a job of a built-in task for a caller who could not have made any job of that task.
+
+    The waiting job may run a command or use secrets. The task decides, not the job that is there: it can change between
+    a look and the insert.
+    """
+    check_work(call, ((body.task, ("secrets",)) for body in bodies if body.if_exists == "replace"))
+
+
+def stored(call: Call, new: list[NewJob]) -> list[JobView]:
+    """Store jobs and tell the audit log of those that are sensitive; return what stands for each of them now.
+
+    Of a job whose key was taken nothing is told, unless it was to replace the holder.
+    """
+    store = call.app.store
+    sensitive = {job.id for job in new if is_sensitive(job)}
+    keys = [job.key for job in new if job.key is not None and job.id in sensitive]
+    if keys:
+        store.hold_keys(keys)
+    holders = [store.find_key(key) for key in keys]
+    before = store.get_jobs([id for id in holders if id is not None])
+    ids = [job.id for job in call.app.client.enqueue(new)]
+    after = store.get_jobs(ids)
+    call.changed_nothing()
+    for job, id in zip(new, ids, strict=True):
+        if job.id in sensitive and (id == job.id or job.if_exists == "replace"):
+            call.changed(told_name(job, id), before=told_job(before.get(id)), after=told_job(after[id]))
+    return [after[id] for id in ids]
+
+
+def answered(call: Call, view: JobView, *, is_new: bool) -> JobBody:
+    """A job that was asked for. Of one that somebody else made, who may not read jobs sees that it is there."""
+    body = shown(view, call.parts.surroundings.why(view))
+    if is_new or Scope.READ in call.who.scopes:
+        return body
+    return msgspec.structs.replace(body, args=msgspec.Raw(b"null"), result=None, error=None, progress_note=None, why="")
+
+
+def _new_jobs(call: Call, bodies: list[msgspec.Raw]) -> tuple[list[NewJob], list[Fault]]:
+    """Jobs as they are stored, and what is wrong with those that cannot be; of each it is told where it stands.
+
+    They are decoded one after another, so that only one of them is there as objects.
+    """
+    new: list[NewJob] = []
+    faults: list[Fault] = []
+    named = cache(call.app.named)
+    for place, data in enumerate(bodies):
+        body = read_job(data, place)
+        check_work(call, [(body.task, body.args)])
+        check_replacing(call, [body])
+        try:
+            new.append(_new_job(named, body))
+        except (InvalidInput, Problem) as error:
+            faults.append(Fault(str(error), pointer=f"/jobs/{place}"))
+    return new, faults[:_FAULTS]
+
+
+_FAULTS = 100  # of a batch are told
+_WARNINGS = 5
+
+
+def _new_job(named: Callable[[str], Enqueues[Any, Any]], body: NewJobBody) -> NewJob:
+    given = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not None}
+    task, args = given.pop("task"), given.pop("args")
+    instant("at", body.at)
+    spans = {name: duration(name, given[name]) for name in _SPANS if name in given}
+    return named(task).options(**{**given, **spans}).job_named(args)
+
+
+@routes.get("/jobs", Scope.READ)
+def list_jobs(call: Call, query: JobQuery) -> JobList:
+    """List jobs, the newest first. Follow `next_cursor` until it is null: a page may be short before that."""
+    before = None if query.cursor is None else JobId(query.cursor)
+    if query.q is None:
+        ids = None if query.id is None else [JobId(one) for one in query.id if is_id(one)]
+        page = call.app.store.find_jobs(query.which(ids), query.limit, before)
+        return JobList([item_of(view) for view in page.jobs], page.next)
+    if query.id is not None:
+        raise Problem(422, "invalid", "say which jobs: by `id`, or by what is in them (`q`); one of them.")
+    hits = call.app.store.search_jobs(query.q, query.limit, before)
+    found = call.app.store.find_jobs(query.which(hits.ids), query.limit) if hits.ids else None
+    return JobList([item_of(view) for view in found.jobs] if found else [], hits.next, hits.is_partial)
+
+
+@routes.get("/jobs/{id}", Scope.READ)
+def get_job(call: Call, id: str) -> JobBody:
+    """Return a job, with why it does not run yet, or how it ended."""
+    return body_of(call.app.client, found(call, id))
+
+
+@routes.post("/jobs/{id}/cancel", Scope.OPERATE)
+def cancel_job(call: Call, id: str) -> JobBody:
+    """Cancel a job, or ask it to stop while it runs. 409 when it has ended."""
+    job = found(call, id)
+    return _changed(call, job, job.cancel, "has ended, so there is nothing to cancel")
+
+
+@routes.post("/jobs/{id}/retry", Scope.OPERATE)
+def retry_job(call: Call, id: str) -> JobBody:
+    """Queue an ended job again, or have one that waits for a later time be due now. 409 when neither can be.
+
+    A job that succeeded is not run again, and one whose key another live job holds stays as it is.
+    """
+    job = found(call, id)
+    return _changed(call, job, job.retry, "is due already, runs, has succeeded, or its key belongs to another job")
+
+
+@routes.post("/jobs/{id}/reschedule", Scope.OPERATE)
+def reschedule_job(call: Call, id: str, body: RescheduleBody) -> JobBody:
+    """Have a waiting job be due at another time. A deadline moves with it. 409 when it does not wait."""
+    if (body.at is None) == (body.delay is None):
+        raise Problem(422, "invalid", "say when: `at` an instant, or after a `delay`; one of them.")
+    at, job = instant("at", body.at), found(call, id)
+    delay = duration("delay", body.delay or 0.0)
+    return _changed(call, job, lambda: job.reschedule(at, delay), "does not wait: only queued jobs are rescheduled")
+
+
+def _changed(call: Call, job: Job, change: Callable[[], bool], otherwise: str) -> JobBody:
+    """Change a job, and tell the audit log; 409 with the state that it is in, where that cannot be done."""
+    before = job.view
+    if not change():
+        raise Problem(409, "wrong-state", f"job {job.id} is {before.state.value}: it {otherwise}. Nothing was changed.")
+    after = body_of(call.app.client, job)
+    call.changed(
+        f"job:{job.id}",
+        {"state": before.state.value, "run_at": before.run_at},
+        {"state": after.state.value, "run_at": after.run_at},
+    )
+    return after
+
+
+def found(call: Call, id: str) -> Job:
+    """The job with this id. Raises JobNotFound."""
+    job = call.app.job(JobId(id)) if is_id(id) else None
+    if job is None:
+        raise JobNotFound(f"there is no job {id!r}: it was never committed, or it was pruned.")
+    return job

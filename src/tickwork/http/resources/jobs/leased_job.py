@@ -1,0 +1,120 @@
+"""What somebody who works over REST is told of a job: all that is needed to do it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import datetime
+
+import msgspec
+
+from tickwork.blobs import READ_LIMIT, TooMuch
+from tickwork.core.blob_ref import MARK
+from tickwork.core.ids import ClaimId
+from tickwork.core.job import MapPlace
+from tickwork.core.occurrence import decode_tick
+from tickwork.core.outcome import Failed
+from tickwork.errors import BlobError, InvalidArguments
+from tickwork.http.framework.route import Struct
+from tickwork.http.remote.claimer import Leased
+from tickwork.http.request import Call
+from tickwork.http.resources.schedules.occurrence_body import IntervalBody, occurrence_fields
+from tickwork.store.row_codec import from_us
+
+_CLAIM = re.compile("[0-9a-f]{16}")
+ARGS_LIMIT = 16 * 1024 * 1024  # with the results of earlier steps in them
+
+
+class LeasedJobBody(Struct):
+    """A job to do. Every call about it names `attempt` and `claim`. `state` is what an earlier attempt has saved.
+
+    `timeout` is how many seconds it may take in all; at a heartbeat after that it has ended. `map_index` and
+    `map_count` say which instance of a mapped step it is, from 0 on, and of how many.
+
+    If a schedule made the job, or the run that it is a step of, `scheduled_for` is the occurrence, `interval` its
+    period, and `is_catchup` says that it was missed or backfilled. Otherwise `schedule` and these are null or false.
+    """
+
+    id: str
+    task: str
+    args: msgspec.Raw
+    attempt: int
+    claim: str
+    lease_until: datetime
+    queue: str
+    priority: int
+    run_at: datetime
+    timeout: float | None
+    state: msgspec.Raw | None
+    run_id: str | None
+    step: str | None
+    map_index: int | None
+    map_count: int | None
+    schedule: str | None
+    scheduled_for: datetime | None
+    is_catchup: bool
+    interval: IntervalBody | None
+
+
+def claim_text(claim: ClaimId) -> str:
+    """A claim as callers are told of it: a text, since JSON numbers of many languages lose its last digits."""
+    return f"{claim:016x}"
+
+
+def read_claim(text: str | None) -> ClaimId | None:
+    """Return the claim that `claim_text` wrote; for any other text one that no attempt has."""
+    if text is None:
+        return None
+    return ClaimId(int(text, 16)) if _CLAIM.fullmatch(text) else ClaimId(-1)
+
+
+def shown(call: Call, leased: Sequence[Leased]) -> list[LeasedJobBody]:
+    """The jobs as they are told of, without those that cannot be: these have failed."""
+    steps = [one.job.job_id for one in leased if one.job.step is not None]
+    places = call.app.store.map_places(steps) if steps else {}
+    bodies = (_shown(call, one, places.get(one.job.job_id)) for one in leased)
+    return [body for body in bodies if body is not None]
+
+
+def _shown(call: Call, one: Leased, place: MapPlace | None) -> LeasedJobBody | None:
+    job = one.job
+    args = _args(call, one)
+    if args is None:
+        return None
+    state = call.app.store.saved_state(job.job_id) if job.attempt > 1 else None
+    return LeasedJobBody(
+        id=job.job_id,
+        task=job.task,
+        args=msgspec.Raw(args),
+        attempt=job.attempt,
+        claim=claim_text(job.claim),
+        lease_until=one.lease_until,
+        queue=job.queue,
+        priority=job.priority,
+        run_at=from_us(job.run_at_us),
+        timeout=None if job.policy.timeout is None else job.policy.timeout.total_seconds(),
+        state=None if state is None else msgspec.Raw(state),
+        run_id=job.run,
+        step=job.step,
+        map_index=None if place is None else place.index,
+        map_count=None if place is None else place.count,
+        **occurrence_fields(None if job.tick is None else decode_tick(job.tick)),
+    )
+
+
+def _args(call: Call, one: Leased) -> bytes | None:
+    """Its arguments, with what is in blobs. What cannot be had ends the attempt, as it does in a worker."""
+    try:
+        args = call.app.large_results.whole(one.job.args, READ_LIMIT) if MARK in one.job.args else one.job.args
+    except (BlobError, InvalidArguments) as error:
+        call.parts.hub.ends.end(one.job, Failed(str(error)), one.worker)
+        return None
+    except TooMuch as error:
+        flaw = f"its arguments are made of results of {error} or more; over REST {READ_LIMIT:,} are the most."
+    else:
+        if len(args) <= ARGS_LIMIT:
+            return args
+        size = f"{len(args):,} bytes"
+        flaw = f"its arguments are {size} with the results in them; over REST {ARGS_LIMIT:,} are the most."
+    call.parts.hub.ends.end(one.job, Failed(flaw, fatal=True), one.worker)
+    return None

@@ -1,0 +1,301 @@
+"""Work in any language: claim jobs over REST, keep their leases, and say how they end.
+
+Every call about an attempt names it, by the job's id, the attempt's number and the `claim` of the lease answer. Where
+that claim does not hold the job any more, the answer is 409 `lease-lost`, and nothing has changed. A call may leave
+the claim out if its caller, an API key or a user, leased the job.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime, timedelta
+from typing import Annotated, Any
+
+import msgspec
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+
+from tickwork.core.arguments.payload import RESULT_LIMIT, encode, storable
+from tickwork.core.ids import JobId
+from tickwork.core.job import AttemptState, JobState
+from tickwork.core.job_options import read_option, task_name, worker_name
+from tickwork.core.outcome import Failed, Released, Succeeded, TimedOut, clip
+from tickwork.core.placement.needs import read_offer
+from tickwork.errors import InvalidOption, LeaseLost
+from tickwork.http.auth.credential_watch import CHECK_S, Permit
+from tickwork.http.framework.durations import read_seconds
+from tickwork.http.framework.route import BODY_LIMIT, Routes, Scope, Struct
+from tickwork.http.remote.claimer import Asker, Wanted
+from tickwork.http.request import Call
+from tickwork.http.resources.jobs.jobs import found
+from tickwork.http.resources.jobs.leased_job import LeasedJobBody, read_claim, shown
+from tickwork.store.base import Progress
+from tickwork.store.remote_leases import RemoteAttempt, RemoteName
+from tickwork.store.row_codec import clean
+from tickwork.worker.run.capture import LOG_LIMIT
+
+routes = Routes("work")
+
+WAIT_LIMIT_S = 60.0
+SHORTEST_LEASE_S, LONGEST_LEASE_S = 1.0, 3600.0
+AFTER_LIMIT_S = 366 * 86400.0
+NOTE_LIMIT = 500
+_RESULT_BODY = RESULT_LIMIT + 64 * 1024
+
+Duration = str | float
+Number = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+ClaimText = Annotated[str, msgspec.Meta(max_length=64)]
+
+
+class LeaseBody(Struct):
+    """What a worker would do: jobs of these queues, the first one first, and of these tasks; without: of any.
+
+    Tickwork's own tasks (`shell`, `http`, `smtp`) are given to those who name them. `wait` is how long to wait for a
+    job, up to 60 s, and `lease` how long each job is the worker's own without a heartbeat, from 1 s to 1 h; without it,
+    the `lease` setting of the server applies, up to 1 h. `labels` and `resources` are what it has, for jobs with needs.
+    """
+
+    queues: Annotated[list[Name], msgspec.Meta(min_length=1, max_length=100)]
+    worker: Name
+    tasks: Annotated[list[Name], msgspec.Meta(max_length=1000)] = msgspec.field(default_factory=list)
+    wait: Duration = 0.0
+    lease: Duration | None = None
+    max: Annotated[int, msgspec.Meta(ge=1, le=100)] = 1
+    labels: Annotated[list[Name], msgspec.Meta(max_length=100)] = msgspec.field(default_factory=list)
+    resources: dict[str, str | float] = msgspec.field(default_factory=dict)
+
+
+class LeasesBody(Struct):
+    """Jobs to do now. None: nothing was due while this waited."""
+
+    jobs: list[LeasedJobBody]
+
+
+class AttemptBody(Struct):
+    """Which attempt is meant. `claim` is that of the lease answer; the caller that leased the job may leave it out."""
+
+    attempt: Number
+    claim: ClaimText | None = None
+
+
+class HeartbeatBody(AttemptBody):
+    """Which attempt goes on, for how long from now on, and how far it is, from 0 to 1.
+
+    Without `lease`, the `lease` setting of the server applies, up to 1 h.
+    """
+
+    lease: Duration | None = None
+    progress: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
+    note: str | None = None
+
+
+class RenewedBody(Struct):
+    """Until when the job is the worker's own. `cancel`: somebody wants it to stop; whatever it comes to, it ends so."""
+
+    lease_until: datetime
+    cancel: bool
+
+
+class CompleteBody(AttemptBody):
+    """An attempt that succeeded, and its result."""
+
+    result: Any = None
+
+
+class FailBody(AttemptBody, kw_only=True):
+    """An attempt that failed. The job's own policy says whether and when it is tried again.
+
+    Without `retry` it is not; `after` is the wait that the policy would otherwise choose.
+    """
+
+    error: Annotated[str, msgspec.Meta(min_length=1)]
+    retry: bool = True
+    after: Duration | None = None
+
+
+class ReleaseBody(AttemptBody):
+    """An attempt that gives its job back, as a worker does that is told to stop."""
+
+
+class EndBody(Struct):
+    """What became of the job: its state just afterwards."""
+
+    id: str
+    state: str
+
+
+class LogBody(AttemptBody, kw_only=True):
+    """Lines that an attempt wrote. With `seq`, which counts from 0, sending them twice stores them once."""
+
+    text: Annotated[str, msgspec.Meta(max_length=256 * 1024)]
+    seq: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)] | None = None
+
+
+class LoggedBody(Struct):
+    """Which piece of the attempt's log that became."""
+
+    seq: int
+
+
+class CheckpointBody(AttemptBody, kw_only=True):
+    """What a later attempt resumes from: it finds it in `state` of its job."""
+
+    state: Any
+
+
+@routes.post("/leases", Scope.WORK, is_repeatable=False)
+async def lease_jobs(call: Call, body: LeaseBody) -> LeasesBody:
+    """Claim jobs, each with a lease of its own; wait for one if none is due. The list is empty when none was."""
+    wanted = Wanted(
+        tuple(dict.fromkeys(read_option("queue", queue) for queue in body.queues)),
+        tuple(dict.fromkeys(_task(name) for name in body.tasks)),
+        read_offer(body.labels, body.resources),
+    )
+    asker = Asker(worker_name(body.worker), call.who.name, _lease(call, body.lease), body.max)
+    wait_s = read_seconds(body.wait, "wait", 0, WAIT_LIMIT_S)
+    if call.parts.stopping.is_set():
+        return LeasesBody(jobs=[])
+    permit = call.parts.permits.of(call.request, Scope.WORK)
+    leased = await call.parts.hub.poll(wanted, asker, wait_s, _gone(call.request, permit))
+    permit.check()
+    return LeasesBody(jobs=await run_in_threadpool(shown, call, leased) if leased else [])
+
+
+def _lease(call: Call, named: Duration | None) -> timedelta:
+    """Return the length of a lease: the one that the request names, else the setting, up to the upper bound."""
+    if named is None:
+        return min(call.app.settings.lease_times().lease, timedelta(seconds=LONGEST_LEASE_S))
+    return timedelta(seconds=read_seconds(named, "lease", SHORTEST_LEASE_S, LONGEST_LEASE_S))
+
+
+async def _gone(request: Request, permit: Permit) -> None:
+    """Return when whoever sent the request has hung up, or may not work any more."""
+    leaving = asyncio.ensure_future(_disconnected(request))
+    try:
+        while not leaving.done() and await permit.holds():
+            await asyncio.wait((leaving,), timeout=CHECK_S)
+    finally:
+        leaving.cancel()
+
+
+async def _disconnected(request: Request) -> None:
+    """Return when whoever sent the request has hung up."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _task(name: str) -> str:
+    if name.startswith("@"):
+        raise InvalidOption(f"{name!r} is a task of Tickwork's own workers; nobody else can do it.")
+    return task_name(name)
+
+
+@routes.post("/jobs/{id}/heartbeat", Scope.WORK, takes_nul=True)
+def renew_lease(call: Call, id: str, body: HeartbeatBody) -> RenewedBody:
+    """Keep a job: extend its lease, from now on, and hear whether somebody wants it to stop.
+
+    An attempt whose timeout has passed ends here.
+    """
+    lease = _lease(call, body.lease)
+    one = call.app.store.renew_attempt(_name(call, id, body), lease)
+    if one is None:
+        raise _lost(call, id, body)
+    if one.policy.timeout is not None and one.lease_until - lease - one.claimed_at > one.policy.timeout:
+        error = f"it ran for more than its timeout of {one.policy.timeout.total_seconds():g} s"
+        call.parts.hub.ends.end(one, TimedOut(error), one.worker)
+        raise LeaseLost(f"attempt {body.attempt} of job {id} has ended: {error}.")
+    if body.progress is not None:
+        note = None if body.note is None else storable(body.note)[:NOTE_LIMIT]
+        call.app.store.set_progress([Progress(one.job_id, one.claim, body.progress, note)])
+    return RenewedBody(lease_until=one.lease_until, cancel=one.cancel_requested)
+
+
+@routes.post("/jobs/{id}/complete", Scope.WORK, body_limit=_RESULT_BODY)
+def complete_job(call: Call, id: str, body: CompleteBody) -> EndBody:
+    """End a job as succeeded. Once more with an equal result: the same answer."""
+    result = encode(body.result, what=f"the result of job {id}", limit_bytes=RESULT_LIMIT)
+    one = call.app.store.remote_attempt(_name(call, id, body))
+    if one is None or not call.parts.hub.ends.end(one, Succeeded(result), one.worker):
+        job = found(call, id).view
+        is_same = (job.state, job.attempt, job.result) == (JobState.SUCCEEDED, body.attempt, result)
+        if not is_same and not _was_cancelled(call, id, body.attempt):
+            raise _lost(call, id, body)
+    return _ended(call, id)
+
+
+@routes.post("/jobs/{id}/fail", Scope.WORK, takes_nul=True)
+def fail_job(call: Call, id: str, body: FailBody) -> EndBody:
+    """End an attempt as failed; the job is tried again, or has failed for good. Once more: the same answer."""
+    after = None if body.after is None else timedelta(seconds=read_seconds(body.after, "after", 0, AFTER_LIMIT_S))
+    one = call.app.store.remote_attempt(_name(call, id, body))
+    if one is None or not call.parts.hub.ends.end(one, Failed(body.error, not body.retry, after), one.worker):
+        tried = (body.attempt, AttemptState.FAILED, clean(clip(body.error)))
+        is_same = tried in [(one.number, one.state, one.error) for one in found(call, id).attempts()]
+        if not is_same and not _was_cancelled(call, id, body.attempt):
+            raise _lost(call, id, body)
+    return _ended(call, id)
+
+
+@routes.post("/jobs/{id}/release", Scope.WORK)
+def release_job(call: Call, id: str, body: ReleaseBody) -> EndBody:
+    """Give a job back: it is due again at once, and nothing is charged."""
+    one = _current(call, id, body)
+    if not call.parts.hub.ends.end(one, Released(), one.worker):
+        raise _lost(call, id, body)
+    return _ended(call, id)
+
+
+@routes.post("/jobs/{id}/log", Scope.WORK, body_limit=BODY_LIMIT * 2, takes_nul=True)
+def append_log(call: Call, id: str, body: LogBody) -> LoggedBody:
+    """Store lines of an attempt. They are there before the end of the job is seen."""
+    seq = call.app.store.append_log(_name(call, id, body), body.text, body.seq, LOG_LIMIT)
+    if seq is None:
+        raise _lost(call, id, body)
+    return LoggedBody(seq=seq)
+
+
+@routes.post("/jobs/{id}/checkpoint", Scope.WORK, body_limit=_RESULT_BODY)
+def save_checkpoint(call: Call, id: str, body: CheckpointBody) -> None:
+    """Store what a later attempt of the job resumes from."""
+    state = encode(body.state, what=f"the state of job {id}", limit_bytes=RESULT_LIMIT)
+    one = _current(call, id, body)
+    if not call.app.store.save_state(one.job_id, one.claim, state):
+        raise _lost(call, id, body)
+
+
+def _was_cancelled(call: Call, id: str, attempt: int) -> bool:
+    """Whether an attempt ended as it was asked to: whatever it came to, and however often that is said."""
+    tried = ((one.number, one.state) for one in found(call, id).attempts())
+    return (attempt, AttemptState.CANCELLED) in tried
+
+
+def _name(call: Call, id: str, body: AttemptBody) -> RemoteName:
+    return RemoteName(JobId(id), body.attempt, read_claim(body.claim), call.who.name)
+
+
+def _current(call: Call, id: str, body: AttemptBody) -> RemoteAttempt:
+    one = call.app.store.remote_attempt(_name(call, id, body))
+    if one is None:
+        raise _lost(call, id, body)
+    return one
+
+
+def _lost(call: Call, id: str, body: AttemptBody) -> LeaseLost:
+    """Return what to answer to a caller whose claim does not hold the job. Raises JobNotFound."""
+    job, attempt = found(call, id).view, body.attempt
+    if job.state is not JobState.RUNNING or job.attempt != attempt:
+        return LeaseLost(
+            f"attempt {attempt} of job {id} holds no lease over REST: the job is {job.state.value}, at attempt "
+            f"{job.attempt}. Nothing was changed."
+        )
+    if body.claim is None:
+        return LeaseLost(
+            f"attempt {attempt} of job {id} was not leased by {call.who.name}. Send the `claim` of the lease answer: "
+            f"`attempt` alone is valid only for the caller that leased the job. Nothing was changed."
+        )
+    return LeaseLost(f"another claim holds attempt {attempt} of job {id} by now. Drop the work; nothing was changed.")
+
+
+def _ended(call: Call, id: str) -> EndBody:
+    return EndBody(id=id, state=found(call, id).view.state.value)

@@ -1,0 +1,124 @@
+"""Queues over REST: what stands in them, and to pause, resume and limit one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Literal
+
+from tickwork.core.autoscale import QueueLoad
+from tickwork.core.job import QueueView, WorkerView
+from tickwork.http.framework.params import Text
+from tickwork.http.framework.problems import Problem
+from tickwork.http.framework.route import Routes, Scope, Struct
+from tickwork.http.request import Call
+from tickwork.http.resources.limits.limits import GateBody, LimitBody, RuleBody, gate_body, limit_set, put_gate
+
+routes = Routes("queues")
+
+
+class QueueBody(Struct):
+    """What stands in a queue. Counts that are named in `at_least` are only known to be no less than they say.
+
+    `held` waits for a limit or a gate. `wanted` is how many workers would have all that is due begin within 30 s.
+    `unplaced` of the due jobs cannot be run by any live worker: none has their task, labels or resources. They want
+    workers besides those that serve the queue.
+    """
+
+    name: str
+    due: int
+    later: int
+    running: int
+    held: int
+    at_least: list[Literal["due", "later", "held"]]
+    oldest_due_at: datetime | None
+    workers: int
+    wanted: int
+    is_paused: bool
+    unplaced: int
+
+
+class QueueList(Struct):
+    """The queues that have jobs, by name."""
+
+    items: list[QueueBody]
+    next_cursor: str | None
+
+
+class PauseBody(Struct):
+    """`until`: an instant, or a duration such as "2h"; without it, until somebody resumes."""
+
+    until: Text | None = None
+    reason: Text | None = None
+
+
+class LiftedBody(Struct):
+    """How many gates were lifted."""
+
+    lifted: int
+
+
+@routes.get("/queues", Scope.READ)
+def listall_queues(call: Call) -> QueueList:
+    """List all queues with what is due, comes later, runs and is held."""
+    return QueueList(all_queues(call), None)
+
+
+@routes.get("/queues/{name}", Scope.READ)
+def get_queue(call: Call, name: str) -> QueueBody:
+    """Return what stands in a queue."""
+    return _found(call, name)
+
+
+@routes.post("/queues/{name}/pause", Scope.OPERATE)
+def pause_queue(call: Call, name: str, body: PauseBody) -> GateBody:
+    """Start no job of a queue. What runs goes on; what is enqueued waits."""
+    return put_gate(call, "pause", {"queue": name, "until": body.until, "reason": body.reason})
+
+
+@routes.post("/queues/{name}/resume", Scope.OPERATE)
+def resume_queue(call: Call, name: str) -> LiftedBody:
+    """Lift the gates that are for all of a queue. 409 when there are none."""
+    before = [gate_body(one.gate) for one in call.app.gates() if one.gate.selects == {"queue": name}]
+    lifted = call.app.resume(queue=name)
+    if not lifted:
+        raise Problem(409, "wrong-state", f"no gate is for all of queue {name}. Nothing was changed.")
+    call.changed(f"queue:{name}", before={"gates": before}, after={"gates": []})
+    return LiftedBody(lifted)
+
+
+@routes.post("/queues/{name}/limit", Scope.OPERATE)
+def limit_queue(call: Call, name: str, body: RuleBody) -> LimitBody:
+    """Change the limit that code declares for a queue, from now on and also for jobs that wait."""
+    return limit_set(call, call.app.limit_of(name), body)
+
+
+def _found(call: Call, name: str) -> QueueBody:
+    one = next((queue for queue in all_queues(call) if queue.name == name), None)
+    if one is None:
+        raise Problem(404, "not-found", f"no job stands or runs in a queue {name!r}.")
+    return one
+
+
+def all_queues(call: Call, workers: Sequence[WorkerView] | None = None) -> list[QueueBody]:
+    """Every queue that has jobs, with what serves it. `workers`: those of the store, where they were read already."""
+    pauses = (one.gate for one in call.app.gates() if one.gate.kind == "pause")
+    paused = {gate.queue for gate in pauses if set(gate.selects) == {"queue"}}
+    return [_shown(one, one.queue.name in paused) for one in call.app.queue_loads(workers)]
+
+
+def _shown(load: QueueLoad, is_paused: bool) -> QueueBody:
+    queue: QueueView = load.queue
+    return QueueBody(
+        name=queue.name,
+        due=queue.due,
+        later=queue.later,
+        running=queue.running,
+        held=queue.held,
+        at_least=list(queue.at_least),  # type: ignore[arg-type]
+        oldest_due_at=queue.oldest_due_at,
+        workers=load.workers,
+        wanted=load.wanted,
+        is_paused=is_paused,
+        unplaced=load.unplaced,
+    )

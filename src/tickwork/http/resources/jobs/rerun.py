@@ -1,0 +1,91 @@
+"""Running a job once more over REST: a new job like an old one, with some of it changed."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from tickwork.core.access.audited_jobs import is_sensitive, told_job
+from tickwork.core.job import JobView, NewJob
+from tickwork.core.occurrence import encode_tick
+from tickwork.http.audit_rows import recorded
+from tickwork.http.framework.durations import Span, duration
+from tickwork.http.framework.params import instant
+from tickwork.http.framework.problems import Problem
+from tickwork.http.framework.route import API, Answer, Routes, Scope, Struct
+from tickwork.http.request import Call
+from tickwork.http.resources.jobs.job_bodies import JobBody, needs_of
+from tickwork.http.resources.jobs.jobs import answered, found
+from tickwork.http.work_scopes import argument_names, check_work
+
+routes = Routes("jobs")
+
+
+class RerunJobBody(Struct):
+    """What is to be different: the arguments, all of them by name; where the job waits, how urgent it is, and when.
+
+    What is left out is as it was.
+    """
+
+    args: dict[str, Any] | None = None
+    queue: str | None = None
+    priority: int | str | None = None
+    at: datetime | None = None
+    delay: Span | None = None
+
+
+@routes.post("/jobs/{id}/rerun", Scope.ENQUEUE, status=201)
+def rerun_job(call: Call, id: str, body: RerunJobBody) -> JobBody | Answer:
+    """Make a new job like this one: its task, options and arguments, with what is changed. The old one stays.
+
+    The new one names the old one as its `parent_id`. It has no key: that is the old one's. 409 for a run, and for a
+    step of one: those are run again by /runs/{id}/rerun.
+    """
+    old = found(call, id).view
+    _check_plain(old)
+    is_edited = body.queue is not None or (body.args is not None and body.args != msgspec.json.decode(old.args))
+    if is_edited or Scope.OPERATE not in call.who.scopes:  # unedited it is a retry, which takes `operate`
+        check_work(call, [(old.task, argument_names(old.args) if body.args is None else body.args)])
+    new = _new_job(call, old, body)
+    if body.args is None and not is_sensitive(new):
+        view = call.parts.gathering.insert(new)
+    else:
+        view = recorded(call, "rerun_job", lambda: _stored(call, old, new))
+    shown = answered(call, view, is_new=body.args is not None)
+    return Answer(shown, 201, {"Location": f"{API}/jobs/{view.id}"})
+
+
+def _stored(call: Call, old: JobView, new: NewJob) -> JobView:
+    """Store the new job, and tell the audit log what the old one was."""
+    (job,) = call.app.client.enqueue([new])
+    view = job.view
+    call.changed(f"job:{view.id}", before={"id": old.id, **(told_job(old) or {})}, after=told_job(view))
+    return view
+
+
+def _check_plain(old: JobView) -> None:
+    run = old.id if old.version is not None else old.run
+    if run is not None:
+        what = "a run of a dag" if old.version is not None else f"step {old.step!r} of run {run}"
+        raise Problem(409, "of-a-run", f"job {old.id} is {what}: run that again with POST {API}/runs/{run}/rerun.")
+
+
+def _new_job(call: Call, old: JobView, body: RerunJobBody) -> NewJob:
+    when = {"at": instant("at", body.at), "delay": None if body.delay is None else duration("delay", body.delay)}
+    task = call.app.named(old.task).options(
+        key=None,
+        key_for=None,
+        queue=old.queue if body.queue is None else body.queue,
+        priority=old.priority if body.priority is None else body.priority,
+        collection=old.collection,
+        labels=list(old.labels),
+        tenant=None if old.flow is None else old.flow.tenant,
+        needs=needs_of(old),
+        parent=old.id,
+        **{name: value for name, value in when.items() if value is not None},
+    )
+    job = task.job_with(old.args) if body.args is None else task.job_named(body.args)
+    policy = msgspec.structs.replace(old.policy, key_for=None)
+    return msgspec.structs.replace(job, policy=policy, tick=None if old.tick is None else encode_tick(old.tick))

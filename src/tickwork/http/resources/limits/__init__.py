@@ -1,0 +1,1 @@
+"""Routes for limits, gates and tenants."""

@@ -1,0 +1,370 @@
+"""Limits, gates and tenants over REST: what holds jobs back, and to change it while they wait."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
+
+from tickwork.core.limits.breaker import Breaker
+from tickwork.core.limits.gates import SELECTORS, Gate, Kind, read_until
+from tickwork.core.limits.limits import Concurrency, Rate, concurrency, rate
+from tickwork.core.option_parsing import to_us
+from tickwork.core.recurrence.zones.zone import EPOCH
+from tickwork.http.framework.params import Text
+from tickwork.http.framework.problems import Problem
+from tickwork.http.framework.route import Routes, Scope, Struct
+from tickwork.http.request import Call
+from tickwork.store.limits import GateView, KeyView, LimitView, Rule
+
+limits, gates, tenants = Routes("limits"), Routes("gates"), Routes("tenants")
+KEYS_LIMIT = 100
+
+
+class LimitRule(Struct):
+    """What a limit lets through: `concurrency` at once, or a `rate` with its `burst`. `said` is the same in words."""
+
+    kind: Literal["concurrency", "rate", "breaker"]
+    said: str
+    key: str | None
+    concurrency: int | None = None
+    rate: str | None = None
+    burst: int | None = None
+
+
+class LimitBody(Struct):
+    """A limit. `declared` is what code says, `override` what somebody said here, which wins.
+
+    `live` is the weight of what runs under it, over all keys, and `held` how many jobs it holds. `open_keys` are those
+    of a breaker under which nothing starts, or one job tries it, and `open_until` is when the first of them is tried.
+    """
+
+    name: str
+    rule: LimitRule | None
+    declared: LimitRule | None
+    override: LimitRule | None
+    live: int
+    held: int
+    open_keys: int = 0
+    open_until: datetime | None = None
+
+
+class LimitList(Struct):
+    """All limits and breakers by name."""
+
+    items: list[LimitBody]
+    next_cursor: str | None
+
+
+class LimitKey(Struct):
+    """One key of a limit. `held` is counted up to 1,000. `phase` is how a breaker stands.
+
+    `opens_at` is when it lets the next job start, if it is known; else it is when one ends.
+    """
+
+    key: str
+    live: int
+    held: int
+    opens_at: datetime | None
+    phase: Literal["closed", "open", "half-open"] | None
+
+
+class LimitKeyList(Struct):
+    """The keys of a limit under which something waits or runs, those that hold the most first.
+
+    `is_partial`: there may be more of them.
+    """
+
+    items: list[LimitKey]
+    next_cursor: str | None
+    is_partial: bool
+
+
+class RuleBody(Struct):
+    """What a limit is set to: so many at once, or a rate such as "10/s", with a burst. One of the two."""
+
+    concurrency: int | None = None
+    rate: str | None = None
+    burst: int | None = None
+
+
+class SelectBody(Struct):
+    """Which jobs a gate is for; of several selectors, all must match."""
+
+    task: Text | None = None
+    queue: Text | None = None
+    tenant: Text | None = None
+    collection: Text | None = None
+    label: Text | None = None
+
+
+class NewGateBody(SelectBody):
+    """A gate. `until`: an instant, or a duration such as "2h"; without it, until somebody resumes."""
+
+    until: Text | None = None
+    reason: Text | None = None
+
+
+class SlowBody(NewGateBody, kw_only=True):
+    """A gate that lets jobs start at a rate, such as "5/s"."""
+
+    rate: str
+
+
+class DivertBody(NewGateBody, kw_only=True):
+    """A gate that sends jobs to another queue."""
+
+    to: Text
+
+
+class GateBody(Struct):
+    """A gate in force, what it holds now, and how many it has dropped or diverted so far."""
+
+    name: str
+    kind: Kind
+    task: str | None
+    queue: str | None
+    tenant: str | None
+    collection: str | None
+    label: str | None
+    until: datetime | None
+    reason: str
+    by: str
+    rate: str | None
+    to: str | None
+    since: datetime | None = None
+    held: int = 0
+    passed_on: int = 0
+
+
+class GateList(Struct):
+    """The gates in force."""
+
+    items: list[GateBody]
+    next_cursor: str | None
+
+
+class ResumedBody(Struct):
+    """How many gates were lifted."""
+
+    lifted: int
+
+
+class TenantBody(Struct):
+    """How many turns a tenant gets for each one of a tenant of weight 1."""
+
+    name: str
+    weight: int
+
+
+class TenantList(Struct):
+    """The tenants whose weight is not 1."""
+
+    items: list[TenantBody]
+    next_cursor: str | None
+
+
+class WeightBody(Struct):
+    """1 to 100 turns."""
+
+    weight: Annotated[int, Meta(ge=1, le=100)]
+
+
+# -- limits
+
+
+@limits.get("/limits", Scope.READ)
+def list_limits(call: Call) -> LimitList:
+    """List limits and breakers, with what is live under each and what they hold."""
+    return LimitList([_standing(call, view) for view in call.app.limits()], None)
+
+
+@limits.get("/limits/{name}/keys", Scope.READ)
+def list_limit_keys(call: Call, name: str) -> LimitKeyList:
+    """List the keys of a limit under which jobs wait or run, those that hold the most first; at most 100."""
+    view = _limit(call, name)
+    if view is None:
+        raise Problem(404, "not-found", f"there is no limit {name!r}.")
+    found = call.app.store.limit_keys(name, KEYS_LIMIT)
+    now_us = to_us(call.app.store.now() - EPOCH)
+    return LimitKeyList([_key_body(view, one, now_us) for one in found], None, len(found) == KEYS_LIMIT)
+
+
+@limits.put("/limits/{name}", Scope.OPERATE)
+def set_limit(call: Call, name: str, body: RuleBody) -> LimitBody:
+    """Have a limit be another one from now on, also for jobs that wait, whatever code declares."""
+    return limit_set(call, name, body)
+
+
+@limits.delete("/limits/{name}", Scope.OPERATE)
+def reset_limit(call: Call, name: str) -> None:
+    """Have a limit be what code declares, again."""
+    before = _limit(call, name)
+    if before is None or not call.app.set_limit(name, None):
+        raise Problem(404, "not-found", f"there is no limit {name!r}.")
+    call.changed(f"limit:{name}", limit_body(before), _shown_limit(call, name))
+
+
+def limit_set(call: Call, name: str, body: RuleBody) -> LimitBody:
+    """Set a limit, and tell the audit log. Raises Problem and InvalidOption."""
+    if (body.concurrency is None) == (body.rate is None) or (body.burst is not None and body.rate is None):
+        raise Problem(422, "invalid", "say what it is set to: a `concurrency`, or a `rate` and its `burst`.")
+    rule = concurrency(body.concurrency) if body.concurrency is not None else rate(body.rate or "", burst=body.burst)
+    before = _shown_limit(call, name)
+    call.app.set_limit(name, rule)
+    after = _shown_limit(call, name)
+    call.changed(f"limit:{name}", before, after)
+    if after is None:
+        raise Problem(409, "wrong-state", f"the limit {name!r} was reset by somebody else just now.")
+    return after
+
+
+def _limit(call: Call, name: str) -> LimitView | None:
+    return next((view for view in call.app.limits() if view.name == name), None)
+
+
+def _shown_limit(call: Call, name: str) -> LimitBody | None:
+    view = _limit(call, name)
+    return None if view is None else limit_body(view)
+
+
+def _standing(call: Call, view: LimitView) -> LimitBody:
+    """A limit, and of a breaker also whether it is open."""
+    shown = limit_body(view)
+    if isinstance(view.rule, Breaker):
+        keys = call.app.store.limit_keys(view.name, KEYS_LIMIT)
+        untils = [until for one in keys if (until := one.breaker.open_until_us) is not None]
+        shown.open_keys = len(untils)
+        shown.open_until = _instant(min(untils, default=None))
+    return shown
+
+
+def _key_body(view: LimitView, one: KeyView, now_us: int) -> LimitKey:
+    if not isinstance(view.rule, Breaker):
+        return LimitKey(one.key, one.live, one.held, one.opens_at, None)
+    return LimitKey(one.key, one.live, one.held, _instant(one.breaker.open_until_us), one.breaker.phase(now_us))
+
+
+def _instant(us: int | None) -> datetime | None:
+    return None if us is None else EPOCH + timedelta(microseconds=us)
+
+
+def limit_body(view: LimitView) -> LimitBody:
+    return LimitBody(
+        name=view.name,
+        rule=_rule(view.rule),
+        declared=_rule(view.declared),
+        override=_rule(view.override),
+        live=view.live,
+        held=view.held,
+    )
+
+
+def _rule(rule: Rule | None) -> LimitRule | None:
+    match rule:
+        case None:
+            return None
+        case Concurrency():
+            return LimitRule("concurrency", rule.said, rule.key, concurrency=rule.capacity)
+        case Rate():
+            return LimitRule("rate", rule.said, rule.key, rate=rule.said.partition(",")[0], burst=rule.burst)
+        case Breaker():
+            return LimitRule("breaker", rule.said, rule.key)
+
+
+# -- gates
+
+
+@gates.get("/gates", Scope.READ)
+def list_gates(call: Call) -> GateList:
+    """List the gates in force: who set them and why, what they hold, and what they have dropped or diverted."""
+    return GateList([_view(one) for one in call.app.gates()], None)
+
+
+@gates.post("/gates/pause", Scope.OPERATE)
+def pause_jobs(call: Call, body: NewGateBody) -> GateBody:
+    """Start none of these jobs. What runs goes on; what is enqueued waits."""
+    return put_gate(call, "pause", _said(body))
+
+
+@gates.post("/gates/drop", Scope.OPERATE)
+def drop_jobs(call: Call, body: NewGateBody) -> GateBody:
+    """End these jobs as dropped instead of starting them."""
+    return put_gate(call, "drop", _said(body))
+
+
+@gates.post("/gates/slow", Scope.OPERATE)
+def slow_jobs(call: Call, body: SlowBody) -> GateBody:
+    """Start these jobs at this rate at most."""
+    return put_gate(call, "slow", _said(body))
+
+
+@gates.post("/gates/divert", Scope.OPERATE)
+def divert_jobs(call: Call, body: DivertBody) -> GateBody:
+    """Send these jobs to another queue when they would start."""
+    return put_gate(call, "divert", _said(body))
+
+
+@gates.post("/gates/resume", Scope.OPERATE)
+def resume_jobs(call: Call, body: SelectBody) -> ResumedBody:
+    """Lift the gates that are for exactly this, of every kind. What they held may start. 409 when there are none."""
+    selects = {name: value for name in SELECTORS if (value := getattr(body, name)) is not None}
+    before = [gate_body(one.gate) for one in call.app.gates() if one.gate.selects == selects]
+    lifted = call.app.resume(**selects)
+    if not lifted:
+        raise Problem(409, "wrong-state", "no gate is for exactly this. Nothing was changed.")
+    call.changed("gates", before={"gates": before}, after={"gates": []})
+    return ResumedBody(lifted)
+
+
+def put_gate(call: Call, kind: Kind, said: Mapping[str, Any]) -> GateBody:
+    """Put a gate in force in the name of who calls, and tell the audit log."""
+    given = {**said, "until": read_until(said.get("until")), "by": call.who.name}
+    there = {view.gate.name: gate_body(view.gate) for view in call.app.gates()}
+    gate: Gate = getattr(call.app, kind)(**given)
+    shown = gate_body(gate)
+    call.changed(f"gate:{gate.name}", there.get(gate.name), shown)
+    return shown
+
+
+def _said(body: NewGateBody) -> dict[str, Any]:
+    return {name: value for name in body.__struct_fields__ if (value := getattr(body, name)) is not None}
+
+
+def gate_body(gate: Gate) -> GateBody:
+    return GateBody(
+        name=gate.name,
+        kind=gate.kind,
+        **{name: getattr(gate, name) for name in SELECTORS},
+        until=gate.until,
+        reason=gate.reason,
+        by=gate.by,
+        rate=None if gate.pace is None else gate.pace.said,
+        to=gate.to,
+    )
+
+
+def _view(view: GateView) -> GateBody:
+    shown = gate_body(view.gate)
+    shown.since, shown.held, shown.passed_on = view.since, view.held, view.passed_on
+    return shown
+
+
+# -- tenants
+
+
+@tenants.get("/tenants", Scope.READ)
+def list_tenants(call: Call) -> TenantList:
+    """List the tenants whose weight is not 1."""
+    return TenantList([TenantBody(name, weight) for name, weight in call.app.weights().items()], None)
+
+
+@tenants.put("/tenants/{name}", Scope.OPERATE)
+def set_tenant(call: Call, name: str, body: WeightBody) -> TenantBody:
+    """Give a tenant so many turns for each one of a tenant of weight 1."""
+    before = call.app.weights().get(name, 1)
+    call.app.set_weight(name, body.weight)
+    call.changed(f"tenant:{name}", {"weight": before}, {"weight": body.weight})
+    return TenantBody(name, body.weight)

@@ -1,0 +1,1 @@
+"""Routes for schedules, their occurrences and calendars."""

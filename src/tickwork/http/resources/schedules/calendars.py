@@ -1,0 +1,150 @@
+"""Calendars over REST, and what cron expressions mean."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+import msgspec
+
+from tickwork.core.recurrence.calendars.calendar import Calendar
+from tickwork.core.recurrence.detect_kind import Kind, kind_of, place_of, read_expression
+from tickwork.core.recurrence.rule import RuleValue
+from tickwork.core.recurrence.zones.zone import zone_name
+from tickwork.core.schedule.preview import preview
+from tickwork.declare.dag_fields import CalendarFields
+from tickwork.declare.export import declared_calendar
+from tickwork.declare.schedules import read_calendar
+from tickwork.errors import InvalidInput, InvalidOption
+from tickwork.http.declared_bodies import read_body
+from tickwork.http.framework.pagination import PageQuery, is_sayable, name_after
+from tickwork.http.framework.problems import Fault, Problem
+from tickwork.http.framework.route import Routes, Scope, Struct
+from tickwork.http.request import Call
+
+routes = Routes("schedules")
+
+
+class CalendarBody(Struct):
+    """A calendar: days on which schedules that heed it have no occurrences."""
+
+    name: str
+    dates: list[str]
+    yearly: list[str]
+    weekdays: list[str]
+    tz: str | None
+
+
+class CalendarPage(Struct):
+    """Some calendars, by name."""
+
+    items: list[CalendarBody]
+    next_cursor: str | None
+
+
+class CronBody(Struct):
+    """An expression to explain: of cron, a rate ("90s"), an ISO 8601 repeating interval, or an RFC 5545 rule.
+
+    `name` is that of the schedule, which H is spread by.
+    """
+
+    expression: str
+    tz: str = "UTC"
+    n: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 20
+    dialect: Literal["standard", "quartz", "aws"] = "standard"
+    dst: Literal["once", "skip", "both", "shift"] = "once"
+    name: str | None = None
+
+
+class OccurrenceBody(Struct):
+    """An occurrence, and what the clock of its zone shows then. `clock_change` is what happens to it on that day."""
+
+    due_at: datetime
+    local: str
+    clock_change: str | None
+
+
+class CronExplained(Struct):
+    """What an expression means, in words, and when it is due next."""
+
+    expression: str
+    kind: Kind
+    tz: str
+    dialect: str
+    dst: str
+    explanation: str
+    next: list[OccurrenceBody]
+    warning: str | None = None
+
+
+@routes.get("/calendars", Scope.READ)
+def list_calendars(call: Call, query: PageQuery) -> CalendarPage:
+    """List calendars by name."""
+    after = name_after(query)
+    found = [(name, value) for name, value in sorted(call.app.calendars().items()) if name > after]
+    page = found[: query.limit]
+    return CalendarPage([_body(*one) for one in page], page[-1][0] if len(found) > len(page) else None)
+
+
+@routes.get("/calendars/{name}", Scope.READ)
+def get_calendar(call: Call, name: str) -> CalendarBody:
+    """Return a calendar."""
+    return _body(name, _found(call, name))
+
+
+@routes.put("/calendars/{name}", Scope.OPERATE)
+def put_calendar(call: Call, name: str, body: CalendarFields) -> CalendarBody:
+    """Store a calendar, or change the one of that name: that moves what comes of all schedules that heed it."""
+    value = read_body(msgspec.to_builtins(body), read_calendar)
+    old = call.app.calendars().get(name)
+    call.app.put_calendar(name, value)
+    call.changed(f"calendar {name}", None if old is None else declared_calendar(old), declared_calendar(value))
+    return _body(name, value)
+
+
+@routes.delete("/calendars/{name}", Scope.OPERATE)
+def delete_calendar(call: Call, name: str) -> None:
+    """Delete a calendar. 409 while a schedule heeds it."""
+    old = _found(call, name)
+    try:
+        call.app.delete_calendar(name)
+    except InvalidInput as error:
+        raise Problem(409, "in-use", str(error)) from None
+    call.changed(f"calendar {name}", declared_calendar(old))
+
+
+@routes.post("/cron/explain", Scope.READ)
+def explain_cron(call: Call, body: CronBody) -> CronExplained:
+    """Say in words when an expression is due, and list its next times; days on which clocks change are marked.
+
+    What cannot be read is told with its place in the expression: `start` and `end` of the error.
+    """
+    rule = _read(body)
+    if rule.needs_name:
+        raise InvalidOption(f"cron {body.expression!r}: H is spread by the name of the schedule; say name.")
+    found = preview(rule, body.n, after=call.app.store.now())
+    dues = [OccurrenceBody(one.due_at, one.local.isoformat(), one.clock_change) for one in found]
+    kind = kind_of(body.expression)
+    return CronExplained(body.expression, kind, rule.zone, body.dialect, body.dst, rule.explain(), dues, rule.idle_dst)
+
+
+def _read(body: CronBody) -> RuleValue:
+    given, zone = body.expression, zone_name(body.tz)
+    try:
+        return read_expression(given, tz=zone, dst=body.dst, dialect=body.dialect, name=body.name)
+    except InvalidOption as error:
+        start, end = place_of(given, str(error)) or (0, len(given))
+        fault = Fault(str(error), pointer="/expression", start=start, end=end)
+        raise Problem(422, "invalid", str(error), faults=[fault]) from None
+
+
+def _found(call: Call, name: str) -> Calendar:
+    found = call.app.calendars().get(name) if is_sayable(name) else None
+    if found is None:
+        raise Problem(404, "not-found", f"there is no calendar {name!r}.")
+    return found
+
+
+def _body(name: str, value: Calendar) -> CalendarBody:
+    dates = [day.isoformat() for day in value.dates]
+    return CalendarBody(name, dates, list(value.yearly), list(value.weekdays), value.tz)

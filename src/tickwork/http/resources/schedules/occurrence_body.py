@@ -1,0 +1,26 @@
+"""The occurrence of a schedule, as the answers about jobs and runs have it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from tickwork.core.occurrence import Tick
+from tickwork.http.framework.route import Struct
+
+
+class IntervalBody(Struct, rename={"start": "from", "end": "to"}):
+    """The period that an occurrence stands for: from the one before it to it."""
+
+    start: datetime
+    end: datetime
+
+
+def occurrence_fields(tick: Tick | None) -> dict[str, Any]:
+    """Return the four fields that describe an occurrence; without one, they are null and `is_catchup` is false."""
+    return {
+        "schedule": None if tick is None else tick.schedule,
+        "scheduled_for": None if tick is None else tick.scheduled_for,
+        "is_catchup": tick is not None and tick.is_catchup,
+        "interval": None if tick is None or tick.interval is None else IntervalBody(*tick.interval),
+    }

@@ -1,0 +1,146 @@
+"""What became of the occurrences of schedules over REST, one by one and by days; and which minutes are crowded."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timedelta
+from typing import Annotated
+
+from msgspec import Meta
+
+from tickwork.core.recurrence.zones.zone import day_start, local_date, zone_name
+from tickwork.core.schedule.density import Counter
+from tickwork.errors import InvalidOption
+from tickwork.http.framework.pagination import PageQuery, bad_cursor
+from tickwork.http.framework.route import Routes, Scope, Struct
+from tickwork.http.request import Call
+from tickwork.http.resources.schedules.schedules import found_schedule
+
+routes = Routes("schedules")
+COUNTED = 20_000  # so many of the latest fires are put together by days
+SCHEDULES = 10_000  # so many are looked at for the density of a day
+_PAGE = 1_000
+
+
+class FireBody(Struct):
+    """What became of an occurrence."""
+
+    due_at: datetime
+    action: str
+    job_id: str | None
+    fired_at: datetime
+    is_catchup: bool
+    reason: str | None
+
+
+class FirePage(Struct):
+    """What became of some occurrences, the latest first."""
+
+    items: list[FireBody]
+    next_cursor: str | None
+
+
+class DaysQuery(Struct):
+    """For how many weeks until today."""
+
+    weeks: Annotated[int, Meta(ge=1, le=53)] = 26
+
+
+class DayBody(Struct):
+    """What the occurrences of a day came to: `late` ones were caught up with later, `failed` ones did not succeed.
+
+    `live` have not ended, and of `pruned` ones nothing is kept any more but that they were started.
+    """
+
+    day: date
+    ok: int = 0
+    late: int = 0
+    skipped: int = 0
+    failed: int = 0
+    live: int = 0
+    pruned: int = 0
+
+
+class DaysBody(Struct):
+    """Days with occurrences, the first one first, in the zone of the schedule.
+
+    `is_partial`: there are more occurrences than are counted; the first day is not whole, and those before are missing.
+    """
+
+    zone: str
+    since: date
+    until: date
+    items: list[DayBody]
+    is_partial: bool
+
+
+class DensityQuery(Struct):
+    """Which day, in which zone; without one, the 24 hours that begin now."""
+
+    day: date | None = None
+    tz: str = "UTC"
+
+
+class DensityBody(Struct):
+    """How many occurrences of all schedules fall in each of the 1,440 minutes from an instant on.
+
+    `schedules` are how many were counted. `is_partial`: that was not all of them.
+    """
+
+    start: datetime
+    minutes: list[int]
+    schedules: int
+    is_partial: bool
+
+
+@routes.get("/schedules/{name}/fires", Scope.READ)
+def list_fires(call: Call, name: str, query: PageQuery) -> FirePage:
+    """Say what became of a schedule's occurrences, the latest first."""
+    fires = found_schedule(call, name).fires(query.limit, None if query.cursor is None else _instant(query.cursor))
+    items = [FireBody(one.due_at, one.action, one.job_id, one.fired_at, one.is_catchup, one.reason) for one in fires]
+    return FirePage(items, fires[-1].due_at.isoformat() if len(fires) == query.limit else None)
+
+
+@routes.get("/schedules/{name}/days", Scope.READ)
+def list_days(call: Call, name: str, query: DaysQuery) -> DaysBody:
+    """Say what the occurrences of a schedule came to on each day of the last weeks."""
+    zone = found_schedule(call, name).spec.rule.zone
+    today = local_date(zone, call.app.store.now())
+    since = today - timedelta(days=7 * query.weeks - 1)
+    counts = call.app.store.fire_counts(name, day_start(zone, since), COUNTED)
+    days: dict[date, DayBody] = {}
+    for one in counts:
+        day = local_date(zone, one.at)
+        found = days.setdefault(day, DayBody(day))
+        setattr(found, one.outcome, getattr(found, one.outcome) + one.fires)
+    is_partial = sum(one.fires for one in counts) >= COUNTED
+    return DaysBody(zone, since, today, list(days.values()), is_partial)
+
+
+@routes.get("/density", Scope.READ)
+def schedule_density(call: Call, query: DensityQuery) -> DensityBody:
+    """Say how many occurrences of all schedules that are not paused fall in each minute of a day."""
+    store = call.app.store
+    now = store.now()
+    start = now.replace(second=0, microsecond=0)
+    if query.day is not None:
+        if not 1970 < query.day.year < 8000:
+            raise InvalidOption(f"day is {query.day}; it must be in the years 1971 to 7999.")
+        start = day_start(zone_name(query.tz), query.day)
+    counter = Counter(start, now, store.calendars())
+    looked_at = 0
+    after = ""
+    while looked_at < SCHEDULES and not counter.is_partial and (page := store.list_schedules(_PAGE, after)):
+        for view in page:
+            counter.add(view.spec, view.standing)
+        looked_at, after = looked_at + len(page), page[-1].name
+    return DensityBody(start, counter.counts, counter.schedules, counter.is_partial or looked_at >= SCHEDULES)
+
+
+def _instant(cursor: str) -> datetime:
+    try:
+        found = datetime.fromisoformat(cursor)
+    except ValueError:
+        raise bad_cursor() from None
+    if found.tzinfo is None or not 1970 <= found.year < 9000:
+        raise bad_cursor()
+    return found

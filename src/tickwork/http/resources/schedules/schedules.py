@@ -1,0 +1,355 @@
+"""Schedules over REST: in the shape that files declare them in, with how they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from functools import cache
+from typing import Annotated, Any, Literal, cast
+from zoneinfo import ZoneInfo
+
+import msgspec
+
+from tickwork.api.backfill import check_storable_at_once
+from tickwork.api.schedules import Schedule
+from tickwork.core.job import JobState
+from tickwork.core.recurrence.rule import Calendars
+from tickwork.core.schedule.preview import clock_change
+from tickwork.core.schedule.spec import Spec, encode_spec
+from tickwork.core.schedule.upcoming import state_of, upcoming
+from tickwork.declare.dag_fields import TaskScheduleFields
+from tickwork.declare.export import declared_schedule
+from tickwork.declare.node import Field
+from tickwork.declare.problems import Problems
+from tickwork.declare.schedules import Known, param_misfits, read_schedule, stored_params
+from tickwork.errors import InvalidOption, ScheduleNotFound
+from tickwork.http.declared_bodies import read_body, request_reader
+from tickwork.http.framework.pagination import (
+    Limit,
+    PageQuery,
+    changed_meanwhile,
+    etag_of,
+    is_conditional,
+    is_sayable,
+    name_after,
+)
+from tickwork.http.framework.problems import Problem
+from tickwork.http.framework.route import API, Answer, Routes, Scope, Struct
+from tickwork.http.request import Call
+from tickwork.http.resources.jobs.jobs import warning_of
+from tickwork.http.resources.schedules.calendars import OccurrenceBody
+from tickwork.http.work_scopes import check_work, work_of_spec
+from tickwork.store.reads.page_queries import FireGlance
+from tickwork.store.schedules import ScheduleView
+
+routes = Routes("schedules")
+BACKFILL_LIMIT = 10_000  # occurrences in one request
+LATEST = 10  # fires of each schedule, from which its average is told
+_SHOWN_DUES = 1000
+
+
+class LastFire(Struct):
+    """What became of the latest occurrence, and how late that was judged; of a job or run that it started, its state.
+
+    `state` is null where nothing was started, or where that was pruned.
+    """
+
+    due_at: datetime
+    action: str
+    late_s: float
+    reason: str | None
+    job_id: str | None
+    is_run: bool
+    state: str | None
+
+
+class ScheduleBody(Struct):
+    """A schedule. `spec` is what defines it, as files say it; the rest is how it stands.
+
+    `state` is active, paused, ended, or troubled while a calendar that it heeds is not there. `owner` is who says what
+    it is: "code", "file" (`source` are which), or "api". `average_s` is how long its latest jobs took that succeeded.
+    """
+
+    name: str
+    spec: TaskScheduleFields
+    explanation: str
+    zone: str
+    state: str
+    next_due_at: datetime | None
+    last: LastFire | None
+    average_s: float | None
+    owner: Literal["code", "file", "api"]
+    source: str | None
+    is_declared: bool
+    run_count: int
+    live_count: int
+    paused_at: datetime | None
+    paused_until: datetime | None
+    paused_by: str | None
+    paused_why: str | None
+    created_at: datetime
+    edited_at: datetime
+
+
+class SchedulePage(Struct):
+    """Some schedules, by name."""
+
+    items: list[ScheduleBody]
+    next_cursor: str | None
+
+
+class NextQuery(Struct):
+    """How many occurrences to list."""
+
+    n: Limit = 10
+
+
+class NextBody(Struct):
+    """The next occurrences of a schedule."""
+
+    items: list[OccurrenceBody]
+
+
+class PauseBody(Struct):
+    """For how long, if not until it is resumed: an instant, or a duration from now such as "2h"; and why."""
+
+    until: str | None = None
+    reason: Annotated[str, msgspec.Meta(max_length=1000)] | None = None
+
+
+class BackfillBody(Struct):
+    """From which instant to which occurrences are run, and how many of them at a time."""
+
+    start: datetime = msgspec.field(name="from")
+    end: datetime = msgspec.field(name="to")
+    parallel: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 1
+    dry_run: bool = False
+    force: bool = False
+
+
+class BackfillAnswer(Struct):
+    """For how many occurrences jobs are there now, or would be; the first thousand of both."""
+
+    count: int
+    dry_run: bool
+    due_at: list[datetime]
+    job_ids: list[str]
+
+
+class StartedBody(Struct):
+    """What was started, and where to look at it."""
+
+    id: str
+    url: str
+
+
+@routes.get("/schedules", Scope.READ)
+def list_schedules(call: Call, query: PageQuery) -> SchedulePage:
+    """List schedules by name, each with what it last did and when it is due next."""
+    views = call.app.store.list_schedules(query.limit, name_after(query))
+    last = views[-1].name if len(views) == query.limit else None
+    return SchedulePage(_bodies(call, views), last)
+
+
+@routes.get("/schedules/{name}", Scope.READ)
+def get_schedule(call: Call, name: str) -> ScheduleBody | Answer:
+    """Return a schedule. Its ETag is for edits: send it back as If-Match."""
+    return _answer(call, found_schedule(call, name).view)
+
+
+@routes.put("/schedules/{name}", Scope.OPERATE, also={201: ScheduleBody})
+def put_schedule(call: Call, name: str, body: TaskScheduleFields) -> ScheduleBody | Answer:
+    """Store a schedule, or change the one of that name. What it does not say is as it is by default.
+
+    With If-Match (an ETag) or If-None-Match (*) only where that holds, and otherwise 412. A change of when it is due
+    holds from now on, and fires nothing of the time before.
+    """
+    app = call.app
+    known = cache(app.store.task_definition)
+    spec = read_body(msgspec.to_builtins(body), lambda place: _read_spec(name, place, known))
+    check_work(call, [work_of_spec(spec)])
+    app.schedules.check_calendars([spec])
+    old = app.store.get_schedules([name]).get(name)
+    if not is_conditional(call, None if old is None else _etag(old.spec)):
+        app.put_schedules([spec])
+    elif app.store.replace_schedule(spec, None if old is None else old.spec):
+        app.schedules.nudge()
+    else:
+        raise changed_meanwhile()
+    app.schedules.pause_as_said([spec])
+    call.changed(f"schedule {name}", None if old is None else declared_schedule(old.spec), declared_schedule(spec))
+    target = [spec.target]
+    warning = warning_of(call, target) if spec.kind == "task" else warning_of(call, [], dags=target)
+    return _answer(call, app.schedules[name].view, 201 if old is None else 200, warning)
+
+
+@routes.delete("/schedules/{name}", Scope.OPERATE)
+def delete_schedule(call: Call, name: str) -> None:
+    """Delete a schedule and the record of its fires. Its jobs go on; one that code declares comes back with it."""
+    schedule = found_schedule(call, name)
+    before = declared_schedule(schedule.spec)
+    schedule.delete()
+    call.changed(f"schedule {name}", before)
+
+
+@routes.get("/schedules/{name}/next", Scope.READ)
+def next_of_schedule(call: Call, name: str, query: NextQuery) -> NextBody:
+    """Say when a schedule is next due; a paused one, when it would be. Days on which clocks change are marked."""
+    schedule = found_schedule(call, name)
+    zone = schedule.spec.rule.zone
+    return NextBody(
+        [
+            OccurrenceBody(due, due.astimezone(ZoneInfo(zone)).isoformat(), clock_change(zone, due))
+            for due in schedule.next(query.n)
+        ]
+    )
+
+
+@routes.post("/schedules/{name}/trigger", Scope.OPERATE, status=201)
+def trigger_schedule(call: Call, name: str) -> StartedBody | Answer:
+    """Start a schedule now, outside of its rule and whatever its policies say. Nothing else of it changes."""
+    job = found_schedule(call, name).run()
+    url = f"{API}/{'jobs' if job.view.version is None else 'runs'}/{job.id}"
+    call.changed(f"schedule {name}", after={"started": job.id})
+    return Answer(StartedBody(job.id, url), headers={"Location": url})
+
+
+@routes.post("/schedules/{name}/pause", Scope.OPERATE)
+def pause_schedule(call: Call, name: str, body: PauseBody) -> ScheduleBody | Answer:
+    """Have a schedule start nothing from now on, or for a while. Runs that live go on. 409 if it is paused."""
+    schedule = found_schedule(call, name)
+    until = None if body.until is None else _until(body.until)
+    if not schedule.pause(body.reason, by=call.who.name, until=until):
+        raise Problem(409, "paused", f"schedule {name!r} is paused already. Nothing was changed.")
+    view = schedule.view
+    call.changed(f"schedule {name}", {"is_paused": False}, _pause(view))
+    return _answer(call, view)
+
+
+@routes.post("/schedules/{name}/resume", Scope.OPERATE)
+def resume_schedule(call: Call, name: str) -> ScheduleBody | Answer:
+    """Have a paused schedule go on. What came due meanwhile was missed: its catch-up policy judges it."""
+    schedule = found_schedule(call, name)
+    before = _pause(schedule.view)
+    if not schedule.resume():
+        raise Problem(409, "not-paused", f"schedule {name!r} is not paused. Nothing was changed.")
+    call.changed(f"schedule {name}", before, {"is_paused": False})
+    return _answer(call, schedule.view)
+
+
+@routes.post("/schedules/{name}/backfill", Scope.OPERATE, status=202, also={200: BackfillAnswer})
+def backfill_schedule(call: Call, name: str, body: BackfillBody) -> BackfillAnswer | Answer:
+    """Run a schedule for its occurrences of a time; a dry run (200) only says for which.
+
+    Its jobs are stored at once, the oldest first, and a limit lets `parallel` of them run at a time. It does not keep
+    their order. An occurrence that was backfilled in the last 30 days is not run again, unless that failed, or with
+    `force`. 422 for a schedule with `wait_for_previous`: jobs that are stored at once do not wait for each other.
+    """
+    schedule = found_schedule(call, name)
+    check_storable_at_once(schedule.spec)
+    dues = schedule.occurrences(body.start, body.end)
+    if len(dues) > BACKFILL_LIMIT:
+        raise InvalidOption(f"that is {len(dues):,} occurrences; {BACKFILL_LIMIT:,} are the most. Do it in parts.")
+    if body.dry_run:
+        call.changed_nothing()
+        return Answer(BackfillAnswer(len(dues), True, dues[:_SHOWN_DUES], []), status=200)
+    ids = schedule.backfilling(dues, body.parallel, force=body.force).enqueue()
+    span = {"from": body.start, "to": body.end, "parallel": body.parallel, "count": len(dues)}
+    call.changed(f"schedule {name}", after={"backfill": span})
+    return BackfillAnswer(len(dues), False, dues[:_SHOWN_DUES], list(ids[:_SHOWN_DUES]))
+
+
+def _read_spec(name: str, place: Field, known: Known) -> Spec:
+    """Read a schedule, and check the parameters of a dag that is stored. Raises Misfit, and BadFile."""
+    spec = read_schedule(name, place, known, request_reader(known))
+    params = stored_params(spec.target, known) if spec.kind == "dag" else None
+    if params is not None:
+        problems = Problems("")
+        for misfit in param_misfits(place, params):
+            problems.note(misfit)
+        problems.raise_if_any()
+    return spec
+
+
+def found_schedule(call: Call, name: str) -> Schedule:
+    if not is_sayable(name):
+        raise ScheduleNotFound(f"there is no schedule {name!r} in this store.")
+    return call.app.schedules[name]
+
+
+def _answer(
+    call: Call, view: ScheduleView, status: int | None = None, headers: Mapping[str, str] | None = None
+) -> Answer:
+    return Answer(_bodies(call, [view])[0], status, {"ETag": _etag(view.spec), **(headers or {})})
+
+
+def _etag(spec: Spec) -> str:
+    return etag_of(encode_spec(spec))
+
+
+def _bodies(call: Call, views: list[ScheduleView]) -> list[ScheduleBody]:
+    """Schedules as they are shown, whose latest fires are read together."""
+    store, names = call.app.store, [view.name for view in views]
+    now = store.now()
+    calendars = store.calendars() if any(view.spec.calendar_names for view in views) else {}
+    sources = store.sources_of("schedule", names)
+    fires: dict[str, list[FireGlance]] = {name: [] for name in names}
+    for fire in store.recent_fires(names, LATEST):
+        fires[fire.schedule].append(fire)
+    return [_body(view, now, calendars, fires[view.name], sources.get(view.name)) for view in views]
+
+
+def _last(fire: FireGlance) -> LastFire:
+    late_s = round(max(0.0, (fire.fired_at - fire.due_at).total_seconds()), 3)
+    return LastFire(fire.due_at, fire.action, late_s, fire.reason, fire.job_id, fire.is_run, fire.state)
+
+
+def _average_s(fires: list[FireGlance]) -> float | None:
+    took = [
+        (fire.ended_at - fire.started_at).total_seconds()
+        for fire in fires
+        if fire.state == JobState.SUCCEEDED and fire.started_at is not None and fire.ended_at is not None
+    ]
+    return round(sum(took) / len(took), 3) if took else None
+
+
+def _body(
+    view: ScheduleView, now: datetime, calendars: Calendars, fires: list[FireGlance], source: str | None
+) -> ScheduleBody:
+    spec, standing = view.spec, view.standing
+    said: Any = declared_schedule(spec)
+    return ScheduleBody(
+        name=view.name,
+        spec=cast("TaskScheduleFields", said),
+        explanation=spec.rule.explain(),
+        zone=spec.rule.zone,
+        state=state_of(spec, standing, now, calendars),
+        next_due_at=next(iter(upcoming(spec, standing, 1, now, calendars)), None),
+        last=_last(fires[0]) if fires else None,
+        average_s=_average_s(fires),
+        owner="file" if source is not None else "code" if view.is_declared else "api",
+        source=source,
+        is_declared=view.is_declared,
+        run_count=standing.run_count,
+        live_count=standing.live_count,
+        paused_at=view.paused_at,
+        paused_until=view.paused_until,
+        paused_by=view.paused_by,
+        paused_why=view.paused_why,
+        created_at=view.created_at,
+        edited_at=view.edited_at,
+    )
+
+
+def _pause(view: ScheduleView) -> dict[str, Any]:
+    """How a schedule is paused, for the audit log."""
+    said = {"until": view.paused_until, "by": view.paused_by, "reason": view.paused_why}
+    return {"is_paused": view.paused_at is not None, **said}
+
+
+def _until(text: str) -> datetime | str:
+    """When a pause ends: an instant, or else a duration, which is read later."""
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return text

@@ -1,0 +1,1 @@
+"""Routes for statistics, metrics, health, search and the stream of changes."""

@@ -1,0 +1,78 @@
+"""Is it alive, is it ready, and what can it do: the routes for probes and for tools that read documents."""
+
+from __future__ import annotations
+
+from functools import cache, lru_cache
+from typing import Any
+
+import msgspec
+from starlette.responses import HTMLResponse, Response
+
+from tickwork.http.framework.problems import Problem
+from tickwork.http.framework.route import ANYBODY, Routes, Struct
+from tickwork.http.request import Call
+from tickwork.http.server_context import READY_S
+from tickwork.version import VERSION
+
+probes = Routes("health", prefix="")
+about = Routes("about")
+
+
+class HealthBody(Struct):
+    """This process runs."""
+
+    status: str
+    version: str
+
+
+class ReadyBody(Struct):
+    """The database answered so long ago."""
+
+    status: str
+    database_age_s: float
+
+
+@probes.get("/healthz", ANYBODY)
+async def healthz(call: Call) -> HealthBody:
+    """Say that this process runs. It asks nothing of the database."""
+    return HealthBody(status="ok", version=VERSION)
+
+
+@probes.get("/readyz", ANYBODY)
+async def readyz(call: Call) -> ReadyBody:
+    """Say whether the database answered lately: of its last good answer, not of hope."""
+    age = call.parts.pulse.age_s
+    if age is None or age > READY_S:
+        said = "has not answered yet" if age is None else f"last answered {age:.0f} s ago"
+        raise Problem(503, "not-ready", f"the database {said}.", headers={"Retry-After": "2"})
+    return ReadyBody(status="ok", database_age_s=round(age, 3))
+
+
+@about.get("/openapi.json", ANYBODY, streams="application/json")
+async def openapi(call: Call) -> Response:
+    """This document."""
+    return Response(_document(), media_type="application/json")
+
+
+@about.get("/docs", ANYBODY, streams="text/html")
+async def docs(call: Call) -> Response:
+    """This document as a page for people."""
+    from tickwork.http.framework.docs_page import POLICY
+
+    return HTMLResponse(_page(call.request.scope.get("root_path", "")), headers={"Content-Security-Policy": POLICY})
+
+
+@lru_cache(maxsize=4)  # the prefix is a setting of the server
+def _page(prefix: str) -> bytes:
+    from tickwork.http.framework.docs_page import page
+
+    return page(msgspec.json.decode(_document()), prefix).encode()
+
+
+@cache
+def _document() -> bytes:
+    from tickwork.http.framework.openapi import document
+    from tickwork.http.routes import ROUTES
+
+    made: dict[str, Any] = document(ROUTES)
+    return msgspec.json.encode(made)

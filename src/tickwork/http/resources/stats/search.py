@@ -1,0 +1,119 @@
+"""A search over everything that has a name, for those who want to go there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tickwork.core.ids import JobId, is_id
+from tickwork.core.job import JobFilter, JobState, JobView
+from tickwork.http.framework.pagination import Limit
+from tickwork.http.framework.params import Text
+from tickwork.http.framework.route import Routes, Scope, Struct
+from tickwork.http.request import Call
+from tickwork.http.resources.jobs.job_bodies import JobItem, item_of
+from tickwork.store.base import Store
+
+routes = Routes("stats")
+NAMES = 20  # of each kind that a search tells
+WALK = 1_000  # so many names of a kind are looked at
+ID_PART = 6  # characters of an id; fewer say nothing
+
+
+class SearchQuery(Struct):
+    """`q`: a part of a name, the beginning of a task or a key, an id, or words of an error."""
+
+    q: Text
+    limit: Limit = 20
+
+
+class WorkerHit(Struct):
+    """A worker that was found by its id, or by where it runs."""
+
+    id: str
+    host: str
+
+
+class RunHit(Struct):
+    """A run of a dag that was found."""
+
+    id: str
+    dag: str
+    state: JobState
+    key: str | None
+
+
+class SearchBody(Struct):
+    """What was found. `is_partial`: there is more; look further in `/jobs?q=`, or say more.
+
+    Schedules are found by how they begin, jobs and runs by the beginning of a task or a key and by their ids, and what
+    else has a name by any part of it.
+    """
+
+    jobs: list[JobItem]
+    schedules: list[str]
+    dags: list[str]
+    queues: list[str]
+    tasks: list[str]
+    workers: list[WorkerHit]
+    runs: list[RunHit]
+    hooks: list[str]
+    is_partial: bool
+
+
+@routes.get("/search", Scope.READ)
+def search(call: Call, query: SearchQuery) -> SearchBody:
+    """Find jobs and runs by task, key, id and error; and schedules, dags, queues, tasks, workers and hooks by name."""
+    store, text = call.app.store, query.q
+    hits = store.search_jobs(text, query.limit)
+    views = _views(store, text, hits.ids, query.limit)
+    known = store.task_definitions(WALK)
+    names = {
+        "schedules": _schedules(store, text),
+        "dags": _with(text, (one.name for one in known if one.version is not None)),
+        "queues": _with(text, sorted({*store.queue_names(), *(one.queue for one in known)})),
+        "tasks": _with(text, (one.name for one in known if one.version is None)),
+        "hooks": _with(text, (one.hook.name for one in store.list_hooks(WALK))),
+    }
+    workers = [WorkerHit(one.id, one.host) for one in store.workers() if _with(text, (one.id, one.host))]
+    is_cut = len(workers) > NAMES or len(known) == WALK or any(len(found) > NAMES for found in names.values())
+    return SearchBody(
+        jobs=[item_of(view) for view in views if view.version is None],
+        **{kind: found[:NAMES] for kind, found in names.items()},
+        workers=workers[:NAMES],
+        runs=[RunHit(view.id, view.task, view.state, view.key) for view in views if view.version is not None],
+        is_partial=is_cut or hits.is_partial or hits.next is not None,
+    )
+
+
+def _views(store: Store, text: str, ids: list[JobId], limit: int) -> list[JobView]:
+    """Jobs that words were found in, then runs with that key, however many jobs are newer, and what has such an id."""
+    pages = [
+        store.find_jobs(JobFilter(ids=tuple(ids)), limit).jobs if ids else [],
+        store.find_jobs(JobFilter(runs=True, key=text), NAMES).jobs,
+        _with_id(store, text),
+    ]
+    return list({view.id: view for page in pages for view in page}.values())
+
+
+def _with_id(store: Store, text: str) -> list[JobView]:
+    """Jobs whose ids begin with a text, if it is long enough to tell any."""
+    last = JobId(text + _LAST_ID[len(text) :])
+    if len(text) < ID_PART or not is_id(last):
+        return []
+    return [view for view in store.find_jobs(JobFilter(), NAMES, last).jobs if view.id.startswith(text)]
+
+
+def _with(text: str, names: Iterable[str]) -> list[str]:
+    """The names that have a text in them, in whatever case."""
+    wanted = text.casefold()
+    return [name for name in names if wanted in name.casefold()]
+
+
+def _schedules(store: Store, text: str) -> list[str]:
+    """The names of schedules that begin with a text, one more than are told. They come by name, after one."""
+    exact = list(store.get_schedules([text]))
+    after = store.list_schedules(NAMES + 1, text)
+    return exact + [one.name for one in after if one.name.startswith(text)]
+
+
+_LAST_ID = "ffffffff-ffff-7fff-bfff-ffffffffffff"

@@ -1,0 +1,145 @@
+"""What a server may remember for a second: it is asked with every enqueue, and changes when people or workers do."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Any, cast
+
+from tickwork.api.client import Client, workers_of
+from tickwork.clock import Clock
+from tickwork.core import why
+from tickwork.core.dag.graph import Graph
+from tickwork.core.ids import WorkerId
+from tickwork.core.job import JobState, JobView, TaskDefinition, WorkerView
+from tickwork.core.limits.gates import Gate
+from tickwork.store.admin.operations import Ask
+from tickwork.store.base import Store
+
+FRESH_S = 1.0
+LONGEST_S = 5.0
+READ_SHARE = 10  # workers are kept for so many times as long as it took to read them
+TASKS_KEPT = 1000
+
+
+class Surroundings:
+    """Who works, and which gates there are: enough to say why a job that was just stored does not run yet."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._looked: float | None = None
+        self._seen: tuple[datetime, Sequence[WorkerView], list[Gate]] | None = None
+        self._unknown: dict[str, tuple[float, str | None]] = {}
+
+    def why(self, view: JobView) -> str:
+        """One sentence. For a job that is queued, it is from a look that is at most a second old."""
+        if view.state is not JobState.QUEUED:
+            return why.explain(view, workers_of(self._store, view), self._store.now())
+        now, workers, gates = self._look()
+        return why.explain(view, workers, now, None if view.flow is None else self._store.hold(view.id), gates)
+
+    def unknown_task(self, client: Client, name: str) -> str | None:
+        """The warning for a task that no worker has told of, at most a second old."""
+        now = self._clock.monotonic()
+        read, warning = self._unknown.get(name, (None, None))
+        if read is None or now - read >= FRESH_S:
+            if len(self._unknown) >= TASKS_KEPT:
+                self._unknown.clear()
+            warning = client.unknown_task(name)
+            self._unknown[name] = (now, warning)
+        return warning
+
+    def _look(self) -> tuple[datetime, Sequence[WorkerView], list[Gate]]:
+        with self._lock:
+            now = self._clock.monotonic()
+            if self._seen is None or self._looked is None or now - self._looked >= FRESH_S:
+                gates = [one.gate for one in self._store.gates()]
+                self._seen, self._looked = (self._store.now(), self._store.workers(), gates), now
+            at, workers, gates = self._seen
+            return at + timedelta(seconds=now - self._looked), workers, gates
+
+
+class _KnownWorkers:
+    """All workers as they were read last: most pages ask for them, and there may be tens of thousands of leases.
+
+    They are kept for a second, or for ten times as long as the read took, up to LONGEST_S: so one thread reads, for a
+    tenth of the time at most. Meanwhile the others are given what was read before.
+    """
+
+    def __init__(self, read: Callable[[], list[WorkerView]], clock: Clock) -> None:
+        self._read = read
+        self._clock = clock
+        self._reading = threading.Lock()
+        self._known: list[WorkerView] | None = None
+        self._until = 0.0
+
+    def get(self) -> list[WorkerView]:
+        known = self._known
+        if known is not None and (self._clock.monotonic() < self._until or not self._reading.acquire(blocking=False)):
+            return known
+        if known is None:
+            self._reading.acquire()
+        try:
+            began = self._clock.monotonic()
+            self._known = found = self._read()
+            ended = self._clock.monotonic()
+            self._until = ended + min(max(FRESH_S, READ_SHARE * (ended - began)), LONGEST_S)
+            return found
+        finally:
+            self._reading.release()
+
+    def forget(self) -> None:
+        """Read them again for whoever asks next."""
+        self._known = None
+
+
+class _Remembering:
+    """A store that asks for the same task once in a second, and for all workers as `_KnownWorkers` does."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._tasks: dict[str, tuple[float, TaskDefinition | None]] = {}
+        self._workers = _KnownWorkers(store.workers, clock)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def put_dag(self, graph: Graph) -> int:
+        """Who declares a dag here starts that version of it next."""
+        version = self._store.put_dag(graph)
+        self._tasks.pop(graph.name, None)
+        return version
+
+    def delete_dag(self, name: str) -> bool:
+        """What is deleted here is gone."""
+        deleted = self._store.delete_dag(name)
+        self._tasks.pop(name, None)
+        return deleted
+
+    def workers(self) -> list[WorkerView]:
+        return self._workers.get()
+
+    def ask_worker(self, worker: WorkerId, what: Ask | None) -> bool:
+        """What was asked of a worker here is seen at once."""
+        asked = self._store.ask_worker(worker, what)
+        self._workers.forget()
+        return asked
+
+    def task_definition(self, name: str) -> TaskDefinition | None:
+        now = self._clock.monotonic()
+        read, known = self._tasks.get(name, (None, None))
+        if read is None or now - read >= FRESH_S:
+            if len(self._tasks) >= TASKS_KEPT:
+                self._tasks.clear()
+            known = self._store.task_definition(name)
+            self._tasks[name] = (now, known)
+        return known
+
+
+def remembering(store: Store, clock: Clock) -> Store:
+    """The same store; what workers told of tasks is a second old at most, who works a few seconds."""
+    return cast("Store", _Remembering(store, clock))

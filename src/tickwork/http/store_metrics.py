@@ -1,0 +1,46 @@
+"""A store whose calls are measured, for the metrics of a server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+from tickwork.clock import Clock
+from tickwork.observe.counters import Tally
+from tickwork.observe.metrics_table import DB
+from tickwork.store.base import Store
+
+
+class _Timed:
+    def __init__(self, store: Store, tally: Tally, clock: Clock) -> None:
+        self._store = store
+        self._tally = tally
+        self._clock = clock
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._store, name)
+        if not callable(found) or name in _UNTIMED:
+            return found
+        made = self._measured(name, found)
+        self.__dict__[name] = made
+        return made
+
+    def _measured(self, name: str, verb: Callable[..., Any]) -> Callable[..., Any]:
+        tally, clock, labels = self._tally, self._clock, (name,)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            began = clock.monotonic()
+            try:
+                return verb(*args, **kwargs)
+            finally:
+                tally.spread(DB, labels, clock.monotonic() - began)
+
+        return call
+
+
+_UNTIMED = frozenset({"close", "connection", "waiter"})
+
+
+def timed(store: Store, tally: Tally, clock: Clock) -> Store:
+    """The same store; how long each call takes is counted."""
+    return cast("Store", _Timed(store, tally, clock))

@@ -1,0 +1,51 @@
+"""What work may do that a caller defines: run commands, and open secrets. Each takes a scope of its own.
+
+A command can read all that its worker can, and a request can send a secret anywhere. So the scopes `shell` and
+`use-secrets` are asked of whoever defines such work: a job, a schedule, the step of a dag. Starting, retrying and
+cancelling what others defined takes `operate` or `enqueue` alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+
+import msgspec
+
+from tickwork.core.access.scopes import Scope, scopes_of_work
+from tickwork.core.dag.graph import Graph
+from tickwork.core.schedule.spec import Spec
+from tickwork.http.framework.problems import Problem
+from tickwork.http.request import Call
+
+Work = tuple[str, Collection[str]]  # a task, and the names of its arguments
+_DOES = {Scope.SHELL: "have commands run", Scope.USE_SECRETS: "hand secrets to built-in tasks"}
+
+
+def check_work(call: Call, defined: Iterable[Work]) -> None:
+    """Raise Problem (403) where a caller defines work that takes a scope which they do not have."""
+    for task, arguments in defined:
+        missing = scopes_of_work(task, arguments) - call.who.scopes
+        if missing:
+            scope = min(missing)
+            said = f"{call.who.name} may not {_DOES[scope]}: it takes the scope {scope.value!r}. Nothing was done."
+            raise Problem(403, "not-allowed", said)
+
+
+def work_of_graph(graph: Graph) -> Iterator[Work]:
+    """Return what the steps of a dag run; an argument may be written down, filled in or mapped over."""
+    for step in graph.steps:
+        if step.job is not None:
+            filled = {str(hole.where[0]) for hole in step.args.holes if hole.where}
+            mapped = set() if step.map is None else set(step.map.over)
+            yield step.job.task, argument_names(step.args.json) | filled | mapped
+
+
+def work_of_spec(spec: Spec) -> Work:
+    """Return what a schedule runs."""
+    return spec.target, argument_names(spec.args.encode()) if spec.kind == "task" else ()
+
+
+def argument_names(args: bytes | msgspec.Raw) -> set[str]:
+    """Return the names of stored arguments. What is no object counts as secrets: it has no names to tell by."""
+    given = msgspec.json.decode(args)
+    return set(given) if isinstance(given, dict) else {"secrets"}

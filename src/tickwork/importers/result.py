@@ -1,0 +1,77 @@
+"""What an importer gives back: schedules, what could not be carried over, and what could not be read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+
+from tickwork.core.arguments.stored_signature import StoredSignature
+from tickwork.core.recurrence.rule import RuleValue
+from tickwork.core.schedule.spec import Spec, new_spec
+from tickwork.errors import InvalidInput
+
+FILE_LIMIT = 1024 * 1024  # bytes
+_TASK = "shell"
+_HASH_LENGTH = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """Something to be told about a place in a file."""
+
+    where: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.text}"
+
+
+@dataclass(slots=True)
+class Imported:
+    """What was found so far. Notes are about what is lost on the way, errors about what was left out."""
+
+    specs: list[Spec] = field(default_factory=list)
+    notes: list[Remark] = field(default_factory=list)
+    errors: list[Remark] = field(default_factory=list)
+    prefix: str | None = None
+    _noted: set[Remark] = field(default_factory=set)
+    _names: set[str] = field(default_factory=set)
+    _alike: Counter[str] = field(default_factory=Counter)
+
+    def note(self, where: str, text: str) -> None:
+        """Note something, once."""
+        remark = Remark(where, text)
+        if remark not in self._noted:
+            self._noted.add(remark)
+            self.notes.append(remark)
+
+    def error(self, where: str, text: str) -> None:
+        self.errors.append(Remark(where, text))
+
+    def add(self, base: str, seed: str, rule: RuleValue, arguments: Mapping[str, Any], **given: Any) -> Spec:
+        """Add a schedule of the task `shell`. Raises InvalidInput; its name is then still free."""
+        name = self._free_name(base if self.prefix is None else f"{self.prefix}-{base}", seed)
+        args = StoredSignature(None).encode((), arguments, _TASK)
+        spec = new_spec(name, _TASK, rule, args, **given)
+        self._names.add(name)
+        self.specs.append(spec)
+        return spec
+
+    def _free_name(self, base: str, seed: str) -> str:
+        """The first to ask gets the plain name; others a hash of what they are, so that a new line moves no name."""
+        if base not in self._names:
+            return base
+        name = hashed = f"{base}-{sha256(seed.encode()).hexdigest()[:_HASH_LENGTH]}"
+        while name in self._names:
+            self._alike[hashed] += 1
+            name = f"{hashed}-{self._alike[hashed] + 1}"
+        return name
+
+
+def check_size(data: bytes, file: str, *, limit: int = FILE_LIMIT) -> None:
+    """Raise InvalidInput for a file that is too large to be what it should be."""
+    if len(data) > limit:
+        raise InvalidInput(f"{file} has {len(data):,} bytes; {limit:,} is the most. Is it the right file?")

@@ -1,0 +1,105 @@
+"""What a server tells of its store: read at most every few seconds, however often it is scraped."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+
+from tickwork.clock import Clock
+from tickwork.core.job import ENDED, RUN, JobFilter, QueueView
+from tickwork.core.stats import canary
+from tickwork.observe import metrics_table
+from tickwork.observe.counters import Labels, Tally
+from tickwork.store.base import Store
+from tickwork.store.queue_load import queue_loads
+
+FRESH_S = 5.0
+_STATES = ("due", "later", "held", "running")
+
+
+class StoreCounts:
+    """Looks at a store, and keeps what it saw in a tally."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._looked: float | None = None
+        self._until: datetime | None = None
+        self.tally = Tally()
+
+    def tick(self, now: float) -> float:
+        """Keep up with the store even while nobody scrapes, so that no look has much to count."""
+        self.look()
+        return FRESH_S * 6
+
+    def look(self) -> None:
+        """Look, unless the last look was just now."""
+        with self._lock:
+            now = self._clock.monotonic()
+            if self._looked is None or now - self._looked >= FRESH_S:
+                self._total()
+                self._count()
+                self._measure()
+                self._looked = now
+
+    def _total(self) -> None:
+        """What happened since the store was made, as figures have it: the same on every server, for ever."""
+        made: dict[Labels, float] = {}
+        jobs: dict[Labels, float] = {}
+        runs: dict[Labels, float] = {}
+        for (queue, task), figures in self._store.total_figures().items():
+            ends = {str(state): float(getattr(figures, state)) for state in ENDED if getattr(figures, state)}
+            if queue == RUN:
+                runs |= {(task, outcome): count for outcome, count in ends.items()}
+            else:
+                made[queue, task] = float(figures.enqueued)
+                jobs |= {(queue, task, outcome): count for outcome, count in ends.items()}
+        self.tally.set(metrics_table.JOBS_ENQUEUED, made)
+        self.tally.set(metrics_table.JOBS_FINISHED, jobs)
+        self.tally.set(metrics_table.RUNS_FINISHED, runs)
+
+    def _count(self) -> None:
+        counts = self._store.counts(self._until)
+        self._until = counts.until
+        for action, count in counts.fired.items():
+            self.tally.add(metrics_table.SCHEDULE_FIRES, (action,), count)
+        self.tally.set(metrics_table.SCHEDULE_LAG, {(): counts.lag.total_seconds()})
+        self.tally.set(metrics_table.DEAD_JOBS, {(): counts.dead})
+        for newest in self._store.list_jobs(JobFilter(task=canary.NAME), 1):
+            self.tally.set(metrics_table.CANARY_DELAY, {(): canary.delay(newest, self._store.now()).total_seconds()})
+
+    def _measure(self) -> None:
+        now, queues = self._store.now(), self._store.queues()
+        states = ("due", "later", "held", "running")
+        jobs: dict[Labels, float] = {
+            (queue.name, state): float(getattr(queue, state)) for queue in queues for state in states
+        }
+        self.tally.set(metrics_table.QUEUE_JOBS, jobs)
+        waits: dict[Labels, float] = {(queue.name,): _since(queue.oldest_due_at, now) for queue in queues}
+        self.tally.set(metrics_table.QUEUE_OLDEST, waits)
+        gates = [one.gate for one in self._store.gates() if one.gate.kind == "pause"]
+        paused = {gate.queue: 1.0 for gate in gates if gate.queue is not None and len(gate.selects) == 1}
+        self.tally.set(
+            metrics_table.QUEUE_PAUSED, {(name,): paused.get(name, 0.0) for name in {*paused, *_names(queues)}}
+        )
+        workers = self._store.workers()
+        loads = queue_loads(self._store, queues, workers)
+        self.tally.set(metrics_table.QUEUE_WANTED, {(one.queue.name,): float(one.wanted) for one in loads})
+        self.tally.set(metrics_table.QUEUE_UNPLACED, {(one.queue.name,): float(one.unplaced) for one in loads})
+        live = [worker for worker in workers if worker.state != "lost"]
+        self.tally.set(
+            metrics_table.WORKERS, {(state,): n for state, n in Counter(one.state for one in workers).items()}
+        )
+        self.tally.set(metrics_table.WORKER_SLOTS, {(): sum(worker.slots for worker in live)})
+        self.tally.set(metrics_table.WORKER_BUSY, {(): sum(worker.running for worker in live)})
+
+
+def _since(instant: datetime | None, now: datetime) -> float:
+    return 0.0 if instant is None else max(0.0, (now - instant).total_seconds())
+
+
+def _names(queues: Sequence[QueueView]) -> list[str]:
+    return [queue.name for queue in queues]

@@ -1,0 +1,1 @@
+"""Credentials of people and programs, and the vault of sealed secrets."""

@@ -1,0 +1,207 @@
+"""Secrets at rest: sealed with AES-256-GCM before the store sees them, opened where a job asks for them.
+
+A sealed value is bound to its name, its store, its namespace and what may use it: moved to another place, or with other
+users written beside it, it does not open.
+
+The key is TICKWORK_SECRET_KEY (or the file that TICKWORK_SECRET_KEY_FILE names). A SQLite store without it has a file
+of its own beside the database, made with the first secret and readable by its owner alone.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import os
+import secrets
+import stat
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from tickwork.config import from_environment, sqlite_path
+from tickwork.core.access.scopes import digest_of, read_secret_name
+from tickwork.core.access.secret_policy import Use, is_open_to, read_uses
+from tickwork.core.ids import JobId
+from tickwork.errors import InvalidInput, SecretError
+from tickwork.file_modes import exposed
+from tickwork.store.admin.access import Sealed
+from tickwork.store.base import Store
+
+KEY = "TICKWORK_SECRET_KEY"
+VALUE_LIMIT = 64 * 1024  # bytes
+_VERSION = "1"
+_KEY_SIZE, _NONCE_SIZE = 32, 12
+_HOW = "32 random bytes, in hexadecimal or Base64: openssl rand -hex 32"
+
+
+class Vault:
+    """Seals and opens the secrets of a store."""
+
+    def __init__(
+        self,
+        store: Callable[[], Store],
+        url: str,
+        environ: Mapping[str, str] | None = None,
+        *,
+        namespace: str | None = None,
+    ) -> None:
+        self._store = store
+        self._namespace = namespace or ""
+        self._environ = os.environ if environ is None else environ
+        path = sqlite_path(url)
+        self._file = None if path is None else Path(f"{Path(path).absolute()}-secret-key")
+
+    def put(self, name: str, value: str, by: str, *, uses: Iterable[str] | None = None) -> None:
+        """Store a secret for these tasks, dags and queues; without `uses`, for those that it was for, or for all.
+
+        Raises InvalidInput for what cannot be, SecretError without a key.
+        """
+        read_secret_name(name)
+        uses = self._uses(name) if uses is None else read_uses(uses)
+        data = value.encode("utf-8", "surrogatepass")
+        if not data or len(data) > VALUE_LIMIT or "\0" in value:
+            raise InvalidInput(
+                f"the value of a secret is 1 to {VALUE_LIMIT:,} bytes of text, without zero bytes. Nothing was stored."
+            )
+        key = self._key(make=True)
+        self._store().put_secret(name, Sealed(_sealed(key, data, self._bound_to(name, uses)), uses), by)
+
+    def _uses(self, name: str) -> tuple[str, ...]:
+        """What the secret of this name may be used by, if there is one. Raises SecretError where that was changed."""
+        sealed = self._store().get_secret(name)
+        if sealed is None or not sealed.uses:
+            return ()
+        self.get(name)  # what it was sealed with
+        return sealed.uses
+
+    def get(self, name: str, use: Use | None = None) -> str | None:
+        """Return the value of a secret, None when there is none. Raises SecretError for one that does not open.
+
+        With `use`, the job that asks, one that it may not use does not open either.
+        """
+        sealed = self._store().get_secret(name)
+        if sealed is None:
+            return None
+        value = _opened(self._key(make=False), name, sealed.text, self._bound_to(name, sealed.uses))
+        if use is not None and not is_open_to(sealed.uses, use, self._dag(use, sealed.uses)):
+            raise SecretError(
+                f"the secret {name} is not for task {use.task!r} in queue {use.queue!r}: it was set for "
+                f"{', '.join(sealed.uses)}."
+            )
+        return value
+
+    def _dag(self, use: Use, uses: Sequence[str]) -> str | None:
+        """The dag whose run a job is a step of, looked up only where that matters."""
+        if use.run is None or not any(one.startswith("dag:") for one in uses):
+            return None
+        run = self._store().get_jobs([JobId(use.run)]).get(JobId(use.run))
+        return None if run is None else run.task
+
+    def _bound_to(self, name: str, uses: Sequence[str]) -> bytes:
+        """What a sealed value is bound to."""
+        return json.dumps(["tickwork secret", name, self._store().store_id(), self._namespace, *uses]).encode()
+
+    def get_evenly(self, name: str) -> str | None:
+        """Return what `get` returns, and do the same work where there is no such secret: seal a value for nobody."""
+        value = self.get(name)
+        if value is None:
+            with suppress(SecretError):  # `get` raises it only where there is a secret
+                _sealed(self._key(make=False), bytes(_KEY_SIZE), self._bound_to(name, ()))
+        return value
+
+    def exposed_file(self) -> Path | None:
+        """Return the key file beside the store if group or others have rights to it."""
+        return next(iter(exposed([] if self._file is None else [self._file])), None)
+
+    def _key(self, *, make: bool) -> bytes:
+        given = from_environment(KEY, self._environ)
+        if given is not None:
+            return _decoded(given, KEY)
+        if self._file is None:
+            raise SecretError(
+                f"secrets in PostgreSQL are sealed with {KEY}, which is not set here. Set it to {_HOW}. A task asks "
+                f"its worker, which has it: current_job().secret(NAME)."
+            )
+        if make and not self._file.exists():
+            _make_file(self._file)
+        return _decoded(_read_file(self._file), str(self._file))
+
+
+def _sealed(key: bytes, data: bytes, bound_to: bytes) -> str:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    nonce = secrets.token_bytes(_NONCE_SIZE)
+    text = base64.b64encode(nonce + AESGCM(key).encrypt(nonce, data, bound_to)).decode()
+    return f"{_VERSION}:{_fingerprint(key)}:{text}"
+
+
+def _opened(key: bytes, name: str, sealed: str, bound_to: bytes) -> str:
+    from cryptography.exceptions import InvalidTag
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    version, fingerprint, text = sealed.split(":")
+    if version != _VERSION or fingerprint != _fingerprint(key):
+        raise SecretError(
+            f"the secret {name} was sealed with another key than this process has. Set it anew, or {KEY}."
+        )
+    data = base64.b64decode(text)
+    try:
+        return AESGCM(key).decrypt(data[:_NONCE_SIZE], data[_NONCE_SIZE:], bound_to).decode("utf-8", "surrogatepass")
+    except InvalidTag:
+        raise SecretError(
+            f"the secret {name} was changed in the store by somebody without the key, or copied from another store or "
+            f"namespace. Set it anew."
+        ) from None
+
+
+def _fingerprint(key: bytes) -> str:
+    """Tells keys from one another, and nothing else of them: they are random."""
+    return digest_of(b"tickwork key " + key)[:16]
+
+
+def _decoded(text: str, where: str) -> bytes:
+    for decode in (bytes.fromhex, lambda given: base64.b64decode(given, altchars=b"-_", validate=True)):
+        try:
+            key: bytes = decode(text.strip())
+        except (ValueError, binascii.Error):
+            continue
+        if len(key) == _KEY_SIZE:
+            return key
+    raise SecretError(f"{where} is no key. A key is {_HOW}")
+
+
+def _make_file(path: Path) -> None:
+    """Make the file, whole and private from its first moment, unless somebody else just did."""
+    partial = path.with_name(f"{path.name}~{secrets.token_hex(8)}")
+    try:
+        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(secrets.token_hex(_KEY_SIZE) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(partial, path)
+        except FileExistsError:
+            return
+        finally:
+            os.unlink(partial)
+    except OSError as error:
+        raise SecretError(f"{path}, the key to the secrets, cannot be made: {error.strerror}.") from None
+
+
+def _read_file(path: Path) -> str:
+    try:
+        with path.open() as file:
+            mode = os.fstat(file.fileno()).st_mode
+            text = file.read(1024)
+    except FileNotFoundError:
+        raise SecretError(
+            f"{path}, the key to the secrets, is not here. Copy it from where it is, or set {KEY}."
+        ) from None
+    except OSError as error:
+        raise SecretError(f"{path}, the key to the secrets, cannot be read: {error.strerror}.") from None
+    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise SecretError(
+            f"{path}, the key to the secrets, can be read by others. Make it yours alone: chmod 600 {path}"
+        )
+    return text

@@ -1,0 +1,215 @@
+"""Tells people what they asked to be told: looks for cases, and enqueues messages as jobs of built-in tasks.
+
+Every process runs one, and nobody leads: a look leads from one version of a notification to the next, and the messages
+are stored in the transaction that moves it. So each case is told once, and delivering it is a job like any other, with
+retries of its own.
+
+What ended within the last seconds is looked at in the next look: a transaction that has not committed yet may still add
+to it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import msgspec
+
+from tickwork.api.client import workers_of
+from tickwork.clock import Clock
+from tickwork.core.ids import IdMaker, JobId
+from tickwork.core.job import JobState, NewJob
+from tickwork.core.notify.channels import Channel
+from tickwork.core.notify.delivery_job import delivery
+from tickwork.core.notify.matching import Case, cases_of, concerns
+from tickwork.core.notify.message_text import message_of
+from tickwork.core.notify.rule import Notification
+from tickwork.core.notify.state import Digest, Mark, Watch, judged, lasting, not_ahead, under_way
+from tickwork.core.why import explain
+from tickwork.store.admin.notifications import NotificationMove, NotificationView
+from tickwork.store.base import Store
+
+_log = logging.getLogger("tickwork.services")
+INTERVAL_S = 5.0
+LAG = timedelta(seconds=5)
+PAGE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a look found: new cases, how the notification stands then, and whether there is more to see at once."""
+
+    fresh: list[Case]
+    watch: Watch
+    is_full: bool = False
+
+
+class Notifier:
+    """Looks at notifications that are due for it. Safe to run many times at once, on many machines."""
+
+    def __init__(self, store: Store, ids: IdMaker, clock: Clock, public_url: str | None = None) -> None:
+        self._store = store
+        self._ids = ids
+        self._clock = clock
+        self._public_url = public_url
+        self._troubled: dict[str, str] = {}
+
+    def tick(self, now: float) -> float:
+        due = self._store.due_notifications()
+        if not due:
+            return INTERVAL_S
+        channels = self._store.channels()
+        again = [self._look(view, channels) for view in due]
+        return 0.0 if any(again) else INTERVAL_S
+
+    def _look(self, view: NotificationView, channels: Mapping[str, Channel]) -> bool:
+        """Look for one of them; True when there is more to see. One that cannot be judged does not hold up others."""
+        try:
+            now = self._store.now()
+            seen = LOOKS[view.notification.on](self._store, view.notification, not_ahead(view.watch, now), now)
+            watch, digest = judged(view.notification, seen.watch, seen.fresh, now)
+            jobs = () if digest is None else self._jobs(digest, channels)
+        except Exception as error:
+            self._complain(view.notification.name, error)
+            return False
+        look_at = now if seen.is_full else now + timedelta(seconds=INTERVAL_S)
+        move = NotificationMove(view.notification.name, view.version, watch, look_at, jobs)
+        return self._store.move_notification(move) and seen.is_full
+
+    def _jobs(self, digest: Digest, channels: Mapping[str, Channel]) -> tuple[NewJob, ...]:
+        message = message_of(digest, self._whys(digest), self._public_url)
+        to = [channels[name] for name in digest.notification.to if name in channels]
+        creator = f"notification:{digest.notification.name}"
+        return tuple(delivery(JobId(self._ids.new_id()), channel, message, creator) for channel in to)
+
+    def _whys(self, digest: Digest) -> dict[str, str]:
+        """Why, for each example about a job, in the words that everybody else is given."""
+        views = self._store.get_jobs([JobId(case.job) for case in digest.examples if case.job is not None])
+        if not views:
+            return {}
+        gates = [one.gate for one in self._store.gates()]
+        states = {view.state for view in views.values()}
+        live = self._store.workers() if JobState.QUEUED in states else []
+        whys: dict[str, str] = {}
+        for id, view in views.items():
+            workers = live if view.state is JobState.QUEUED else workers_of(self._store, view)
+            whys[id] = explain(view, workers, digest.told_at, self._store.hold(id), gates)
+        return {id: f"{views[JobId(id)].task} {id}: {why}" for id, why in whys.items()}
+
+    def _complain(self, name: str, error: Exception) -> None:
+        """Say what is wrong with a notification once, not at every look."""
+        told = f"{type(error).__name__}: {error}"
+        if self._troubled.get(name) != told:
+            self._troubled[name] = told
+            _log.error("Notification %r cannot be judged for now. %s", name, told)
+
+
+# -- how each kind looks for its cases
+
+
+def _ended_badly(store: Store, notification: Notification, watch: Watch, now: datetime) -> Seen:
+    """Jobs that ended in a way that is a case; of dead letters, those that nobody has dealt with for so long."""
+    until = now - (notification.after if notification.on == "dead" else LAG)
+    sightings = store.ended_jobs(watch.mark, until, PAGE, badly=True)
+    is_full = len(sightings) == PAGE
+    mark = Mark(sightings[-1].ended_at or until, sightings[-1].job_id) if is_full else _later(watch.mark, until)
+    return Seen(cases_of(notification, sightings, now), msgspec.structs.replace(watch, mark=mark), is_full)
+
+
+def _never_started(store: Store, notification: Notification, watch: Watch, now: datetime) -> Seen:
+    """Jobs that have waited for so long, and those that expired before that."""
+    until = now - LAG
+    waiting = store.waiting_jobs(watch.mark.at - notification.after, until - notification.after, PAGE)
+    expired = store.ended_jobs(watch.mark, until, PAGE, badly=True)
+    cases = cases_of(notification, [*waiting, *expired], now)
+    return Seen(cases, msgspec.structs.replace(watch, mark=_later(watch.mark, until)))
+
+
+def _took_too_long(store: Store, notification: Notification, watch: Watch, now: datetime) -> Seen:
+    """Jobs that run and began or last too long, and those that did and have ended since the last look."""
+    until = now - LAG
+    task = notification.task or notification.dag
+    ended = store.ended_jobs(watch.mark, until, PAGE, badly=False, task=task)
+    is_full = len(ended) == PAGE
+    running = cases_of(notification, store.running_jobs(PAGE), now)
+    over = cases_of(notification, ended, now)
+    fresh, watch = under_way(watch, running, over, {one.job_id for one in ended})
+    mark = Mark(ended[-1].ended_at or until, ended[-1].job_id) if is_full else _later(watch.mark, until)
+    return Seen(fresh, msgspec.structs.replace(watch, mark=mark), is_full)
+
+
+def _schedule_missed(store: Store, notification: Notification, watch: Watch, now: datetime) -> Seen:
+    until = now - LAG
+    missed = [
+        one for one in store.missed_fires(watch.mark.at, until, PAGE) if notification.schedule in (None, one.schedule)
+    ]
+    cases = [
+        Case(
+            f"{one.schedule}@{one.due_at.isoformat()}",
+            f"schedule {one.schedule} missed {one.due_at:%Y-%m-%d %H:%M:%S} UTC: {one.reason or one.action}",
+        )
+        for one in missed
+    ]
+    return Seen(cases, msgspec.structs.replace(watch, mark=_later(watch.mark, until)))
+
+
+def _worker_lost(store: Store, notification: Notification, watch: Watch, now: datetime) -> Seen:
+    since = watch.mark.at
+    lost = [worker for worker in store.workers() if worker.state == "lost" and worker.lease_until > since]
+    cases = [
+        Case(worker.id, f"worker {worker.host}:{worker.pid} fell silent at {worker.lease_until:%Y-%m-%d %H:%M:%S} UTC")
+        for worker in lost
+    ]
+    fresh, watch = lasting(watch, cases)
+    return Seen(fresh, watch)
+
+
+def _queue_older_than(store: Store, notification: Notification, watch: Watch, now: datetime) -> Seen:
+    cases = [
+        Case(
+            queue.name,
+            f"queue {queue.name}: {queue.due:,} jobs are due, the oldest since {queue.oldest_due_at:%H:%M} UTC",
+        )
+        for queue in store.queues()
+        if notification.queue in (None, queue.name)
+        and queue.oldest_due_at is not None
+        and now - queue.oldest_due_at > notification.after
+    ]
+    fresh, watch = lasting(watch, cases)
+    return Seen(fresh, watch)
+
+
+def _silent(store: Store, notification: Notification, watch: Watch, now: datetime) -> Seen:
+    """A success that is expected every so often, and has not come."""
+    until = now - LAG
+    sightings = store.ended_jobs(watch.mark, until, PAGE, badly=False, task=notification.task or notification.dag)
+    is_full = len(sightings) == PAGE
+    ends = [one.ended_at for one in sightings if one.state == "succeeded" and concerns(notification, one)]
+    alive_at = max([one for one in (watch.alive_at, *ends) if one is not None], default=until)
+    whom = notification.task or notification.dag or notification.schedule
+    text = f"{whom} has not succeeded since {alive_at:%Y-%m-%d %H:%M:%S} UTC"
+    cases = [Case("silence", text)] if not is_full and until - alive_at > notification.after else []
+    fresh, watch = lasting(watch, cases)
+    mark = Mark(sightings[-1].ended_at or until, sightings[-1].job_id) if is_full else _later(watch.mark, until)
+    return Seen(fresh, msgspec.structs.replace(watch, mark=mark, alive_at=alive_at), is_full)
+
+
+def _later(mark: Mark, until: datetime) -> Mark:
+    """A mark never goes back: a new notification begins at its making, and looks end a little earlier than that."""
+    return mark if mark.at >= until else Mark(until)
+
+
+Look = Callable[[Store, Notification, Watch, datetime], Seen]
+LOOKS: dict[str, Look] = {
+    "failed": _ended_badly,
+    "dead": _ended_badly,
+    "late": _took_too_long,
+    "never_started": _never_started,
+    "sla_missed": _took_too_long,
+    "schedule_missed": _schedule_missed,
+    "worker_lost": _worker_lost,
+    "queue_older_than": _queue_older_than,
+    "silent": _silent,
+}

@@ -1,0 +1,86 @@
+"""Carries out operations: one change to many jobs, a page at a time.
+
+A page is done first and noted then. Should the process die in between, another one does the page again, and finds that
+there is nothing left to do in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, assert_never
+
+from tickwork.core.bulk_operation import Action, Change, Operation, OperationState, concerns, phases
+from tickwork.core.ids import JobId
+from tickwork.core.job import JobPage
+from tickwork.core.job_options import LONGEST
+from tickwork.errors import InvalidInput
+from tickwork.store.admin.operations import Step
+from tickwork.store.base import Store
+
+PAGE = 500
+INTERVAL_S = 2.0
+LEASE = timedelta(seconds=30)
+
+
+class Operator:
+    """Looks for operations that nobody carries on, and does the next page of one. Safe to run on many machines."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def tick(self, now: float) -> float:
+        operation = self._store.lease_operation(LEASE)
+        if operation is None:
+            return INTERVAL_S
+        while (further := self._page(operation)) is not None:
+            operation = further
+        return 0.0
+
+    def _page(self, operation: Operation) -> Operation | None:
+        """Do one page; None when that was the last, or when somebody else has the operation now."""
+        lists = phases(operation.change)
+        before = None if operation.place is None else JobId(operation.place)
+        try:
+            page = self._store.find_jobs(lists[operation.phase], PAGE, before)
+            changed = self._apply(operation, page)
+        except InvalidInput as error:  # it will be refused again and again
+            self._store.step_operation(_step(operation, OperationState.FAILED, error=str(error)), LEASE)
+            return None
+        counts = {"looked": operation.looked + len(page.jobs), "changed": operation.changed + len(changed)}
+        phase = operation.phase if page.next is not None else operation.phase + 1
+        state = OperationState.SUCCEEDED if phase == len(lists) else OperationState.RUNNING
+        step = _step(operation, state, phase=phase, place=page.next, **counts)
+        if not self._store.step_operation(step, LEASE) or state is not OperationState.RUNNING:
+            return None
+        return self._store.operation(operation.id)
+
+    def _apply(self, operation: Operation, page: JobPage) -> Sequence[JobId]:
+        change = operation.change
+        ids = [view.id for view in page.jobs if concerns(change, view)]
+        return apply(self._store, change, ids, operation.changed) if ids else []
+
+
+def apply(store: Store, change: Change, ids: Sequence[JobId], done: int) -> Sequence[JobId]:
+    """Do a change to some jobs, after it was done to so many; return those that it did something to."""
+    match change.action:
+        case Action.CANCEL:
+            return store.cancel_jobs(ids)
+        case Action.RETRY | Action.REDRIVE:
+            return store.retry_jobs(ids, change.spacing, min(change.spacing * done, LONGEST))
+        case Action.DISCARD:
+            return store.discard_jobs(ids)
+        case Action.RESCHEDULE:
+            return store.reschedule_jobs(ids, change.at, change.delay or timedelta(0))
+    assert_never(change.action)
+
+
+def _step(operation: Operation, state: OperationState, **further: Any) -> Step:
+    """The next step of an operation: as it is, but for what is given."""
+    names = ("phase", "place", "looked", "changed")
+    return Step(
+        id=operation.id,
+        number=operation.step,
+        state=state,
+        **{**{name: getattr(operation, name) for name in names}, **further},
+    )

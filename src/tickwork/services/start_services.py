@@ -1,0 +1,48 @@
+"""The services that keep a store in order. Every worker and every server runs all of them, and nobody leads."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from random import Random
+
+from tickwork.clock import Clock
+from tickwork.config import Settings
+from tickwork.core.ids import IdMaker
+from tickwork.observe.counters import Tally
+from tickwork.services.alerts import Notifier
+from tickwork.services.audit_chainer import AuditLinker
+from tickwork.services.bulk_operations import Operator
+from tickwork.services.limit_sweeper import TurnstileKeeper
+from tickwork.services.pruner import Pruner
+from tickwork.services.reaper import Expirer, Reaper
+from tickwork.services.runner import Runner
+from tickwork.services.scheduler import Scheduler
+from tickwork.store.base import Store
+
+Nudge = Callable[[], None]
+
+
+def keep_house(
+    runner: Runner,
+    store: Store,
+    clock: Clock,
+    rng: Random,
+    *,
+    may_fire: Callable[[], bool] = lambda: True,
+    own: Callable[[], str | None] = lambda: None,
+    tally: Tally | None = None,
+    settings: Settings | None = None,
+) -> Nudge:
+    """Start them; what is returned has the scheduler look at once. `own` is the worker of this process, if any."""
+    settings = settings or Settings()
+    ids = IdMaker(lambda: clock.wall_us() // 1000, secrets.randbits)
+    nudge = runner.start(Scheduler(store, ids, clock, may_fire))
+    runner.start(Reaper(store, rng, own, tally, settings.reap_every().total_seconds()))
+    runner.start(Expirer(store, clock))
+    runner.start(TurnstileKeeper(store, clock))
+    runner.start(Operator(store))
+    runner.start(AuditLinker(store, clock))
+    runner.start(Pruner(store, settings.kept(), clock))
+    runner.start(Notifier(store, ids, clock, settings.public_url))
+    return nudge

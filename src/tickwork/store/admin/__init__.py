@@ -1,0 +1,1 @@
+"""Store verbs for administration: access, audit log, hooks, notifications and bulk operations."""

@@ -1,0 +1,386 @@
+"""What a store promises of access: API keys, users, sessions, logins, the audit log, kept answers and secrets.
+
+Whatever lets somebody in is read anew for each request, so what was revoked or removed is refused from then on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Literal, NamedTuple, Protocol
+
+import msgspec
+
+from tickwork.core.access.scopes import TOKEN_PREFIX
+
+USED_EVERY = timedelta(minutes=1)  # how often at most it is noted that a key or a session was used
+ANSWERS_KEPT = timedelta(hours=24)
+AUDIT_KEPT = timedelta(days=365)
+VALUE_LIMIT = 16 * 1024  # bytes of what was before, and of what was after
+SessionKind = Literal["user", "key", "token"]
+SESSIONS_MOST = 1000
+Instant = Callable[[Any], datetime]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyView:
+    """An API key, without its secret. `is_stale`: that it is in use was not noted lately."""
+
+    id: str
+    name: str
+    digest: str
+    scopes: tuple[str, ...]
+    created_at: datetime
+    created_by: str
+    expires_at: datetime | None
+    used_at: datetime | None
+    revoked_at: datetime | None
+    is_expired: bool
+    is_stale: bool
+
+    @property
+    def prefix(self) -> str:
+        """What may be shown of its token."""
+        return f"{TOKEN_PREFIX}_{self.id}"
+
+    @property
+    def is_live(self) -> bool:
+        return self.revoked_at is None and not self.is_expired
+
+
+@dataclass(frozen=True, slots=True)
+class UserView:
+    """A user, with the digest of their password."""
+
+    name: str
+    role: str
+    password: str
+    created_at: datetime
+    changed_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class SessionView:
+    """A session that holds: whose it is, with their role now, or with the name and the scopes of their key."""
+
+    kind: SessionKind
+    subject: str
+    role: str | None
+    key_name: str | None
+    scopes: tuple[str, ...]
+    expires_at: datetime
+    is_stale: bool
+
+
+class Origin(NamedTuple):
+    """Where a session began: the address of the browser, and what it calls itself."""
+
+    address: str = ""
+    agent: str = ""
+
+
+NOWHERE = Origin()
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSession:
+    """A session that holds, for the one whose it is, or for an admin."""
+
+    digest: str
+    kind: SessionKind
+    subject: str
+    key_name: str | None
+    origin: Origin
+    created_at: datetime
+    used_at: datetime
+    expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What somebody did, for the audit log. `before` and `after` are JSON."""
+
+    who: str
+    action: str
+    target: str
+    before: bytes | None = None
+    after: bytes | None = None
+    request_id: str = ""
+    address: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditView:
+    """A row of the audit log. Later ones have higher ids."""
+
+    id: int
+    at: datetime
+    change: Change
+
+
+@dataclass(frozen=True, slots=True)
+class AuditFilter:
+    """Which rows of the audit log are meant; what is None does not matter."""
+
+    who: str | None = None
+    action: str | None = None
+    target: str | None = None
+    since: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A request to carry out. `first_at` is when it was first seen; `began_at` tells this try from others."""
+
+    first_at: datetime
+    began_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class KeptAnswer:
+    """What is known of a request with the same key. No status: it is in flight."""
+
+    digest: str
+    status: int | None
+    headers: dict[str, str]
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SecretView:
+    """A secret without its value: what may use it (nothing: all may), when it was set, and by whom."""
+
+    name: str
+    uses: tuple[str, ...]
+    set_at: datetime
+    set_by: str
+
+
+class Sealed(NamedTuple):
+    """A secret as it is stored, and what may use it."""
+
+    text: str
+    uses: tuple[str, ...] = ()
+
+
+class AccessVerbs(Protocol):
+    """The verbs of access. Each is one transaction."""
+
+    def put_api_key(
+        self, id: str, name: str, digest: str, scopes: Sequence[str], lasts: timedelta | None, by: str
+    ) -> KeyView | None:
+        """Store an API key; None when one that was not revoked has this name."""
+
+    def get_api_key(self, id: str) -> KeyView | None:
+        """Return a key, live or not."""
+
+    def api_keys(self) -> list[KeyView]:
+        """Return all keys, the newest first."""
+
+    def use_api_key(self, id: str) -> None:
+        """Note that a key was used just now."""
+
+    def revoke_api_key(self, id: str) -> bool:
+        """Have a key let nobody in from now on; False when it did not anyway."""
+
+    def put_user(self, name: str, role: str, password: str) -> bool:
+        """Store a user; False when there is one of that name."""
+
+    def get_user(self, name: str) -> UserView | None:
+        """Return a user."""
+
+    def users(self) -> list[UserView]:
+        """Return all users by name."""
+
+    def change_user(self, name: str, role: str | None = None, password: str | None = None) -> bool:
+        """Change a user; False when there is none. A new password ends their sessions."""
+
+    def remove_user(self, name: str) -> bool:
+        """Delete a user, and their sessions; False when there is none."""
+
+    def has_access(self) -> bool:
+        """Whether there is anybody to let in: a user, or a key that is live."""
+
+    def put_session(
+        self,
+        digest: str,
+        kind: SessionKind,
+        subject: str,
+        lasts: timedelta,
+        password: str | None = None,
+        *,
+        origin: Origin = NOWHERE,
+    ) -> bool:
+        """Begin a session. That of a user only while `password` is still theirs; False when it is not."""
+
+    def get_session(self, digest: str, idle: timedelta) -> SessionView | None:
+        """Return a session that is neither over nor idle for so long, and whose user or key is still let in."""
+
+    def open_sessions(self, idle: timedelta, kind: SessionKind | None = None, subject: str = "") -> list[OpenSession]:
+        """Return the sessions that `get_session` would find, of all or of one subject, the last used first.
+
+        There are SESSIONS_MOST at most.
+        """
+
+    def use_session(self, digest: str) -> None:
+        """Note that a session was used just now."""
+
+    def end_session(self, digest: str) -> bool:
+        """End a session; False when there is none."""
+
+    def admit_login(self, free: Mapping[str, int]) -> float:
+        """Count a login as failed for each of these names and addresses; 0.0: it may go on.
+
+        Else the seconds until one is heard again, and nothing was counted. `free` says how many failures of each have
+        no consequence.
+        """
+
+    def forgive_login(self, cleared: Sequence[str], returned: Sequence[str]) -> None:
+        """Forget all failures of some, and the last one of others: the login was a good one."""
+
+    def knows_login(self, subject: str) -> bool:
+        """Return whether `remember_login` was called for this subject, and the time that it said is not over."""
+
+    def remember_login(self, subject: str, lasts: timedelta) -> None:
+        """Remember a good login of a user from an address."""
+
+    def hold_keys(self, keys: Sequence[str]) -> None:
+        """Have others who call this for one of these keys of jobs wait until this transaction ends.
+
+        Between it and the end, what they replace is not replaced: what is read then is how it was before.
+        """
+
+    def record_changes(self, changes: Sequence[Change]) -> None:
+        """Add rows to the audit log."""
+
+    def changes(self, which: AuditFilter, limit: int, before: int | None = None) -> list[AuditView]:
+        """Return rows of the audit log, the newest first, from just below the id `before` on."""
+
+    def begin_answer(self, who: str, key: str, digest: str, given_up: timedelta) -> Begun | KeptAnswer:
+        """Take on a request, unless one of this caller with the same key was answered, or is in flight.
+
+        One that has been in flight for as long as `given_up` is taken on again, if its digest is the same.
+        """
+
+    def keep_answer(
+        self, who: str, key: str, began_at: datetime, status: int, headers: Mapping[str, str], body: bytes
+    ) -> None:
+        """Keep the answer to a request, if it is still ours to answer."""
+
+    def drop_answer(self, who: str, key: str, began_at: datetime) -> None:
+        """Forget a request that changed nothing, if it is still ours to answer."""
+
+    def release_answer(self, who: str, key: str, began_at: datetime) -> None:
+        """Let the next one with the same key and digest take the request on at once: nobody knows what became of it."""
+
+    def store_id(self) -> str:
+        """Return what tells this store from all others, made when it is first asked for. It is no secret."""
+
+    def put_secret(self, name: str, sealed: Sealed, by: str) -> None:
+        """Store a secret, or a new value of it. It was sealed before: the store cannot read it."""
+
+    def get_secret(self, name: str) -> Sealed | None:
+        """Return a secret as it is stored."""
+
+    def secrets(self) -> list[SecretView]:
+        """Return all secrets by name, without their values."""
+
+    def delete_secret(self, name: str) -> bool:
+        """Delete a secret; False when there is none."""
+
+    def prune_access(self, limit: int) -> int:
+        """Delete sessions, logins, answers and rows of the audit log that are old enough.
+
+        Returns how many of those of which there were most, at most `limit`.
+        """
+
+
+def key_view(row: Any, instant: Instant) -> KeyView:
+    id, name, digest, scopes, created_at, by, expires_at, used_at, revoked_at, is_expired, is_stale = row
+    expires, used, revoked = (None if at is None else instant(at) for at in (expires_at, used_at, revoked_at))
+    known = (id, name, digest, decode_names(scopes), instant(created_at), by)
+    return KeyView(*known, expires, used, revoked, bool(is_expired), bool(is_stale))
+
+
+def user_view(row: Any, instant: Instant) -> UserView:
+    name, role, password, created_at, changed_at = row
+    return UserView(name, role, password, instant(created_at), instant(changed_at))
+
+
+def session_view(row: Any, instant: Instant) -> SessionView:
+    kind, subject, role, key_name, scopes, expires_at, is_stale = row
+    own = () if scopes is None else decode_names(scopes)
+    return SessionView(kind, subject, role, key_name, own, instant(expires_at), bool(is_stale))
+
+
+def open_session(row: Any, instant: Instant) -> OpenSession:
+    digest, kind, subject, key_name, address, agent, created_at, used_at, expires_at = row
+    return OpenSession(
+        digest=digest,
+        kind=kind,
+        subject=subject,
+        key_name=key_name,
+        origin=Origin(address, agent),
+        created_at=instant(created_at),
+        used_at=instant(used_at),
+        expires_at=instant(expires_at),
+    )
+
+
+def sealed(row: Any) -> Sealed:
+    text, uses = row
+    return Sealed(text, decode_names(uses))
+
+
+def secret_view(row: Any, instant: Instant) -> SecretView:
+    name, uses, set_at, set_by = row
+    return SecretView(name, decode_names(uses), instant(set_at), set_by)
+
+
+def audit_view(row: Any, instant: Instant) -> AuditView:
+    id, at, who, action, target, before, after, request_id, address = row
+    was, became = (None if text is None else text.encode() for text in (before, after))
+    return AuditView(id, instant(at), Change(who, action, target, was, became, request_id, address))
+
+
+def kept_answer(row: Any) -> KeptAnswer:
+    digest, status, headers, body = row
+    return KeptAnswer(digest, status, msgspec.json.decode(headers or "{}", type=dict[str, str]), (body or "").encode())
+
+
+def encode_names(names: Sequence[str]) -> str:
+    return msgspec.json.encode(list(names)).decode()
+
+
+def decode_names(text: str) -> tuple[str, ...]:
+    return tuple(msgspec.json.decode(text, type=list[str]))
+
+
+def encode_headers(headers: Mapping[str, str]) -> str:
+    return msgspec.json.encode(dict(headers)).decode()
+
+
+def audit_value(value: Any) -> bytes | None:
+    """A value as JSON for the audit log; of one that is too large, its beginning and the digest of all of it."""
+    if value is None:
+        return None
+    data = msgspec.json.encode(value, enc_hook=str)
+    if len(data) <= VALUE_LIMIT:
+        return data
+    shown = data[:VALUE_LIMIT].decode("utf-8", "ignore")
+    return msgspec.json.encode({"truncated": shown, "sha256": hashlib.sha256(data).hexdigest()})
+
+
+def change_row(change: Change) -> dict[str, str | None]:
+    """A change as both stores take it."""
+    return {
+        "who": change.who,
+        "action": change.action,
+        "target": change.target,
+        "before": None if change.before is None else change.before.decode(),
+        "after": None if change.after is None else change.after.decode(),
+        "request_id": change.request_id,
+        "address": change.address,
+    }

@@ -1,0 +1,1 @@
+"""Claiming under limits: which queued jobs may start now. The same for both stores."""

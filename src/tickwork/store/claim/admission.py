@@ -1,0 +1,291 @@
+"""Who of the jobs that a round has picked may start, and where the others go (see guarded.py)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from tickwork.core.ids import JobId
+from tickwork.core.limits.admit import Candidate, admit
+from tickwork.core.limits.breaker import Breaker, BreakerState
+from tickwork.core.limits.breaker import start as start_breaker
+from tickwork.core.limits.gates import Gate, JobFacts, gate_for
+from tickwork.core.limits.lanes import Flow, Lane, held_lane, read_lane
+from tickwork.core.limits.limits import Concurrency, Passage, Slot
+from tickwork.core.placement.needs import take_in_order
+from tickwork.store.claim.types import Applicant, Asked, Ground, Look, Stile, Verdict, Wanting, gate_passage
+from tickwork.store.limits import Reach
+
+
+def judge(ground: Ground, look: Look, asked: Asked, applicants: Sequence[Applicant]) -> tuple[Verdict, list[JobId]]:
+    verdict = Verdict()
+    dropped: list[JobId] = []
+    paused: list[tuple[Applicant, Gate]] = []
+    wanting: list[Wanting] = []
+    gates: dict[Passage, Gate] = {}
+    for applicant in applicants:
+        gate = gate_for(facts_of(applicant), look.gates, look.now_us) if look.gates else None
+        slots = applicant.flow.slots if applicant.flow else ()
+        if gate is None:
+            wanting.append((applicant, slots))
+        elif gate.kind == "drop":
+            dropped.append(applicant.job_id)
+            _passes_on(verdict, gate)
+        elif gate.kind == "divert":
+            verdict.diverts.append((applicant, gate.to or ""))
+            _passes_on(verdict, gate)
+        else:
+            gates[gate_passage(gate)] = gate
+            if gate.kind == "pause":
+                paused.append((applicant, gate))
+            else:
+                wanting.append((applicant, (*slots, Slot(*gate_passage(gate), 1))))
+    held = [_lane(one).held_by for one in applicants if one.lane.startswith(":")]
+    picked = Counter(passage for passage in held if passage is not None)
+    picked.update(dict.fromkeys(look.empty, 0))
+    aside = [one for one, _ in [*paused, *verdict.diverts] if one.flow and one.flow.sequence]
+    in_order = [slot for one in aside if one.flow for slot in one.flow.slots]
+    asked_of = [*in_order, *(slot for _, slots in wanting for slot in slots)]
+    passages = {slot.passage for slot in asked_of}
+    stiles = ground.lock({*passages, *picked, *gates}, picked, gates)
+    for applicant, gate in paused:
+        if gate_passage(gate) in stiles:
+            _park(verdict, applicant, gate_passage(gate), gate.until_us, stiles)
+    for applicant in aside:
+        _mark(verdict, applicant, None, stiles)
+    room = _Room(asked, _fitting(wanting, asked.reach), stiles, ground.now_us)
+    if asked.reach.prefetch:
+        room.share_prefetch(_others_due(look, applicants))
+    _admit(verdict, ground.now_us, room, stiles)
+    _close(verdict, picked, stiles)
+    return verdict, dropped
+
+
+def _others_due(look: Look, applicants: Sequence[Applicant]) -> int:
+    """Return how many lanes of held jobs that may start now were not picked from."""
+    picked = {one.lane for one in applicants}
+    held = {head.lane for head in look.heads if head.lane.startswith(":") and head.run_at_us <= look.now_us}
+    return len(held - picked)
+
+
+def _admit(verdict: Verdict, now_us: int, room: _Room, stiles: dict[Passage, Stile]) -> None:
+    """Let through whom limits and breakers let through and the worker has room for; park whom they do not."""
+    turnstiles = {name: one for name, stile in stiles.items() if (one := stile.turnstile) is not None}
+    by_id = room.by_id
+    candidates = [Candidate(applicant.job_id, slots, applicant.run_at_us) for applicant, slots in by_id.values()]
+    admission = admit(candidates, turnstiles, now_us, room.takes)
+    for job_id in admission.admitted:
+        applicant, _ = by_id[job_id]
+        # All are counted, also where there is no limit now: there may be one before the job ends.
+        verdict.starts.append((applicant, _once(applicant.flow.slots) if applicant.flow else ()))
+    verdict.on_retry = {name: how for name, stile in stiles.items() if (how := stile.on_retry) is not None}
+    verdict.probes |= room.breakers.probes
+    verdict.states |= {**admission.arrivals, **room.breakers.changed}
+    for applicant, held in room.broken:
+        _park(verdict, applicant, *held, stiles)
+    live = _live_after(verdict, stiles) if admission.refused else Counter()
+    for refusal in admission.refused:
+        _park(verdict, by_id[refusal.id][0], refusal.held_by, refusal.opens_at_us, stiles)
+        if live.get(refusal.held_by):
+            verdict.full[refusal.held_by] = live[refusal.held_by]
+
+
+def _once(slots: tuple[Slot, ...]) -> tuple[Slot, ...]:
+    """The slots with each turnstile once: a task and its queue may name the same limit."""
+    if len(slots) < 2:
+        return slots
+    weights: dict[Passage, int] = {}
+    for slot in slots:
+        weights[slot.passage] = weights.get(slot.passage, 0) + slot.weight
+    return slots if len(weights) == len(slots) else tuple(Slot(*passage, w) for passage, w in weights.items())
+
+
+def _live_after(verdict: Verdict, stiles: Mapping[Passage, Stile]) -> Counter[Passage]:
+    """What is live of each limit when this round has started its jobs."""
+    live = Counter({name: stile.live for name, stile in stiles.items() if stile.live})
+    for applicant, slots in verdict.starts:
+        for slot in slots:
+            stile = stiles.get(slot.passage)
+            if stile is None or not any(job_id == applicant.job_id for _, job_id in stile.returned):
+                live[slot.passage] += slot.weight
+    return live
+
+
+class _Room:
+    """What a worker has room for, while jobs are let through one after the other.
+
+    A worker may ask for more jobs than it has free slots. Jobs with a flow are among these only where that takes little
+    from other workers: under keys where nothing runs, or that stay half empty, and without a rate or needs. Tenants'
+    jobs only as a `prefetch`. Where jobs are not short, which is when there is one, half of the limited jobs that could
+    start is left to other workers; and after a job that needs a free slot, nothing more is prefetched: the next free
+    slot is for that one.
+    """
+
+    def __init__(self, asked: Asked, wanting: Sequence[Wanting], stiles: Mapping[Passage, Stile], now_us: int) -> None:
+        self.by_id = {applicant.job_id: (applicant, slots) for applicant, slots in wanting}
+        self._left = asked.room
+        self._slots = asked.reach.slots
+        self._prefetch = asked.reach.prefetch
+        self._stiles = stiles
+        self._taken: dict[Passage, int] = {}
+        self._limited_prefetch = 0
+        self.breakers = _Breakers(stiles, now_us)
+        self.broken: list[tuple[Applicant, tuple[Passage, int]]] = []
+
+    def takes(self, candidate: Candidate) -> bool:
+        applicant, slots = self.by_id[candidate.id]
+        flow = applicant.flow
+        if (held := self.breakers.holds(slots)) is not None:
+            self.broken.append((applicant, held))
+            return False
+        if self._left <= 0:
+            return False
+        if flow is not None and self._slots <= 0 and not self._may_be_early(flow, slots):
+            if self._prefetch:
+                self._left = 0
+            return False
+        self.breakers.start(candidate.id, slots)
+        self._left -= 1
+        if flow is not None:
+            self._slots -= 1
+            for slot in slots:
+                passage = slot.passage
+                self._taken[passage] = self._taken.get(passage, 0) + slot.weight
+        return True
+
+    def _may_be_early(self, flow: Flow, slots: Sequence[Slot]) -> bool:
+        if flow.needs or (flow.tenant is not None and self._slots + self._prefetch <= 0):
+            return False
+        if self._prefetch and flow.slots and self._slots + self._limited_prefetch <= 0:
+            return False
+        return self._leaves_room(slots, self._taken)
+
+    def _leaves_room(self, slots: Sequence[Slot], taken: Mapping[Passage, int]) -> bool:
+        """Return whether these keys are free, or stay half empty, if these slots are taken beside what was `taken`."""
+        for slot in slots:
+            passage = slot.passage
+            stile = self._stiles.get(passage)
+            if stile is None or stile.rule is None:
+                continue
+            if not isinstance(stile.rule, Concurrency):
+                return False
+            before = stile.live + taken.get(passage, 0)
+            if before and 2 * (before + slot.weight) > stile.rule.capacity:
+                return False
+        return True
+
+    def share_prefetch(self, others: int) -> None:
+        """Let up to half of the limited jobs be prefetched that could start beyond the free slots.
+
+        These are among those that were picked, and there are `others`.
+        """
+        startable = others
+        taken: dict[Passage, int] = {}
+        for applicant, slots in self.by_id.values():
+            if applicant.flow is not None and applicant.flow.slots and self._leaves_room(slots, taken):
+                startable += 1
+                for slot in slots:
+                    taken[slot.passage] = taken.get(slot.passage, 0) + slot.weight
+        self._limited_prefetch = min(self._prefetch, max(0, startable - max(0, self._slots)) // 2)
+
+
+class _Breakers:
+    """The breakers on the way, while jobs pass through them."""
+
+    def __init__(self, stiles: Mapping[Passage, Stile], now_us: int) -> None:
+        self._now_us = now_us
+        self._rules = {name: stile.rule for name, stile in stiles.items() if isinstance(stile.rule, Breaker)}
+        self._states = {name: stiles[name].breaker for name in self._rules}
+        self.changed: dict[Passage, BreakerState] = {}
+        self.probes: set[JobId] = set()
+
+    def holds(self, slots: Sequence[Slot]) -> tuple[Passage, int] | None:
+        """Return the breaker that lets nothing through now, and until when."""
+        if not self._rules:
+            return None
+        for passage in self._on_the_way(slots):
+            opens_at_us = self._states[passage].opens_at_us(self._now_us)
+            if opens_at_us is not None:
+                return passage, opens_at_us
+        return None
+
+    def start(self, job_id: JobId, slots: Sequence[Slot]) -> None:
+        """Let a job through, as none of them holds it. Through a half-open one goes a single probe."""
+        if not self._rules:
+            return
+        for passage in self._on_the_way(slots):
+            state = start_breaker(self._rules[passage], self._states[passage], job_id, self._now_us)
+            if state is not None and state is not self._states[passage]:
+                self._states[passage] = self.changed[passage] = state
+                self.probes.add(job_id)
+
+    def _on_the_way(self, slots: Sequence[Slot]) -> list[Passage]:
+        return [one for slot in slots if (one := slot.passage) in self._rules]
+
+
+def _fitting(
+    wanting: Sequence[tuple[Applicant, tuple[Slot, ...]]], reach: Reach
+) -> Sequence[tuple[Applicant, tuple[Slot, ...]]]:
+    """Those whose needs the worker can meet together; the others stay where they are."""
+    needs = [applicant.flow.needs if applicant.flow else "" for applicant, _ in wanting]
+    if not any(needs):
+        return wanting
+    fits = take_in_order(reach.offer, needs)
+    return [one for one, does in zip(wanting, fits, strict=True) if does]
+
+
+def _park(
+    verdict: Verdict, applicant: Applicant, held_by: Passage, opens_at_us: int | None, stiles: dict[Passage, Stile]
+) -> None:
+    """Put a job aside. The first of a sequence that something else holds leaves a marker: nobody passes it by."""
+    lane = held_lane(held_by, applicant.home)
+    if lane != applicant.lane:
+        verdict.parks.append((applicant, lane))
+    known = verdict.opens.get(held_by, opens_at_us)
+    verdict.opens[held_by] = None if known is None or opens_at_us is None else min(known, opens_at_us)
+    if applicant.flow is not None and applicant.flow.sequence:
+        _mark(verdict, applicant, held_by, stiles)
+
+
+def _mark(verdict: Verdict, applicant: Applicant, held_by: Passage | None, stiles: dict[Passage, Stile]) -> None:
+    """Have nobody pass by a job of a sequence that something else than the sequence puts aside."""
+    place = (applicant.run_at_us, applicant.job_id)
+    for slot in applicant.flow.slots if applicant.flow is not None else ():
+        stile = stiles.get(slot.passage)
+        if slot.passage == held_by or stile is None or not stile.is_in_order:
+            continue
+        first = place if stile.marker is None else min(stile.marker, place)
+        verdict.states[slot.passage] = first
+        stiles[slot.passage] = stile._replace(marker=first)
+
+
+def _close(verdict: Verdict, picked: Mapping[Passage, int], stiles: Mapping[Passage, Stile]) -> None:
+    """Close the turnstiles that were open and now hold nothing, or are full: later claims need not look at them.
+
+    An attempt that ran before this round may end before its commit. What it leaves is seen afterwards, by `full`.
+    """
+    gone = Counter(_lane(one).held_by for one, _ in [*verdict.starts, *verdict.parks, *verdict.diverts])
+    live = _live_after(verdict, stiles) if picked else Counter()
+    for passage in picked:
+        if passage in verdict.opens or passage not in stiles:
+            continue
+        stile = stiles[passage]
+        if stile.waiting <= gone[passage]:
+            verdict.emptied.add(passage)
+        elif isinstance(stile.rule, Concurrency) and live[passage] >= stile.rule.capacity:
+            verdict.opens[passage] = None
+            if stile.live:
+                verdict.full[passage] = live[passage]
+
+
+def _passes_on(verdict: Verdict, gate: Gate) -> None:
+    verdict.passed_on[gate.name] = verdict.passed_on.get(gate.name, 0) + 1
+
+
+def facts_of(applicant: Applicant) -> JobFacts:
+    flow = applicant.flow or Flow()
+    return JobFacts(applicant.task, applicant.queue, flow.tenant, applicant.collection, applicant.labels, flow.diverted)
+
+
+def _lane(applicant: Applicant) -> Lane:
+    return read_lane(applicant.lane)

@@ -1,0 +1,1 @@
+"""Administration on PostgreSQL: access, audit log, hooks, notifications and bulk operations."""

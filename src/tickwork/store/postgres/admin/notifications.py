@@ -1,0 +1,111 @@
+"""The verbs of notifications on PostgreSQL (see `store.notify`). The SQL is in sql/notify.sql."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, TypeVar
+
+from tickwork.core.notify.channels import Channel, decode_channel, encode_channel
+from tickwork.core.notify.matching import Sighting
+from tickwork.core.notify.rule import Notification, encode_notification
+from tickwork.core.notify.state import Mark, encode_watch, new_watch
+from tickwork.store import row_codec
+from tickwork.store.admin.notifications import Missed, NotificationMove, NotificationView, check_channels, check_unused
+from tickwork.store.postgres.caller_tx.adapters import drive
+from tickwork.store.postgres.caller_tx.statements import StepMaker
+from tickwork.store.postgres.connection.session import Session
+from tickwork.store.postgres.connection.verb_pool import Pool
+from tickwork.store.postgres.connection.wake_notify import Notifier
+from tickwork.store.postgres.rows import utc
+
+T = TypeVar("T")
+
+
+class PostgresNotify:
+    """A part of PostgresStore. What it needs of the rest are its transactions, and a way to wake workers."""
+
+    _notifier: Notifier
+    _steps: StepMaker
+
+    def _perform(self, work: Callable[[Session], T], *, pool: Pool | None = None, single: bool = True) -> T:
+        raise NotImplementedError
+
+    def now(self) -> datetime:
+        raise NotImplementedError
+
+    def put_channel(self, channel: Channel) -> None:
+        value = encode_channel(channel)
+        self._perform(lambda session: session.run("put_channel", name=channel.name, value=value))
+
+    def delete_channel(self, name: str) -> bool:
+        def delete(session: Session) -> bool:
+            session.run("lock_channels")
+            check_unused(name, [row_codec.notification_view(row, utc) for row in session.run("notifications")])
+            return bool(session.run("delete_channel", name=name))
+
+        return self._perform(delete, single=False)
+
+    def channels(self) -> dict[str, Channel]:
+        found = [decode_channel(value) for (value,) in self._perform(lambda session: session.run("channels"))]
+        return {channel.name: channel for channel in found}
+
+    def put_notification(self, notification: Notification) -> None:
+        values = {"name": notification.name, "value": encode_notification(notification)}
+        watch = encode_watch(new_watch(self.now()))
+
+        def put(session: Session) -> None:
+            check_channels(notification, [decode_channel(value) for (value,) in session.run("lock_channels")])
+            session.run("put_notification", **values, watch=watch)
+
+        self._perform(put, single=False)
+
+    def delete_notification(self, name: str) -> bool:
+        return bool(self._perform(lambda session: session.run("delete_notification", name=name)))
+
+    def notifications(self) -> list[NotificationView]:
+        return self._notification_views("notifications")
+
+    def due_notifications(self) -> list[NotificationView]:
+        return self._notification_views("due_notifications")
+
+    def _notification_views(self, statement: str) -> list[NotificationView]:
+        rows = self._perform(lambda session: session.run(statement))
+        return [row_codec.notification_view(row, utc) for row in rows]
+
+    def move_notification(self, move: NotificationMove) -> bool:
+        values = {"name": move.name, "version": move.version, "watch": encode_watch(move.watch)}
+
+        def carry_out(session: Session) -> bool:
+            moved = bool(session.run("move_notification", **values, look_at=move.look_at))
+            if moved and move.jobs:
+                drive(self._steps.insert(move.jobs, session.now, None, session.again), session.run_sql)
+            return moved
+
+        moved = self._perform(carry_out, single=False)
+        if moved and move.jobs:
+            self._notifier.call()
+        return moved
+
+    def ended_jobs(
+        self, after: Mark, until: datetime, limit: int, *, badly: bool, task: str | None = None
+    ) -> list[Sighting]:
+        values = {"at": after.at, "id": after.job_id, "until": until, "limit": limit}
+        if badly:
+            return self._sightings("ended_badly", **values)
+        return self._sightings("ended_jobs", **values, task=task)
+
+    def running_jobs(self, limit: int) -> list[Sighting]:
+        return self._sightings("running_jobs", limit=limit)
+
+    def waiting_jobs(self, after: datetime, until: datetime, limit: int) -> list[Sighting]:
+        return self._sightings("waiting_jobs", after=after, until=until, limit=limit)
+
+    def _sightings(self, statement: str, **values: Any) -> list[Sighting]:
+        rows = self._perform(lambda session: session.run(statement, **values))
+        return [row_codec.sighting(row, utc) for row in rows]
+
+    def missed_fires(self, after: datetime, until: datetime, limit: int) -> list[Missed]:
+        values = {"after": after, "until": until, "limit": limit}
+        rows = self._perform(lambda session: session.run("missed_fires", **values))
+        return [Missed(schedule, utc(due), action, reason) for schedule, due, action, reason in rows]

@@ -1,0 +1,186 @@
+"""Statements inside a transaction of the caller's own (`tx=`), whichever library it belongs to.
+
+A verb that may run there is written as steps: a generator that yields a statement with its values and is sent the
+rows. So one text of it serves our own connections, psycopg's, and SQLAlchemy's over any driver, sync and async.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from functools import lru_cache
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg.pq import TransactionStatus
+from psycopg.rows import tuple_row
+
+from tickwork.errors import InvalidInput
+from tickwork.store.postgres.caller_tx.same_database import SameDatabase
+
+T = TypeVar("T")
+Values = dict[str, Any]
+Rows = list[Any]
+Statement = tuple[str, Values]
+Steps = Generator[Statement, Rows, T]
+
+PLACE = re.compile(r"%\((\w+)\)s")
+
+
+def drive(steps: Steps[T], run: Callable[[str, Values], Rows]) -> T:
+    """Carry out steps with `run`."""
+    try:
+        sql, values = next(steps)
+        while True:
+            sql, values = steps.send(run(sql, values))
+    except StopIteration as done:
+        result: T = done.value
+        return result
+
+
+def run_inside(tx: Any, steps: Steps[T], same: SameDatabase) -> T:
+    """Carry out steps in the caller's transaction. It commits, or does not, when the caller says so."""
+    with inside(tx, same) as run_all:
+        return drive(steps, lambda sql, values: run_all([(sql, values)])[0])
+
+
+@contextmanager
+def inside(tx: Any, same: SameDatabase) -> Iterator[Callable[[Sequence[Statement]], list[Rows]]]:
+    """What runs statements in the caller's transaction. Raises InvalidInput where that has ended, or is not ours."""
+    if isinstance(tx, psycopg.Connection):
+        _check_open(tx)
+        alone = tx.autocommit and tx.info.transaction_status == TransactionStatus.IDLE
+        with tx.transaction() if alone else nullcontext():  # nobody else would make them one
+            same.check(tx, lambda sql, values: _on_psycopg(tx, sql, values))
+            yield lambda statements: [_on_psycopg(tx, sql, values) for sql, values in statements]
+        return
+    kind = _sqlalchemy_kind(tx)
+    if kind in {"Session", "Connection"}:
+        connection = tx.connection() if kind == "Session" else tx
+        _check_open(connection)
+        _check_dialect(connection)
+        same.check(connection, lambda sql, values: _on_sqlalchemy(connection, sql, values))
+        yield lambda statements: [_on_sqlalchemy(connection, sql, values) for sql, values in statements]
+        return
+    if kind is not None or isinstance(tx, psycopg.AsyncConnection):
+        raise InvalidInput(
+            f"tx= is a {_name(tx)}, which only asynchronous code can use. Nothing was stored. Use enqueue_async or "
+            f"enqueue_many_async."
+        )
+    raise _unknown(tx)
+
+
+async def run_inside_async(tx: Any, steps: Steps[T], same: SameDatabase) -> T:
+    """Carry out steps in the caller's asynchronous transaction."""
+    if isinstance(tx, psycopg.AsyncConnection):
+        _check_open(tx)
+        alone = tx.autocommit and tx.info.transaction_status == TransactionStatus.IDLE
+        async with tx.transaction() if alone else nullcontext():
+            await same.check_async(tx, lambda sql, values: _on_async_psycopg(tx, sql, values))
+            return await _drive_async(steps, lambda sql, values: _on_async_psycopg(tx, sql, values))
+    kind = _sqlalchemy_kind(tx)
+    if kind in {"AsyncSession", "AsyncConnection"}:
+        connection = await tx.connection() if kind == "AsyncSession" else tx
+        _check_open(connection)
+        _check_dialect(connection)
+        await same.check_async(connection, lambda sql, values: _on_async_sqlalchemy(connection, sql, values))
+        return await _drive_async(steps, lambda sql, values: _on_async_sqlalchemy(connection, sql, values))
+    if kind is not None or isinstance(tx, psycopg.Connection):
+        raise InvalidInput(
+            f"tx= is a {_name(tx)}, which belongs to synchronous code. Nothing was stored. Use enqueue or enqueue_many."
+        )
+    raise _unknown(tx)
+
+
+async def _drive_async(steps: Steps[T], run: Callable[[str, Values], Awaitable[Rows]]) -> T:
+    try:
+        sql, values = next(steps)
+        while True:
+            sql, values = steps.send(await run(sql, values))
+    except StopIteration as done:
+        result: T = done.value
+        return result
+
+
+async def _on_async_psycopg(tx: psycopg.AsyncConnection[Any], sql: str, values: Values) -> Rows:
+    cursor = psycopg.AsyncCursor(tx, row_factory=tuple_row)
+    await cursor.execute(sql.encode(), values)
+    return await cursor.fetchall() if cursor.description else []
+
+
+def _on_sqlalchemy(connection: Any, sql: str, values: Values) -> Rows:
+    return _rows(connection.execute(*_for_sqlalchemy(sql, values)))
+
+
+async def _on_async_sqlalchemy(connection: Any, sql: str, values: Values) -> Rows:
+    return _rows(await connection.execute(*_for_sqlalchemy(sql, values)))
+
+
+def _on_psycopg(tx: psycopg.Connection[Any], sql: str, values: Values) -> Rows:
+    cursor = psycopg.Cursor(tx, row_factory=tuple_row)  # whatever rows the caller's own cursors make
+    cursor.execute(sql.encode(), values)
+    return cursor.fetchall() if cursor.description else []
+
+
+def _sqlalchemy_kind(tx: Any) -> str | None:
+    """Which of SQLAlchemy's classes this is one of, without importing it."""
+    for kind in type(tx).__mro__:
+        if kind.__module__.partition(".")[0] == "sqlalchemy" and kind.__name__ in _SQLALCHEMY:
+            return _SQLALCHEMY[kind.__name__]
+    return None
+
+
+_SQLALCHEMY = {
+    "Session": "Session",
+    "scoped_session": "Session",
+    "Connection": "Connection",
+    "AsyncSession": "AsyncSession",
+    "async_scoped_session": "AsyncSession",
+    "AsyncConnection": "AsyncConnection",
+}
+
+
+def _for_sqlalchemy(sql: str, values: Values) -> tuple[Any, Values]:
+    text, names = _sqlalchemy_text(sql)
+    return text, {name: values[name] for name in names}
+
+
+@lru_cache(maxsize=64)
+def _sqlalchemy_text(sql: str) -> tuple[Any, frozenset[str]]:
+    """The statement with SQLAlchemy's own places for values, which it turns into those of its driver."""
+    from sqlalchemy import text
+
+    return text(PLACE.sub(r"(:\1)", sql)), frozenset(PLACE.findall(sql))
+
+
+def _rows(result: Any) -> Rows:
+    return list(result.all()) if result.returns_rows else []
+
+
+def _check_open(connection: Any) -> None:
+    """Refuse a connection whose block has ended. (psycopg marks one that was given back to a pool by `_pool` None.)"""
+    if connection.closed or getattr(connection, "_pool", connection) is None:
+        raise InvalidInput(
+            f"tx= is a {_name(connection)} that is closed: the block that it was opened for has ended. Nothing was "
+            f"stored. Enqueue inside of the block."
+        )
+
+
+def _check_dialect(connection: Any) -> None:
+    if connection.dialect.name != "postgresql":
+        raise InvalidInput(
+            f"tx= is a SQLAlchemy connection to {connection.dialect.name}, and this store is PostgreSQL. "
+            f"Nothing was stored."
+        )
+
+
+def _unknown(tx: Any) -> InvalidInput:
+    return InvalidInput(
+        f"tx= is a {_name(tx)}, which cannot write to PostgreSQL here. Nothing was stored. Pass what app.connection() "
+        f"gives, or a psycopg or SQLAlchemy connection or session of the same database."
+    )
+
+
+def _name(tx: Any) -> str:
+    return f"{type(tx).__module__}.{type(tx).__qualname__}"

@@ -1,0 +1,78 @@
+"""Whether a transaction that a caller gave us (`tx=`) is one of the store's own database.
+
+A database is known by when its server started and its oid there: anybody may read both, and both are the same by every
+route, poolers included. A system identifier would need a privilege that a caller's role may lack, and an error would
+end the caller's transaction.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+from tickwork.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from tickwork.store.postgres.connection.connector import Server
+
+WHICH = """SELECT extract(epoch FROM pg_postmaster_start_time())::text, oid::text, datname::text
+FROM pg_database WHERE datname = current_database()"""
+_FACT = "tickwork_database"
+_known: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
+
+
+class Database(NamedTuple):
+    """A database of a server that runs. After a restart it is another value."""
+
+    started: str
+    oid: str
+    name: str
+
+
+class SameDatabase:
+    """Refuses connections to other databases. What a connection leads to is read once, and remembered with it."""
+
+    def __init__(self, server: Server, read_own: Callable[[], Database]) -> None:
+        self._server = server
+        self._read_own = read_own
+        self._own: Database | None = None
+
+    def check(self, connection: Any, run: Callable[[str, dict[str, Any]], list[Any]]) -> None:
+        """Raise InvalidInput for a connection to another database. `run` runs a statement on it."""
+        facts = _facts_of(connection)
+        if self._is_unknown(connection, facts):
+            facts[_FACT] = found = Database(*run(WHICH, {})[0])
+            self._refuse_other(found)
+
+    async def check_async(self, connection: Any, run: Callable[[str, dict[str, Any]], Awaitable[list[Any]]]) -> None:
+        """The asyncio twin of `check`."""
+        facts = _facts_of(connection)
+        if self._is_unknown(connection, facts):
+            facts[_FACT] = found = Database(*(await run(WHICH, {}))[0])
+            await asyncio.to_thread(self._refuse_other, found)
+
+    def _is_unknown(self, connection: Any, facts: Mapping[str, Any]) -> bool:
+        if getattr(connection, "lent_by", None) is self._server:
+            return False
+        return self._own is None or facts.get(_FACT) != self._own
+
+    def _refuse_other(self, found: Database) -> None:
+        if found == self._own:
+            return
+        self._own = self._read_own()  # for the first time, or the server was restarted
+        if found != self._own:
+            other = " of another server" if found.name == self._own.name else ""
+            raise InvalidInput(
+                f"tx= is a connection to the database {found.name!r}{other}, and the jobs of this app are in "
+                f"{self._server.where}. Nothing was stored. Pass a connection to that database, or leave tx= out."
+            )
+
+
+def _facts_of(connection: Any) -> MutableMapping[str, Any]:
+    """What is remembered with a connection for as long as it lives. SQLAlchemy has a place for that."""
+    if type(connection).__module__.partition(".")[0] == "sqlalchemy":
+        facts: MutableMapping[str, Any] = connection.info
+        return facts
+    return _known.setdefault(connection, {})

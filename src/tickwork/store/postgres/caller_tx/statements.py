@@ -1,0 +1,169 @@
+"""The verbs that can also run inside a transaction of the caller's own, as steps (see adapters.py).
+
+Each step is a statement with its values; what it gives back decides the next one. Nothing here does I/O.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+import msgspec
+
+from tickwork.core.ids import JobId
+from tickwork.core.job import Asking, NewJob
+from tickwork.core.key_conflict import KeyHolder, check_holder
+from tickwork.errors import KeyTaken, LeaseLost
+from tickwork.store.base import Finish, NewLog
+from tickwork.store.postgres import params
+from tickwork.store.postgres.caller_tx.adapters import Rows, Statement, Steps, Values
+from tickwork.store.row_codec import one_for_each_key
+
+By = Asking | None
+_REPLACES = ("replace", "follow")
+_TRIES = 5  # of a replacement that met a claim
+
+
+class StepMaker:
+    """Makes steps for one schema. `channel` is where waiting workers listen."""
+
+    def __init__(self, sql: Mapping[str, str], channel: str) -> None:
+        self._sql = sql
+        self._channel = channel
+
+    def insert(
+        self, jobs: Sequence[NewJob], now: datetime | None, by: By, again: bool, fence: str = "hold_current"
+    ) -> Steps[list[JobId]]:
+        """Store jobs; the answer is who stands for each. Jobs with a key first learn who holds it.
+
+        `again`: some may be there already.
+        """
+        if by is not None:
+            yield from self._fenced(by, fence)
+        kept, stands = one_for_each_key(jobs)
+        if any(job.key is not None for job in kept):
+            ids = yield from self._insert_keyed(kept, now, again)
+        else:
+            yield from self._insert(kept, now, again)
+            ids = [job.id for job in kept]
+        return [ids[place] for place in stands]
+
+    def insert_and_call(self, jobs: Sequence[NewJob], now: datetime | None, by: By) -> Steps[list[JobId]]:
+        """Store jobs in somebody's transaction, whose commit wakes the workers.
+
+        The attempt is looked at but not locked: who knows how long this transaction stays open.
+        """
+        ids = yield from self.insert(jobs, now, by, again=True, fence="is_current")
+        yield self._calling()
+        return ids
+
+    def inserting(self, jobs: Sequence[NewJob], now: datetime | None, again: bool, calls: bool) -> list[Statement]:
+        """The statements that store jobs without keys, and wake the workers if asked to."""
+        if len(jobs) == 1 and not again and _is_plain(jobs[0]):
+            inserting = self._sql["insert_job_and_call" if calls else "insert_job"]
+            return [(inserting, {"now": now, "channel": self._channel, **params.new_job(jobs[0])})]
+        statements = [(self._inserting(again, values), {"now": now, **values}) for values in params.new_jobs(jobs)]
+        return [*statements, self._calling()] if calls else statements
+
+    def _inserting(self, again: bool, values: Values) -> str:
+        if "flows" in values:
+            return self._sql["insert_guarded_jobs"]
+        return self._sql["insert_missing_jobs" if again else "insert_jobs"]
+
+    def _calling(self) -> Statement:
+        return "SELECT pg_notify(%(channel)s, '')", {"channel": self._channel}
+
+    def finish(self, endings: Sequence[Finish], logs: Sequence[NewLog], now: datetime | None) -> Steps[Rows]:
+        """Store the last lines of attempts, then close them; the answer is whose were closed, and if that opened
+        something for jobs that were held."""
+        rows: Rows = []
+        for statement in self.finishing(endings, logs, now):
+            rows = yield statement
+        return rows if endings else []
+
+    def finishing(self, endings: Sequence[Finish], logs: Sequence[NewLog], now: datetime | None) -> list[Statement]:
+        """The statements that do so; the last one, if there are endings, gives back the jobs whose were closed."""
+        statements: list[Statement] = []
+        if logs:
+            statements.append((self._sql["append_logs"], {"now": now, "logs": params.new_logs(logs)}))
+        if endings:
+            statements.append((self._sql["finish_attempts"], {"now": now, **params.endings(endings)}))
+        return statements
+
+    def _insert(self, jobs: Sequence[NewJob], now: datetime | None, again: bool) -> Steps[set[JobId]]:
+        """Store jobs that hold their keys; the answer is which of those with a key were new."""
+        new: set[JobId] = set()
+        for values in params.new_jobs(jobs):
+            rows = yield self._inserting(again, values), {"now": now, **values}
+            new.update(JobId(job_id) for (job_id,) in rows)
+        return new
+
+    def _fenced(self, by: Asking, fence: str) -> Steps[None]:
+        if not (yield self._sql[fence], {"job_id": by.job_id, "claim": by.claim}):
+            raise LeaseLost(f"attempt {by.attempt} of job {by.job_id} was superseded; nothing it enqueues is stored.")
+
+    def _insert_keyed(self, kept: Sequence[NewJob], now: datetime | None, again: bool) -> Steps[list[JobId]]:
+        """As `insert`, where some have a key. One that is missing from `holders` was stored by an earlier try."""
+        keyed = [job for job in kept if job.key is not None]
+        wanted = params.document({"id": job.id, "key": str(job.key)} for job in keyed)
+        rows = yield self._sql["take_keys"], {"now": now, "jobs": wanted}
+        holders = {key: JobId(job_id) for key, job_id in rows}
+        stands = {job.id: holders.get(str(job.key), job.id) for job in keyed}
+        fresh = [job for job in kept if job.key is None or holders.get(job.key) == job.id]
+        held = [(job, stands[job.id]) for job in keyed if stands[job.id] != job.id]
+        if held:
+            yield from self._check_holders(held, [job.id for job in fresh if job.key is not None])
+        new = yield from self._insert(fresh, now, again)
+        yield from self._give_back(fresh, new)
+        replaced = yield from self._replace(held, now)
+        following = [job for job, holder in held if job.if_exists == "follow" and holder not in replaced]
+        if following:
+            keys = params.text_array([job.key for job in following])
+            yield self._sql["follow_keys"], {"keys": keys, "ids": params.array(job.id for job in following)}
+            yield from self._insert(following, now, again)
+            stands |= {job.id: job.id for job in following}
+        return [stands.get(job.id, job.id) for job in kept]
+
+    def _replace(self, held: Sequence[tuple[NewJob, JobId]], now: datetime | None) -> Steps[set[JobId]]:
+        """Change holders that wait to what new jobs say; the answer is which were changed.
+
+        A claim that puts a holder aside moves its row: the statement that waited for the claim finds no row, and a new
+        one does. So what still waits is tried again.
+        """
+        left = [msgspec.structs.replace(job, id=holder) for job, holder in held if job.if_exists in _REPLACES]
+        replaced: set[JobId] = set()
+        for _ in range(_TRIES if left else 0):
+            document = params.document(map(params.replacement, left))
+            rows = yield self._sql["replace_jobs"], {"now": now, "jobs": document}
+            replaced |= {JobId(job_id) for (job_id,) in rows}
+            left = [job for job in left if job.id not in replaced]
+            if not left:
+                break
+            rows = yield self._sql["key_holders"], {"ids": params.array(job.id for job in left)}
+            waiting = {job_id for job_id, _, _, state in rows if state == "queued"}
+            left = [job for job in left if job.id in waiting]
+            if not left:
+                break
+        return replaced
+
+    def _check_holders(self, held: Sequence[tuple[NewJob, JobId]], taken: Sequence[JobId]) -> Steps[None]:
+        """Raise KeyTaken where a holder cannot stand for a new job; the keys that were `taken` are released first."""
+        rows = yield self._sql["key_holders"], {"ids": params.array(holder for _, holder in held)}
+        holders = {row[0]: KeyHolder(*row) for row in rows}
+        try:
+            for job, holder in held:
+                if holder in holders:
+                    check_holder(job, holders[holder])
+        except KeyTaken:
+            yield self._sql["release_keys"], {"ids": params.array(taken)}
+            raise
+
+    def _give_back(self, fresh: Sequence[NewJob], stored: set[JobId]) -> Steps[None]:
+        """Keys that we took for jobs which were there after all."""
+        taken = tuple(job.id for job in fresh if job.key is not None and job.id not in stored)
+        if taken:
+            yield self._sql["free_taken_keys"], {"ids": params.array(taken)}
+
+
+def _is_plain(job: NewJob) -> bool:
+    return job.tick is None and job.flow is None and job.version is None

@@ -1,0 +1,1 @@
+"""Claims on PostgreSQL: the round, and where the next scan of the queue resumes."""

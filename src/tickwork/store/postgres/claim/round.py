@@ -1,0 +1,396 @@
+"""A round of a guarded claim on PostgreSQL (see guarded.py): one transaction, in a few round trips.
+
+Rows of the queue are locked first, then limits and gates in the order of their names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+
+from tickwork.core.ids import ClaimId, JobId, WorkerId
+from tickwork.core.job import Claimed
+from tickwork.core.limits.gates import GATES, Gate
+from tickwork.core.limits.lanes import Flow, Lane, home_lane, passage_of, read_lane, turnstile_name
+from tickwork.core.limits.limits import Passage, Slot
+from tickwork.core.placement.sticky import Neighbour
+from tickwork.errors import LeaseLost
+from tickwork.store import row_codec
+from tickwork.store.base import NO_CLAIM
+from tickwork.store.claim.types import MASS, Applicant, Head, Look, Place, Scout, Scouted, Stile, Verdict, Wish
+from tickwork.store.postgres.caller_tx.adapters import Rows, Statement
+from tickwork.store.postgres.claim.cursor import FRONT, Bound, Overs
+from tickwork.store.postgres.claim.positions import after_wishes, asked_for, read_up_to
+from tickwork.store.postgres.connection.session import Session
+from tickwork.store.postgres.params import array, text_array
+from tickwork.store.row_codec import kind_text
+
+Wanted = tuple[str, dict[str, Any]]
+"""A named statement with its values."""
+
+
+class PostgresGround:
+    """A round of a guarded claim, inside a transaction. What is `finishing` is stored first, as part of it.
+
+    `reached` is how far places were read before, `overs` which holds are over. What it has learnt of both is true once
+    the transaction is committed.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        sql: Mapping[str, str],
+        worker: WorkerId,
+        queues: Sequence[str],
+        tasks: Sequence[str],
+        read_now: Callable[[], datetime | None],
+        overs: Overs,
+        reached: Mapping[Place, Bound] = MappingProxyType({}),
+        finishing: Sequence[Statement] = (),
+        claim: ClaimId = NO_CLAIM,
+    ) -> None:
+        self._session = session
+        self._sql = sql
+        self._read_now = read_now
+        self.worker = worker
+        self._queues = list(queues)
+        self._tasks = text_array(tasks)
+        self._finishing = finishing
+        self._reached = reached
+        self._claim = claim
+        self._overs = overs
+        self.read: dict[Place, Bound] = {}  # up to where nothing stands any more
+        self.over: dict[str, int] = {}  # up to which number all holds of a turnstile are over
+        self.counted: set[str] = set()  # of which turnstiles all holds were counted
+        self._idle: list[str] = []  # those at which nothing is live
+        self._locks_lanes = False  # it has waited for lanes in which order counts
+        self.now_us = 0
+        self.finished: Rows = []  # what storing the endings gave
+        self.freed: list[str] = []  # turnstiles of which they freed something, unless they were judged since
+        self.claimed: list[Claimed] = []
+
+    def _statements(self, *wanted: Wanted) -> list[Statement]:
+        return [(self._sql[name], {"now": self._session.now, **values}) for name, values in wanted]
+
+    def _together(self, *wanted: Wanted) -> list[Rows]:
+        """Run named statements in one round trip."""
+        return self._session.run_together(self._statements(*wanted))
+
+    def look(self) -> Look:
+        asked = asked_for(self._queues, self._reached)
+        looking = self._statements(("leased", {"worker": self.worker}), ("surroundings", asked), ("heads", asked))
+        found = self._session.run_together([*self._finishing, *looking])
+        leased, ((gates, tenants, weights, empty, opens_at_us, waits),), heads = found[len(self._finishing) :]
+        if self._finishing:
+            self.finished = found[len(self._finishing) - 1]
+            self.freed = [turnstile for job_id, turnstile in self.finished if job_id is None]
+        if self.freed and waits:
+            heads += self._freed_heads()
+        self._check_lease(leased)
+        self.now_us = leased[0][0]
+        firsts = heads_in(heads, self._queues)
+        self.read = read_up_to(self._reached, firsts, self._queues, self.now_us)
+        return Look(
+            self.now_us,
+            [GATES.decode(value.encode()) for value in gates],
+            dict(zip(tenants, weights, strict=True)),
+            firsts,
+            [passage_of(name) for name in empty],
+            opens_at_us,
+        )
+
+    def neighbours(self) -> list[Neighbour]:
+        (rows,) = self._together(("neighbours", {}))
+        return [row_codec.neighbour(*row) for row in rows]
+
+    def _freed_heads(self) -> Rows:
+        """What turnstiles hold of which the endings have freed something: they count as open for this round."""
+        (heads,) = self._together(("freed_heads", {"names": text_array(self.freed)}))
+        return heads
+
+    def _check_lease(self, found: Rows) -> None:
+        if not found:
+            raise LeaseLost(f"worker {self.worker} has no lease any more; it must register anew before it claims.")
+
+    def pick(self, wishes: Sequence[Wish]) -> list[Applicant]:
+        lanes = [read_lane(wish.lane) for wish in wishes]
+        asked = {
+            "groups": array([wish.group for wish in wishes]),
+            "of_groups": array([wish.of_group for wish in wishes]),
+            "lanes": text_array([wish.lane for wish in wishes]),
+            "priorities": array([wish.priority for wish in wishes]),
+            "mosts": array([wish.most for wish in wishes]),
+            "in_order": array([lane.in_order and lane.held_by is None for lane in lanes]),
+            "graces_us": array([wish.grace_us for wish in wishes]),
+            **after_wishes(self._reached, wishes),
+            "turnstiles": text_array([self._opened(lane) for lane in lanes]),
+            "tasks": self._tasks,
+        }
+        in_order = [wish.lane for wish, lane in zip(wishes, lanes, strict=True) if lane.in_order and not lane.held_by]
+        waits: list[Wanted] = []
+        if in_order and not self._locks_lanes:
+            waits, self._locks_lanes = [("lock_lanes", {"lanes": text_array(in_order)})], True
+        held, *_, rows = self._together(("hold_worker", {"worker": self.worker}), *waits, ("pick_places", asked))
+        self._check_lease(held)
+        return [_applicant(row) for row in rows]
+
+    def _opened(self, lane: Lane) -> str | None:
+        """The turnstile that has to be open for a job of this lane, unless this round's endings have freed it."""
+        name = None if lane.held_by is None else turnstile_name(lane.held_by)
+        return None if name in self.freed else name
+
+    def next_due_us(self, places: Sequence[Place]) -> int | None:
+        lanes = text_array([lane for lane, _ in places])
+        asked = {"lanes": lanes, "priorities": array([priority for _, priority in places]), "now_us": self.now_us}
+        (((run_us,),),) = self._together(("next_due", asked))
+        return None if run_us is None else int(run_us)
+
+    def scout(self, scouts: Sequence[Scout]) -> list[Scouted]:
+        wanted: list[Wanted] = [("scout", self._errand(scout)) for scout in scouts]
+        reports = [_scouted(rows) for rows in self._together(*wanted)]
+        if any(found for found, _ in reports):
+            (held,) = self._together(("hold_worker", {"worker": self.worker}))
+            self._check_lease(held)
+        return reports
+
+    def _errand(self, scout: Scout) -> dict[str, Any]:
+        return {
+            "lane": scout.lane,
+            "priority": scout.priority,
+            "after_us": scout.after[0],
+            "after_id": scout.after[1] or FRONT.job_id,
+            "until_us": scout.limit_us(self.now_us),
+            "kinds": text_array(kind_text(one.row) for one in scout.kinds),
+            "tasks": self._tasks,
+            "walk": scout.walk,
+            "most": scout.most,
+        }
+
+    def lock(
+        self, passages: Iterable[Passage], picked: Mapping[Passage, int], gates: Mapping[Passage, Gate]
+    ) -> dict[Passage, Stile]:
+        names = {turnstile_name(passage): passage for passage in passages}
+        if not names:
+            return {}
+        wanted = {passage.limit for passage in names.values() if passage not in gates}
+        limits, afters = text_array(sorted(wanted)), self._overs.after(names)
+        given = {"names": text_array(names), "limits": limits, "afters": array(afters)}
+        held = {turnstile_name(passage): count + 1 for passage, count in picked.items()}
+        locked, live_gates, ((self.now_us,),), rules, states, live, waiting, holding = self._together(
+            ("lock_limits", {"limits": limits}),
+            ("lock_gates", {"gates": text_array([gate.name for gate in gates.values()])}),
+            ("now_us", {"now": self._read_now()}),
+            ("rules", given),
+            ("states", given),
+            ("live_weights", given),
+            ("count_held", {"picked": text_array(held), "mosts": array(held.values())}),
+            ("waiting_bounds", given),
+        )
+        known = {name: row_codec.decode_rule(rule) for name, rule in rules}
+        self._let_go_of_freed(known.keys() - {limit for (limit,) in holding})
+        lasting = {name for (name,) in live_gates}
+        weight_of, state_of, count_of = {name: weight for name, weight, _ in live}, dict(states), dict(waiting)
+        self._learn({name: first for name, _, first in live}, {name for (name,) in locked}, wanted)
+        self.counted = {name for name, number in zip(names, afters, strict=True) if number == 0}
+        after_of = dict(zip(names, afters, strict=True))
+        stiles: dict[Passage, Stile] = {}
+        for name, passage in names.items():
+            gate = gates.get(passage)
+            if gate is None or gate.name in lasting:
+                rule = known.get(passage.limit) if gate is None else gate.pace
+                stile = row_codec.stile(rule, weight_of.get(name, 0), state_of.get(name))
+                stiles[passage] = stile._replace(waiting=count_of.get(name, 0)) if name in count_of else stile
+        return self._with_firsts(stiles, after_of)
+
+    def _learn(self, firsts: Mapping[str, int | None], locked: set[str], wanted: set[str]) -> None:
+        """Note which holds are over: those before the first live one, or before those that are about to be taken."""
+        settled = self._overs.locked(locked, wanted - locked)
+        ours = {name: first for name, first in firsts.items() if passage_of(name).limit in settled}
+        self.over = {name: first - 1 for name, first in ours.items() if first is not None}
+        self._idle = [name for name, first in ours.items() if first is None]
+
+    def _let_go_of_freed(self, limits: set[str]) -> None:
+        """Forget what was freed under limits that we have locked and that hold nobody: nobody is put aside there until
+        our commit, and whoever is after it was judged by what we left.
+        """
+        self.freed = [name for name in self.freed if passage_of(name).limit not in limits]
+
+    def _with_firsts(self, stiles: dict[Passage, Stile], after_of: Mapping[str, int]) -> dict[Passage, Stile]:
+        """What sequences have to know: who is first of those that they hold, whether the marked one still waits, and
+        which jobs have started and wait for another attempt.
+        """
+        lines = [passage for passage, one in stiles.items() if one.is_in_order]
+        if not lines:
+            return stiles
+        marked = [marker for passage in lines if (marker := stiles[passage].marker) is not None]
+        named_lines = [turnstile_name(passage) for passage in lines]
+        names, afters = text_array(named_lines), array([after_of[name] for name in named_lines])
+        places = {"runs_us": array([run_us for run_us, _ in marked]), "ids": array([job_id for _, job_id in marked])}
+        firsts, waiting, returned = self._together(
+            ("held_firsts", {"names": names}),
+            ("still_waiting", places),
+            ("returned", {"names": names, "afters": afters}),
+        )
+        still = {job_id for (job_id,) in waiting}
+        for name, run_us, job_id in firsts:
+            stiles[passage_of(name)] = stiles[passage_of(name)]._replace(head=(run_us, JobId(job_id)))
+        for passage in lines:
+            marker = stiles[passage].marker
+            if marker is not None and marker[1] not in still:
+                stiles[passage] = stiles[passage]._replace(marker=None)
+        return stiles | self._with_returned(stiles, returned)
+
+    def _with_returned(self, stiles: Mapping[Passage, Stile], rows: Rows) -> dict[Passage, Stile]:
+        """Sequences with the jobs that keep their places there. Their holds are not over."""
+        kept: dict[Passage, list[tuple[int, JobId]]] = {}
+        for name, number, run_us, job_id in rows:
+            kept.setdefault(passage_of(name), []).append((run_us, JobId(job_id)))
+            if name in self._idle or name in self.over:
+                self.over[name] = min(number - 1, self.over.get(name, number))
+        self._idle = [name for name in self._idle if name not in self.over]
+        return {passage: stiles[passage].with_returned(jobs, self.now_us) for passage, jobs in kept.items()}
+
+    def apply(self, verdict: Verdict) -> int:
+        wanted: list[Wanted] = [("park_alike", _alike(one, lane)) for one, lane in verdict.masses]
+        if verdict.starts:
+            places = _places(one for one, _ in verdict.starts)
+            wanted.append(
+                (
+                    "start_picked",
+                    {**places, "worker": self.worker, "claim": str(self._claim), "now_us": str(self.now_us)},
+                )
+            )
+        holds, taking = [(one, slot) for one, slots in verdict.starts for slot in slots], len(wanted)
+        if holds:
+            wanted.append(("take_holds", _holds(holds, verdict.on_retry)))
+        diverts = [(one, _diverted(one, queue)) for one, queue in verdict.diverts]
+        parks = [*verdict.parks, *((one, values["lane"]) for one, values in diverts)]
+        wanted += [("divert_job", values) for _, values in diverts]
+        if parks:
+            wanted.append(("park_picked", {**_places(one for one, _ in parks), **_moves(parks)}))
+        wanted += _turnstiles(verdict)
+        wanted += [("pass_on", {"name": name, "count": count}) for name, count in verdict.passed_on.items()]
+        found = self._session.run_last(self._statements(*wanted))
+        started = {one.place for one, _ in verdict.starts}
+        self.read = dict(sorted(self.read.items(), key=lambda read: read[0] in started))  # those count most
+        if holds:
+            ((number,),) = found[taking]
+            self.over |= dict.fromkeys(self._idle, number - 1)
+        judged = {turnstile_name(passage) for passage in (*verdict.opens, *verdict.emptied)}
+        self.freed = [name for name in self.freed if name not in judged]
+        self.claimed += [
+            _claimed(one, self._claim, self.now_us, one.job_id in verdict.probes) for one, _ in verdict.starts
+        ]
+        return sum(count for ((count,),) in found[: len(verdict.masses)])
+
+
+def heads_in(rows: Rows, queues: Sequence[str]) -> list[Head]:
+    """What `heads` gave, without what open turnstiles hold of other queues."""
+    ours = {(lane, priority): rest for lane, priority, *rest in rows if read_lane(lane).queue in queues}
+    return [Head(*place, run_us, row_codec.decode_rule(rule)) for place, (run_us, rule) in ours.items()]
+
+
+def _applicant(row: Any) -> Applicant:
+    job_id, _, _, lane, priority, _, _, run_us, _, _, _, _, _, _, queue, collection, labels, flow, task, *_ = row
+    about = (collection, row_codec.decode_labels(labels), row_codec.decode_flow(flow))
+    return Applicant(JobId(job_id), lane, priority, run_us, task, queue, *about, row)
+
+
+def _scouted(rows: Rows) -> Scouted:
+    found = [_applicant(row[:-2]) for row in rows if row[0] is not None]
+    run_us, job_id = rows[0][-2:]
+    return found, None if run_us is None else (run_us, job_id)
+
+
+def _claimed(one: Applicant, claim: ClaimId, now_us: int, is_probe: bool) -> Claimed:
+    job_id, attempt, task, _, priority, args, policy, run_us, failures, crashes, alone, tick, *_ = one.row
+    *_, losses, run, step, inputs, trace, _ = one.row
+    what = (JobId(job_id), attempt, claim, task, one.queue, priority, args.encode(), row_codec.decode_policy(policy))
+    counts, part = (failures, crashes, alone), (run, step, inputs, trace)
+    return Claimed(*what, run_us, now_us, *counts, tick, one.flow, is_probe, *part, None, losses)
+
+
+def _places(applicants: Iterable[Applicant]) -> dict[str, str]:
+    return {"places": text_array([one.row[-1] for one in applicants])}
+
+
+def _moves(moved: Sequence[tuple[Applicant, str]]) -> dict[str, str]:
+    """Picked jobs with the lanes that they go to, as park_picked takes them."""
+    rows = [one.row for one, _ in moved]
+    return {
+        "ids": array([row[0] for row in rows]),
+        "attempts": array([row[1] for row in rows]),
+        "lanes": text_array([lane for _, lane in moved]),
+        "priorities": array([row[4] for row in rows]),
+        "tasks": text_array([row[2] for row in rows]),
+        "runs_us": array([row[7] for row in rows]),
+        "failures": array([row[8] for row in rows]),
+        "crashes": array([row[9] for row in rows]),
+        "alone": array([row[10] for row in rows]),
+        "keyed": array([row[12] for row in rows]),
+        "expires_us": array([row[13] for row in rows]),
+        "losses": array([row[-6] for row in rows]),
+    }
+
+
+def _alike(one: Applicant, lane: str) -> dict[str, Any]:
+    """A job with the lane that it goes to, as park_alike takes them."""
+    row = one.row
+    return {
+        "place": one.lane,
+        "priority": one.priority,
+        "run_us": one.run_at_us,
+        "job_id": one.job_id,
+        "task": one.task,
+        "queue": row[14],
+        "collection": row[15],
+        "labels": row[16],
+        "flow": row[17],
+        "lane": lane,
+        "most": MASS,
+    }
+
+
+def _holds(holds: Sequence[tuple[Applicant, Slot]], on_retry: Mapping[Passage, str]) -> dict[str, str]:
+    return {
+        "names": text_array([turnstile_name(slot.passage) for _, slot in holds]),
+        "ids": array([one.job_id for one, _ in holds]),
+        "attempts": array([one.row[1] for one, _ in holds]),
+        "weights": array([slot.weight for _, slot in holds]),
+        "on_retry": array([on_retry.get(slot.passage) for _, slot in holds]),
+    }
+
+
+def _diverted(one: Applicant, queue: str) -> dict[str, Any]:
+    flow = msgspec.structs.replace(one.flow or Flow(), diverted=True)
+    lane = home_lane(queue, flow)
+    return {"id": one.job_id, "queue": queue, "lane": lane, "flow": row_codec.encode_flow(flow)}
+
+
+def _turnstiles(verdict: Verdict) -> list[Wanted]:
+    wanted: list[Wanted] = []
+    if verdict.states:
+        states = text_array(map(row_codec.encode_state, verdict.states.values()))
+        wanted.append(("put_states", {**named(verdict.states), "states": states}))
+    openings = {**verdict.opens, **dict.fromkeys(verdict.emptied)}
+    if openings:
+        values = {
+            **named(openings),
+            "waits": array([passage not in verdict.emptied for passage in openings]),
+            "opens_us": array(openings.values()),
+        }
+        wanted.append(("put_openings", values))
+    return wanted
+
+
+def named(passages: Iterable[Passage]) -> dict[str, str]:
+    """Turnstiles as statements take them, with what they are turnstiles of."""
+    passages = list(passages)
+    return {
+        "names": text_array(map(turnstile_name, passages)),
+        "bounds": text_array([passage.limit for passage in passages]),
+    }

@@ -1,0 +1,70 @@
+"""The watch over PostgreSQL's clock (see `store.clock`). The SQL is in sql/clock.sql.
+
+The last reading is a row, so a step is noticed whichever process looks next, also after a restart or a failover to a
+server whose clock is behind. It is written when it is old, not at every check, which would serialize all processes on
+that row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import TypeVar
+
+from tickwork.core.ids import first_id
+from tickwork.store.clock_repair import NOTICED
+from tickwork.store.postgres.connection.session import Session
+from tickwork.store.postgres.connection.verb_pool import Pool
+from tickwork.store.postgres.connection.wake_notify import Notifier
+from tickwork.store.postgres.rows import utc
+from tickwork.store.row_codec import duration_us
+
+T = TypeVar("T")
+_OLD = timedelta(seconds=5)
+_REPAIRS = (
+    "rewind_schedules",
+    "forget_idle_fires",
+    "rewind_turnstiles",
+    "rewind_queue",
+    "rewind_leases",
+    "rewind_keys",
+    "rewind_steps",
+    "rewind_operations",
+    "rewind_notifications",
+    "rewind_figures",
+    "rewind_logins",
+)
+
+
+class PostgresClock:
+    """A part of PostgresStore. What it needs of the rest are its transactions, and a way to wake workers."""
+
+    _notifier: Notifier
+
+    def _perform(self, work: Callable[[Session], T], *, pool: Pool | None = None, single: bool = True) -> T:
+        raise NotImplementedError
+
+    def check_clock(self) -> timedelta | None:
+        ((now, reading),) = self._perform(lambda session: session.run("read_clock"))
+        if reading is not None and reading > now + NOTICED:
+            back = self._perform(_repair, single=False)
+            self._notifier.call()
+            return back
+        if reading is None or reading < now - _OLD:
+            self._perform(lambda session: session.run("record_reading"))
+        return None
+
+    def record_clock_step(self, by: timedelta) -> None:
+        self._perform(lambda session: session.run("record_step", step_us=duration_us(by)))
+
+
+def _repair(session: Session) -> timedelta | None:
+    """Bring back what waits for the time that the clock has taken back; None when another process did."""
+    rows = session.run("take_step_back", noticed_us=duration_us(NOTICED))
+    if not rows:
+        return None
+    ((at, reading),) = rows
+    values = {"at": at, "reading": reading, "back": reading - at, "created": first_id(utc(at))}
+    for statement in _REPAIRS:
+        session.run(statement, **values)
+    return utc(reading) - utc(at)

@@ -1,0 +1,1 @@
+"""Connections to PostgreSQL: libpq, the pool, sessions, LISTEN and NOTIFY."""

@@ -1,0 +1,171 @@
+"""The connections of one process to one server: opened when one is needed, kept for the next call, closed when idle.
+
+A server has few connections and many processes want some. So a process that does little holds one: a call that finds
+all of its connections in use waits a moment for one of them before it opens another, unless that happens often. A
+connection that was not used for a while is closed. When the server has no connection left, a call waits for one, of its
+own process or of the server, and fails only after a time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from random import Random
+
+from tickwork.clock import SystemClock
+from tickwork.store.postgres.connection.connector import Server
+from tickwork.store.postgres.connection.error_mapping import TooManyConnections
+from tickwork.store.postgres.connection.libpq_connection import Connection
+
+_clock = SystemClock()
+_random = Random()
+PATIENCE_S = 0.05  # a call waits so long for a connection that is in use, rather than open one
+PATIENT_CALLS = 10  # so many calls in a second do
+_AGAIN_S = 0.5  # at most, until a server that refused a connection is asked again
+
+# Connections of the parent, in a forked child: kept, since to close one would say goodbye in the parent's name.
+_inherited: list[Connection] = []
+
+
+class Stock:
+    """Open connections, for our own statements or (`ours` off) for the caller's. Safe to use from many threads."""
+
+    def __init__(self, server: Server, idle_s: float, *, ours: bool = True) -> None:
+        self.server = server
+        self._idle_s = idle_s
+        self._ours = ours
+        self._begin()
+
+    def _begin(self) -> None:
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._freed = threading.Condition(self._lock)
+        self.idle: list[Connection] = []  # the one that was used last is at the end
+        self.open = 0  # idle, in use, or being opened
+        self._waiting = 0
+        self._patient_since = 0.0
+        self._patient_calls = 0
+        self._closes = False  # a thread closes what is idle
+
+    def take(self) -> Connection:
+        """A connection outside of any transaction: an idle one that is still good, else a new one.
+
+        Transactions of ours have a deadline from here on.
+        """
+        if os.getpid() != self._pid:
+            _inherited.extend(self.idle)
+            self._begin()
+        connection = self._pop() or self._pop_soon() or self._connect()
+        if self._ours:
+            connection.answer_within(self.server.answer_s)
+        return connection
+
+    def give_back(self, connection: Connection) -> None:
+        """Keep a connection for the next call; one that is broken or busy is closed."""
+        if not connection.is_idle():
+            self._discard(connection)
+            return
+        connection.idle_since = _clock.monotonic()
+        self.idle.append(connection)
+        if self._waiting:
+            with self._lock:
+                self._freed.notify()
+        if not self._closes:
+            self._start_closing()
+
+    def close(self) -> None:
+        """Close what is idle."""
+        while os.getpid() == self._pid and (connection := self._popped(-1)) is not None:
+            self._discard(connection)
+
+    # -- getting one
+
+    def _popped(self, place: int) -> Connection | None:
+        try:
+            return self.idle.pop(place)
+        except IndexError:
+            return None
+
+    def _pop(self) -> Connection | None:
+        while (connection := self._popped(-1)) is not None:
+            if connection.is_quiet():
+                return connection
+            self._discard(connection)
+        return None
+
+    def _pop_soon(self) -> Connection | None:
+        """Wait a moment for one that is in use. Where calls have to wait often, there are too few connections."""
+        if not self._ours or not self.open:
+            return None
+        now = _clock.monotonic()
+        if now - self._patient_since > 1.0:
+            self._patient_since, self._patient_calls = now, 0
+        self._patient_calls += 1
+        return self._wait(PATIENCE_S) if self._patient_calls <= PATIENT_CALLS else None
+
+    def _wait(self, seconds: float) -> Connection | None:
+        with self._lock:
+            self._waiting += 1
+            if not self.idle:
+                self._freed.wait(seconds)
+            self._waiting -= 1
+        return self._pop()
+
+    def _connect(self) -> Connection:
+        """Open one. While the server has none left, wait for it, or for one that comes back."""
+        until: float | None = None
+        while True:
+            try:
+                return self._opened()
+            except TooManyConnections:
+                now = _clock.monotonic()
+                until = until or now + self.server.wait_s
+                if now >= until:
+                    raise
+            connection = self._wait(_AGAIN_S * (0.2 + 0.8 * _random.random()))
+            if connection is not None:
+                return connection
+
+    def _opened(self) -> Connection:
+        self._count(1)
+        try:
+            return self.server.connect(ours=self._ours)
+        except BaseException:
+            self._count(-1)
+            raise
+
+    def _discard(self, connection: Connection) -> None:
+        connection.close()
+        self._count(-1)
+
+    def _count(self, change: int) -> None:
+        with self._lock:
+            self.open += change
+
+    # -- closing what is idle
+
+    def _start_closing(self) -> None:
+        with self._lock:
+            if self._closes:
+                return
+            self._closes = True
+        with contextlib.suppress(RuntimeError):  # no new threads while the interpreter ends
+            threading.Thread(target=self._keep_closing, name="tickwork-connections", daemon=True).start()
+
+    def _keep_closing(self) -> None:
+        """Close connections that were not used for a while, until none is open."""
+        while True:
+            threading.Event().wait(self._idle_s / 4)
+            self._close_unused(_clock.monotonic() - self._idle_s)
+            with self._lock:
+                if not self.open:
+                    self._closes = False
+                    return
+
+    def _close_unused(self, before: float) -> None:
+        while self.idle and (connection := self._popped(0)) is not None:
+            if connection.idle_since > before:
+                self.idle.insert(0, connection)
+                return
+            self._discard(connection)

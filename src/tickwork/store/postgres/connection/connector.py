@@ -1,0 +1,200 @@
+"""Connections to PostgreSQL: how they are made.
+
+Nothing depends on the state of a session, so a pooler in transaction mode may stand in between. Where none does, each
+connection gets its limits and planner settings once, and prepares its statements; behind a pooler every transaction
+brings its own limits. Connections are made by the thread that needs one, so that its error reaches the caller, and a
+process that was forked makes its own.
+
+Every wait has a deadline (docs/adr/0017-deadlines.md). A connection that misses one is closed and never lent again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import psycopg
+from psycopg import conninfo
+
+from tickwork.clock import SystemClock
+from tickwork.errors import InvalidInput, StoreNotOurs
+from tickwork.store.postgres.connection.error_mapping import TooManyConnections, cannot_connect
+from tickwork.store.postgres.connection.libpq_connection import Connection
+
+_log = logging.getLogger("tickwork.store")
+_clock = SystemClock()
+
+OLDEST_VERSION = 140000
+WAIT_S = 10.0  # for a free connection, of the pool or of the server
+HANDLER_WAIT_S = 30.0  # the same, for handlers in a child process, which have nothing better to do
+CONNECT_S = 5.0  # for the first answers of a new connection; `connect_timeout` is the time before
+ANSWER_S = 10.0  # for a transaction of ours, from when it has its connection: a third of the default lease
+LEAST_ANSWER_S = 2.0  # however short a lease is
+STATEMENT_SHARE = 0.8  # the server gives up on one statement before we give up on the transaction
+USER_END_S = 30.0  # for the begin and the end of a transaction whose statements are the caller's
+PRUNE_S = 60.0
+TELL_S = 60.0  # between two log lines about refused connections
+UPGRADE_S = 3600.0
+
+# What the user's URL says goes before.
+_REACHING = {
+    "connect_timeout": "5",
+    "keepalives": "1",
+    "keepalives_idle": "10",
+    "keepalives_interval": "3",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "10000",
+    "application_name": "tickwork",
+    "client_encoding": "UTF8",
+}
+_LIMITS = {
+    "statement_timeout": f"{ANSWER_S * STATEMENT_SHARE:g}s",
+    "lock_timeout": "5s",
+    "idle_in_transaction_session_timeout": "10s",
+    "jit": "off",
+}
+# The server, too, must notice a client whose machine is gone: until then it keeps what the client has locked.
+_WATCHING = {
+    "tcp_keepalives_idle": "10",
+    "tcp_keepalives_interval": "3",
+    "tcp_keepalives_count": "3",
+    "tcp_user_timeout": "10s",
+}
+# A prepared statement may be planned while its tables are empty and then run on a million rows, until the next ANALYZE.
+# Without these plans it can only go from index to index, which is right at every size. test_postgres_plans.py shows the
+# need of each. A read of whole tables must not join: it groups, or asks `(x IN (SELECT ...)) IS TRUE`, which is a
+# hashed subplan (tests/store/test_crowd.py).
+_PLANS = {
+    "default_transaction_isolation": "read committed",
+    "plan_cache_mode": "force_generic_plan",
+    "enable_seqscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "max_parallel_workers_per_gather": "0",  # helpers take longer to start than a page takes to read
+}
+
+BEGIN = ("BEGIN ISOLATION LEVEL READ COMMITTED",)
+
+
+class Refusals:
+    """How many connections the server has refused to this process for want of more; says so once a minute."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.tell: Callable[[], None] = lambda: None
+        self._told = 0
+        self._told_at = float("-inf")
+
+    def note(self, error: TooManyConnections) -> None:
+        self.count += 1
+        self.tell()
+        now = _clock.monotonic()
+        if now - self._told_at >= TELL_S:
+            _log.warning("%s Refusals since this was last said: %d.", error, self.count - self._told)
+            self._told, self._told_at = self.count, now
+
+
+class Server:
+    """Where the database is and how to reach it."""
+
+    def __init__(self, url: str) -> None:
+        given = _parse(url)
+        self._conninfo = conninfo.make_conninfo("", **{**_REACHING, **given})
+        self.where = _shown(given)
+        self.pooled: bool | None = None  # known once there was a connection
+        self.answer_s = ANSWER_S
+        self.wait_s = WAIT_S
+        self.refusals = Refusals()
+
+    def shorten(self, limit_s: float) -> None:
+        """Wait for answers and connections no longer than this, as far as that is shorter than usual."""
+        self.answer_s = max(LEAST_ANSWER_S, min(limit_s, ANSWER_S))
+        self.wait_s = min(self.wait_s, self.answer_s)
+
+    def begin(self, limit_s: float | None = None) -> tuple[str, ...]:
+        """Return the statements that begin a transaction, with the limits that its session does not have."""
+        limits = self._limits() if self.pooled else {}
+        if limit_s is not None:
+            limits = limits | {"statement_timeout": _milliseconds(limit_s * STATEMENT_SHARE)}
+        return (*BEGIN, *(f"SET LOCAL {name} = '{value}'" for name, value in limits.items()))
+
+    def _limits(self) -> dict[str, str]:
+        if self.answer_s == ANSWER_S:
+            return _LIMITS
+        return _LIMITS | {"statement_timeout": _milliseconds(self.answer_s * STATEMENT_SHARE)}
+
+    def connect(self, *, ours: bool = True) -> Connection:
+        """Open a connection: for our own statements, or (`ours` off) for the user's, which we do not limit."""
+        try:
+            connection = Connection.connect(self._conninfo, autocommit=True)
+        except psycopg.Error as error:
+            raised = cannot_connect(self.where, error)
+            if isinstance(raised, TooManyConnections):
+                self.refusals.note(raised)
+            raise raised from error
+        try:
+            with connection.within(CONNECT_S):
+                self._prepare(connection, ours=ours)
+        except psycopg.Error as error:
+            connection.close()
+            raise cannot_connect(self.where, error) from error
+        except StoreNotOurs:
+            connection.close()
+            raise
+        return connection
+
+    def _prepare(self, connection: Connection, *, ours: bool) -> None:
+        if connection.info.server_version < OLDEST_VERSION:
+            raise StoreNotOurs(
+                f"{self.where} is PostgreSQL {connection.info.server_version // 10000}; Tickwork needs version 14 or "
+                f"newer. Nothing was touched."
+            )
+        is_pooled = behind_pooler(connection)
+        connection.prepares = ours and not is_pooled
+        if ours or is_pooled:
+            connection.prepare_threshold = None  # names of prepared statements collide behind an old PgBouncer
+        if is_pooled:
+            self._note_pooler()
+            return
+        self.pooled = False
+        settings = _WATCHING | self._limits() | _PLANS if ours else _WATCHING
+        calls = ", ".join(f"set_config('{name}', '{value}', false)" for name, value in settings.items())
+        connection.execute(f"SELECT {calls}".encode())
+
+    def _note_pooler(self) -> None:
+        if not self.pooled:
+            _log.info("%s is behind a pooler: statements are not prepared, and workers poll.", self.where)
+        self.pooled = True
+
+
+def behind_pooler(connection: Connection) -> bool:
+    """True when the process that answers is not the one that we connected to: something stands in between."""
+    row = connection.execute("SELECT pg_backend_pid()").fetchone()
+    return row is None or row[0] != connection.info.backend_pid
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{round(seconds * 1000)}ms"
+
+
+def _parse(url: str) -> dict[str, Any]:
+    found: dict[str, Any] | None = None
+    with suppress(psycopg.Error):  # its words may hold the password
+        found = dict(conninfo.conninfo_to_dict(url))
+    # With a / in the password, what stands before it is read as a host and a port, and would be shown as these.
+    if found is None or ("://" in url and "@" in url.partition("://")[2].partition("?")[0].partition("/")[2]):
+        raise InvalidInput(
+            "the URL of the store is not one that PostgreSQL understands. It looks like "
+            "postgresql://user:password@host:5432/database, with %XX for special characters (%2F for /, %40 for @)."
+        )
+    return found
+
+
+def _shown(given: dict[str, Any]) -> str:
+    """The address for people, without the password."""
+    host = given.get("host") or given.get("hostaddr") or "localhost"
+    port = f":{given['port']}" if given.get("port") else ""
+    user = f"{given['user']}@" if given.get("user") else ""
+    return f"postgresql://{user}{host}{port}/{given.get('dbname') or ''}"

@@ -1,0 +1,151 @@
+"""Wakes a worker when PostgreSQL says that there is work.
+
+One direct connection listens. It is made again when it is lost. It is only a hint: polling alone finds everything.
+
+A connection on which nothing arrives may be dead without either side knowing it. So the listener asks the server for an
+answer now and then, and makes another connection when none comes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import socket
+import threading
+from collections.abc import Callable
+from random import Random
+
+import psycopg
+
+from tickwork.clock import SystemClock
+from tickwork.errors import StoreError
+from tickwork.store.postgres.connection.connector import CONNECT_S, behind_pooler
+from tickwork.store.postgres.connection.libpq_connection import Connection
+
+_log = logging.getLogger("tickwork.store")
+_clock = SystemClock()
+_FIRST_WAIT_S = 0.2
+_LONGEST_WAIT_S = 10.0
+PROBE_S = 30.0  # so often a quiet connection is asked for an answer
+ANSWER_S = 10.0  # within which that must come
+
+
+class PollOnlyWaiter:
+    """For a database that is reached through a pooler, where nobody can listen."""
+
+    def fileno(self) -> int:
+        return -1
+
+    def clear(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Listener:
+    """A waiter that is readable after each NOTIFY on a channel.
+
+    Its descriptor is the listening connection's own, so that a call wakes the worker without a detour; while there is
+    no connection, and a thread makes one, it is a socket that tells when there is.
+    """
+
+    def __init__(self, connect: Callable[[], Connection], channel: str) -> None:
+        self._connect = connect
+        self._channel = channel
+        self._random = Random()
+        self._connection: Connection | None = None
+        self._news, self._teller = socket.socketpair()
+        for end in (self._news, self._teller):
+            end.setblocking(False)
+        self._closing = threading.Event()
+        self._in_vain = False  # the connection leads through a pooler
+        self._heard_at = 0.0
+        self._asked_at: float | None = None
+        self._begin()
+
+    def fileno(self) -> int:
+        """What to wait on. It is asked for before each wait, so that a silent connection is noticed here."""
+        self._probe(_clock.monotonic())
+        connection = self._connection
+        if self._in_vain:
+            return -1
+        if connection is not None:
+            with contextlib.suppress(psycopg.Error):  # closed just now
+                return connection.fileno()
+        return self._news.fileno()
+
+    def clear(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            while self._news.recv(4096):
+                pass
+        connection = self._connection
+        if connection is None:
+            return
+        try:
+            connection.pgconn.consume_input()
+            while connection.pgconn.notifies() is not None:
+                pass
+            while self._asked_at is not None and not connection.pgconn.is_busy():
+                if connection.pgconn.get_result() is None:
+                    self._asked_at = None
+            self._heard_at = _clock.monotonic()
+        except psycopg.Error as error:
+            self._lose(connection, str(error))
+
+    def _probe(self, now: float) -> None:
+        """Ask a connection for an answer that was quiet for long, and give it up when the answer does not come."""
+        connection = self._connection
+        if connection is None or now - self._heard_at < PROBE_S:
+            return
+        try:
+            if self._asked_at is None:
+                self._asked_at = now
+                connection.pgconn.send_query(b"SELECT 1")
+                connection.pgconn.flush()
+            elif now - self._asked_at > ANSWER_S:
+                self._lose(connection, f"no answer within {ANSWER_S:g} s")
+        except psycopg.Error as error:
+            self._lose(connection, str(error))
+
+    def _lose(self, connection: Connection, reason: str) -> None:
+        _log.debug("The listening connection is gone (%s); it is made again.", reason)
+        self._connection = None
+        connection.close()
+        self._begin()
+
+    def close(self) -> None:
+        self._closing.set()
+        self._thread.join(timeout=10)
+        if self._connection is not None:
+            self._connection.close()
+        for end in (self._news, self._teller):
+            end.close()
+
+    # -- the thread
+
+    def _begin(self) -> None:
+        self._thread = threading.Thread(target=self._listen, name="tickwork-listener", daemon=True)
+        self._thread.start()
+
+    def _listen(self) -> None:
+        """Connect, sooner or later. Calls may have been missed meanwhile, so that counts as one."""
+        wait_s = _FIRST_WAIT_S
+        while not self._closing.is_set():
+            try:
+                connection = self._connect()
+                with connection.within(CONNECT_S):
+                    if behind_pooler(connection):
+                        _log.warning("Nobody can listen through a pooler: new work is found by polling.")
+                        connection.close()
+                        self._in_vain = True
+                        return
+                    connection.execute(f'LISTEN "{self._channel}"'.encode())
+            except (StoreError, psycopg.Error) as error:
+                _log.debug("Nobody can listen yet (%s).", error)
+                wait_s = min(wait_s * 2, _LONGEST_WAIT_S)
+                self._closing.wait(wait_s * (0.5 + self._random.random() / 2))
+                continue
+            self._heard_at, self._asked_at = _clock.monotonic(), None
+            self._connection = connection
+            with contextlib.suppress(OSError):
+                self._teller.send(b"!")
+            return

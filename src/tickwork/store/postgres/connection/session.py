@@ -1,0 +1,76 @@
+"""Statements on a connection that a verb has for itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from tickwork.store.postgres.caller_tx.adapters import Rows, Statement, Values
+from tickwork.store.postgres.connection.libpq_connection import Connection
+
+_COMMIT: Statement = ("COMMIT", {})
+
+
+class Session:
+    """Named statements on a connection that a verb has for itself. `again`: an earlier try may have been stored.
+
+    What `begin` says opens a transaction. It is sent with the first statements, and the commit may go with the last
+    ones: neither takes a round trip of its own. Without it a transaction, if there is one, is somebody else's to end.
+    While it `is_shared` by several verbs, none of them commits it.
+    """
+
+    __slots__ = ("_begin", "_connection", "_is_open", "_sql", "again", "is_shared", "now")
+
+    def __init__(
+        self,
+        connection: Connection,
+        sql: dict[str, str],
+        now: datetime | None,
+        again: bool,
+        begin: Sequence[str] = (),
+    ) -> None:
+        self.now = now
+        self.again = again
+        self.is_shared = False
+        self._connection = connection
+        self._sql = sql
+        self._begin = begin
+        self._is_open = False
+
+    @property
+    def connection(self) -> Connection:
+        """The connection itself, in the transaction."""
+        if self._begin:
+            self._run([])
+        return self._connection
+
+    def run(self, statement: str, **values: Any) -> Rows:
+        return self.run_sql(self._sql[statement], {"now": self.now, **values})
+
+    def run_sql(self, sql: str, values: Values) -> Rows:
+        return self._run([(sql, values)])[0]
+
+    def run_together(self, statements: Sequence[Statement]) -> list[Rows]:
+        """Run statements in one round trip, and outside of any other transaction in one of their own."""
+        return self._run(statements)
+
+    def run_last(self, statements: Sequence[Statement]) -> list[Rows]:
+        """Run the last statements of a transaction in one round trip, and commit with them."""
+        if self.is_shared or (not self._begin and not self._is_open):
+            return self._run(statements)
+        *rows, _ = self._run([*statements, _COMMIT])
+        self._is_open = False
+        return rows
+
+    def commit(self) -> None:
+        """Commit what was run, unless that is done."""
+        if self._is_open:
+            self.run_last([])
+
+    def _run(self, statements: Sequence[Statement]) -> list[Rows]:
+        if not self._begin:
+            return self._connection.run(statements)
+        begin: list[Statement] = [(sql, {}) for sql in self._begin]
+        self._begin, self._is_open = (), True
+        return self._connection.run([*begin, *statements])[len(begin) :]

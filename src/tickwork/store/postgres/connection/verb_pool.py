@@ -1,0 +1,67 @@
+"""Lends connections to one verb at a time, and bounds how many calls of one kind have one at the same time."""
+
+from __future__ import annotations
+
+import os
+from queue import Empty, SimpleQueue
+
+from tickwork.errors import StoreUnreachable
+from tickwork.store.postgres.connection.connection_pool import Stock
+from tickwork.store.postgres.connection.libpq_connection import Connection
+
+
+class Pool:
+    """Lends connections of a stock, at most `size` at a time. Several pools may have one stock.
+
+    What may not wait for others has a pool of its own: as long as the server has a connection left, it gets one.
+    """
+
+    def __init__(self, stock: Stock, size: int) -> None:
+        self._stock = stock
+        self._size = size
+        self._begin()
+
+    def _begin(self) -> None:
+        self._pid = os.getpid()
+        self._tickets: SimpleQueue[None] = SimpleQueue()
+        for _ in range(self._size):
+            self._tickets.put(None)
+
+    def lend(self) -> Loan:
+        """A connection outside of any transaction. One that comes back broken or busy is closed."""
+        if os.getpid() != self._pid:
+            self._begin()
+        return Loan(self, self._tickets, self._stock)
+
+    def exhausted(self) -> StoreUnreachable:
+        server = self._stock.server
+        return StoreUnreachable(
+            f"all {self._size} connections to {server.where} were busy for {server.wait_s:g} s. Nothing was done."
+        )
+
+
+class Loan:
+    """The block in which a connection is lent. (A generator would take longer than all the rest of it.)"""
+
+    __slots__ = ("_connection", "_pool", "_stock", "_tickets")
+
+    def __init__(self, pool: Pool, tickets: SimpleQueue[None], stock: Stock) -> None:
+        self._pool = pool
+        self._tickets = tickets
+        self._stock = stock
+
+    def __enter__(self) -> Connection:
+        try:
+            self._tickets.get(timeout=self._stock.server.wait_s)
+        except Empty:
+            raise self._pool.exhausted() from None
+        try:
+            self._connection = self._stock.take()
+        except BaseException:
+            self._tickets.put(None)
+            raise
+        return self._connection
+
+    def __exit__(self, *_: object) -> None:
+        self._stock.give_back(self._connection)
+        self._tickets.put(None)

@@ -1,0 +1,377 @@
+"""The verbs of flow control on PostgreSQL (see `store.flow`). The SQL is in sql/flow.sql.
+
+Each round of a guarded claim is one transaction. Rows of turnstiles are locked in the order of their names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from typing import Any, TypeVar
+
+from tickwork.core.ids import ClaimId, JobId, WorkerId, is_id
+from tickwork.core.job import Claimed
+from tickwork.core.limits.breaker import Breaker, end
+from tickwork.core.limits.gates import GATES, Gate
+from tickwork.core.limits.lanes import held_prefix, lane_range, read_lane, turnstile_name
+from tickwork.core.limits.limits import Passage
+from tickwork.errors import LeaseLost
+from tickwork.store import row_codec
+from tickwork.store.claim import limited
+from tickwork.store.claim.limited import Fate, HeldPage, Round, TurnKeeper
+from tickwork.store.claim.types import Asked, gate_passage
+from tickwork.store.limits import HELD_COUNTED, GateView, Hold, KeyView, LimitView, Rule
+from tickwork.store.postgres import params
+from tickwork.store.postgres.caller_tx.adapters import Rows, Statement
+from tickwork.store.postgres.claim.cursor import Bounds, Overs
+from tickwork.store.postgres.claim.round import PostgresGround, named
+from tickwork.store.postgres.connection.session import Session
+from tickwork.store.postgres.connection.verb_pool import Pool
+from tickwork.store.postgres.connection.wake_notify import Notifier
+from tickwork.store.postgres.dags import PostgresDags
+from tickwork.store.postgres.params import array, text_array
+from tickwork.store.postgres.rows import id_document, sooner, utc
+from tickwork.store.row_codec import from_us, to_us
+from tickwork.store.shared_transaction import Here
+
+T = TypeVar("T")
+Finishing = Callable[[datetime | None], Sequence[Statement]]
+PlayedOn = tuple[PostgresGround, Round]
+
+_HOLDERS = 5
+_FORGOTTEN = 1000
+_LOCKS = re.compile(
+    r"(pg_try_advisory_xact_lock\(hashtextextended\([^()]*\)\))|FOR (?:NO KEY )?UPDATE(?: SKIP LOCKED)?"
+)
+
+
+class PostgresFlow(PostgresDags):
+    """A part of PostgresStore. What it needs of the rest are its transactions, and a way to wake workers."""
+
+    _sql: dict[str, str]
+    _notifier: Notifier
+    _turns: dict[WorkerId, TurnKeeper]
+    _overs: Overs
+    _here: Here[Session]
+    _new_claim: Callable[[], ClaimId]
+
+    def _bounds_of(self, worker: WorkerId, tasks: tuple[str, ...]) -> Bounds:
+        raise NotImplementedError
+
+    def _now(self) -> datetime | None:
+        raise NotImplementedError
+
+    def _monotonic(self) -> float:
+        raise NotImplementedError
+
+    def _perform(self, work: Callable[[Session], T], *, pool: Pool | None = None, single: bool = True) -> T:
+        raise NotImplementedError
+
+    # -- claims
+
+    def _claim_guarded(self, worker: WorkerId, asked: Asked, finishing: Finishing | None = None) -> GuardedClaim:
+        """Claim in rounds, each a transaction; the first one stores endings before it looks. Raises LeaseLost."""
+        claim = GuardedClaim(self, worker, self._new_claim(), finishing)
+        played = limited.play_rounds(claim.play, asked, self._monotonic)
+        claim.is_near = played.is_near
+        claim.again_s = sooner(played.again_s, self._bounds_of(worker, asked.tasks).again_s())
+        return claim
+
+    def _play_inside(self, session: Session, claim: GuardedClaim, asked: Asked, hurry: bool) -> PlayedOn:
+        turns = self._turns_of(claim.worker)
+        finishing = claim.finishing(session.now) if claim.finishing else []
+        reached = self._bounds_of(claim.worker, asked.tasks).begin()
+        about = (claim.worker, asked.queues, asked.tasks, self._now, self._overs, reached, finishing)
+        ground = PostgresGround(session, self._sql, *about, claim=claim.claim)
+        return ground, limited.play(ground, asked, turns, hurry=hurry)
+
+    def _turns_of(self, worker: WorkerId) -> TurnKeeper:
+        return self._turns.setdefault(worker, TurnKeeper())
+
+    def _open_after(self, full: Mapping[Passage, int], freed: Sequence[str]) -> bool:
+        """After the commit of a round: open what somebody else has made room at meanwhile, and what its endings freed.
+
+        True when jobs are held at the latter.
+        """
+        wanted: list[tuple[str, dict[str, Any]]] = []
+        if full:
+            names = [turnstile_name(passage) for passage in full]
+            live, afters = array(full.values()), array(self._overs.after(names))
+            wanted.append(("open_emptier", {"names": text_array(names), "live": live, "afters": afters}))
+        if freed:
+            wanted.append(("open_freed", {"names": text_array(freed)}))
+        if not wanted:
+            return False
+        if self._here.together is not None:
+            self._here.after_commit(partial(self._open_after, full, freed))
+            return False
+        sql = self._sql
+        *_, last = self._perform(
+            lambda session: session.run_together([(sql[name], {"now": session.now, **v}) for name, v in wanted])
+        )
+        if freed and last:
+            self._notifier.call()
+        return bool(freed and last)
+
+    def _open_freed(self, names: Sequence[str]) -> bool:
+        return self._open_after({}, names)
+
+    def let_through(self, passages: Sequence[Passage]) -> None:
+        self._open_freed([turnstile_name(passage) for passage in passages])
+
+    # -- limits
+
+    def declare_limits(self, rules: Mapping[str, Rule]) -> None:
+        given = params.document({"name": name, "rule": row_codec.encode_rule(rule)} for name, rule in rules.items())
+
+        def declare(session: Session) -> None:
+            changed = [name for (name,) in session.run("declare_limits", limits=given)]
+            if changed:
+                _open_bound(session, changed)
+
+        self._perform(declare, single=False)
+        self._notifier.call()
+
+    def set_limit(self, name: str, rule: Rule | None) -> bool:
+        def change(session: Session) -> bool:
+            if rule is not None:
+                session.run("override_limit", name=name, rule=row_codec.encode_rule(rule))
+            known = rule is not None or bool(session.run("reset_limit", name=name))
+            session.run("forget_limit", name=name)
+            _open_bound(session, [name])
+            return known
+
+        known = self._perform(change, single=False)
+        self._notifier.call()
+        return known
+
+    def limits(self) -> list[LimitView]:
+        rows = self._perform(lambda session: session.run("limits"))
+        return [
+            LimitView(name, row_codec.decode_rule(declared), row_codec.decode_rule(override), live, held)
+            for name, declared, override, live, held in rows
+        ]
+
+    def limit_keys(self, limit: str, most: int) -> list[KeyView]:
+        rows = self._perform(lambda session: session.run("limit_keys", limit=limit, most=most, counted=HELD_COUNTED))
+        return [
+            row_codec.key_view(name, rule, state, live, held, None if opens_at is None else utc(opens_at))
+            for name, rule, state, live, held, opens_at in rows
+        ]
+
+    # -- gates
+
+    def put_gate(self, gate: Gate) -> None:
+        values = {"name": gate.name, "value": GATES.encode(gate).decode(), "queue": gate.queue}
+
+        def put(session: Session) -> None:
+            session.run("put_gate", **values, until_us=gate.until_us)
+            _open_bound(session, [gate_passage(gate).limit])  # it may hold for less long than it did
+
+        self._perform(put, single=False)
+        if gate.kind == "drop":
+            drop = partial(self._drop_for, gate.name)
+            self._here.after_commit(partial(limited.sweep, gate, self._held_page, drop))
+        self._notifier.call()
+
+    def _held_page(self, after: limited.HeldPlace) -> HeldPage:
+        place = dict(zip(("lane", "priority", "run_at", "job_id"), after, strict=True))
+        rows = self._perform(lambda session: session.run("held_page", **place, limit=limited.PAGE))
+        return HeldPage.of(rows)
+
+    def _drop_for(self, name: str, ids: Sequence[JobId]) -> None:
+        count = self._drop(ids)
+        self._perform(lambda session: session.run("pass_on", name=name, count=count))
+
+    def _drop(self, ids: Sequence[JobId]) -> int:
+        end = {"state": "dropped", "error": "a gate dropped it"}
+        steps = [one.job_id for one in self._places(ids) if one.run is not None]
+        ended = self._end_steps(steps, **end) if steps else 0
+        rest = id_document([one for one in ids if one not in steps])
+        ((count, flows),) = self._perform(lambda session: session.run("drop_jobs", ids=rest, **end))
+        self._leave_lines(flows)
+        return int(count) + ended
+
+    def _leave_lines(self, flows: Iterable[str | None]) -> None:
+        """After the commit: have the next of sequences judged where waiting jobs with these flows left their places."""
+        if names := [name for flow in flows for name in row_codec.turnstiles_of(flow)]:
+            self._open_freed(names)
+
+    def lift_gates(self, selects: Mapping[str, str]) -> list[Gate]:
+        def lift(session: Session) -> list[Gate]:
+            found = [view.gate for view in _gates(session) if view.gate.selects == dict(selects)]
+            session.run("delete_gates", names=text_array([gate.name for gate in found]))
+            _open_bound(session, [gate_passage(gate).limit for gate in found])
+            return found
+
+        lifted = self._perform(lift, single=False)
+        self._notifier.call()
+        return lifted
+
+    def gates(self) -> list[GateView]:
+        return self._perform(_gates)
+
+    # -- tenants
+
+    def set_weight(self, tenant: str, weight: int) -> None:
+        if weight == 1:
+            self._perform(lambda session: session.run("delete_weight", name=tenant))
+        else:
+            self._perform(lambda session: session.run("set_weight", name=tenant, weight=weight))
+
+    def weights(self) -> dict[str, int]:
+        return dict(self._perform(lambda session: session.run("weights")))
+
+    # -- what holds a job
+
+    def hold(self, job_id: JobId) -> Hold | None:
+        def read(session: Session) -> Hold | None:
+            rows = session.run("place_of", job_id=job_id)
+            gates = [view.gate for view in _gates(session)] if rows else []
+            fate = self._fate(session, job_id, rows[0], gates) if rows else None
+            if fate is None:
+                return None
+            rules = session.run("rule_of", name=fate.held_by.limit)
+            name = turnstile_name(fate.held_by)
+            holders = session.run("holders", name=name)
+            returned = session.run("returned", names=text_array([name]), afters=array([0]))
+            head_due, head = min(((run_us, job_id) for _, _, run_us, job_id in returned), default=(None, None))
+            lane, until = lane_range(held_prefix(fate.held_by))
+            ((ahead,),) = session.run("held_ahead", lane=lane, until=until, job_id=job_id)
+            gate = next((one for one in gates if gate_passage(one) == fate.held_by), None)
+            return Hold(
+                fate.held_by,
+                row_codec.decode_rule(rules[0][0] if rules else None) if gate is None else gate.pace,
+                gate,
+                None if fate.opens_at_us is None else from_us(fate.opens_at_us),
+                sum(weight for _, weight in holders),
+                tuple(JobId(one) for one, _ in holders[:_HOLDERS]),
+                ahead,
+                head,
+                None if head_due is None else from_us(head_due),
+            )
+
+        return self._perform(read, single=False) if is_id(job_id) else None
+
+    def _fate(self, session: Session, job_id: JobId, place: Any, gates: Sequence[Gate]) -> Fate | None:
+        """What holds a waiting job; where that is not decided yet, what would at a claim."""
+        lane, is_due = place
+        held_by = read_lane(lane).held_by
+        if held_by is not None:
+            ((open_us, is_open),) = session.run("opening", name=turnstile_name(held_by)) or [(None, False)]
+            if not is_open:
+                return Fate(held_by, open_us)
+        elif not is_due or (":" not in lane and not any(gate.kind == "slow" for gate in gates)):
+            return None
+        standing = session.run("standing")
+        tasks = sorted({task for task, _ in standing})
+        queues = sorted({queue for _, queue in standing} | {gate.to for gate in gates if gate.to is not None})
+        about = (WorkerId(""), queues, tasks, self._now, Overs(self._monotonic))
+        ground = PostgresGround(session, _reading(self._sql), *about)
+        return limited.foresee(ground, queues, job_id, held_by)
+
+    # -- breakers
+
+    def end_probes(self, ends: Sequence[tuple[Passage, JobId, bool]]) -> None:
+        told: dict[Passage, list[tuple[JobId, bool]]] = {}
+        for passage, job_id, failed in ends:
+            told.setdefault(passage, []).append((job_id, failed))
+        for one in told.items():
+            self._perform(partial(_end_probes, told=one), single=False)
+        self._notifier.call()
+
+    # -- services
+
+    def open_turnstiles(self) -> int:
+        def tidy(session: Session) -> int:
+            session.run("forget_gates")
+            session.run("forget_holds")
+            opened = session.run("open_forgotten")
+            idle = session.run("idle_turnstiles", limit=_FORGOTTEN)
+            now_us = to_us(utc(session.run("now")[0][0]))
+            names = [name for name, state, rule in idle if row_codec.says_nothing(state, rule, now_us)]
+            session.run("forget_turnstiles", names=text_array(names))
+            return len(opened)
+
+        opened = self._perform(tidy, single=False)
+        if opened:
+            self._notifier.call()
+        return opened
+
+
+class GuardedClaim:
+    """A claim in rounds: what it has claimed so far, and whose endings were stored."""
+
+    def __init__(self, flow: PostgresFlow, worker: WorkerId, claim: ClaimId, finishing: Finishing | None) -> None:
+        self._flow = flow
+        self._is_stored = False
+        self.worker = worker
+        self.claim = claim
+        self.finishing = finishing
+        self.finished: Rows = []
+        self.claimed: list[Claimed] = []
+        self.again_s: float | None = None
+        self.is_near = False
+
+    def play(self, asked: Asked, hurry: bool) -> Round:
+        flow = self._flow
+        try:
+            ground, played = flow._perform(lambda one: flow._play_inside(one, self, asked, hurry), single=False)
+        except LeaseLost:
+            if self._is_stored:
+                return Round()  # what it has claimed so far is its own, as long as nobody has reclaimed it
+            raise
+        self._is_stored = True
+        self.finishing = None
+        flow._bounds_of(self.worker, asked.tasks).took(ground.read.items(), claimed=bool(ground.claimed))
+        flow._overs.learn(ground.over, ground.counted)
+        self.finished += ground.finished
+        self.claimed += ground.claimed
+        opened = flow._open_after(played.full, ground.freed)
+        if played.dropped:
+            flow._drop(played.dropped)
+        return replace(played, wants_more=True) if opened else played
+
+
+def _reading(sql: Mapping[str, str]) -> dict[str, str]:
+    """The statements of a round that looks, picks and judges, and is in nobody's way: it locks nothing."""
+    locking = ("pick_places", "lock_limits", "lock_gates")
+    unlocked = {name: _LOCKS.sub(lambda found: "true" if found[1] else "", sql[name]) for name in locking}
+    return {**sql, **unlocked, **dict.fromkeys(("leased", "hold_worker", "lock_lanes"), sql["now_us"])}
+
+
+def _end_probes(session: Session, told: tuple[Passage, Sequence[tuple[JobId, bool]]]) -> None:
+    """Tell one breaker how attempts ended."""
+    passage, ends = told
+    name = turnstile_name(passage)
+    about = named([passage])
+    session.run("lock_limits", limits=about["bounds"])
+    states = dict(session.run("states", names=about["names"]))
+    rules = dict(session.run("rules", limits=about["bounds"]))
+    now_us = to_us(utc(session.run("now")[0][0]))
+    stile = row_codec.stile(row_codec.decode_rule(rules.get(passage.limit)), 0, states.get(name))
+    if not isinstance(stile.rule, Breaker):
+        return
+    after = stile.breaker
+    for job_id, failed in ends:
+        after = end(stile.rule, after, job_id, now_us, failed=failed)
+    if after is stile.breaker:
+        return
+    session.run("put_states", **about, states=text_array([row_codec.encode_state(after)]))
+    open_us = now_us if after.open_until_us is None else after.open_until_us
+    session.run("open_turnstile", name=name, open_us=open_us)
+
+
+def _open_bound(session: Session, bounds: Sequence[str]) -> None:
+    """Have what the turnstiles of these limits hold judged anew."""
+    session.run("open_bound", bounds=text_array(bounds))
+
+
+def _gates(session: Session) -> list[GateView]:
+    return [
+        GateView(GATES.decode(value.encode()), utc(since), held, passed_on)
+        for value, since, passed_on, held in session.run("all_gates")
+    ]

@@ -1,0 +1,207 @@
+"""Batches as parameters: a column each as the text of an array, or rows as one JSON document.
+
+Both are texts, so the prepared statement is the same for every batch, means the same to every driver, and costs nothing
+to adapt: psycopg dumps lists item by item. Arrays, which a statement reads with unnest, take the server half the time
+that JSON takes it, and are for what comes in masses. JSON, which it reads with json_to_recordset, is for the rest;
+fields that are left out are NULL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
+from typing import Any
+
+import msgspec
+import psycopg
+
+from tickwork.core.job import JobState, NewJob, TaskDefinition
+from tickwork.core.limits.lanes import home_lane
+from tickwork.errors import check
+from tickwork.store.base import Finish, NewLog, Progress
+from tickwork.store.row_codec import alike, clean, duration_us, encode_flow, encode_labels, encode_policy
+
+_encoder = msgspec.json.Encoder()
+
+
+def document(rows: Iterable[Any]) -> str:
+    """Rows, or plain texts, as one JSON array."""
+    return _encoder.encode(list(rows)).decode()
+
+
+def mapping(values: Mapping[str, int]) -> str:
+    """Names with numbers as one JSON object."""
+    return _encoder.encode(values).decode()
+
+
+def array(values: Iterable[object]) -> str:
+    """Numbers, ids and names of states as PostgreSQL writes an array: nothing in them needs quotes."""
+    return "{" + ",".join(["NULL" if value is None else str(value) for value in values]) + "}"
+
+
+def text_array(texts: Iterable[str | None]) -> str:
+    """Texts as PostgreSQL writes an array. All of them are quoted at one go, parted by what none of them may have."""
+    given = list(texts)
+    whole = [text for text in given if text is not None]
+    joined = "\0".join(whole)
+    if joined.count("\0") >= max(1, len(whole)):
+        raise psycopg.DataError("PostgreSQL cannot store a text with a zero byte")
+    quoted = joined.replace("\\", r"\\").replace('"', r"\"")
+    if len(whole) == len(given):
+        return '{"' + quoted.replace("\0", '","') + '"}' if given else "{}"
+    each = iter(quoted.split("\0"))
+    return "{" + ",".join(["NULL" if text is None else f'"{next(each)}"' for text in given]) + "}"
+
+
+def new_job(job: NewJob) -> dict[str, Any]:
+    """What insert_job takes, for a job that no schedule made."""
+    return {"id": job.id, "args": job.args.decode(), **_shared(job)}
+
+
+def new_jobs(jobs: Sequence[NewJob]) -> Iterator[dict[str, Any]]:
+    """What insert_jobs takes, for each run of jobs that are alike: mostly all of them."""
+    for group in alike(jobs):
+        yield {
+            "ids": array([job.id for job in group]),
+            "args": text_array([job.args.decode() for job in group]),
+            "keys": text_array([job.key for job in group]),
+            "tick": group[0].tick,
+            **_flows(group),
+            **_shared(group[0]),
+        }
+
+
+def _flows(group: Sequence[NewJob]) -> dict[str, str | None]:
+    """Where jobs with a flow stand, and what it is; of runs their version; nothing for plain jobs."""
+    version = group[0].version
+    if version is None and not any(job.flow for job in group):
+        return {}
+    return {
+        "version": None if version is None else str(version),
+        "lanes": text_array([None if job.flow is None else home_lane(job.queue, job.flow) for job in group]),
+        "flows": text_array([encode_flow(job.flow) for job in group]),
+    }
+
+
+def _shared(job: NewJob) -> dict[str, Any]:
+    """What jobs have in common that are alike."""
+    expires = job.policy.expires
+    return {
+        "task": job.task,
+        "queue": job.queue,
+        "priority": str(job.priority),
+        "policy": encode_policy(job.policy),
+        "collection": job.collection,
+        "labels": encode_labels(job.labels),
+        "parent": job.parent,
+        "trace": job.trace,
+        "creator": job.creator,
+        "at": job.at,
+        "delay_us": None if job.delay is None else str(duration_us(job.delay)),
+        "expires_at": job.expires_at,
+        "expires_us": None if expires is None else str(duration_us(expires)),
+    }
+
+
+def replacement(job: NewJob) -> dict[str, Any]:
+    """What a job is replaced with; its times are counted by the database."""
+    row: dict[str, Any] = {
+        "id": job.id,
+        "task": job.task,
+        "queue": job.queue,
+        "priority": job.priority,
+        "args": job.args.decode(),
+        "policy": encode_policy(job.policy),
+        "collection": job.collection,
+        "labels": encode_labels(job.labels),
+        "parent": job.parent,
+        "trace": job.trace,
+        "creator": job.creator,
+        "tick": job.tick,
+        "lane": None if job.flow is None else home_lane(job.queue, job.flow),
+        "flow": encode_flow(job.flow),
+        "version": job.version,
+    }
+    if job.at is not None:
+        row["at"] = job.at
+    elif job.delay is not None:
+        row["delay_us"] = duration_us(job.delay)
+    if job.expires_at is not None:
+        row["expires_at"] = job.expires_at
+    elif job.policy.expires is not None:
+        row["expires_us"] = duration_us(job.policy.expires)
+    return row
+
+
+def endings(finishes: Sequence[Finish]) -> dict[str, str]:
+    """Endings in the order of their jobs, so that batches that overlap lock them in one order."""
+    finishes = sorted(finishes, key=_job_id)
+    outcomes = [finish.transition for finish in finishes]
+    return {
+        "job_ids": array([finish.job_id for finish in finishes]),
+        "claims": array([finish.claim for finish in finishes]),
+        "waits_us": array([finish.waited_us for finish in finishes]),
+        "job_states": array([outcome.job for outcome in outcomes]),
+        "attempt_states": array([outcome.attempt for outcome in outcomes]),
+        "failures": array([outcome.failures for outcome in outcomes]),
+        "crashes": array([outcome.crashes for outcome in outcomes]),
+        "delays_us": array([_delay_us(finish) for finish in finishes]),
+        "alone": array([outcome.alone for outcome in outcomes]),
+        "losses": array([outcome.losses for outcome in outcomes]),
+        "results": text_array([None if one.result is None else one.result.decode() for one in outcomes]),
+        "errors": text_array([clean(outcome.error) for outcome in outcomes]),
+        **_progress([finish.progress for finish in finishes]),
+    }
+
+
+def _progress(reports: Sequence[Progress | None]) -> dict[str, str]:
+    """Last reports of attempts. Mostly there is none, and unnest pads an empty array with NULL."""
+    if not any(reports):
+        return {"progress": "{}", "progress_notes": "{}"}
+    return {
+        "progress": array([None if one is None else one.fraction for one in reports]),
+        "progress_notes": text_array([None if one is None else clean(one.note) for one in reports]),
+    }
+
+
+_job_id = attrgetter("job_id")
+
+
+def _delay_us(finish: Finish) -> int | None:
+    again = finish.transition.job is JobState.QUEUED
+    delay = finish.transition.delay
+    check(not again or delay is not None, f"Job {finish.job_id} is to be queued again without a time.")
+    return None if delay is None else duration_us(delay)
+
+
+def new_logs(logs: Sequence[NewLog]) -> str:
+    return document({**_place(x), "text": clean(x.text), "shared": x.shared} for x in logs)
+
+
+def _place(log: NewLog) -> dict[str, object]:
+    return {"job_id": log.job_id, "claim": log.claim, "seq": log.seq}
+
+
+def progress(reports: Sequence[Progress]) -> str:
+    """The latest report of each attempt: one statement changes a row only once."""
+    latest = {(x.job_id, x.claim): x for x in reports}
+    return document(
+        {"job_id": x.job_id, "claim": x.claim, "fraction": x.fraction, "note": clean(x.note)}
+        for _, x in sorted(latest.items())
+    )
+
+
+def task_definitions(definitions: Sequence[TaskDefinition]) -> str:
+    latest = {task.name: task for task in definitions}
+    return document(
+        {
+            "name": task.name,
+            "queue": task.queue,
+            "priority": task.priority,
+            "policy": encode_policy(task.policy),
+            "schema": task.schema.decode(),
+            "flow": task.flow,
+            "version": task.version,
+        }
+        for task in latest.values()
+    )

@@ -1,0 +1,1 @@
+"""Lists, searches and statistics on PostgreSQL."""

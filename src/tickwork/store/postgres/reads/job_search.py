@@ -1,0 +1,289 @@
+"""The verbs of finding on PostgreSQL (see `store.finding`), and pages of jobs. The SQL is in sql/finding.sql."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, TypeVar
+
+from tickwork.core.ids import JobId, is_id
+from tickwork.core.job import COUNTED, JobFilter, JobPage, JobState, JobView, QueueView
+from tickwork.core.stats.error_groups import Failure, FailurePage, Trouble
+from tickwork.store import row_codec
+from tickwork.store.postgres import params
+from tickwork.store.postgres.connection.session import Session
+from tickwork.store.postgres.connection.verb_pool import Pool
+from tickwork.store.postgres.rows import id_document, utc
+from tickwork.store.reads import job_search
+from tickwork.store.reads.job_search import (
+    Hits,
+    StateCount,
+    by_state,
+    choose,
+    counts_of,
+    failures_of,
+    hits_of,
+    like,
+    page_of,
+    walk_of,
+)
+from tickwork.store.reads.query_plan import Bounds, Way, bounds, prefix_range, state_of, ways
+from tickwork.store.reads.queue_counts import Standings, lanes_of
+
+T = TypeVar("T")
+
+AMONG = "j.id = ANY (ARRAY(SELECT value::uuid FROM json_array_elements_text({ids}::json)))"
+# The first part is quick, and true also for a label within another one.
+_LABELLED = (
+    "strpos(j.labels, {quoted}) > 0 "
+    "AND EXISTS (SELECT FROM json_array_elements_text(j.labels::json) AS l (name) WHERE l.name = {label})"
+)
+_OF_TENANT = "strpos(j.flow, {quoted_tenant}) > 0 AND j.flow::json ->> 'tenant' = {tenant}"
+_ERRED = (
+    "coalesce(f.error, (SELECT a.error FROM {attempts} a WHERE a.job_id = q.job_id AND a.attempt = q.attempt)) "
+    "ILIKE {error}"
+)
+_IDS = frozenset({"below", "floor", "run"})
+_START, _END = "00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff"
+
+
+class PostgresFinding:
+    """A part of PostgresStore. What it needs of the rest are its transactions."""
+
+    _sql: dict[str, str]
+
+    def _perform(self, work: Callable[[Session], T], *, pool: Pool | None = None, single: bool = True) -> T:
+        raise NotImplementedError
+
+    def list_jobs(self, which: JobFilter, limit: int, before: JobId | None = None) -> list[JobView]:
+        return self._page(which, ways(which)[0], limit, before)
+
+    def find_jobs(self, which: JobFilter, limit: int, before: JobId | None = None) -> JobPage:
+        if which.ids is None and which.queue is not None and state_of(which) is JobState.QUEUED:
+            waiting = self._waiting_in(which.queue)
+            if waiting is not None:
+                return page_of(
+                    self._page(which, ways(which)[0], limit, before, among=waiting, is_light=True), limit, which, None
+                )
+        walk = choose(which, lambda way: self._floor(way, bounds(which, before)))
+        views = self._page(which, walk.way, limit, before, walk.floor, is_light=True)
+        return page_of(views, limit, which, walk.floor)
+
+    def count_jobs(self, which: JobFilter, most: int) -> list[StateCount]:
+        if which.run is not None and not is_id(which.run):
+            which = replace(which, run=None, ids=())
+        return [one for state, part in by_state(which) for one in self._counted(state, part, most)]
+
+    def _counted(self, state: JobState, which: JobFilter, most: int) -> list[StateCount]:
+        walk = choose(which, lambda way: self._floor(way, bounds(which, None)))
+        word = self._sql["how_it_waits"] if state is JobState.QUEUED else f"'{state.value}'"
+        rows, values = self._walked_rows(word, which, walk.way, walk.floor)
+        sql = self._sql["counted_by_word"].replace("{rows}", rows)
+        counts = self._perform(lambda session: session.run_sql(sql, {**values, "now": session.now, "most": most}))
+        return counts_of(which, dict(counts), most, walk.floor)
+
+    def _walked_rows(self, word: str, which: JobFilter, way: Way, floor: JobId | None) -> tuple[str, dict[str, Any]]:
+        """Select a word for each job on a walk that a filter means. What is walked is found first, by its index.
+
+        Where each of it counts, nothing else is looked at.
+        """
+        found, order, values = _conditions(way, bounds(which, None, floor))
+        walked = f"{self._sql[way.walks]} WHERE {_all_of(found, values)} ORDER BY {order} LIMIT"
+        if way.finds_all and way.begins != "from_jobs":
+            return f"SELECT {word} AS word {walked} %(most)s::bigint", values
+        further, looked_up = self._further(which, which.ids)
+        values |= looked_up
+        if way.finds_all:
+            among = _all_of([*found, *way.conditions, *further], values)
+        else:
+            ids = f"SELECT {way.id} {walked} %(walk)s::bigint"
+            among = f"j.id = ANY (ARRAY({ids})) AND {_all_of([*way.conditions, *further], values)}"
+            values["walk"] = walk_of(way) + 1
+        return f"SELECT {word} AS word {self._sql['from_jobs']} WHERE {among} LIMIT %(most)s::bigint", values
+
+    def find_failures(self, which: JobFilter, limit: int, before: JobId | None = None) -> FailurePage:
+        dead = replace(which, dead=True)
+        walk = choose(dead, lambda way: self._floor(way, bounds(dead, before)))
+        rows = self._rows(self._sql["failure_columns"], dead, walk.way, limit, before, walk.floor)
+        found = [
+            Failure(JobId(row["id"]), row["task"], row["error"], utc(row["ended_at"]), row["queue"]) for row in rows
+        ]
+        return failures_of(found, limit, dead, walk.floor)
+
+    def _page(self, *asked: Any, among: Sequence[JobId] | None = None, is_light: bool = False) -> list[JobView]:
+        columns = self._light_columns if is_light else self._sql["job_columns"]
+        return [row_codec.job_view(row, utc) for row in self._rows(columns, *asked, among=among)]
+
+    def _rows(
+        self,
+        columns: str,
+        which: JobFilter,
+        way: Way,
+        limit: int,
+        before: JobId | None,
+        floor: JobId | None = None,
+        *,
+        among: Sequence[JobId] | None = None,
+    ) -> list[dict[str, Any]]:
+        if which.run is not None and not is_id(which.run):
+            return []
+        ids = which.ids if among is None else among
+        where, order, values = self._where(which, way, bounds(which, before, floor), floor, ids)
+        sql = f"{columns} {self._sql[way.begins]} WHERE {where} ORDER BY {order} LIMIT %(page)s::bigint"
+        return self._perform(
+            lambda session: session.connection.run_named(sql, {**values, "now": session.now, "page": limit})
+        )
+
+    def _where(
+        self, which: JobFilter, way: Way, lies: Bounds, floor: JobId | None, ids: Sequence[JobId] | None
+    ) -> tuple[str, str, dict[str, Any]]:
+        """What holds for the jobs that a filter means, on a way and between bounds; in which order, and the values."""
+        if way.column is None or floor is None:
+            found, order, values = _conditions(way, lies)
+        else:
+            found, order, values = _walked(way, self._sql["walk_names"], lies)
+        further, looked_up = self._further(which, ids)
+        values |= looked_up
+        return _all_of([*found, *way.conditions, *further], values), order, values
+
+    def _further(self, which: JobFilter, ids: Sequence[JobId] | None) -> tuple[list[str], dict[str, Any]]:
+        """What jobs are looked into for, and the values of it."""
+        found: list[str] = []
+        values: dict[str, Any] = {}
+        if ids is not None:
+            found.append(AMONG)
+            values["ids"] = id_document(ids)
+        if which.label is not None:
+            found.append(_LABELLED)
+            values |= {"label": which.label, "quoted": row_codec.encode_label(which.label)}
+        if which.tenant is not None:
+            found.append(_OF_TENANT)
+            values |= {"tenant": which.tenant, "quoted_tenant": row_codec.encode_label(which.tenant)}
+        if which.error is not None:
+            found.append(_ERRED.replace("{attempts}", self._sql["table_of_attempts"]))
+            values["error"] = like(which.error)
+        return found, values
+
+    def _views(self, where: str, values: dict[str, Any], begins: str = "from_jobs") -> list[JobView]:
+        sql = f"{self._sql['job_columns']} {self._sql[begins]} WHERE {where}"
+        rows = self._perform(lambda session: session.connection.run_named(sql, values))
+        return [row_codec.job_view(row, utc) for row in rows]
+
+    def _light_views(self, where: str, values: dict[str, Any], begins: str) -> list[JobView]:
+        sql = f"{self._light_columns} {self._sql[begins]} WHERE {where}"
+        rows = self._perform(lambda session: session.connection.run_named(sql, values))
+        return [row_codec.job_view(row, utc) for row in rows]
+
+    @property
+    def _light_columns(self) -> str:
+        """Those of jobs, but for their arguments and results."""
+        columns = self._sql["job_columns"]
+        return columns.replace("j.args,", "'null' AS args,").replace("f.result,", "NULL AS result,")
+
+    def _floor(self, way: Way, lies: Bounds) -> JobId | None:
+        """The job to which a page may walk; None: there are not so many."""
+        found, order, values = _conditions(way, lies)
+        where = f"WHERE {_all_of(found, values)} ORDER BY {order} LIMIT 1 OFFSET %(walk)s::bigint"
+        sql = f"SELECT {way.id}::text {self._sql[way.walks]} {where}"
+        rows = self._perform(lambda session: session.run_sql(sql, {**values, "walk": walk_of(way)}))
+        return JobId(rows[0][0]) if rows else None
+
+    def _waiting_in(self, queue: str) -> list[JobId] | None:
+        """The jobs that wait in a queue, and what is held in any; None when those are too many to be looked at."""
+        low, high = lanes_of(queue)
+        values = {"queue": queue, "low": low, "high": high, "walk": job_search.WALK + 1}
+        rows = self._perform(lambda session: session.run("waiting_in", **values))
+        return [JobId(job_id) for (job_id,) in rows] if len(rows) <= job_search.WALK else None
+
+    def failed_lately(self, since: datetime, limit: int) -> list[Trouble]:
+        return self._troubles("failed_lately", since, limit)
+
+    def retried_lately(self, since: datetime, limit: int) -> list[Trouble]:
+        return self._troubles("retried_lately", since, limit)
+
+    def _troubles(self, statement: str, since: datetime, limit: int) -> list[Trouble]:
+        rows = self._perform(lambda session: session.run(statement, since=since, limit=limit))
+        return [row_codec.trouble(row, utc) for row in rows]
+
+    def ended_among(self, ids: Sequence[JobId]) -> set[JobId]:
+        rows = self._perform(lambda session: session.run("ended_among", ids=id_document(ids)))
+        return {JobId(job_id) for (job_id,) in rows}
+
+    def search_jobs(self, text: str, limit: int, before: JobId | None = None) -> Hits:
+        low, high = prefix_range(text)
+        below = _END if before is None else row_codec.checked_id(before)
+        values = {"low": low, "high": high, "before": below, "limit": limit, "keys": job_search.KEYS + 1}
+
+        def look(session: Session) -> tuple[list[str], list[str], list[str], JobId | None, list[str]]:
+            names = _firsts(session.run("tasks_from", **values, names=job_search.NAMES + 1))
+            tasks = params.document(names[: job_search.NAMES])
+            newest = _firsts(session.run("newest_of_tasks", **values, tasks=tasks))
+            keyed = _firsts(session.run("jobs_with_key", **values))
+            floors = _firsts(session.run("failed_floor", before=below, walk=job_search.ERRORS))
+            floor = JobId(floors[0]) if floors else None
+            errors = {"before": below, "limit": limit, "floor": floor or _START, "like": like(text)}
+            return names, newest, keyed, floor, _firsts(session.run("failed_with", **errors))
+
+        names, newest, keyed, floor, failed = self._perform(look, single=False)
+        found = [newest, keyed, failed, [text] if is_id(text) and text < below else []]
+        is_partial = len(names) > job_search.NAMES or len(keyed) > job_search.KEYS
+        return hits_of(found, limit, floor, is_partial=is_partial)
+
+    def queue_names(self) -> list[str]:
+        return _firsts(self._perform(lambda session: session.run("queue_names")))
+
+    def queues(self) -> list[QueueView]:
+        def look(session: Session) -> Standings:
+            found = Standings()
+            names = _firsts(session.run("queue_names"))
+            ranges = [(name, *lanes_of(name)) for name in names]
+            asked = params.document({"queue": name, "low": low, "high": high} for name, low, high in ranges)
+            for row in session.run("in_lanes", queues=asked, most=COUNTED):
+                found.count(*row)
+            for row in session.run("held", most=COUNTED):
+                found.hold(*row)
+            for row in session.run("running_in"):
+                found.run(*row)
+            return found
+
+        return self._perform(look, single=False).views(utc)
+
+
+def _firsts(rows: Sequence[Any]) -> list[str]:
+    return [row[0] for row in rows]
+
+
+def _conditions(way: Way, lies: Bounds) -> tuple[list[str], str, dict[str, Any]]:
+    """What the index of a way answers, between bounds, in which order, and the values of it."""
+    values = {**way.values, "below": lies.below, "floor": lies.floor}
+    bottom = [f"{way.id} >= {{floor}}"] if lies.floor else []
+    if way.column is None:
+        top = [f"{way.id} < {{below}}"] if lies.below else []
+        return [*way.by, *top, *bottom], f"{way.id} DESC", values
+    order = f"j.{way.column} DESC, j.id DESC"
+    return [*_named(way.column, "j"), *bottom], order, {**values, "below": lies.below or _END}
+
+
+def _walked(way: Way, table: str, lies: Bounds) -> tuple[list[str], str, dict[str, Any]]:
+    """The same for the jobs that a page walks by the index of a column, and not by another one to the same end."""
+    found, _, values = _conditions(way, lies)
+    order = f"ORDER BY w.{way.column} DESC, w.id DESC LIMIT %(walk)s::bigint"
+    walked = f"SELECT w.id {table} WHERE {' AND '.join(_named(way.column or '', 'w'))} {order}"
+    return [f"j.id = ANY (ARRAY({walked}))", *found[-1:]], "j.id DESC", {**values, "walk": job_search.WALK + 1}
+
+
+def _named(column: str, table: str) -> list[str]:
+    """The jobs of a name below an id. Some of the indexes are only on what is not null.
+
+    The two are compared together: asked for a name, in the order of ids, the planner may think that it is sooner found
+    by walking all jobs than by the index.
+    """
+    both, name = f"({table}.{column}, {table}.id)", f"{{{column}}}"
+    return [f"{both} < ({name}, {{below}})", f"{table}.{column} >= {name}", f"{table}.{column} IS NOT NULL"]
+
+
+def _all_of(conditions: Sequence[str], values: dict[str, Any]) -> str:
+    places = {name: f"%({name})s{'::uuid' if name in _IDS else ''}" for name in values}
+    places["now"] = "coalesce(%(now)s::timestamptz, clock_timestamp())"
+    return (" AND ".join(conditions) or "true").format_map(places)

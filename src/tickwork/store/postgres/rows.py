@@ -1,0 +1,53 @@
+"""Rows of PostgreSQL as the values of the core, and ids as what it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from tickwork.core.ids import ClaimId, JobId, WorkerId, is_id
+from tickwork.core.job import Claimed, WorkerView
+from tickwork.store import row_codec
+from tickwork.store.base import OpenAttempt
+from tickwork.store.postgres import params
+
+
+def as_claimed(row: Any, claim: ClaimId) -> Claimed:
+    job_id, attempt, task, queue, priority, args, policy, run_at, now, failures, crashes, alone, tick, *rest = row
+    _, run, step, inputs, trace, losses, *_ = rest
+    part = (run, step, inputs, trace)
+    rules = row_codec.decode_policy(policy)
+    what = (job_id, attempt, claim, task, queue, priority, args.encode(), rules)
+    return Claimed(*what, run_at, now, failures, crashes, alone, tick, None, False, *part, None, losses)
+
+
+def open_attempt(row: Any) -> OpenAttempt:
+    job_id, attempt, claim, worker, policy, failures, crashes, alone, run, step, losses, begun = row
+    held = (JobId(job_id), attempt, claim, WorkerId(worker), row_codec.decode_policy(policy))
+    return OpenAttempt(*held, failures, crashes, alone, run, step, losses, begun)
+
+
+def worker_view(row: Any) -> WorkerView:
+    id, host, pid, version, queues, tasks, slots, schedules, offer, state, began, until, running, asked = row
+    names = (row_codec.decode_names(queues), row_codec.decode_names(tasks))
+    serves = (row_codec.decode_names(schedules), row_codec.decode_offer(offer))
+    return WorkerView(id, host, pid, version, *names, slots, state, utc(began), utc(until), running, *serves, asked)
+
+
+def id_document(ids: Sequence[JobId]) -> str:
+    """Ids as a document. What is no id names no job, and PostgreSQL would refuse it."""
+    return params.document(job_id for job_id in ids if is_id(job_id))
+
+
+def utc(instant: datetime) -> datetime:
+    """PostgreSQL gives instants in the zone of the session."""
+    return instant.astimezone(UTC)
+
+
+def instant(instant: datetime | None) -> datetime | None:
+    return None if instant is None else utc(instant)
+
+
+def sooner(one: float | None, other: float | None) -> float | None:
+    return min((given for given in (one, other) if given is not None), default=None)

@@ -1,0 +1,32 @@
+"""How loaded each queue is and how many workers it wants, read from a store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tickwork.core.autoscale import QueueLoad, queue_load
+from tickwork.core.job import QueueView, WorkerView
+from tickwork.store.base import Store
+
+LOOKED_AT = 1_000  # due jobs of a queue, without and with a flow, whose tasks and needs are compared with workers
+
+
+def queue_loads(
+    store: Store, queues: Sequence[QueueView] | None = None, workers: Sequence[WorkerView] | None = None
+) -> list[QueueLoad]:
+    """Return what stands in each queue, how many workers serve it, and how many it wants.
+
+    `queues` and `workers` are those of the store, for a caller that has read them already.
+    """
+    queues = store.queues() if queues is None else queues
+    workers = store.workers() if workers is None else workers
+    durations = store.durations()
+    return [
+        queue_load(
+            queue,
+            workers,
+            durations.get(queue.name),
+            waiting=store.waiting_kinds(queue.name, LOOKED_AT) if queue.due else (),
+        )
+        for queue in queues
+    ]

@@ -1,0 +1,169 @@
+"""By which index a filter of jobs is read; shared by both stores."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from tickwork.core.ids import JobId, first_id
+from tickwork.core.job import JobFilter, JobState, Waiting
+from tickwork.store.row_codec import checked_id
+
+
+class Way(NamedTuple):
+    """A way to read jobs from the newest on: by an index of the jobs, or of the table of a state.
+
+    `begins` and `walks` are where a page begins and what is counted for it. The index is that of a `column` of jobs
+    with its ids, or answers the conditions `by`, or is of the `id` alone. The other conditions are looked up for each
+    job; `finds_all`: there are none. `is_scattered`: what is walked stands far apart. `{name}` stands for a value, and
+    `{now}` for the store's time.
+    """
+
+    begins: str
+    walks: str
+    id: str
+    column: str | None
+    by: tuple[str, ...]
+    conditions: tuple[str, ...]
+    values: dict[str, Any]
+    finds_all: bool
+    is_scattered: bool
+
+
+class Bounds(NamedTuple):
+    """Between which ids to look: below the one, and not below the other."""
+
+    below: JobId | None
+    floor: JobId | None
+
+
+def bounds(which: JobFilter, before: JobId | None, floor: JobId | None = None) -> Bounds:
+    """Where a page of what a filter means lies, that follows one and ends at another job. Raises InvalidInput."""
+    if before is not None:
+        checked_id(before)
+    tops = [before, None if which.until is None else first_id(which.until)]
+    ends = [floor, None if which.since is None else first_id(which.since)]
+    below, end = min(filter(None, tops), default=None), max(filter(None, ends), default=None)
+    return Bounds(None if below is None else JobId(below), None if end is None else JobId(end))
+
+
+def ways(which: JobFilter) -> list[Way]:
+    """The ways to read what a filter means, on j(obs), q(ueue), r(unning) and f(inished); the best guess first.
+
+    A state is written out, not a value: an index on some states is of use only to a statement that names them.
+    """
+    state = state_of(which)
+    by = next((name for name in _BY if _is_asked(which, name)), None)
+    of_jobs = _by_jobs(which, state, by)
+    if state is None or which.ids is not None or by == "run":
+        return [of_jobs]
+    of_state = _by_state(which, state)
+    if by in {"key", "collection", "parent"} or (by == "runs" and state in {JobState.QUEUED, JobState.SUCCEEDED}):
+        return [of_jobs, of_state]
+    return [of_state] if by is None else [of_state, of_jobs]
+
+
+def state_of(which: JobFilter) -> JobState | None:
+    """The state of all that a filter means; None: they may be in several."""
+    if which.dead:
+        return JobState.FAILED
+    return which.state if which.waits is None else JobState.QUEUED
+
+
+def _by_jobs(which: JobFilter, state: JobState | None, by: str | None) -> Way:
+    column = by if by in _COLUMNS else None
+    indexed = () if by is None or column else (_INDEXED[by],)
+    rest = (*_beside(which, by), *_state_conditions(which, state))
+    is_alone = not rest and not _looks_further(which) and (column is None or which.since is None)
+    finds_all = is_alone or by == "run" or which.ids is not None
+    is_scattered = which.error is not None
+    return Way("from_jobs", "walk_jobs", "j.id", column, indexed, rest, _values(which), finds_all, is_scattered)
+
+
+def _by_state(which: JobFilter, state: JobState) -> Way:
+    table, id = {JobState.QUEUED: ("queue", "q.job_id"), JobState.RUNNING: ("running", "r.job_id")}.get(
+        state, ("finished", "f.job_id")
+    )
+    of_state = _state_conditions(which, state)
+    indexed = of_state[:2] if _has_index(which, state) else ()
+    rest = (*_beside(which, None), *of_state[len(indexed) :])
+    finds_all = not _looks_further(which) and all(condition.endswith("IS NOT NULL") for condition in rest)
+    # Those that failed are few among many, and the error of one that is tried again is with its attempt.
+    is_scattered = bool(indexed) or which.error is not None
+    return Way(f"from_{table}", f"walk_{table}", id, None, indexed, rest, _values(which), finds_all, is_scattered)
+
+
+def _has_index(which: JobFilter, state: JobState) -> bool:
+    """Whether an index leads to the jobs in a state, and not only to the table that they are in."""
+    if state is JobState.QUEUED:
+        return which.waits is Waiting.RETRYING
+    return state not in (JobState.RUNNING, JobState.SUCCEEDED)
+
+
+def _state_conditions(which: JobFilter, state: JobState | None) -> tuple[str, ...]:
+    match state:
+        case None:
+            return ()
+        case JobState.QUEUED:
+            found = ["q.job_id IS NOT NULL", *_WAITS.get(which.waits, ())]
+        case JobState.RUNNING:
+            found = ["r.job_id IS NOT NULL"]
+        case JobState.SUCCEEDED:
+            found = ["f.state = 'succeeded'"]
+        case _:
+            # The second as the index says; SQLite does not see that it follows.
+            found = [f"f.state = '{state.value}'", "f.state <> 'succeeded'"]
+    if which.dead:
+        found.append("f.discarded_at IS NULL")
+        if which.state not in (None, state) or which.waits is not None:
+            found.append("false")  # dead, and in another state: nobody is
+    return tuple(found)
+
+
+def _beside(which: JobFilter, by: str | None) -> list[str]:
+    """What is asked of jobs themselves beside what they are read by, so that no other index seems to answer it.
+
+    By that it could be a longer way than was counted.
+    """
+    return [sql for name, sql in _BESIDE.items() if name != by and _is_asked(which, name)]
+
+
+def _looks_further(which: JobFilter) -> bool:
+    """Whether a job must be looked into: by conditions that each store has for itself."""
+    return which.label is not None or which.tenant is not None or which.error is not None
+
+
+def _values(which: JobFilter) -> dict[str, Any]:
+    values = {name: getattr(which, name) for name in _VALUES if _is_asked(which, name)}
+    if which.tasks is not None:
+        values["tasks"], values["tasks_end"] = prefix_range(which.tasks)
+    return values
+
+
+def prefix_range(text: str) -> tuple[str, str]:
+    """From where to before where the texts lie that begin with this one, compared byte by byte."""
+    return text, text + "\U0010ffff"
+
+
+def _is_asked(which: JobFilter, name: str) -> bool:
+    return getattr(which, name) not in (None, False)
+
+
+# By these there are indexes; where a job has several, the first one finds the fewest.
+_BY = ("key", "run", "collection", "parent", "task", "runs")
+_COLUMNS = ("key", "collection", "parent", "task")
+_VALUES = (*_COLUMNS, "queue", "run", "worker", "creator")
+_INDEXED = {"run": "j.run = {run}", "runs": "j.version IS NOT NULL"}
+_BESIDE = {
+    **{name: f"coalesce(j.{name}, '') = {{{name}}}" for name in _COLUMNS},
+    "queue": "j.queue = {queue}",
+    "run": "j.run = {run}",
+    "runs": "coalesce(j.version, -1) >= 0",
+    "tasks": "coalesce(j.task, '') >= {tasks} AND coalesce(j.task, '') < {tasks_end}",
+    "creator": "j.creator = {creator}",
+    "worker": "coalesce(r.worker, f.worker) = {worker}",
+}
+_WAITS: dict[Waiting | None, tuple[str, ...]] = {
+    Waiting.RETRYING: ("q.failures > 0",),
+    Waiting.DELAYED: ("q.failures = 0", "q.run_at > {now}"),
+    Waiting.DUE: ("q.failures = 0", "q.run_at <= {now}"),
+}

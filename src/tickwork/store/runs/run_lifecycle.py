@@ -1,0 +1,302 @@
+"""How runs of dags move, the same for both stores.
+
+Whoever ends a job that is a step calls `advance` in the transaction that ends it. A run is locked from the moment that
+`Ground.going` has given it: what is read of it afterwards stays as it is until the commit.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cache, partial
+from random import Random
+from typing import NamedTuple, Protocol
+
+import msgspec
+from msgspec import Raw
+
+from tickwork.blobs import LargeResults
+from tickwork.core.blob_ref import Load, Unfillable
+from tickwork.core.dag.advance import OPEN, Advance, Run, Standing, StepJob, failed_steps
+from tickwork.core.dag.graph import Graph, Step
+from tickwork.core.dag.step_inputs import NO_RESULTS, OF_RUN, Results, decode_holes, fill, read, value_of, wanted_by
+from tickwork.core.ids import IdMaker, JobId
+from tickwork.core.job import JobState, NewJob
+from tickwork.core.outcome import Cancelled, Failed, Succeeded, decide
+from tickwork.core.why import gist
+from tickwork.errors import BlobError, InvalidArguments, InvalidPayload
+from tickwork.store.base import Finish
+from tickwork.store.row_codec import duration_us
+from tickwork.store.runs.step_jobs import Going, ResultRow, new_job, results_of
+
+_INSTANCE = re.compile(r"\[(\d+)\]$")
+_TOLD = 3  # failed steps that the error of a run names
+
+
+class Ended(NamedTuple):
+    """An instance of a step that has ended."""
+
+    run: str
+    step: str
+    state: JobState
+
+
+class Ground(Protocol):
+    """The rows of runs inside a transaction, and what is in blobs of them."""
+
+    now_us: int
+    large_results: LargeResults
+
+    def going(self, run_ids: Sequence[str]) -> list[Going]:
+        """Lock runs, in the order of their ids, and return those that have begun and not ended."""
+
+    def graph(self, dag: str, version: int) -> Graph: ...
+
+    def steps(self, run: str, names: Sequence[str] | None) -> list[Standing]:
+        """The rows of these steps; None: of all."""
+
+    def result_rows(self, pairs: Collection[tuple[str, str]]) -> list[ResultRow]:
+        """Steps, by run and name, with their instances in order."""
+
+    def failures(self, run: str, limit: int) -> list[tuple[str, str]]:
+        """Some steps that failed, and with what error."""
+
+    def instances(self, run: str, steps: Collection[str]) -> dict[tuple[str, int], tuple[JobId, str]]:
+        """The jobs that these steps have already, by step and number, with their state."""
+
+    def put_steps(self, run: str, standings: Sequence[Standing], approvals: Mapping[str, Step]) -> None: ...
+
+    def put_run(self, run: Run) -> None: ...
+
+    def insert(self, jobs: Sequence[NewJob]) -> None: ...
+
+    def insert_again(self, jobs: Sequence[NewJob]) -> None:
+        """Queue ended jobs again, with these arguments."""
+
+    def end_run(self, finish: Finish) -> None: ...
+
+    def produce(self, assets: Sequence[str], by: str) -> None:
+        """Note that assets were made anew by a job or a run, and start the dags that wait for that."""
+
+
+class Rows:
+    """How one run stands, for `Advance`. Ids of jobs follow from the run, so that a simulation repeats itself."""
+
+    def __init__(self, ground: Ground, going: Going) -> None:
+        self._ground = ground
+        self._going = going
+        self._run = going.run.id
+        self._ids: IdMaker | None = None
+        self._known: dict[str, Results] = {}
+        self.load: Load = cache(ground.large_results.load)  # many steps may look at one result
+
+    def steps(self, names: Sequence[str]) -> list[Standing]:
+        return self._ground.steps(self._run, names)
+
+    def results(self, names: Iterable[str], touched: Mapping[str, Standing]) -> Results:
+        wanted = set(names)
+        found = self._ground.result_rows({(self._run, name) for name in wanted})
+        rows = [row for row in found if row.step not in touched]
+        for name in wanted & touched.keys():
+            rows += _as_touched(self._run, touched[name], [row for row in found if row.step == name])
+        return results_of(rows, self.load).get(self._run, NO_RESULTS)
+
+    def job(self, one: StepJob, touched: Mapping[str, Standing]) -> NewJob:
+        try:
+            return new_job(self._going, one, self._new_id(one), lambda: self._filled(one, touched))
+        except InvalidArguments as error:
+            raise Unfillable(str(error).rstrip(".")) from None
+
+    def _new_id(self, first: StepJob) -> JobId:
+        if self._ids is None:
+            now_us = self._ground.now_us
+            chance = Random(f"{self._run} {self._going.attempt} {first.step.name} {first.idx} {now_us}")
+            self._ids = IdMaker(lambda: now_us // 1000, chance.getrandbits)
+        return JobId(self._ids.new_id())
+
+    def _filled(self, one: StepJob, touched: Mapping[str, Standing]) -> bytes:
+        """Its arguments, as they are now: what its limits read."""
+        holes = decode_holes(one.inputs or b"[]")
+        if holes and one.step.name not in self._known:
+            self._known[one.step.name] = self.results(wanted_by(holes), touched)
+        results = self._known.get(one.step.name, NO_RESULTS)
+        args = fill(one.args, holes, partial(value_of, params={}, items={}, results=results))
+        return bytes(read(Raw(args), self.load))
+
+
+def _as_touched(run: str, one: Standing, rows: Iterable[ResultRow]) -> list[ResultRow]:
+    """The rows of a step as they will be. Instances beyond `total` are of an earlier generation."""
+    current = [row._replace(state=one.state, answer=one.result) for row in rows if (row.idx or 0) < one.total]
+    return current or [ResultRow(run, one.step, one.state, one.mapped, one.result, None, None, None)]
+
+
+# -- moves
+
+
+def advance(ground: Ground, endings: Iterable[Ended]) -> None:
+    """Move runs on whose steps have ended."""
+    by_run: dict[str, list[tuple[str, JobState]]] = {}
+    for one in endings:
+        by_run.setdefault(one.run, []).append((one.step, one.state))
+    for going in ground.going(sorted(by_run)):
+        move = _move(ground, going)
+        move.end(by_run[going.run.id])
+        _store(ground, going, move)
+
+
+def begin(ground: Ground, going: Going, again: Sequence[str] | None, *, first: bool) -> None:
+    """Start a run, or start it again: with these steps or instances, or with what failed."""
+    move = _move(ground, going)
+    if first:
+        move.begin()
+    else:
+        standings = ground.steps(going.run.id, None)
+        named = failed_steps(standings) if again is None else again
+        names = {step_of(name, move.graph) for name in named} & move.graph.by_name.keys()
+        some = [one for one in standings if one.mapped and one.step in names and one.step not in (again or ())]
+        move.begin_again(standings, names, _kept(ground, going.run.id, some, again))
+    _store(ground, going, move)
+
+
+def step_of(name: str, graph: Graph) -> str:
+    """The step that an instance is of: "transform" for "transform[3]"."""
+    return name if name in graph.by_name else _INSTANCE.sub("", name)
+
+
+def _kept(
+    ground: Ground, run: str, mapped: Sequence[Standing], again: Sequence[str] | None
+) -> dict[str, dict[int, bool]]:
+    """The instances of mapped steps that stay as they ended, and whether they succeeded: those that did, or those that
+    are not named. What an earlier generation has left beyond `total` is none of them.
+    """
+    kept: dict[str, dict[int, bool]] = {one.step: {} for one in mapped}
+    totals = {one.step: one.total for one in mapped}
+    for (step, idx), (_, state) in ground.instances(run, totals.keys()).items() if totals else ():
+        succeeded = state == JobState.SUCCEEDED
+        stays = succeeded if again is None else f"{step}[{idx}]" not in again
+        if stays and idx < totals[step]:
+            kept[step][idx] = succeeded
+    return kept
+
+
+def answer(ground: Ground, run: str, step: str, state: JobState, result: str | None, reason: str | None) -> bool:
+    """End an approval; False when it does not wait for an answer."""
+    for going in ground.going([run]):
+        move = _move(ground, going)
+        if step in move.graph.by_name and move.answer(step, state, result, reason):
+            _store(ground, going, move)
+            return True
+    return False
+
+
+def open_approvals(ground: Ground, run: str) -> list[str]:
+    """The approvals for which a run waits."""
+    open_steps = [one.step for one in ground.steps(run, None) if one.state == OPEN]
+    by_name = {name: step for going in ground.going([run]) for name, step in _graph(ground, going).by_name.items()}
+    return [name for name in open_steps if name in by_name and by_name[name].approval is not None]
+
+
+def cancel_approvals(ground: Ground, run: str, names: Iterable[str]) -> None:
+    """End approvals of a run that was cancelled."""
+    for name in names:
+        answer(ground, run, name, JobState.CANCELLED, None, "the run was cancelled")
+
+
+def _graph(ground: Ground, going: Going) -> Graph:
+    return ground.graph(going.run.dag, going.run.version)
+
+
+def _move(ground: Ground, going: Going) -> Advance:
+    run, graph = going.run, _graph(ground, going)
+    run.params = {**graph.defaults, **run.params, OF_RUN: going.values}
+    return Advance(graph, run, Rows(ground, going))
+
+
+def _store(ground: Ground, going: Going, move: Advance) -> None:
+    run = going.run
+    approvals = {step.name: step for step in move.approvals}
+    ground.put_steps(run.id, list(move.touched.values()), approvals)
+    jobs = _not_there(ground, run.id, move.jobs) if going.attempt > 1 and move.jobs else move.jobs
+    ground.insert(jobs)
+    ground.put_run(run)
+    produced = move.produced
+    if move.is_over:
+        finish = _end_of(ground, going, move)
+        ground.end_run(finish)
+        produced = [*produced, *(move.graph.produce if finish.transition.job is JobState.SUCCEEDED else ())]
+    if produced:
+        ground.produce(produced, run.id)
+
+
+def _not_there(ground: Ground, run: str, jobs: list[NewJob]) -> list[NewJob]:
+    """Queue again what an earlier generation has left; return the rest."""
+    known = ground.instances(run, {job.part.step for job in jobs if job.part})
+    places = [(job.part.step, job.part.idx) for job in jobs if job.part]
+    again = [
+        msgspec.structs.replace(job, id=known[place][0])
+        for job, place in zip(jobs, places, strict=True)
+        if place in known
+    ]
+    ground.insert_again(again)
+    return [job for job, place in zip(jobs, places, strict=True) if place not in known]
+
+
+def _end_of(ground: Ground, going: Going, move: Advance) -> Finish:
+    run = going.run
+    ending: Cancelled | Failed | Succeeded
+    if run.is_cancelled:
+        ending = Cancelled("cancelled while it ran")
+    elif run.failed:
+        told = [f"{step}: {gist(error)}" for step, error in _failures(ground, going, move.graph)]
+        more = f"\n... and {run.failed - len(told)} more" if run.failed > len(told) else ""
+        ending = Failed(f"{_count(run.failed, 'step')} failed.\n" + "\n".join(told) + more)
+    else:
+        ending = _succeeded(ground, going, move)
+    transition = decide(going.policy, going.failures, 0, False, ending, Random(run.id))
+    return Finish(JobId(run.id), going.attempt, going.claim, transition)
+
+
+def _failures(ground: Ground, going: Going, graph: Graph) -> list[tuple[str, str]]:
+    """Some of the steps for which a run failed, with their errors. Steps that may fail are none of them."""
+    ignored = {step.name for step in graph.steps if step.may_fail}
+    found = ground.failures(going.run.id, _TOLD + len(ignored))
+    return [(step, error) for step, error in found if step not in ignored][:_TOLD]
+
+
+def _succeeded(ground: Ground, going: Going, move: Advance) -> Succeeded | Failed:
+    run = going.run
+    try:
+        what = f"the result of dag {run.dag!r}"
+        return Succeeded(ground.large_results.keep(move.result(), run.id, going.attempt, what))
+    except (Unfillable, InvalidPayload, BlobError) as error:
+        told = str(error).removesuffix(".")
+        return Failed(f"every step succeeded, but the run has no result: {told}.", fatal=True)
+
+
+def _count(number: int, thing: str) -> str:
+    return f"1 {thing}" if number == 1 else f"{number:,} {thing}s"
+
+
+# -- approvals
+
+
+def wake_at_us(one: Standing, approval: Step | None, now_us: int) -> int | None:
+    """When an approval that was opened just now is answered by its default."""
+    if approval is None or approval.approval is None or approval.approval.timeout is None or one.state != OPEN:
+        return None
+    return now_us + duration_us(approval.approval.timeout)
+
+
+def said(approved: bool, by: str, note: str | None) -> tuple[JobState, str | None, str | None]:
+    """How an approval ends when somebody has answered: its state, result and reason."""
+    told = f"{'approved' if approved else 'rejected'} by {by}" + (f": {note}" if note else "")
+    result = msgspec.json.encode({"approved": approved, "by": by, "note": note}).decode()
+    return JobState.SUCCEEDED if approved else JobState.FAILED, result, told
+
+
+def answer_by_default(ground: Ground, run: str, step: str) -> None:
+    """Answer an approval whose time is up."""
+    for going in ground.going([run]):
+        approval = _graph(ground, going).by_name[step].approval
+        approves = approval is not None and approval.default == "approve"
+        answer(ground, run, step, *said(approves, "its time limit", None))

@@ -1,0 +1,196 @@
+"""The jobs of steps: what they are like, what goes into their arguments at a claim, and what assets start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache, lru_cache, partial
+from random import Random
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Raw
+
+from tickwork.core.arguments.run_params import defaults_of
+from tickwork.core.blob_ref import NULL, Load, Unfillable
+from tickwork.core.dag.advance import Run, StepJob
+from tickwork.core.dag.graph import Graph
+from tickwork.core.dag.step_inputs import NO_RESULTS, Results, decode_holes, fill, run_values, value_of, wanted_by
+from tickwork.core.ids import ClaimId, IdMaker, JobId
+from tickwork.core.job import RUN, Claimed, JobState, NewJob, Part, Policy, TaskDefinition
+from tickwork.core.job_limits import Rule, Stamp, decode_task_flow, rules_of, stamp_of
+from tickwork.core.limits.lanes import Flow
+from tickwork.core.limits.limits import Concurrency, Slot
+from tickwork.core.schedule.spec import JobOptions, job_template
+from tickwork.store import row_codec
+
+FILLED_LIMIT = 512 * 1024 * 1024  # of arguments with results in them: a frame to a child takes twice as much
+_PARAMS = msgspec.json.Decoder(dict[str, Raw])
+
+
+class Going(NamedTuple):
+    """A run that has begun and not ended, with what its steps have from it. `values`: what `RunValue`s refer to."""
+
+    run: Run
+    attempt: int
+    priority: int
+    collection: str | None
+    labels: tuple[str, ...]
+    tenant: str | None
+    policy: Policy
+    failures: int
+    trace: str | None
+    creator: str | None
+    claim: ClaimId
+    values: Raw
+
+
+def going_of(row: Any) -> Going:
+    """A run that is going, from its row in either store."""
+    id, dag, version, args, open, failed, cancelled, attempt, priority, collection, labels, *rest = row
+    flow, policy, failures, trace, creator, claim, tick, due_us = rest
+    run = Run(id, dag, version, _PARAMS.decode(args), open, failed, bool(cancelled))
+    stamped = row_codec.decode_flow(flow)
+    tenant = None if stamped is None else stamped.tenant
+    around = (priority, collection, row_codec.decode_labels(labels), tenant)
+    values = run_values(tick, row_codec.from_us(due_us))
+    return Going(run, attempt, *around, row_codec.decode_policy(policy), failures, trace, creator, claim, values)
+
+
+class ResultRow(NamedTuple):
+    """A step with one of its instances. `answer` is the result of an approval."""
+
+    run: str
+    step: str
+    state: str
+    mapped: bool
+    answer: str | None
+    idx: int | None
+    job_state: str | None
+    result: str | None
+
+
+# -- jobs of steps
+
+
+def new_job(going: Going, one: StepJob, id: JobId, filled: Callable[[], bytes]) -> NewJob:
+    """The job of an instance. `filled` gives its arguments, for limits that read them. Raises InvalidArguments."""
+    template, run = one.step.job, going.run
+    if template is None:
+        raise TypeError(f"step {one.step.name!r} has no job")
+    job = NewJob(
+        id,
+        template.task,
+        one.args,
+        template.queue,
+        going.priority if template.priority is None else template.priority,
+        policy=template.policy,
+        collection=going.collection,
+        labels=template.labels or going.labels,
+        parent=run.id,
+        trace=going.trace,
+        creator=going.creator,
+        part=Part(run.id, one.step.name, one.idx, one.inputs),
+    )
+    where = (template.task, template.flow, template.queue, template.tenant or going.tenant)
+    stamp = _stamp(*where, job.labels, template.needs)
+    stamped = job
+    if stamp is not None:
+        known = filled() if stamp.reads_arguments else one.args
+        stamped = msgspec.structs.replace(stamp.on(msgspec.structs.replace(job, args=known)), args=one.args)
+    if one.step.map is None or one.step.map.max_parallel is None:
+        return stamped
+    flow = stamped.flow or Flow()
+    slot = Slot(_parallel(run.dag, run.version, one.step.name), run.id, 1)
+    return msgspec.structs.replace(stamped, flow=msgspec.structs.replace(flow, slots=(*flow.slots, slot)))
+
+
+def limits_of(graph: Graph, version: int) -> dict[str, Rule]:
+    """The rules that a version of a dag brings: those of its runs, and how many instances of a step run at once."""
+    mapped = [(step.name, step.map) for step in graph.steps if step.map is not None]
+    parallel = {
+        _parallel(graph.name, version, name): Concurrency(capacity=map.max_parallel)
+        for name, map in mapped
+        if map.max_parallel is not None
+    }
+    return {**dict(rules_of(graph.name, decode_task_flow(graph.run.flow))), **parallel}
+
+
+def _parallel(dag: str, version: int, step: str) -> str:
+    return f"dag:{dag}@{version}/{step}"
+
+
+@lru_cache(maxsize=1024)
+def _stamp(
+    task: str, flow: str | None, queue: str, tenant: str | None, labels: tuple[str, ...], needs: str
+) -> Stamp | None:
+    return stamp_of(task, decode_task_flow(flow), queue, tenant, labels, needs)
+
+
+# -- arguments of claimed steps
+
+
+def with_inputs(jobs: Sequence[Claimed], rows: Iterable[ResultRow], load: Load) -> list[Claimed]:
+    """Claimed jobs with the results in their arguments that they asked for; those that are in blobs, by reference."""
+    results = results_of(rows, cache(load))
+    return [one if one.inputs is None else _with_inputs(one, results.get(str(one.run), NO_RESULTS)) for one in jobs]
+
+
+def _with_inputs(one: Claimed, results: Results) -> Claimed:
+    try:
+        args = fill(one.args, decode_holes(one.inputs or "[]"), partial(value_of, params={}, items={}, results=results))
+    except Unfillable as error:
+        return msgspec.structs.replace(one, flaw=f"{error}.")
+    if len(args) > FILLED_LIMIT:
+        flaw = f"its arguments are {len(args):,} bytes with the results in them, and {FILLED_LIMIT:,} are the most."
+        return msgspec.structs.replace(one, flaw=flaw)
+    return msgspec.structs.replace(one, args=args)
+
+
+def wanted_results(jobs: Iterable[Claimed]) -> set[tuple[str, str]]:
+    """The steps, by run and name, whose results claimed jobs ask for."""
+    return {(one.run, step) for one in jobs if one.run and one.inputs for step in wanted_by(decode_holes(one.inputs))}
+
+
+def results_of(rows: Iterable[ResultRow], load: Load) -> dict[str, Results]:
+    """What the steps of runs came to. In lists there is null in the place of what did not succeed."""
+    values: dict[str, dict[str, Raw]] = {}
+    succeeded: dict[str, set[str]] = {}
+    lists: dict[tuple[str, str], list[Raw]] = {}
+    for row in rows:
+        is_well = row.state == JobState.SUCCEEDED
+        known = values.setdefault(row.run, {})
+        succeeded.setdefault(row.run, set()).update([row.step] if is_well else [])
+        value = _value(row.result if row.job_state == JobState.SUCCEEDED else None)
+        if not row.mapped and is_well:
+            known[row.step] = value if row.answer is None else _value(row.answer)
+        elif row.mapped and (is_well or row.idx is not None):
+            lists.setdefault((row.run, row.step), []).extend([] if row.idx is None else [value])
+    for (run, step), all_of in lists.items():
+        values[run][step] = Raw(msgspec.json.encode(all_of))
+    return {run: Results(known, succeeded[run], load) for run, known in values.items()}
+
+
+def _value(text: str | None) -> Raw:
+    return NULL if text is None else Raw(text.encode())
+
+
+def is_run(one: Claimed) -> bool:
+    return one.task == RUN
+
+
+# -- assets
+
+
+def triggers_of(graph: Graph) -> list[tuple[str, int]]:
+    """The assets that a dag waits for, each with the number of its group: those of a group all have to be made anew."""
+    return [(asset, number) for number, group in enumerate(graph.on) for asset in group]
+
+
+def triggered(definition: TaskDefinition, asset: str, group: int, by: str, now_us: int) -> NewJob:
+    """The run that an asset starts, with the defaults of its parameters. Several may start a dag at one instant."""
+    args = msgspec.json.encode(defaults_of(msgspec.json.decode(definition.schema)))
+    made = job_template(definition.name, args.decode(), JobOptions(), definition)
+    (id,) = IdMaker(
+        lambda: now_us // 1000, Random(f"{by} {definition.name} {asset} {group} {now_us}").getrandbits
+    ).new_ids(1)
+    return msgspec.structs.replace(made, id=JobId(id), parent=by, creator=f"job:{by}")

@@ -1,0 +1,1 @@
+"""Administration on SQLite: access, audit log, hooks, notifications and bulk operations."""

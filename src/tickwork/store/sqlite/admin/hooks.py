@@ -1,0 +1,85 @@
+"""The verbs of hooks and of what files declared on SQLite (see `store.hooks`). The SQL is in sql/hooks.sql."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+from tickwork.core.hooks.hook import Delivery, Hook, decode_hook, encode_hook
+from tickwork.store import row_codec
+from tickwork.store.admin.hooks import DELIVERIES_KEPT, HookView, Thing
+from tickwork.store.row_codec import from_us
+from tickwork.store.sqlite.transitions import Transaction
+
+
+class SqliteHooks:
+    """A part of SqliteStore. What it needs of the rest are its transactions."""
+
+    def _write(self, tx: Any = None) -> AbstractContextManager[Transaction]:
+        raise NotImplementedError
+
+    def _read(self) -> AbstractContextManager[Transaction]:
+        raise NotImplementedError
+
+    def put_hooks(self, hooks: Sequence[Hook]) -> None:
+        with self._write() as transaction:
+            for hook in hooks:
+                _put(transaction, hook)
+
+    def replace_hook(self, hook: Hook, old: Hook | None) -> bool:
+        with self._write() as transaction:
+            stored = transaction.run("hook", (hook.name,))
+            if (decode_hook(stored[0][0]) if stored else None) != old:
+                return False
+            _put(transaction, hook)
+        return True
+
+    def get_hook(self, name: str) -> HookView | None:
+        with self._read() as transaction:
+            rows = transaction.run("hook", (name,))
+        return _view(rows[0]) if rows else None
+
+    def list_hooks(self, limit: int, after: str = "") -> list[HookView]:
+        with self._read() as transaction:
+            return [_view(row) for row in transaction.run("hooks", {"after": after, "limit": limit})]
+
+    def delete_hooks(self, names: Sequence[str]) -> list[str]:
+        with self._write() as transaction:
+            deleted = [name for name in dict.fromkeys(names) if transaction.run("delete_hook", (name,))]
+            for name in deleted:
+                transaction.run("delete_deliveries", (name,))
+        return deleted
+
+    def record_delivery(self, delivery: Delivery) -> None:
+        with self._write() as transaction:
+            of_hook = {"hook": delivery.hook, "genuine": int(delivery.is_genuine)}
+            transaction.run(
+                "record_delivery", {**row_codec.delivery_values(delivery), **of_hook, "now": transaction.now}
+            )
+            transaction.run("forget_deliveries", {**of_hook, "kept": DELIVERIES_KEPT})
+
+    def deliveries(self, hook: str) -> list[Delivery]:
+        with self._read() as transaction:
+            return [row_codec.delivery(row, from_us) for row in transaction.run("deliveries", (hook,))]
+
+    def mark_declared(self, source: str, things: Iterable[Thing]) -> None:
+        with self._write() as transaction:
+            transaction.run_many("mark_declared", [(*thing, source) for thing in things])
+
+    def declared_by(self, source: str) -> list[Thing]:
+        with self._read() as transaction:
+            return [Thing(*row) for row in transaction.run("declared_by", (source,))]
+
+    def forget_declared(self, things: Iterable[Thing]) -> None:
+        with self._write() as transaction:
+            transaction.run_many("forget_declared", list(things))
+
+
+def _put(transaction: Transaction, hook: Hook) -> None:
+    transaction.run("put_hook", {"name": hook.name, "value": encode_hook(hook), "now": transaction.now})
+
+
+def _view(row: Any) -> HookView:
+    value, created_at, edited_at = row
+    return HookView(decode_hook(value), from_us(created_at), from_us(edited_at))

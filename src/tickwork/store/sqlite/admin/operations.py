@@ -1,0 +1,77 @@
+"""The verbs of operations on one SQLite file (see `store.operations`). The SQL is in sql/operations.sql."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from datetime import timedelta
+from typing import Any
+
+from tickwork.core.bulk_operation import Change, Operation
+from tickwork.core.ids import WorkerId
+from tickwork.errors import check
+from tickwork.store import row_codec
+from tickwork.store.admin.operations import Ask, Step
+from tickwork.store.row_codec import duration_us, from_us
+from tickwork.store.sqlite.transitions import SQL, Transaction
+
+_END = "g"  # above every id
+
+
+class SqliteOperations:
+    """A part of SqliteStore. What it needs of the rest are its transactions."""
+
+    def _write(self, tx: Any = None) -> AbstractContextManager[Transaction]:
+        raise NotImplementedError
+
+    def _read(self) -> AbstractContextManager[Transaction]:
+        raise NotImplementedError
+
+    def put_operation(self, id: str, change: Change, by: str) -> Operation:
+        with self._write() as transaction:
+            what = row_codec.encode_change(change, from_us(transaction.now))
+            transaction.run("put_operation", {"id": id, "what": what, "by": by, "now": transaction.now})
+            found = _found(transaction, "of_this_operation", {"id": id})
+        check(found, f"Operation {id} was stored and is not there.")
+        return found[0]
+
+    def operation(self, id: str) -> Operation | None:
+        with self._read() as transaction:
+            found = _found(transaction, "of_this_operation", {"id": id})
+        return found[0] if found else None
+
+    def operations(self, limit: int, before: str | None = None) -> list[Operation]:
+        with self._read() as transaction:
+            return _found(transaction, "operations_before", {"before": before or _END, "limit": limit})
+
+    def lease_operation(self, lease: timedelta) -> Operation | None:
+        with self._read() as transaction:
+            if not transaction.run("any_operation"):
+                return None
+        with self._write() as transaction:
+            until = transaction.now + duration_us(lease)
+            rows = transaction.run("lease_operation", {"now": transaction.now, "until": until})
+            found = _found(transaction, "of_this_operation", {"id": rows[0][0]}) if rows else []
+        return found[0] if found else None
+
+    def step_operation(self, step: Step, lease: timedelta) -> bool:
+        with self._write() as transaction:
+            until = transaction.now + duration_us(lease)
+            return bool(transaction.run("step_operation", row_codec.step_row(step, now=transaction.now, until=until)))
+
+    def cancel_operation(self, id: str) -> bool:
+        with self._write() as transaction:
+            return bool(transaction.run("cancel_operation", {"id": id, "now": transaction.now}))
+
+    def ask_worker(self, worker: WorkerId, what: Ask | None) -> bool:
+        with self._write() as transaction:
+            return bool(transaction.run("ask_worker", {"id": worker, "what": what, "now": transaction.now}))
+
+    def asked_of(self, worker: WorkerId) -> Ask | None:
+        with self._read() as transaction:
+            rows = transaction.run("asked_of", (worker,))
+        return rows[0][0] if rows else None
+
+
+def _found(transaction: Transaction, which: str, values: dict[str, Any]) -> list[Operation]:
+    rows = transaction.connection.run(f"{SQL['operation_columns']} {SQL[which]}", values)
+    return [row_codec.operation(row, from_us) for row in rows]

@@ -1,0 +1,1 @@
+"""The SQLite file: connections, the queue of writers, wake-ups and the clock."""

@@ -1,0 +1,458 @@
+"""The verbs of flow control on one SQLite file (see `store.flow`). The SQL is in sql/flow.sql.
+
+Whoever writes is alone in the file, so nothing has to be locked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from tickwork.core.ids import ClaimId, JobId, WorkerId
+from tickwork.core.job import Claimed
+from tickwork.core.limits.breaker import Breaker, end
+from tickwork.core.limits.gates import GATES, Gate
+from tickwork.core.limits.lanes import Flow, held_prefix, home_lane, lane_range, passage_of, read_lane, turnstile_name
+from tickwork.core.limits.limits import Passage
+from tickwork.core.placement.sticky import Neighbour
+from tickwork.store import row_codec
+from tickwork.store.base import NO_CLAIM
+from tickwork.store.claim import limited
+from tickwork.store.claim.limited import Fate, HeldPage
+from tickwork.store.claim.types import (
+    MASS,
+    Applicant,
+    Head,
+    Look,
+    Place,
+    Scout,
+    Scouted,
+    Stile,
+    Verdict,
+    Wish,
+    gate_passage,
+)
+from tickwork.store.limits import HELD_COUNTED, GateView, Hold, KeyView, LimitView, Rule
+from tickwork.store.row_codec import from_us, kind_text
+from tickwork.store.runs.graph_cache import Graphs
+from tickwork.store.shared_transaction import Here
+from tickwork.store.sqlite import transitions
+from tickwork.store.sqlite.runs import advance
+from tickwork.store.sqlite.transitions import Transaction, as_json, claimed_row, running_row
+
+_HOLDERS = 5
+_FORGOTTEN = 1000
+
+
+def is_guarded(transaction: Transaction, queues: Sequence[str]) -> bool:
+    """Whether a plain claim of these queues has to stand back."""
+    ((answer,),) = transaction.run("is_guarded", {"queues": as_json(list(queues)), "now": transaction.now})
+    return bool(answer)
+
+
+class SqliteGround:
+    """A round of a guarded claim, inside a transaction."""
+
+    def __init__(
+        self,
+        transaction: Transaction,
+        worker: WorkerId,
+        queues: Sequence[str],
+        tasks: Sequence[str],
+        claim: ClaimId = NO_CLAIM,
+    ) -> None:
+        self._transaction = transaction
+        self._claim = claim
+        self.worker = worker
+        self._queues = list(queues)
+        self._tasks = as_json(list(tasks))
+        self.claimed: list[Claimed] = []
+
+    @property
+    def now_us(self) -> int:
+        return self._transaction.now
+
+    def look(self) -> Look:
+        transaction, now = self._transaction, self._transaction.now
+        gates = transaction.run("gates_in_force", {"now": now, "queues": as_json(self._queues)})
+        heads = self._plain_heads()
+        for queue in self._queues:
+            heads += [Head(*head[:3]) for head in _heads(transaction, f"{queue}:")]
+        is_empty: dict[str, bool] = {}
+        held = transaction.run("open_heads", {"now": now, "limit": limited.OPEN_LIMIT})
+        for name, rule, lane, priority, run_at in held:
+            is_empty[name] = lane is None and is_empty.get(name, True)
+            if lane is not None and read_lane(lane).queue in self._queues:
+                heads.append(Head(lane, priority, run_at, row_codec.decode_rule(rule)))
+        empty = [passage_of(name) for name, holds_nothing in is_empty.items() if holds_nothing]
+        ((opens_at,),) = transaction.run("next_opening", (now,))
+        weights = dict(transaction.run("weights"))
+        return Look(now, [GATES.decode(value.encode()) for (value,) in gates], weights, heads, empty, opens_at)
+
+    def _plain_heads(self) -> list[Head]:
+        heads: list[Head] = []
+        for queue in self._queues:
+            rows = _walk(self._transaction, queue, f"{queue}:")
+            heads += [Head(*row[:3]) for row in rows]
+        return heads
+
+    def neighbours(self) -> list[Neighbour]:
+        return [row_codec.neighbour(*row) for row in self._transaction.run("neighbours", (self._transaction.now,))]
+
+    def pick(self, wishes: Sequence[Wish]) -> list[Applicant]:
+        picked: list[Applicant] = []
+        left = {wish.group: wish.of_group for wish in wishes}
+        for wish in wishes:
+            most = min(wish.most, left[wish.group])
+            if most <= 0:
+                continue
+            now = self._transaction.now
+            values = {"lane": wish.lane, "priority": wish.priority, "limit": most}
+            times = {"after": wish.after_us, "until": now - wish.grace_us, "now": now}
+            rows = self._transaction.run("pick_place", {**values, **times, "tasks": self._tasks})
+            left[wish.group] -= len(rows)
+            picked.extend(map(_applicant, rows))
+        return picked
+
+    def next_due_us(self, places: Sequence[Place]) -> int | None:
+        found = [self._transaction.run("next_in_place", (*place, self._transaction.now)) for place in places]
+        return min((run_us for ((run_us,),) in found if run_us is not None), default=None)
+
+    def scout(self, scouts: Sequence[Scout]) -> list[Scouted]:
+        return [self._scout(scout) for scout in scouts]
+
+    def _scout(self, scout: Scout) -> Scouted:
+        now = self._transaction.now
+        values = {
+            "lane": scout.lane,
+            "priority": scout.priority,
+            "after": scout.after[0],
+            "after_id": scout.after[1],
+            "until": scout.limit_us(now),
+            "walk": scout.walk,
+        }
+        kinds = as_json([kind_text(one.row) for one in scout.kinds])
+        rows = self._transaction.run(
+            "scout", {**values, "kinds": kinds, "tasks": self._tasks, "now": now, "most": scout.most}
+        )
+        found = [_applicant(row) for row in rows]
+        if len(found) == scout.most:
+            return found, (found[-1].run_at_us, found[-1].job_id)
+        reached = self._transaction.run("scouted", values)
+        return found, reached[0] if reached else None
+
+    def lock(
+        self, passages: Iterable[Passage], picked: Mapping[Passage, int], gates: Mapping[Passage, Gate]
+    ) -> dict[Passage, Stile]:
+        names = {turnstile_name(passage): passage for passage in passages}
+        if not names:
+            return {}
+        states, rules = _standing(self._transaction, names)
+        live = dict(self._transaction.run("live_weights", (as_json(list(names)),)))
+        stiles: dict[Passage, Stile] = {}
+        for name, passage in names.items():
+            gate = gates.get(passage)
+            rule = rules.get(passage.limit) if gate is None else gate.pace
+            stile = row_codec.stile(rule, live.get(name, 0), states.get(name))
+            if stile.marker is not None and not self._transaction.run("is_waiting", stile.marker):
+                stile = stile._replace(marker=None)
+            if passage in picked:
+                stile = stile._replace(waiting=self._count_held(passage, picked[passage] + 1))
+            if stile.is_in_order:
+                firsts = [(run_at, JobId(id)) for _, _, run_at, id in _heads(self._transaction, held_prefix(passage))]
+                stile = stile._replace(head=min(firsts, default=None))
+                stile = stile.with_returned(self._transaction.run("returned", (name,)), self.now_us)
+            stiles[passage] = stile
+        return stiles
+
+    def _count_held(self, passage: Passage, most: int) -> int:
+        lane, until = lane_range(held_prefix(passage))
+        ((waiting,),) = self._transaction.run("count_held", {"lane": lane, "until": until, "limit": most})
+        return int(waiting)
+
+    def apply(self, verdict: Verdict) -> int:
+        transaction, now = self._transaction, self._transaction.now
+        moved = [one for one, _ in [*verdict.starts, *verdict.parks, *verdict.diverts]]
+        transaction.run_many("leave_queue", [(row[3], row[4], row[7], row[0]) for row in (one.row for one in moved)])
+        transaction.insert_many(
+            "enter_running",
+            [running_row(one.row, one.home, self.worker, self._claim, now) for one, _ in verdict.starts],
+        )
+        holds = [(one, slot) for one, slots in verdict.starts for slot in slots]
+        transaction.insert_many(
+            "take_holds",
+            [
+                (turnstile_name(slot.passage), one.job_id, one.row[1], slot.weight, verdict.on_retry.get(slot.passage))
+                for one, slot in holds
+            ],
+        )
+        transaction.insert_many("enter_queue", [_queue_row(one.row, lane) for one, lane in verdict.parks])
+        for one, queue in verdict.diverts:
+            self._divert(one, queue)
+        for passage, state in verdict.states.items():
+            named = {"name": turnstile_name(passage), "bound": passage.limit}
+            transaction.run("put_state", {**named, "state": row_codec.encode_state(state)})
+        openings = {**verdict.opens, **dict.fromkeys(verdict.emptied)}
+        for passage, open_at in openings.items():
+            waits = passage not in verdict.emptied
+            named = {"name": turnstile_name(passage), "bound": passage.limit}
+            transaction.run("put_opening", {**named, "waits": int(waits), "open_at": open_at})
+        for name, count in verdict.passed_on.items():
+            transaction.run("pass_on", {"name": name, "count": count})
+        self.claimed += [
+            claimed_row(one.row, one.queue, self._claim, now, one.flow, one.job_id in verdict.probes)
+            for one, _ in verdict.starts
+        ]
+        return sum(self._park_alike(one, lane) for one, lane in verdict.masses)
+
+    def _park_alike(self, one: Applicant, lane: str) -> int:
+        """Put aside those that stand behind a job and are like it; return how many."""
+        place = {"place": one.lane, "priority": one.priority, "run_at": one.run_at_us, "job_id": one.job_id}
+        about = dict(zip(("queue", "collection", "labels", "flow"), one.row[14:18], strict=True))
+        values = {**place, **about, "task": one.task, "lane": lane, "most": MASS, "now": self._transaction.now}
+        return len(self._transaction.run("park_alike", values))
+
+    def _divert(self, one: Applicant, queue: str) -> None:
+        flow = msgspec.structs.replace(one.flow or Flow(), diverted=True)
+        lane = home_lane(queue, flow)
+        values = {"job_id": one.job_id, "queue": queue, "lane": lane, "flow": row_codec.encode_flow(flow)}
+        self._transaction.run("divert_job", values)
+        self._transaction.run("enter_queue", _queue_row(one.row, lane))
+
+
+class SqliteFlow:
+    """A part of SqliteStore. What it needs of the rest are its transactions, and a way to wake workers."""
+
+    _graphs: Graphs
+    _here: Here[Any]
+
+    def _write(self, tx: Any = None) -> AbstractContextManager[Transaction]:
+        raise NotImplementedError
+
+    def _read(self) -> AbstractContextManager[Transaction]:
+        raise NotImplementedError
+
+    def _wake(self) -> None:
+        raise NotImplementedError
+
+    # -- limits
+
+    def declare_limits(self, rules: Mapping[str, Rule]) -> None:
+        with self._write() as transaction:
+            for name, rule in sorted(rules.items()):
+                if transaction.run("declare_limit", {"name": name, "rule": row_codec.encode_rule(rule)}):
+                    transaction.run("open_bound", {"bound": name, "now": transaction.now})
+        self._wake()
+
+    def set_limit(self, name: str, rule: Rule | None) -> bool:
+        with self._write() as transaction:
+            if rule is not None:
+                known = True
+                transaction.run("override_limit", {"name": name, "rule": row_codec.encode_rule(rule)})
+            else:
+                known = bool(transaction.run("reset_limit", (name,)))
+                transaction.run("forget_limit", (name,))
+            transaction.run("open_bound", {"bound": name, "now": transaction.now})
+        self._wake()
+        return known
+
+    def limits(self) -> list[LimitView]:
+        with self._read() as transaction:
+            rows = transaction.run("limits")
+        return [
+            LimitView(name, row_codec.decode_rule(declared), row_codec.decode_rule(override), live, held)
+            for name, declared, override, live, held in rows
+        ]
+
+    def limit_keys(self, limit: str, most: int) -> list[KeyView]:
+        with self._read() as transaction:
+            rows = transaction.run("limit_keys", {"limit": limit, "most": most, "counted": HELD_COUNTED})
+        return [
+            row_codec.key_view(name, rule, state, live, held, None if opens_at is None else from_us(opens_at))
+            for name, rule, state, live, held, opens_at in rows
+        ]
+
+    # -- gates
+
+    def put_gate(self, gate: Gate) -> None:
+        passage = gate_passage(gate)
+        named = {"name": turnstile_name(passage), "bound": passage.limit}
+        with self._write() as transaction:
+            value = GATES.encode(gate).decode()
+            values = {"name": gate.name, "value": value, "queue": gate.queue, "until": gate.until_us}
+            transaction.run("put_gate", {**values, "now": transaction.now})
+            # What one of the same name holds already is judged anew: it may be for less long.
+            if transaction.run("opening", (named["name"],)):
+                transaction.run("open_bound", {"bound": passage.limit, "now": transaction.now})
+        if gate.kind == "drop":
+            drop = partial(self._drop_for, gate.name)
+            self._here.after_commit(partial(limited.sweep, gate, self._held_page, drop))
+        self._wake()
+
+    def _held_page(self, after: limited.HeldPlace) -> HeldPage:
+        place = dict(zip(("lane", "priority", "run_at", "job_id"), after, strict=True))
+        with self._read() as transaction:
+            return HeldPage.of(transaction.run("held_page", {**place, "limit": limited.PAGE}))
+
+    def _drop_for(self, name: str, ids: Sequence[JobId]) -> None:
+        with self._write() as transaction:
+            dropped = [job_id for job_id in ids if transitions.drop(transaction, job_id)]
+            advance(transaction, self._graphs, dropped)
+            transaction.run("pass_on", {"name": name, "count": len(dropped)})
+
+    def lift_gates(self, selects: Mapping[str, str]) -> list[Gate]:
+        with self._write() as transaction:
+            found = [view.gate for view in self._gates(transaction) if view.gate.selects == dict(selects)]
+            for gate in found:
+                transaction.run("delete_gate", (gate.name,))
+                transaction.run("open_bound", {"bound": gate_passage(gate).limit, "now": transaction.now})
+        self._wake()
+        return found
+
+    def gates(self) -> list[GateView]:
+        with self._read() as transaction:
+            return self._gates(transaction)
+
+    def _gates(self, transaction: Transaction) -> list[GateView]:
+        return [
+            GateView(GATES.decode(value.encode()), from_us(since), held, passed_on)
+            for value, since, passed_on, held in transaction.run("all_gates", (transaction.now,))
+        ]
+
+    # -- tenants
+
+    def set_weight(self, tenant: str, weight: int) -> None:
+        with self._write() as transaction:
+            if weight == 1:
+                transaction.run("delete_weight", (tenant,))
+            else:
+                transaction.run("set_weight", (tenant, weight))
+
+    def weights(self) -> dict[str, int]:
+        with self._read() as transaction:
+            return dict(transaction.run("weights"))
+
+    # -- what holds a job
+
+    def hold(self, job_id: JobId) -> Hold | None:
+        with self._read() as transaction:
+            rows = transaction.run("place_of", (job_id,))
+            if not rows:
+                return None
+            ((lane, priority, run_at),) = rows
+            gates = [view.gate for view in self._gates(transaction)]
+            fate = _fate(transaction, job_id, lane, run_at, gates)
+            if fate is None:
+                return None
+            name = turnstile_name(fate.held_by)
+            rules = transaction.run("rule_of", (fate.held_by.limit,))
+            holders = transaction.run("holders", (name,))
+            head_due, head = min(transaction.run("returned", (name,)), default=(None, None))
+            first, until = lane_range(held_prefix(fate.held_by))
+            place = {"priority": priority, "run_at": run_at, "job_id": job_id}
+            ((ahead,),) = transaction.run("held_ahead", {"lane": first, "until": until, **place})
+        gate = next((one for one in gates if gate_passage(one) == fate.held_by), None)
+        return Hold(
+            fate.held_by,
+            row_codec.decode_rule(rules[0][0] if rules else None) if gate is None else gate.pace,
+            gate,
+            None if fate.opens_at_us is None else from_us(fate.opens_at_us),
+            sum(weight for _, weight in holders),
+            tuple(JobId(one) for one, _ in holders[:_HOLDERS]),
+            ahead,
+            head,
+            None if head_due is None else from_us(head_due),
+        )
+
+    def let_through(self, passages: Sequence[Passage]) -> None:
+        with self._write() as transaction:
+            names = as_json([turnstile_name(passage) for passage in passages])
+            opened = transaction.run("open_freed", {"names": names, "now": transaction.now})
+        if opened:
+            self._wake()
+
+    # -- breakers
+
+    def end_probes(self, ends: Sequence[tuple[Passage, JobId, bool]]) -> None:
+        with self._write() as transaction:
+            for passage, job_id, failed in ends:
+                name = turnstile_name(passage)
+                states, rules = _standing(transaction, {name: passage})
+                stile = row_codec.stile(rules.get(passage.limit), 0, states.get(name))
+                if not isinstance(stile.rule, Breaker):
+                    continue
+                after = end(stile.rule, stile.breaker, job_id, transaction.now, failed=failed)
+                if after is stile.breaker:
+                    continue
+                named = {"name": name, "bound": passage.limit}
+                transaction.run("put_state", {**named, "state": row_codec.encode_state(after)})
+                opens = transaction.now if after.open_until_us is None else after.open_until_us
+                transaction.run("open_bound_key", {"name": name, "open_at": opens})
+        self._wake()
+
+    # -- services
+
+    def open_turnstiles(self) -> int:
+        with self._write() as transaction:
+            now = transaction.now
+            transaction.run("forget_gates", (now,))
+            transaction.run("forget_holds")
+            opened = transaction.run("open_forgotten", {"now": now})
+            idle = transaction.run("idle_turnstiles", (_FORGOTTEN,))
+            says_nothing = [name for name, state, rule in idle if row_codec.says_nothing(state, rule, now)]
+            transaction.run("forget_turnstiles", (as_json(says_nothing),))
+        if opened:
+            self._wake()
+        return len(opened)
+
+
+def _fate(transaction: Transaction, job_id: JobId, lane: str, run_at: int, gates: Sequence[Gate]) -> Fate | None:
+    """What holds a waiting job; where that is not decided yet, what would at a claim."""
+    now, held_by = transaction.now, read_lane(lane).held_by
+    if held_by is not None:
+        ((open_at,),) = transaction.run("opening", (turnstile_name(held_by),)) or [(None,)]
+        if open_at is None or open_at > now:
+            return Fate(held_by, open_at)
+    elif run_at > now or (":" not in lane and not any(gate.kind == "slow" for gate in gates)):
+        return None
+    standing = transaction.run("standing", {"now": now})
+    tasks = sorted({task for task, _ in standing})
+    queues = sorted({queue for _, queue in standing} | {gate.to for gate in gates if gate.to is not None})
+    return limited.foresee(SqliteGround(transaction, WorkerId(""), queues, tasks), queues, job_id, held_by)
+
+
+def _standing(transaction: Transaction, names: Mapping[str, Passage]) -> tuple[dict[str, str], dict[str, Rule | None]]:
+    """The states of turnstiles by their names, and the rules of their limits."""
+    states = dict(transaction.run("states", (as_json(list(names)),)))
+    limits = sorted({passage.limit for passage in names.values()})
+    rules = {name: row_codec.decode_rule(rule) for name, rule in transaction.run("rules", (as_json(limits),))}
+    return states, rules
+
+
+def _walk(transaction: Transaction, lane: str, until: str) -> list[Any]:
+    """The first job of each priority of each lane from `lane` to before `until`."""
+    heads: list[Any] = []
+    at: tuple[str, int] = (lane, -1)
+    while rows := transaction.run("next_head", {"lane": at[0], "priority": at[1], "until": until}):
+        heads.append(rows[0])
+        at = (rows[0][0], rows[0][1])
+    return heads
+
+
+def _heads(transaction: Transaction, prefix: str) -> list[Any]:
+    return _walk(transaction, *lane_range(prefix))
+
+
+def _applicant(row: Any) -> Applicant:
+    job_id, _, _, lane, priority, _, _, run_at, _, _, _, _, _, _, queue, collection, labels, flow, task, *_ = row
+    about = (collection, row_codec.decode_labels(labels), row_codec.decode_flow(flow))
+    return Applicant(JobId(job_id), lane, priority, run_at, task, queue, *about, row)
+
+
+def _queue_row(row: Any, lane: str) -> tuple[Any, ...]:
+    job_id, attempt, task, _, priority, _, _, run_at, failures, crashes, alone, _, keyed, expires_at, *_ = row
+    return (lane, priority, run_at, job_id, task, attempt - 1, failures, crashes, alone, keyed, expires_at, row[-5])

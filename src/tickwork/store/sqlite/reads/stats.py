@@ -1,0 +1,93 @@
+"""The verbs of figures on one SQLite file (see `store.figures`). The SQL is in sql/figures.sql."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from datetime import datetime
+from typing import Any
+
+from tickwork.core.stats.rollups import KEPT, Counted, Figures, Place, minute_of
+from tickwork.store.reads.metric_counts import Counts, counts_of
+from tickwork.store.reads.stats import FigureMarks, FigurePage, added, count_page, counted_of, figures_of, known
+from tickwork.store.row_codec import from_us, to_us
+from tickwork.store.sqlite.transitions import Transaction, as_json
+
+
+class SqliteFigures:
+    """A part of SqliteStore. What it needs of the rest are its transactions."""
+
+    def _write(self, tx: Any = None) -> AbstractContextManager[Transaction]:
+        raise NotImplementedError
+
+    def _read(self) -> AbstractContextManager[Transaction]:
+        raise NotImplementedError
+
+    def figure_marks(self) -> FigureMarks:
+        with self._read() as transaction:
+            return _marks(transaction)
+
+    def count_figures(self, marks: FigureMarks, limit: int) -> FigurePage:
+        with self._read() as transaction:
+            return count_page(transaction.run, from_us(transaction.now), marks, limit, to_us, from_us)
+
+    def add_figures(self, marks: FigureMarks, figures: Mapping[Place, Figures]) -> bool:
+        instants = {"ended": to_us(marks.ended), "look_at": to_us(marks.look_at)}
+        with self._write() as transaction:
+            moved = {"created": marks.created, "version": marks.version, **instants}
+            if not transaction.run("move_figure_marks", moved):
+                return False
+            rows = transaction.run("figures_at", (as_json(list(figures)),))
+            there = {Place(*row[:4]): figures_of(row[4:]) for row in rows}
+            transaction.run_many("put_figures", [_row(one) for one in added(there, figures)])
+        return True
+
+    def figures(self, span: int, queue: str, task: str, since: int) -> dict[int, Figures]:
+        with self._read() as transaction:
+            rows = transaction.run("figures", {"span": span, "queue": queue, "task": task, "since": since})
+        return {minute: figures_of(columns) for minute, *columns in rows}
+
+    def queue_figures(self, span: int, since: int) -> dict[str, dict[int, Figures]]:
+        found: dict[str, dict[int, Figures]] = {}
+        with self._read() as transaction:
+            for queue, minute, *columns in transaction.run("queue_figures", {"span": span, "since": since}):
+                found.setdefault(queue, {})[minute] = figures_of(columns)
+        return found
+
+    def total_figures(self) -> dict[tuple[str, str], Figures]:
+        with self._read() as transaction:
+            rows = transaction.run("total_figures")
+        return {(queue, task): figures_of(columns) for queue, task, *columns in rows}
+
+    def starting(self, limit: int) -> list[Counted]:
+        with self._read() as transaction:
+            return counted_of(transaction.run("starting_figures", {"limit": limit}))
+
+    def figures_known(self) -> datetime:
+        with self._read() as transaction:
+            return known(transaction.run, from_us(transaction.now), _marks(transaction), to_us)
+
+    def counts(self, since: datetime | None) -> Counts:
+        with self._read() as transaction:
+            return counts_of(transaction.run, from_us(transaction.now), since, to_us, from_us)
+
+
+def prune_figures(transaction: Transaction, limit: int) -> None:
+    """Delete figures that are older than their span is kept."""
+    now = from_us(transaction.now)
+    for span, kept in KEPT.items():
+        transaction.run("prune_figures", {"span": span, "before": minute_of(now - kept), "limit": limit})
+
+
+def _marks(transaction: Transaction) -> FigureMarks:
+    rows = transaction.run("figure_marks")
+    if not rows:
+        return FigureMarks()
+    created, ended, version, look_at = rows[0]
+    return FigureMarks(created, from_us(ended), version, from_us(look_at))
+
+
+def _row(figures: Mapping[str, Any]) -> tuple[Any, ...]:
+    """As put_figures takes it."""
+    span, queue, task, minute, *rest = figures.values()
+    return (span, task, queue, minute, *rest)

@@ -1,0 +1,103 @@
+"""The verbs of attempts over REST on one SQLite file (see `store.remote`). The SQL is in sql/remote.sql."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from tickwork.core.ids import JobId, WorkerId
+from tickwork.store import row_codec
+from tickwork.store.base import NewLog
+from tickwork.store.remote_counts import due_heads, within
+from tickwork.store.remote_leases import FIRST, DueWork, Grant, RemoteAttempt, RemoteName
+from tickwork.store.row_codec import duration_us, from_us
+from tickwork.store.sqlite import transitions
+from tickwork.store.sqlite.limits import SqliteGround
+from tickwork.store.sqlite.transitions import Transaction, as_json
+
+
+class SqliteRemote:
+    """A part of SqliteStore. What it needs of the rest are its transactions."""
+
+    def _write(self, tx: Any = None) -> AbstractContextManager[Transaction]:
+        raise NotImplementedError
+
+    def _read(self) -> AbstractContextManager[Transaction]:
+        raise NotImplementedError
+
+    def due_work(self, queues: Sequence[str]) -> DueWork:
+        found: dict[str, set[str]] = {}
+        with self._read() as transaction:
+            look = SqliteGround(transaction, WorkerId(""), list(dict.fromkeys(queues)), ()).look()
+            heads = due_heads(look.heads, look.now_us, look.opens_at_us)
+            for queue, lane, priority in heads.due:
+                values = {"lane": lane, "priority": priority, "now": look.now_us, "first": FIRST}
+                found.setdefault(queue, set()).update(name for (name,) in transaction.run("place_tasks", values))
+        return DueWork(found, heads.next_s)
+
+    def grant_leases(self, claimer: WorkerId, grants: Sequence[Grant]) -> dict[JobId, datetime]:
+        granted: dict[JobId, datetime] = {}
+        with self._write() as transaction:
+            for one in grants:
+                fence = {"job_id": one.job_id, "claim": one.claim, "claimer": claimer, "worker": one.worker}
+                if not transaction.run("hand_over", fence):
+                    continue
+                until = transaction.now + duration_us(one.lease)
+                serves = {"queues": as_json(one.queues), "tasks": as_json(one.tasks)}
+                times = {"now": transaction.now, "until": until}
+                row = {
+                    "worker": one.worker,
+                    "name": one.name,
+                    "lessee": one.lessee,
+                    "offer": row_codec.encode_offer(one.offer),
+                }
+                transaction.run("grant_lease", {**row, **serves, **times})
+                granted[one.job_id] = from_us(until)
+        return granted
+
+    def lease_holders(self, names: Sequence[str]) -> set[str]:
+        with self._read() as transaction:
+            return {name for (name,) in transaction.run("lease_holders", (as_json(list(names)),))}
+
+    def remote_attempt(self, name: RemoteName) -> RemoteAttempt | None:
+        with self._read() as transaction:
+            return _standing(transaction, name)
+
+    def renew_attempt(self, name: RemoteName, lease: timedelta) -> RemoteAttempt | None:
+        with self._write() as transaction:
+            until = transaction.now + duration_us(lease)
+            one = _standing(transaction, name)
+            if one is None:
+                return None
+            transaction.run("renew_attempt", {"worker": one.worker, "until": until})
+            return msgspec.structs.replace(one, lease_until=from_us(until))
+
+    def append_log(self, name: RemoteName, text: str, seq: int | None, limit: int) -> int | None:
+        with self._write() as transaction:
+            one = _standing(transaction, name)
+            if one is None:
+                return None
+            ((last, held),) = transaction.run("logged", {"job_id": one.job_id, "attempt": one.attempt})
+            chunk = last + 1 if seq is None else seq
+            if kept := within(text, held, limit):
+                transitions.append(transaction, [NewLog(one.job_id, one.claim, chunk, kept)])
+            return int(chunk)
+
+    def end_leases(self, workers: Sequence[WorkerId]) -> None:
+        with self._write() as transaction:
+            transaction.run("end_leases", (as_json(list(workers)),))
+
+
+def _standing(transaction: Transaction, name: RemoteName) -> RemoteAttempt | None:
+    rows = transaction.run("remote_attempt", msgspec.structs.asdict(name))
+    if not rows:
+        return None
+    id, number, claim, worker, task, queue, policy, failures, crashes, alone, flow, run, step, *rest = rows[0]
+    claimed_at, cancel, until, losses = rest
+    counts = (row_codec.decode_policy(policy), failures, crashes, alone == 1, row_codec.decode_flow(flow))
+    times = (from_us(claimed_at), cancel == 1, from_us(until))
+    return RemoteAttempt(id, number, claim, worker, task, queue, *counts, run, step, *times, losses)

@@ -1,0 +1,176 @@
+"""What a worker hears of its handlers, and what it answers."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import assert_never
+
+import msgspec
+
+from tickwork.core.access.secret_policy import Use
+from tickwork.core.ids import ClaimId, JobId
+from tickwork.core.job import Claimed
+from tickwork.core.outcome import Crashed, Released
+from tickwork.errors import StoreError, TickworkError
+from tickwork.store.base import NewLog, Progress, Store
+from tickwork.worker.finisher import Endings
+from tickwork.worker.handler_pools import Pools, Source
+from tickwork.worker.held_jobs import Holdings
+from tickwork.worker.ipc import protocol
+from tickwork.worker.ipc.protocol import Answer, Died, End, FromExecutor
+from tickwork.worker.prefetch import Pace
+
+_log = logging.getLogger("tickwork.worker")
+KILL_GRACE_S = 1.5  # a child may end its own overdue attempt, before it is killed
+
+
+class Hearing:
+    """Takes in the messages of handlers. `listen` needs no store; `answer_asks` does."""
+
+    def __init__(
+        self,
+        store: Store,
+        pools: Pools,
+        held: Holdings,
+        endings: Endings,
+        pace: Pace,
+        secret: Callable[[str, Use], str | None],
+    ) -> None:
+        self._store = store
+        self._pools = pools
+        self._held = held
+        self._endings = endings
+        self._pace = pace
+        self._secret = secret
+        self._inbox: deque[tuple[Source, FromExecutor | Died]] = deque()
+        self._asks: deque[tuple[Source, protocol.Ask]] = deque()
+
+    def listen(self) -> None:
+        """Take in what was said since the last time."""
+        self._inbox.extend(self._pools.poll())
+        while self._inbox:
+            self._hear(*self._inbox.popleft())
+
+    def clear(self) -> None:
+        """Forget what was said and not taken in."""
+        self._inbox.clear()
+        self._asks.clear()
+
+    def _hear(self, source: Source, message: FromExecutor | Died) -> None:
+        match message:
+            case protocol.Ended(ends):
+                for end in ends:
+                    self._hear_end(end)
+            case protocol.Started():
+                self._hear_start(message)
+            case protocol.Stuck():
+                self._hear_stuck(message)
+            case protocol.Returned(job_ids):
+                self._endings.release(job_ids)
+            case protocol.Wrote() | protocol.Progressed():
+                self._note(message)
+            case protocol.Ask():
+                self._asks.append((source, message))
+            case Died(job_ids, error, alone):
+                self._hear_death(job_ids, error, alone)
+            case protocol.Refused(count):
+                self._endings.count_refused(count)
+            case protocol.Hello() | protocol.Hide():
+                pass
+            case protocol.Trouble(error):
+                _log.error("A child process could not start: %s", error)
+            case _:
+                assert_never(message)
+
+    def _note(self, message: protocol.Wrote | protocol.Progressed) -> None:
+        job_id, claim = JobId(message.job_id), ClaimId(message.claim)
+        if self._held.attempt(job_id, claim) is None:
+            return
+        notes = self._endings.notes
+        if isinstance(message, protocol.Wrote):
+            notes.logs.append(NewLog(job_id, claim, message.seq, message.text, message.shared))
+        else:
+            notes.progress[job_id] = Progress(job_id, claim, message.fraction, message.note)
+
+    def _hear_start(self, start: protocol.Started) -> None:
+        held = self._held.attempt(start.job_id, start.claim)
+        if held is not None:
+            for one in self._held.company(start.job_id):
+                one.begun = True
+        timeout = None if held is None else self._held.timeout(held)
+        if timeout is not None:
+            kill_at = start.began + timeout.total_seconds() + KILL_GRACE_S
+            self._held.kill_at(kill_at, start.job_id, start.claim)
+
+    def kill_holder(self, job_id: str) -> None:
+        """Kill the process that runs a job, and give back the jobs beside it; what it had said until then counts."""
+        beside = self._pools.kill_holder(job_id)
+        self.listen()
+        self._endings.release(beside)
+
+    def _hear_stuck(self, stuck: protocol.Stuck) -> None:
+        """An attempt does not let itself be ended: kill its process. What ran beside it is not to blame."""
+        beside = self._pools.kill_holder(stuck.job_id)
+        self.listen()  # what they wrote and how others ended just before
+        if self._held.attempt(stuck.job_id, stuck.claim) is not None:
+            for job in [held.job for held in self._held.company(stuck.job_id)]:
+                self._hear_end(End(job.job_id, job.claim, stuck.kind, stuck.began, error=stuck.error))
+        self._endings.release(beside)
+
+    def _hear_end(self, end: End) -> None:
+        held = self._held.attempt(end.job_id, end.claim)
+        if held is None:
+            return
+        self._pace.took(end.took)
+        waited = max(0.0, end.began - held.claimed_mono)
+        if end.settled:
+            self._endings.ended_elsewhere(held, waited, end.took)
+        elif end.kind == "released":
+            self._endings.end(held, Released(begun=held.begun), waited, end.took)
+        else:
+            self._endings.end(held, end.ending(), waited, end.took)
+
+    def _hear_death(self, job_ids: Sequence[str], error: str, alone: bool) -> None:
+        for job_id in job_ids:
+            company = self._held.company(job_id)
+            for held in company:
+                if held.job.policy.on_lost == "fail" and not held.begun and not alone:
+                    self._endings.end(held, Released(), 0.0)  # it waited behind others, and may still begin
+                else:
+                    self._endings.end(held, Crashed(error, alone and len(company) == 1), 0.0)
+
+    def answer_asks(self) -> None:
+        """Store and give what handlers ask for: states, places, secrets. While the store does not answer, they wait."""
+        while self._asks:
+            source, ask = self._asks[0]
+            answer = self._answer(ask, JobId(ask.job_id))
+            self._asks.popleft()
+            source.send(answer)
+
+    def _answer(self, ask: protocol.Ask, job_id: JobId) -> Answer:
+        held = self._held.attempt(job_id, ask.claim)
+        if held is None:
+            return Answer(ask.request, False, None)
+        if ask.what == "place":
+            place = self._store.map_places([job_id]).get(job_id)
+            return Answer(ask.request, True, None if place is None else msgspec.json.encode(place))
+        if ask.what == "secret":
+            return self._open_secret(ask, held.job)
+        if ask.state is None:
+            return Answer(ask.request, True, self._store.saved_state(job_id))
+        return Answer(ask.request, self._store.save_state(job_id, ClaimId(ask.claim), ask.state), None)
+
+    def _open_secret(self, ask: protocol.Ask, job: Claimed) -> Answer:
+        """The value of a secret, if the job may use it: as it was claimed, whatever its process says of itself."""
+        try:
+            value = self._secret((ask.state or b"").decode(), Use(job.task, job.queue, job.run))
+        except StoreError:
+            raise
+        except Exception as error:  # whatever is wrong with the secret or the key is the attempt's to tell
+            why = (
+                str(error) if isinstance(error, TickworkError) else f"the secret does not open: {type(error).__name__}."
+            )
+            return Answer(ask.request, False, why.encode())
+        return Answer(ask.request, True, None if value is None else value.encode("utf-8", "surrogatepass"))

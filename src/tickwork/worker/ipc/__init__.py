@@ -1,0 +1,1 @@
+"""What a supervisor and its children share: messages, memory and streams."""

@@ -1,0 +1,115 @@
+"""The two ways to run handlers, behind the one face that a worker knows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tickwork.clock import Clock
+from tickwork.worker.handler_pools import Source
+from tickwork.worker.ipc.protocol import Assignment, Died, Ended, FromExecutor, Returned
+from tickwork.worker.process.children import STALLED_S, Children
+from tickwork.worker.run.thread_pool import LocalPool
+
+
+class ChildPools:
+    """For `tickwork worker`: everything runs in child processes, and can be killed."""
+
+    def __init__(self, children: Children) -> None:
+        self._children = children
+        self.submit = children.submit
+        self.poll = children.poll
+        self.interrupt = children.interrupt
+        self.kill_holder = children.kill_holder
+        self.kill_all = children.kill_all
+        self.abandon = children.abandon
+        self.stop_running = children.stop_running
+        self.kill_running = children.kill_running
+        self.solo_room = children.solo_room
+        self.tend = children.tend
+        self.stalled = children.stalled
+        self.filenos = children.filenos
+        self.unsent = children.unsent
+
+
+class LocalPools:
+    """For `app.worker()`: threads of this process, and child processes for CPU-bound tasks."""
+
+    def __init__(
+        self, local: LocalPool, children: Children, solo_tasks: frozenset[str], slots: int, clock: Clock
+    ) -> None:
+        self._local = local
+        self._children = children
+        self._solo_tasks = solo_tasks
+        self._slots = slots
+        self._clock = clock
+        self._here: set[tuple[str, int]] = set()  # the attempts on our threads
+        self._moved_at = 0.0
+        self._recalled = False
+
+    def submit(self, assignments: Sequence[Assignment], alone: bool) -> None:
+        apart = [one for one in assignments if one.task in self._solo_tasks]
+        here = [one for one in assignments if one.task not in self._solo_tasks]
+        if here and not self._here:
+            self._moved_at = self._clock.monotonic()
+        self._here |= {(one.job_id, one.claim) for one in here}
+        self._local.submit(here)
+        if apart:
+            self._children.submit(apart, alone)
+
+    def poll(self) -> list[tuple[Source, FromExecutor | Died]]:
+        news: list[tuple[Source, FromExecutor | Died]] = []
+        for message in self._local.poll():
+            if isinstance(message, Ended):
+                self._here.difference_update((end.job_id, end.claim) for end in message.ends)
+                self._moved_at, self._recalled = self._clock.monotonic(), False
+            elif isinstance(message, Returned):
+                self._here = {one for one in self._here if one[0] not in message.job_ids}
+            news.append((self._local, message))
+        return news + list(self._children.poll())
+
+    def interrupt(self, job_id: str, claim: int, reason: str) -> None:
+        self._local.interrupt(job_id, claim, reason)
+        self._children.interrupt(job_id, claim, reason)
+
+    def kill_holder(self, job_id: str) -> list[str]:
+        """Only a child can be killed; a thread is given up by its executor, which says so itself."""
+        return self._children.kill_holder(job_id)
+
+    def kill_all(self) -> None:
+        self._stop_threads()
+        self._children.kill_all()
+
+    def abandon(self) -> None:
+        self._stop_threads()
+        self._children.abandon()
+
+    def _stop_threads(self) -> None:
+        for job_id, claim in tuple(self._here):
+            self._local.interrupt(job_id, claim, "stop")
+
+    def stop_running(self) -> None:
+        self._stop_threads()
+        self._children.stop_running()
+
+    def kill_running(self) -> None:
+        """Only children can be killed: a thread that does not stop is given up by its executor, and goes on."""
+        self._children.kill_running()
+
+    def solo_room(self) -> int:
+        return self._children.solo_room()
+
+    def tend(self, now: float) -> None:
+        """Recall what stands behind slow work, as children do."""
+        if now - self._moved_at > STALLED_S and not self._recalled and len(self._here) > self._slots:
+            self._recalled = True
+            self._local.recall()
+        self._children.tend(now)
+
+    def stalled(self) -> bool:
+        return self._recalled or self._children.stalled()
+
+    def filenos(self) -> list[int]:
+        return [self._local.fileno(), *self._children.filenos()]
+
+    def unsent(self) -> list[int]:
+        return self._children.unsent()

@@ -1,0 +1,233 @@
+"""The pipes behind the descriptors 1 and 2 of child processes, read by a thread of their supervisor.
+
+The bytes are in the supervisor as soon as they are written, so they survive the child. The thread also writes what
+the supervisor shows of them on its own descriptors: a console that blocks stops this thread alone, and with it, as
+without us, whatever writes to the console. A child that has died leaves at most what its pipes hold; `drain` reads that
+and never waits for their end, which a process that a handler left behind may keep open.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass
+
+from tickwork.clock import Clock
+from tickwork.worker.ipc.shared_memory import BoardReader, Running, waiting_bytes
+from tickwork.worker.run.capture import LOG_LIMIT
+
+STREAMS = (1, 2)
+TELL_S = 0.05  # the worker is woken at most so often for output
+_READ = 1 << 16
+_DRAIN_READS = 32  # the pipes of a dead child hold less; what still writes to them is not waited for
+_CONSOLE_LIMIT = 1 << 20  # bytes that wait for a console that does not take them; more are dropped
+_STOP_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Bytes that were read from a descriptor, and which attempts ran then. `others`: so did some that have no entry."""
+
+    stream: int
+    data: bytes
+    owners: tuple[Running, ...]
+    others: bool
+
+
+class ChildOutput:
+    """The output of one child: its pipes and its board."""
+
+    def __init__(self) -> None:
+        pipes = [os.pipe() for _ in STREAMS]
+        self._readable = {stream: pipe[0] for stream, pipe in zip(STREAMS, pipes, strict=True)}
+        self._writable = [pipe[1] for pipe in pipes]
+        for pipe in self._readable.values():
+            os.set_blocking(pipe, False)
+        self.board = BoardReader()
+        self._lock = threading.Lock()
+        self._pieces: list[Piece] = []
+        self._size = 0
+        self._open = set(STREAMS)
+
+    def descriptors(self) -> list[int]:
+        """What the child needs: the ends that it writes to, those that it looks at, and its board."""
+        return [*self._writable, *self._readable.values(), self.board.descriptor]
+
+    def hand_over(self) -> None:
+        """The child has its descriptors: close those that are its alone."""
+        for pipe in self._writable:
+            os.close(pipe)
+        self.board.close_descriptor()
+
+    def filenos(self) -> dict[int, int]:
+        """The pipes that may have something to read, with their streams."""
+        return {self._readable[stream]: stream for stream in sorted(self._open)}
+
+    def read(self, stream: int) -> bool:
+        """Read once; False when there was nothing."""
+        with self._lock:
+            return stream in self._open and self._read(stream)
+
+    def _read(self, stream: int) -> bool:
+        # An attempt stays on the board until its output was read: whoever wrote the bytes that are there now is on
+        # the board just after. Those that come meanwhile are left for the next read.
+        pipe = self._readable[stream]
+        size = waiting_bytes(pipe)
+        owners = tuple(self.board.running())
+        self.board.count_read()
+        try:
+            data = os.read(pipe, min(size, _READ) or 1)
+        except BlockingIOError:
+            return False
+        if not data:
+            self._open.discard(stream)
+            return False
+        if self._size <= LOG_LIMIT:  # more would not be kept
+            self._pieces.append(Piece(stream, data, owners, self.board.has_others()))
+            self._size += len(data)
+        return True
+
+    def take(self) -> list[Piece]:
+        """What was read since the last time."""
+        with self._lock:
+            pieces, self._pieces, self._size = self._pieces, [], 0
+            return pieces
+
+    def drain(self) -> None:
+        """Read what is left in the pipes."""
+        for stream in STREAMS:
+            for _ in range(_DRAIN_READS):
+                if not self.read(stream):
+                    break
+
+    def close(self) -> None:
+        with self._lock:
+            self._open.clear()
+            for pipe in self._readable.values():
+                os.close(pipe)
+            self.board.close()
+
+
+class OutputReader:
+    """The thread. `fileno` is readable when children wrote something since `heard` was called."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._outputs: list[ChildOutput] = []
+        self._console: deque[tuple[int, bytes]] = deque()
+        self._waiting = 0  # bytes for the console
+        self._lock = threading.Lock()
+        self._stopping = False
+        self._woken = self._wake = self._news = self._tell = -1
+        self._fresh = False
+        self._tell_at = 0.0
+        self._thread: threading.Thread | None = None
+
+    def add(self, output: ChildOutput) -> None:
+        with self._lock:
+            self._outputs.append(output)
+        if self._thread is None:
+            self._woken, self._wake = _pair()
+            self._news, self._tell = _pair()
+            self._thread = threading.Thread(target=self._run, name="tickwork-output", daemon=True)
+            self._thread.start()
+        self._call()
+
+    def remove(self, output: ChildOutput) -> None:
+        """Forget a child that is gone, and close its pipes."""
+        with self._lock:
+            self._outputs.remove(output)
+        output.close()
+
+    def show(self, stream: int, data: bytes) -> None:
+        """Write to our own descriptor, soon."""
+        with self._lock:
+            if self._waiting > _CONSOLE_LIMIT:
+                return
+            self._console.append((stream, data))
+            self._waiting += len(data)
+        self._call()
+
+    def fileno(self) -> int:
+        return self._news
+
+    def heard(self) -> None:
+        if self._news >= 0:
+            _clear(self._news)
+
+    def stop(self) -> None:
+        """Show what is left, if the console takes it, and end."""
+        if self._thread is None:
+            return
+        self._stopping = True
+        self._call()
+        self._thread.join(_STOP_S)
+        if self._thread.is_alive():
+            return  # it is stuck in the console, and ends with the process
+        self._thread, self._stopping = None, False
+        for pipe in (self._woken, self._wake, self._news, self._tell):
+            os.close(pipe)
+        self._woken = self._wake = self._news = self._tell = -1
+
+    def _call(self) -> None:
+        if self._wake >= 0:
+            with suppress(BlockingIOError):
+                os.write(self._wake, b"!")
+
+    # -- on its own thread
+
+    def _run(self) -> None:
+        while True:
+            self._write_console()
+            if self._stopping:
+                return
+            with self._lock:
+                places = {pipe: (one, stream) for one in self._outputs for pipe, stream in one.filenos().items()}
+            for pipe in self._await([self._woken, *places]):
+                if pipe == self._woken:
+                    _clear(pipe)
+                elif pipe in places:
+                    output, stream = places[pipe]
+                    self._fresh |= output.read(stream)
+            self._tell_worker()
+
+    def _await(self, pipes: list[int]) -> list[int]:
+        poll = select.poll()
+        for pipe in pipes:
+            poll.register(pipe, select.POLLIN)
+        left = max(0.0, self._tell_at - self._clock.monotonic()) if self._fresh else None
+        return [pipe for pipe, _ in poll.poll(None if left is None else left * 1000)]
+
+    def _tell_worker(self) -> None:
+        now = self._clock.monotonic()
+        if self._fresh and now >= self._tell_at:
+            self._fresh, self._tell_at = False, now + TELL_S
+            with suppress(BlockingIOError):
+                os.write(self._tell, b"!")
+
+    def _write_console(self) -> None:
+        while True:
+            with self._lock:
+                if not self._console:
+                    return
+                stream, data = self._console.popleft()
+                self._waiting -= len(data)
+            with suppress(OSError):  # a full disk or a closed pipe behind the worker
+                while data:
+                    data = data[os.write(stream, data) :]
+
+
+def _pair() -> tuple[int, int]:
+    readable, writable = os.pipe()
+    os.set_blocking(readable, False)
+    os.set_blocking(writable, False)
+    return readable, writable
+
+
+def _clear(pipe: int) -> None:
+    with suppress(BlockingIOError):
+        while os.read(pipe, 4096):
+            pass

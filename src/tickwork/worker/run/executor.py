@@ -1,0 +1,455 @@
+"""Runs attempts: plain handlers on threads, async ones on an event loop. It lives in a child process, or in the user's
+own.
+
+It ends what runs too long or was cancelled as far as that is possible from inside a process: async handlers are
+cancelled, plain ones get an exception in their thread. What does not end then is reported as stuck; the supervisor
+kills the whole process, and inside a user's process the thread is given up and replaced.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack
+from itertools import count
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from tickwork import errors
+from tickwork.blobs import LargeResults
+from tickwork.clock import Clock
+from tickwork.context import CurrentJob, LazyTransaction, set_current
+from tickwork.core.ids import JobId
+from tickwork.core.job import Policy
+from tickwork.core.outcome import Succeeded, decide
+from tickwork.otel import Processing, is_traced
+from tickwork.store.base import LEASE, Finish, Store
+from tickwork.store.row_codec import from_us
+from tickwork.task import Task
+from tickwork.worker.ipc.protocol import Answer, Ask, Asked, Assignment, End, FromExecutor, Started, Stuck
+from tickwork.worker.run.attempt import Attempt, EndKind
+from tickwork.worker.run.batch_call import BatchCall
+from tickwork.worker.run.capture import Recorder, Sink, set_sink
+from tickwork.worker.run.exception_outcome import failures
+from tickwork.worker.run.large_values import fetch, has_blobs, is_large, keep, kept
+from tickwork.worker.run.mask import Mask
+from tickwork.worker.run.secrets import set_keeper
+from tickwork.worker.run.timer import Timekeeper
+
+CANCEL_GRACE_S = 5.0  # a plain handler may notice by itself that it was cancelled, before it is interrupted
+ASK_LOOK_S = 0.1
+STUCK_GRACE_S = 0.5  # an interrupted handler may clean up for so long
+ENDS_AT_ONCE = 32  # of 1 MiB at most: a frame takes 64
+TRANSACTION_LIMIT = LEASE / 3  # a transaction of a handler stops every other writer of a SQLite file
+
+Emit = Callable[[FromExecutor], None]
+_NO_BLOBS = LargeResults(None)
+
+
+class Executor:
+    """Holds up to as many attempts as it is given; runs `slots` plain ones at a time and async ones all at once."""
+
+    def __init__(
+        self,
+        tasks: Mapping[str, Task[Any, Any]],
+        store: Callable[[], Store],
+        slots: int,
+        emit: Emit,
+        ended: Callable[[Sequence[End], bool], None],
+        clock: Clock,
+        stirred: Callable[[Sink], None],
+        *,
+        replaces_threads: bool,
+        large_results: LargeResults = _NO_BLOBS,
+        hidden: Collection[str] = (),
+        secret_env: str | None = None,
+        recorder: Recorder | None = None,
+    ) -> None:
+        self._recorder = recorder
+        self._tasks = tasks
+        self.mask = Mask(hidden) if hidden else None
+        self.secret_env = secret_env
+        self._store = store
+        self._slots = slots
+        self.emit = emit
+        self._ended = ended
+        self.clock = clock
+        self._replaces_threads = replaces_threads
+        self._large_results = large_results
+        self._ready: SimpleQueue[Attempt | None] = SimpleQueue()
+        self._attempts: dict[tuple[str, int], Attempt] = {}
+        self._threads = 0
+        self._plain = 0  # plain attempts that are here and not over
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._asked: dict[int, tuple[threading.Event, list[Answer]]] = {}
+        self._requests = count(1)
+        self._timekeeper = Timekeeper(clock)
+        self._turns: dict[asyncio.AbstractEventLoop, list[End]] = {}  # what ended in this turn of an event loop
+        self._dirty: SimpleQueue[Sink] = SimpleQueue()
+        self._stirred = stirred
+
+    # -- what the worker tells us
+
+    def run(self, assignments: Sequence[Assignment]) -> None:
+        """Take on some attempts."""
+        attempts = [Attempt(self, assignment, self._tasks.get(assignment.task)) for assignment in assignments]
+        self._attempts.update((attempt.key, attempt) for attempt in attempts)
+        on_loop = [one for one in attempts if one.task is not None and one.task.pool == "async"]
+        plain = attempts if not on_loop else [one for one in attempts if one.task is None or one.task.pool != "async"]
+        if plain:
+            with self._lock:
+                self._plain += len(plain)
+            for attempt in plain:
+                self._ready.put(attempt)
+            self._want_threads()
+        if on_loop:
+            loop = self._event_loop()
+            loop.call_soon_threadsafe(self._create_tasks, loop, on_loop)
+
+    def recall(self) -> list[str]:
+        """Take back the plain attempts that no thread has begun."""
+        back: list[str] = []
+        try:
+            while True:
+                attempt = self._ready.get_nowait()
+                if attempt is not None and self._take_back(attempt):
+                    back.append(attempt.job_id)
+        except Empty:
+            return back
+
+    def _take_back(self, attempt: Attempt) -> bool:
+        self._attempts.pop(attempt.key, None)
+        with self._lock:
+            self._plain -= 1
+        with attempt.lock:
+            ended, attempt.sealed = attempt.sealed, True
+        return not ended
+
+    def interrupt(self, job_id: str, claim: int, reason: str) -> None:
+        """End an attempt: a cancelled plain handler is asked first, and interrupted when it does not listen."""
+        attempt = self._attempts.get((job_id, claim))
+        if attempt is None:
+            return
+        attempt.cancelled = True
+        if reason == "stop":
+            self._insist(attempt, "released", "its worker had to let go of it")
+        elif attempt.thread is None:
+            self._insist(attempt, "cancelled", "cancelled while it ran")
+        else:
+            self._remind(attempt, CANCEL_GRACE_S, lambda: self._insist(attempt, "cancelled", "cancelled while it ran"))
+
+    def answer(self, answer: Answer) -> None:
+        """Give a handler what it asked for."""
+        waiting = self._asked.pop(answer.request, None)
+        if waiting is not None:
+            event, slot = waiting
+            slot.append(answer)
+            event.set()
+
+    def busy(self) -> bool:
+        """Whether any attempt is here that has not ended."""
+        return bool(self._attempts)
+
+    def stir(self, sink: Sink) -> None:
+        """Some output waits to be passed on."""
+        self._dirty.put(sink)
+        self._stirred(sink)
+
+    def flush(self) -> None:
+        """Pass on output that handlers have written so far."""
+        try:
+            while True:
+                self._dirty.get_nowait().flush()
+        except Empty:
+            return
+
+    def stop(self) -> None:
+        """Let the threads and the loop end when nothing runs any more."""
+        for _ in range(self._threads):
+            self._ready.put(None)
+        self._timekeeper.stop()
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+
+    # -- plain handlers, on threads
+
+    def _want_threads(self) -> None:
+        """Have as many threads as there are plain attempts, up to the slots."""
+        with self._lock:
+            missing = range(self._threads + 1, min(self._slots, self._plain) + 1)
+            self._threads += len(missing)
+        for number in missing:
+            threading.Thread(target=self._work, name=f"tickwork-slot-{number}", daemon=True).start()
+
+    def _work(self) -> None:
+        while (attempt := self._ready.get()) is not None:
+            if not self._run(attempt):
+                return
+
+    def _run(self, attempt: Attempt) -> bool:
+        """Run one plain attempt; False when it was given up meanwhile, and this thread with it."""
+        self._begin(attempt)
+        thread = threading.get_ident()
+        ends: list[End] = []
+        given_up: bool | None = None
+        while True:
+            try:
+                if not ends and self._enter(attempt, thread):
+                    ends = self._call(attempt)
+                with attempt.lock:
+                    if given_up is None:  # else an interruption hit us just below
+                        given_up, attempt.sealed = attempt.sealed, True
+                    if attempt.ending is not None:
+                        _raise_in(thread, None)  # one that came too late must not hit the next attempt
+                break
+            except errors.Interrupted:
+                ends = ends or attempt.interrupted()
+        self._leave(attempt)
+        if given_up and attempt.thread is not None:
+            return False
+        with self._lock:
+            self._plain -= 1
+        if ends and not given_up:
+            self._tell(ends, self._ready.empty())
+        return True
+
+    @staticmethod
+    def _enter(attempt: Attempt, thread: int) -> bool:
+        """From here on the attempt can be interrupted; False when it was ended before it began."""
+        with attempt.lock:
+            if not attempt.sealed:
+                attempt.thread = thread
+            return not attempt.sealed
+
+    def _call(self, attempt: Attempt) -> list[End]:
+        try:
+            task = self._task(attempt)
+            if task.batch is not None:
+                call = BatchCall(attempt, task, self._large_results)
+                ends = call.ends(task.function(call.arguments) if call.arguments else [])
+                return kept(attempt, ends, self._large_results) if is_large(ends) else ends
+            args, kwargs = task.signature.decode(self._large_results.whole(attempt.args))
+            if task.transactional:
+                return [self._call_in_transaction(attempt, task, args, kwargs)]
+            result = _encoded(attempt, task, task.function(*args, **kwargs))
+            return [attempt.end("succeeded", result=keep(attempt, result, self._large_results))]
+        except errors.Interrupted:
+            return attempt.interrupted()
+        except BaseException as error:  # also SystemExit: it ends the handler, not the worker
+            return failures(attempt, error)
+
+    def _call_in_transaction(self, attempt: Attempt, task: Task[Any, Any], args: Any, kwargs: Any) -> End:
+        """Call a handler whose writes commit together with the job's end, or not at all."""
+        store = self._store()
+        with ExitStack() as stack:
+            transaction = LazyTransaction(lambda: self._begin_transaction(attempt, store, stack))
+            set_current(CurrentJob(attempt, transaction))
+            result = _encoded(attempt, task, task.function(transaction, *args, **kwargs))
+            result = keep(attempt, result, self._large_results)
+            outcome = decide(Policy(), 0, 0, False, Succeeded(result), _NO_CHANCE)
+            given, waited_us = attempt.given, round(attempt.waited_s() * 1e6)
+            about = (waited_us, given.run, given.step, given.produce, attempt.reported)
+            finish = Finish(JobId(attempt.job_id), attempt.number, attempt.claim, outcome, *about)
+            attempt.sink.flush(final=True)
+            if not store.finish_attempts([finish], attempt.written, transaction.begun()):
+                raise errors.LeaseLost("this attempt was superseded; what its transaction wrote was rolled back.")
+        return attempt.end("succeeded", result=result, settled=True)
+
+    def _begin_transaction(self, attempt: Attempt, store: Store, stack: ExitStack) -> Any:
+        if store.url.startswith("sqlite"):
+            limit_s = TRANSACTION_LIMIT.total_seconds()
+            error = f"its transaction was open for more than {limit_s:g} s, which stops every other writer of the file"
+            self._remind(attempt, limit_s, lambda: self._insist(attempt, "timed_out", error))
+        return stack.enter_context(store.connection())
+
+    # -- async handlers, on a loop
+
+    def _event_loop(self) -> asyncio.AbstractEventLoop:
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            threading.Thread(target=_run_loop, args=(self._loop,), name="tickwork-loop", daemon=True).start()
+        return self._loop
+
+    def _create_tasks(self, loop: asyncio.AbstractEventLoop, attempts: list[Attempt]) -> None:
+        for attempt in attempts:
+            with attempt.lock:
+                if not attempt.sealed:
+                    attempt.future = loop.create_task(self._run_async(attempt))
+
+    async def _run_async(self, attempt: Attempt) -> None:
+        self._begin(attempt)
+        try:
+            task = self._task(attempt)
+            if has_blobs(attempt):
+                await asyncio.to_thread(fetch, attempt, self._large_results)
+            if task.batch is not None:
+                call = BatchCall(attempt, task, self._large_results)
+                ends = call.ends(await task.function(call.arguments) if call.arguments else [])
+            else:
+                args, kwargs = task.signature.decode(self._large_results.whole(attempt.args))
+                result = await task.function(*args, **kwargs)
+                ends = [attempt.end("succeeded", result=_encoded(attempt, task, result))]
+            if is_large(ends):
+                ends = await asyncio.to_thread(kept, attempt, ends, self._large_results)
+        except asyncio.CancelledError:
+            ends = attempt.interrupted()
+        except BaseException as error:  # also SystemExit: it ends the handler, not the worker
+            ends = failures(attempt, error)
+        with attempt.lock:
+            given_up, attempt.sealed = attempt.sealed, True
+        self._leave(attempt)
+        if not given_up:
+            self._gather(ends)
+
+    def _gather(self, ends: list[End]) -> None:
+        """Say together what ended in one turn of the event loop."""
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            turn = self._turns.setdefault(loop, [])
+            first = not turn
+            turn += ends
+        if first:
+            loop.call_soon(self._end_turn, loop)
+
+    def _end_turn(self, loop: asyncio.AbstractEventLoop) -> None:
+        with self._lock:
+            ends = self._turns.pop(loop, [])
+        if ends:
+            self._tell(ends, True)
+
+    # -- the beginning and the end of both
+
+    def _task(self, attempt: Attempt) -> Task[Any, Any]:
+        if attempt.task is None:
+            raise errors.UnknownTask(f"this worker has no task named {attempt.given.task!r}.")
+        return attempt.task
+
+    def _begin(self, attempt: Attempt) -> None:
+        attempt.began = self.clock.monotonic()
+        if self._recorder is not None:
+            self._recorder.begin(attempt.sink, attempt.job_id, attempt.claim)
+        set_sink(attempt.sink)
+        set_keeper(attempt)
+        set_current(CurrentJob(attempt))
+        if is_traced():
+            given, now = attempt.given, from_us(self.clock.wall_us())
+            attempt.span = Processing(given.task, given.queue, given.job_id, given.attempt, given.trace, now)
+        timeout_s = attempt.given.timeout_s
+        if timeout_s is not None or attempt.given.tells_start:
+            self.emit(Started(attempt.job_id, attempt.claim, attempt.began))
+        if timeout_s is not None:
+            error = f"it ran for more than its timeout of {timeout_s:g} s"
+            self._remind(attempt, timeout_s, lambda: self._insist(attempt, "timed_out", error))
+
+    def _tell(self, ends: list[End], idle: bool) -> None:
+        """Say how attempts ended; many of them in parts that fit into a frame."""
+        for start in range(0, len(ends), ENDS_AT_ONCE):
+            self._ended(ends[start : start + ENDS_AT_ONCE], idle)
+
+    def _leave(self, attempt: Attempt) -> None:
+        """Forget an attempt that is over; what it wrote is passed on."""
+        if attempt.span is not None:
+            attempt.span.end()
+        set_current(None)
+        set_sink(None)
+        set_keeper(None)
+        self._attempts.pop(attempt.key, None)
+        for reminder in attempt.reminders:
+            self._timekeeper.cancel(reminder)
+        if self._recorder is not None:
+            self._recorder.end(attempt.sink)
+        else:
+            attempt.sink.flush(final=True)
+
+    # -- ending from outside
+
+    def _remind(self, attempt: Attempt, seconds: float, make: Callable[[], None]) -> None:
+        attempt.reminders.append(self._timekeeper.after(seconds, make))
+
+    def _insist(self, attempt: Attempt, kind: EndKind, error: str) -> None:
+        """Interrupt an attempt that has not ended, and see to it that it ends soon."""
+        with attempt.lock:
+            if attempt.sealed or attempt.ending is not None:
+                return
+            attempt.ending = (kind, error)
+            attempt.cancelled = True
+            attempt.sealed = attempt.thread is None and attempt.future is None  # it never begins
+            if attempt.future is not None:
+                attempt.future.get_loop().call_soon_threadsafe(attempt.future.cancel)
+            elif attempt.thread is not None:
+                _raise_in(attempt.thread, errors.Interrupted)
+        if attempt.sealed:
+            self._attempts.pop(attempt.key, None)
+            self._tell(attempt.interrupted(), True)
+            return
+        self._remind(attempt, STUCK_GRACE_S, lambda: self._give_up(attempt, kind, error))
+
+    def _give_up(self, attempt: Attempt, kind: EndKind, error: str) -> None:
+        with attempt.lock:
+            if attempt.sealed:
+                return
+            attempt.sealed = self._replaces_threads
+        if attempt.future is not None:
+            self._end_turn(attempt.future.get_loop())  # which it may never come to by itself
+        if not self._replaces_threads:
+            self.emit(Stuck(attempt.job_id, attempt.claim, kind, error, attempt.began))
+            return
+        self._attempts.pop(attempt.key, None)
+        with self._lock:
+            if attempt.future is None:
+                self._threads -= 1  # its thread is given up; another takes its place when it is needed
+                self._plain -= 1
+            else:
+                self._loop = None  # its loop is blocked; the next async attempt gets another
+        self._tell(attempt.interrupted(), True)
+        self._want_threads()
+
+    # -- what handlers ask for
+
+    def ask(self, attempt: Attempt, state: bytes | None, what: Asked = "state") -> Answer:
+        """Ask the worker to store or give a state, for its place in a map or for a secret; wait for the answer."""
+        request, event, slot = next(self._requests), threading.Event(), list[Answer]()
+        self._asked[request] = (event, slot)
+        try:
+            self.emit(Ask(request, attempt.job_id, attempt.claim, state, what))
+            while not event.wait(ASK_LOOK_S):  # in steps, so that an interruption can reach us
+                pass
+            return slot[0]
+        finally:
+            self._asked.pop(request, None)
+
+
+def _encoded(attempt: Attempt, task: Task[Any, Any], result: Any) -> bytes:
+    """A result as it is stored: without the secrets that the attempt was given."""
+    return attempt.sink.masked_json(task.signature.encode_result(result, task.name))
+
+
+class _NoChance:
+    """Stands where `decide` wants randomness and a success needs none."""
+
+    def random(self) -> float:
+        raise errors.InvariantBroken("a success was about to be retried.")
+
+
+_NO_CHANCE: Any = _NoChance()
+
+
+def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
+    """Serve an event loop until it is stopped, and leave nothing of it behind."""
+    loop.run_forever()
+    tasks = asyncio.all_tasks(loop)
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        loop.run_until_complete(asyncio.wait(tasks))
+    loop.run_until_complete(loop.shutdown_asyncgens())
+    loop.close()
+
+
+def _raise_in(thread: int, exception: type[BaseException] | None) -> None:
+    """Raise an exception in another thread as soon as it runs Python code; None takes back one that is pending."""
+    target = None if exception is None else ctypes.py_object(exception)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), target)

@@ -1,0 +1,1 @@
+"""The built-in tasks: shell, http, smtp, sleep and canary."""

@@ -1,0 +1,283 @@
+"""The built-in task `http`: sends a request, for work that is done by somebody's server. Every worker has it.
+
+It reaches public addresses, and those that TICKWORK_HTTP_ALLOW of its worker names. Secrets come in an argument of
+their own and are in nothing that it says: errors name the host of a URL at most.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+import re
+from codecs import getincrementaldecoder
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
+
+import msgspec
+
+from tickwork.clock import Clock, SystemClock
+from tickwork.context import current_job
+from tickwork.core.access.secret_policy import secret_variables
+from tickwork.core.arguments import payload
+from tickwork.core.duration import parse_duration
+from tickwork.core.job_options import REQUEST_TIMEOUT
+from tickwork.core.web.addresses import read_allowed
+from tickwork.core.web.answer import SIGNATURE, WORTH_A_RETRY, is_expected, kept_headers, retry_after, signature
+from tickwork.core.web.url import read_url
+from tickwork.errors import Fatal, InvalidArguments, InvalidPayload, RequestFailed, Retry
+from tickwork.store.row_codec import from_us
+from tickwork.task import TaskRegistry
+from tickwork.version import VERSION
+from tickwork.worker.run.secrets import masked, revealed
+from tickwork.worker.tasks.egress import Egress
+
+if TYPE_CHECKING:
+    from tickwork.worker.tasks.http_client import HttpClient, Incoming, Outgoing
+
+NAME = "http"
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
+TIMEOUT, CONNECT_TIMEOUT = "30s", "10s"
+LONGEST = timedelta(hours=1)
+QUOTE_LIMIT = 500  # characters of an answer that an error quotes
+_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,200}")
+_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]{0,8000}")
+_OURS = frozenset({"host", "content-length", "transfer-encoding", "connection"})
+
+
+class Hmac(TypedDict):
+    """The body is signed with a secret, in a header: `t=...,v1=...`."""
+
+    secret: NotRequired[str]
+    header: NotRequired[str]
+
+
+class Auth(TypedDict):
+    """Who asks: one of these."""
+
+    basic: NotRequired[str]
+    bearer: NotRequired[str]
+    hmac: NotRequired[Hmac]
+
+
+class Answered(TypedDict):
+    """An answer. `body` is what its JSON says, or else its text, up to 64 KB; `truncated`: there was more."""
+
+    status: int
+    headers: dict[str, str]
+    body: Any
+    truncated: bool
+    elapsed_ms: int
+
+
+def add_http(app: TaskRegistry) -> None:
+    """Give an app the task, unless it has one of its own by that name."""
+    if NAME in app.tasks or app.settings.is_off(NAME):
+        return
+    settings = app.settings
+
+    async def http(
+        url: str = "",
+        method: str = "GET",
+        headers: dict[str, str] | None = None,
+        json: Any = None,
+        body: str | None = None,
+        auth: Auth | None = None,
+        expect: list[int | str] | None = None,
+        timeout: str = TIMEOUT,
+        connect_timeout: str = CONNECT_TIMEOUT,
+        secrets: dict[str, str] | None = None,
+        origin: str | None = None,
+    ) -> Answered:
+        """Send a request and keep its answer. `expect` are the statuses that are a success: [200, "3xx"].
+
+        `origin` is the beginning that the url must have, as in `https://example.org:8443`. `secrets` are put over the
+        other arguments: {"auth.bearer": "${secret.TOKEN}"}. Another status ends the job as failed, unless it is one
+        that a later try may change.
+        """
+        from tickwork.worker.tasks.http_client import HttpClient
+
+        clock = SystemClock()
+        variables = secret_variables(os.environ, settings.secret_env)
+        asked = Asked(url, method, headers or {}, json, body, auth or {}, secrets or {}, variables, origin)
+        wanted = (clock, tuple(expect or ()), timeout, connect_timeout)
+        # Secrets are read from the store, which other requests on this event loop must not wait for.
+        outgoing = await asyncio.to_thread(asked.outgoing, *wanted) if secrets else asked.outgoing(*wanted)
+        _check_fits(outgoing.whole_s, current_job().timeout)
+        client = HttpClient(Egress(read_allowed(settings.http_allow)), settings.http_ca)
+        return await answered(client, outgoing, clock)
+
+    app.task(name=NAME, timeout=REQUEST_TIMEOUT)(http)
+
+
+async def answered(client: HttpClient, request: Outgoing, clock: Clock) -> Answered:
+    """Send a request and judge its answer."""
+    began = clock.monotonic()
+    answer = _masked(await client.send(request), request.hidden)
+    elapsed_ms = round((clock.monotonic() - began) * 1000)
+    if not is_expected(answer.status, request.expect):
+        raise _unexpected(request, answer, clock)
+    return Answered(
+        status=answer.status,
+        headers={name: payload.storable(value) for name, value in kept_headers(answer.headers).items()},
+        body=_body(answer),
+        truncated=answer.truncated,
+        elapsed_ms=elapsed_ms,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The arguments of a job, and where its secrets are found."""
+
+    url: str
+    method: str
+    headers: Mapping[str, str]
+    json: Any
+    body: str | None
+    auth: Auth
+    secrets: Mapping[str, str]
+    environ: Mapping[str, str]
+    origin: str | None = None
+
+    def outgoing(self, clock: Clock, expect: tuple[int | str, ...], timeout: str, connect_timeout: str) -> Outgoing:
+        """The request that they ask for, with its secrets. Raises InvalidArguments."""
+        from tickwork.worker.tasks.http_client import Outgoing
+
+        method = self.method.upper()
+        if method not in METHODS:
+            raise InvalidArguments(f"method must be one of {', '.join(METHODS)}, not {self.method!r}.")
+        is_expected(200, expect)
+        if self.origin is not None and read_url(self.url).origin != read_url(self.origin).origin:
+            raise InvalidArguments(f"the url does not go to {self.origin}, as it was declared. Nothing was sent.")
+        open_secrets = {place: revealed(text, self.environ) for place, text in self.secrets.items()}
+        content, kind = self._content()
+        headers = {"User-Agent": f"tickwork/{VERSION}", "Accept": "*/*", "Accept-Encoding": "identity"}
+        headers |= {"Content-Type": kind} if kind else {}
+        headers = _over(headers, self.headers)
+        headers = _over(headers, _below("headers.", open_secrets))
+        headers = _over(headers, self._credentials(open_secrets, content or b"", clock))
+        return Outgoing(
+            method,
+            read_url(open_secrets.get("url", self.url)),
+            headers,
+            content,
+            expect,
+            connect_s=_seconds(connect_timeout, "connect_timeout"),
+            whole_s=_seconds(timeout, "timeout"),
+            hidden=_hidden(open_secrets),
+        )
+
+    def _content(self) -> tuple[bytes | None, str | None]:
+        if self.json is not None and self.body is not None:
+            raise InvalidArguments("json is the body already: say one of them.")
+        if self.json is not None:
+            return msgspec.json.encode(self.json), "application/json"
+        return (None, None) if self.body is None else (self.body.encode(), "text/plain; charset=utf-8")
+
+    def _credentials(self, secrets: Mapping[str, str], content: bytes, clock: Clock) -> dict[str, str]:
+        given: dict[str, Any] = {**self.auth}
+        given |= {name: value for name, value in _below("auth.", secrets).items() if "." not in name}
+        signed = {**given.pop("hmac", {}), **_below("auth.hmac.", secrets)}
+        if len(given) + bool(signed) > 1:
+            raise InvalidArguments("auth says more than one of basic, bearer and hmac.")
+        if any("${secret." in str(value) for value in (*self.auth.values(), *self.headers.values())):
+            raise InvalidArguments(
+                'a secret stands in the argument secrets, as in secrets={"auth.bearer": "${secret.TOKEN}"}.'
+            )
+        if signed:
+            if not signed.get("secret"):
+                raise InvalidArguments("auth.hmac needs a secret.")
+            at_s = clock.wall_us() // 1_000_000
+            return {signed.get("header", SIGNATURE): signature(signed["secret"], content, at_s)}
+        if "basic" in given:
+            if ":" not in given["basic"]:
+                raise InvalidArguments("auth.basic must be user:password, and has no colon.")
+            return {"Authorization": "Basic " + base64.b64encode(given["basic"].encode()).decode()}
+        return {"Authorization": f"Bearer {given['bearer']}"} if "bearer" in given else {}
+
+
+def _masked(answer: Incoming, hidden: Sequence[str]) -> Incoming:
+    """An answer without the secrets of its request: some servers repeat what they were sent."""
+    from tickwork.worker.tasks.http_client import hiding
+
+    content, headers = answer.content, answer.headers
+    for text in hidden:
+        content = content.replace(text.encode(), b"***")
+    headers = [(name, masked(hiding(value, hidden))) for name, value in headers]
+    return replace(answer, content=content, headers=headers)
+
+
+def _below(prefix: str, secrets: Mapping[str, str]) -> dict[str, str]:
+    return {place.removeprefix(prefix): text for place, text in secrets.items() if place.startswith(prefix)}
+
+
+def _hidden(secrets: Mapping[str, str]) -> tuple[str, ...]:
+    """What is not told of secrets. The shortest texts are left as they are: they stand everywhere."""
+    packed = [base64.b64encode(text.encode()).decode() for text in secrets.values()]
+    return tuple(sorted({text for text in (*secrets.values(), *packed) if len(text) >= 4}, key=len, reverse=True))
+
+
+def _over(headers: dict[str, str], more: Mapping[str, str]) -> dict[str, str]:
+    """Headers with others put over them. Raises InvalidArguments, which repeats no value."""
+    for name, value in more.items():
+        if not _NAME.fullmatch(name) or name.lower() in _OURS:
+            raise InvalidArguments(f"there can be no header {name!r} here.")
+        if not _VALUE.fullmatch(value):
+            raise InvalidArguments(f"the header {name} has a value that no header can have, or too long a one.")
+    lower = {name.lower() for name in more}
+    return {**{name: value for name, value in headers.items() if name.lower() not in lower}, **more}
+
+
+def _check_fits(whole_s: float, job_timeout: timedelta | None) -> None:
+    """Refuse a request that may take longer than its job: it would be ended on its way, and sent again."""
+    if job_timeout is not None and whole_s >= job_timeout.total_seconds():
+        raise InvalidArguments(
+            f"the request may take {whole_s:g} s, and its job ends after {job_timeout.total_seconds():g} s. Give the "
+            f"job a longer timeout of its own: the option timeout, beside the argument."
+        )
+
+
+def _seconds(text: str, what: str) -> float:
+    duration = parse_duration(text, what=what)
+    if not timedelta(0) < duration <= LONGEST:
+        raise InvalidArguments(f"{what} must be more than nothing and at most an hour, not {text}.")
+    return duration.total_seconds()
+
+
+def _unexpected(request: Outgoing, answer: Incoming, clock: Clock) -> Exception:
+    """What an answer that was not expected means for its job."""
+    quoted = payload.storable(_text(answer, "utf-8"))[:QUOTE_LIMIT].strip()
+    said = f"{request.method} {request.url.shown} was answered with {answer.status}"
+    said += f":\n{quoted}" if quoted else "."
+    if answer.status not in WORTH_A_RETRY:
+        return Fatal(said)
+    after = retry_after(answer.header("retry-after"), from_us(clock.wall_us()))
+    return RequestFailed(said, answer.status) if after is None else Retry(said, after=after)
+
+
+def _body(answer: Incoming) -> Any:
+    """What an answer says: as JSON where it is that, else as text."""
+    kind, _, parameters = (answer.header("content-type") or "").lower().partition(";")
+    kind = kind.strip()
+    if (kind == "application/json" or kind.endswith("+json")) and not answer.truncated:
+        try:
+            value = msgspec.json.decode(answer.content)
+            payload.encode(value, what="an answer", limit_bytes=payload.RESULT_LIMIT)
+        except (msgspec.DecodeError, InvalidPayload, RecursionError):
+            return payload.storable(_text(answer, "utf-8"))
+        return value
+    return payload.storable(_text(answer, _charset(parameters)))
+
+
+def _text(answer: Incoming, charset: str) -> str:
+    """What an answer says, without the secrets of the attempt: it may be cut already, and may be cut next."""
+    text = getincrementaldecoder(charset)("replace").decode(answer.content, final=not answer.truncated)
+    return masked(text, is_cut=answer.truncated)
+
+
+def _charset(parameters: str) -> str:
+    found = re.search(r"charset\s*=\s*\"?(utf-8|us-ascii|iso-8859-1|iso-8859-15|windows-1252)\b", parameters)
+    return found[1] if found else "utf-8"
