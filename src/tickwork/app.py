@@ -1,4 +1,4 @@
-"""Tickwork: the object that users hold. The only file that picks a store and wires the parts."""
+"""Tickwork: the object that users hold. It picks a store by its URL, and wires the parts that callers and workers use."""
 
 from __future__ import annotations
 

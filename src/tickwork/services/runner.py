@@ -1,7 +1,8 @@
-"""Calls ticks on threads; the only file that sleeps.
+"""Call `tick` of each service on a thread of its own, and wait in between for as long as the tick said.
 
-A tick that raises is tried again, after longer and longer waits: a database that is down for ten minutes must not end a
-process, and must not be hammered when it comes back. Every sleep is capped, so a clock that steps cannot stop a loop.
+Services themselves never sleep. A tick that raises is tried again with a growing backoff: a database that is down for
+ten minutes must not end a process, and must not be hammered when it comes back. Every wait is capped, so a clock that
+steps cannot stop a loop.
 """
 
 from __future__ import annotations

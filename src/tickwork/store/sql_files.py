@@ -1,4 +1,4 @@
-"""SQL lives in files beside its store, one for each verb; here they are read.
+"""Read the SQL files of a store: a file for each subject, in the folder `sql` beside the store.
 
 A file holds one statement, known by the file's name, or several, each under a line `-- :name`.
 """

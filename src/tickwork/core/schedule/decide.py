@@ -1,8 +1,9 @@
 """What a schedule does at an instant: one pure decision.
 
-The scheduler calls it with a locked row, inserts the jobs, writes the new standing and the next wake-up, and commits.
-Whoever calls it again with the new standing gets nothing for an instant that was judged: exactly once rests on that and
-on the row's lock, not on who calls or when.
+The scheduler reads a schedule with its version, calls `decide`, and stores the decision, with the jobs that it starts,
+only where the version is still the same. A tick fires exactly once for two reasons: the new state includes every
+instant that was judged, so a later decision leaves it out; and of two schedulers that read the same version, one
+stores nothing. Nothing is locked while a decision is made.
 """
 
 from __future__ import annotations

@@ -1,13 +1,15 @@
-"""The claim of jobs with a flow, and of all jobs while a gate is in force; the same for both stores.
+"""Claim jobs that limits or gates may hold. The algorithm is the same for both stores.
 
-A round is one transaction: look where something is due, pick some of it in the order of turns and urgency, lock the
-turnstiles on the way, judge, and apply. What may not start leaves the way: it stands in a lane of what holds it until
-that opens. Rounds follow each other until the worker has enough or nothing more can start.
+A claim is a series of rounds. A round reads where jobs are due, picks some of them in the order of fair turns and
+urgency, locks the limits that they pass, decides which of them may start, and writes the decision. On PostgreSQL each
+round is a transaction of its own; on SQLite all rounds of a claim share one, since only one writer can hold the file.
+A job that may not start is parked: it moves to a lane of the limit that holds it, until that limit opens. Rounds
+follow each other until the worker has enough jobs or nothing more can start.
 
-Whoever judges by a limit has locked it, and only those who judge add to what it counts; so no limit is ever exceeded.
-Whoever ends a job locks nothing. That an end and a judgement do not miss each other is seen to afterwards: who has
-ended a job looks whether its turnstile holds others, and who has put a job aside looks whether one has ended meanwhile.
-Each looks after its commit, so one of them sees the other; who ends a job in a round may look under the limit's lock.
+A limit is never exceeded, because an admission holds the lock of the limit, and only admissions add to what it counts.
+A finish takes no lock, so a finish and a refusal can race. Both look again after their commit: the finish for jobs that
+its limit holds, the refusal for capacity that was freed meanwhile. Each commits before it looks, so at least one of
+them sees the other. A finish inside a round may look while the round holds the lock.
 """
 
 from __future__ import annotations
