@@ -15,7 +15,7 @@ import msgspec
 from sim.mirror import FinishedRow, Move, QueueRow, RunningRow
 from sim.trace import hold
 from tickwork.core.job import NewJob
-from tickwork.core.job_limits import Rule
+from tickwork.core.limits.breaker import Rule
 from tickwork.core.limits.lanes import Flow
 from tickwork.core.limits.limits import Slot, sequence
 

@@ -17,8 +17,8 @@ import pytest
 from psycopg import sql
 from psycopg.pq.abc import PGresult
 
-from tickwork.store.postgres.caller_tx.adapters import PLACE, Statement
 from tickwork.store.postgres.connection.libpq_connection import Connection
+from tickwork.store.postgres.connection.steps import PLACE, Statement
 
 Verb = Callable[[], object]
 Plan = dict[str, Any]

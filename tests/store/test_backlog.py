@@ -7,7 +7,8 @@ from datetime import timedelta
 from tests.store.builders import HOUR, SECOND, a_job, claim, ended, insert_one, jobs, succeeded
 from tickwork.core.autoscale import WaitingKind
 from tickwork.core.limits.lanes import Flow
-from tickwork.store.base import Backlog, Store
+from tickwork.store.base import Store
+from tickwork.store.claim.positions import Backlog
 from tickwork.testing import VirtualClock
 
 

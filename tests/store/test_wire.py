@@ -8,8 +8,8 @@ import pytest
 from psycopg.pq import TransactionStatus
 
 from tickwork.store.postgres import PostgresStore
-from tickwork.store.postgres.caller_tx.adapters import Statement
 from tickwork.store.postgres.connection.libpq_connection import Connection
+from tickwork.store.postgres.connection.steps import Statement
 from tickwork.store.postgres.params import text_array
 
 ECHO = "SELECT %(text)s::text, %(number)s::text::bigint, %(nothing)s::text"

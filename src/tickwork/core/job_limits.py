@@ -15,16 +15,15 @@ from typing import Any
 import msgspec
 
 from tickwork.core.job import NewJob, TaskDefinition
-from tickwork.core.limits.breaker import Breaker
+from tickwork.core.limits.breaker import Breaker, Rule
 from tickwork.core.limits.debounce import Debounce, Throttle, limits_of, options_of
 from tickwork.core.limits.lanes import Flow
 from tickwork.core.limits.limit_keys import key_text, parameter_of
-from tickwork.core.limits.limits import AnyLimit, Bound, Concurrency, LimitValue, Shared, Slot, slots_of
+from tickwork.core.limits.limits import AnyLimit, Concurrency, LimitValue, Shared, Slot, slots_of
 from tickwork.core.placement.sticky import spot_of
 from tickwork.core.versioned_json import Form
 
 Habit = Debounce | Throttle
-Rule = Bound | Breaker
 
 
 class TaskFlow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):

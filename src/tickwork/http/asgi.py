@@ -6,10 +6,11 @@ import logging
 import secrets
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
+from functools import cache, lru_cache, partial
 from typing import Any, TypeVar
 from urllib.parse import unquote
 
+import msgspec
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -27,9 +28,11 @@ from tickwork.http.auth.access import NOBODY, Caller, allowed, is_open
 from tickwork.http.connections.bodies import SMALL, small_size
 from tickwork.http.connections.capacity import sharing
 from tickwork.http.framework.conditional import unless_unchanged
+from tickwork.http.framework.docs_page import page
+from tickwork.http.framework.openapi import document
 from tickwork.http.framework.problems import Problem, problem_of
-from tickwork.http.framework.route import Anybody, Route
-from tickwork.http.idempotency import HEADER, once, repeat_key
+from tickwork.http.framework.route import IDEMPOTENCY_HEADER, Anybody, Route
+from tickwork.http.idempotency import once, repeat_key
 from tickwork.http.request import Call, arguments, body_of, response
 from tickwork.http.server_context import Parts
 from tickwork.http.static_ui import routes as pages
@@ -76,7 +79,22 @@ def asgi(app: Tickwork, parts: Parts, routes: Sequence[Route]) -> Starlette:
         exception_handlers={HTTPException: _refused},
     )
     made.router.redirect_slashes = False
+    made.state.document, made.state.docs_page = _described(routes)
     return made
+
+
+def _described(routes: Sequence[Route]) -> tuple[Callable[[], bytes], Callable[[str], bytes]]:
+    """Return what makes the OpenAPI document and the page of it, each when a client first asks for it."""
+
+    @cache
+    def document_json() -> bytes:
+        return msgspec.json.encode(document(routes))
+
+    @lru_cache(maxsize=4)  # the prefix is a setting of the server
+    def docs_page(prefix: str) -> bytes:
+        return page(msgspec.json.decode(document_json()), prefix).encode()
+
+    return document_json, docs_page
 
 
 def _endpoint(app: Tickwork, parts: Parts, methods: dict[str, Route]) -> Endpoint:
@@ -106,7 +124,8 @@ def _endpoint(app: Tickwork, parts: Parts, methods: dict[str, Route]) -> Endpoin
 
 async def _handled(app: Tickwork, parts: Parts, route: Route, request: Request, request_id: str) -> Response:
     size = small_size(request)
-    if not route.is_async and HEADER not in request.headers and size is not None and parts.strange_bodies.take(size):
+    has_key = IDEMPOTENCY_HEADER in request.headers
+    if not route.is_async and not has_key and size is not None and parts.strange_bodies.take(size):
         try:
             return await _in_one_go(app, parts, route, request, request_id)
         finally:

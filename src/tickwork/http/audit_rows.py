@@ -8,15 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from starlette.requests import Request
-
 from tickwork.core.arguments.payload import storable
-from tickwork.core.web.addresses import plain_address
+from tickwork.http.auth.access import address_of
 from tickwork.http.request import Call, Changed
 from tickwork.store.admin.access import Change, audit_value
 
 TARGET_LIMIT = 500  # characters
-ADDRESS_LIMIT = 100  # characters
 T = TypeVar("T")
 
 
@@ -51,8 +48,3 @@ def _row(call: Call, action: str, one: Changed) -> Change:
         request_id=call.request_id,
         address=address_of(call.request),
     )
-
-
-def address_of(request: Request) -> str:
-    """Return the address that a request came from, by the word of the proxies that the settings trust."""
-    return "" if request.client is None else storable(plain_address(request.client.host))[:ADDRESS_LIMIT]

@@ -20,30 +20,27 @@ from tickwork.core.access.scopes import digest_of
 from tickwork.core.ids import IdMaker
 from tickwork.errors import StoreError, TickworkError
 from tickwork.http.framework.problems import Problem, problem_of
-from tickwork.http.framework.route import Anybody, Route
+from tickwork.http.framework.route import IDEMPOTENCY_HEADER, IDEMPOTENCY_KEY_LIMIT, Route
 from tickwork.http.request import Call
 from tickwork.store.admin.access import Begun, KeptAnswer
 from tickwork.store.row_codec import to_us
 from tickwork.task import ids_from
 
-HEADER = "Idempotency-Key"
-KEY_LIMIT = 255  # characters
 GIVEN_UP = timedelta(seconds=60)  # a request that is in flight for longer was cut off
 _KEPT_HEADERS = ("content-type", "etag", "location")
 
 
-def keeps_answers(route: Route) -> bool:
-    """Whether an Idempotency-Key counts there: for a POST of somebody, whose answer can be kept."""
-    return route.method == "POST" and route.is_repeatable and not isinstance(route.access, Anybody)
-
-
 def repeat_key(route: Route, request: Request) -> str | None:
     """The Idempotency-Key of a request, where it counts."""
-    key = request.headers.get(HEADER)
-    if key is None or not keeps_answers(route):
+    key = request.headers.get(IDEMPOTENCY_HEADER)
+    if key is None or not route.takes_idempotency_key:
         return None
-    if not 0 < len(key) <= KEY_LIMIT or not (key.isascii() and key.isprintable()):
-        raise Problem(422, "invalid", f"an {HEADER} has 1 to {KEY_LIMIT} printable ASCII characters. Nothing was done.")
+    if not 0 < len(key) <= IDEMPOTENCY_KEY_LIMIT or not (key.isascii() and key.isprintable()):
+        raise Problem(
+            422,
+            "invalid",
+            f"an {IDEMPOTENCY_HEADER} has 1 to {IDEMPOTENCY_KEY_LIMIT} printable ASCII characters. Nothing was done.",
+        )
     return key
 
 
@@ -77,9 +74,9 @@ def _status(error: Exception) -> int:
 
 def _repeated(kept: KeptAnswer, digest: str) -> Response:
     if kept.digest != digest:
-        raise Problem(422, "key-reused", f"this {HEADER} was sent with another request. Nothing was done.")
+        raise Problem(422, "key-reused", f"this {IDEMPOTENCY_HEADER} was sent with another request. Nothing was done.")
     if kept.status is None:
-        said = f"the request with this {HEADER} is being carried out. Ask again in a moment."
+        said = f"the request with this {IDEMPOTENCY_HEADER} is being carried out. Ask again in a moment."
         raise Problem(409, "in-flight", said, headers={"Retry-After": "1"})
     return Response(kept.body, kept.status, {**kept.headers, "Idempotent-Replayed": "true"})
 

@@ -39,6 +39,7 @@ from tickwork.store.admin.audit_chain import AuditChainVerbs
 from tickwork.store.admin.hooks import DeclaredVerbs, HookVerbs
 from tickwork.store.admin.notifications import NotifyVerbs
 from tickwork.store.admin.operations import OperationVerbs
+from tickwork.store.claim.positions import Backlog
 from tickwork.store.clock_repair import ClockVerbs
 from tickwork.store.dags import DagVerbs
 from tickwork.store.limits import FlowVerbs, Reach
@@ -160,14 +161,6 @@ class Exchange(msgspec.Struct, frozen=True):
 
     finished: set[JobId]
     claims: Claims | None
-
-
-class Backlog(msgspec.Struct, frozen=True):
-    """Jobs with the same needs that are due and that nothing holds: how many, and since when the first."""
-
-    needs: str
-    count: int
-    oldest_at: datetime
 
 
 Place = tuple[str, JobId]

@@ -13,8 +13,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from tickwork.core.ids import JobId
-from tickwork.core.job_limits import Rule
-from tickwork.core.limits.breaker import BreakerState
+from tickwork.core.limits.breaker import BreakerState, Rule
 from tickwork.core.limits.gates import Gate
 from tickwork.core.limits.hold_view import Hold
 from tickwork.core.limits.limits import Passage

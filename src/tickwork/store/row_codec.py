@@ -22,8 +22,8 @@ from tickwork.core.hooks.hook import Delivery
 from tickwork.core.ids import JobId, is_id
 from tickwork.core.job import JobState, JobView, NewJob, Policy, TaskDefinition
 from tickwork.core.key_conflict import check_beside
-from tickwork.core.limits.breaker import Breaker, BreakerState
-from tickwork.core.limits.lanes import Flow, passage_of, turnstile_name
+from tickwork.core.limits.breaker import Breaker
+from tickwork.core.limits.lanes import Flow, turnstile_name
 from tickwork.core.limits.limits import Concurrency, Rate
 from tickwork.core.notify.matching import Sighting
 from tickwork.core.notify.rule import decode_notification
@@ -39,8 +39,7 @@ from tickwork.core.versioned_json import Form
 from tickwork.errors import InvalidInput
 from tickwork.store.admin.notifications import NotificationView
 from tickwork.store.admin.operations import Step
-from tickwork.store.claim.types import State, Stile
-from tickwork.store.limits import KeyView, Rule
+from tickwork.store.limits import Rule
 from tickwork.store.schedules import ScheduleView, Seen
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -439,45 +438,6 @@ def decode_rule(text: str | None) -> Rule | None:
 
 def encode_rule(rule: Rule) -> str:
     return RULES.encode(rule).decode()
-
-
-def encode_state(state: State) -> str:
-    """The state of a turnstile: a rate's arrival, a breaker's state, or the place of a sequence's first job."""
-    return msgspec.json.encode(state).decode()
-
-
-def stile(rule: Rule | None, live: int, state: str | None) -> Stile:
-    """A turnstile with the state that goes with its rule; one that was of another rule says nothing."""
-    if state is None or rule is None:
-        return Stile(rule, live)
-    if isinstance(rule, Breaker):
-        return Stile(rule, live, breaker=_state_of(state, BreakerState, BreakerState()))
-    if isinstance(rule, Rate):
-        return Stile(rule, live, arrival_us=_state_of(state, int, 0))
-    return Stile(rule, live, marker=_state_of(state, tuple[int, str], None))
-
-
-def key_view(
-    name: str, rule: str | None, state: str | None, live: int, held: int, opens_at: datetime | None
-) -> KeyView:
-    """A key of a limit, for those who look."""
-    known = stile(decode_rule(rule), live, state)
-    return KeyView(passage_of(name).key, live, held, opens_at, known.breaker)
-
-
-def says_nothing(state: str | None, rule: str | None, now_us: int) -> bool:
-    """Whether the state of a turnstile is as good as none. That of a gate, which has no rule, is an arrival, too."""
-    if rule is None:
-        return state is None or _state_of(state, int, 0) <= now_us
-    known = stile(decode_rule(rule), 0, state)
-    return known.arrival_us <= now_us and known.breaker == BreakerState() and known.marker is None
-
-
-def _state_of(text: str, kind: Any, otherwise: Any) -> Any:
-    try:
-        return msgspec.json.decode(text, type=kind)
-    except msgspec.ValidationError:
-        return otherwise
 
 
 # -- operations

@@ -16,6 +16,7 @@ import msgspec
 from tickwork.core.duration import format_duration
 from tickwork.core.ids import JobId
 from tickwork.core.limits.limit_keys import read_key
+from tickwork.core.limits.limits import Bound
 from tickwork.core.limits.sliding_counter import Tally
 from tickwork.core.option_parsing import LARGEST, read_span, read_whole, to_us
 from tickwork.core.versioned_json import Form
@@ -111,3 +112,7 @@ def end(rule: Breaker, state: BreakerState, job: JobId, now_us: int, *, failed: 
 
 def _opened(rule: Breaker, now_us: int) -> BreakerState:
     return BreakerState(open_until_us=now_us + to_us(rule.pause))
+
+
+Rule = Bound | Breaker
+"""What bounds the jobs of a limit or of a task."""

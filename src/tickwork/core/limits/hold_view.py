@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from tickwork.core.ids import JobId
-from tickwork.core.job_limits import Rule
+from tickwork.core.limits.breaker import Rule
 from tickwork.core.limits.gates import Gate
 from tickwork.core.limits.limits import Passage
 

@@ -14,6 +14,8 @@ from starlette.requests import Request
 
 from tickwork.app import Tickwork
 from tickwork.core.access.scopes import ROLES, Scope, digest_of, granted, read_token
+from tickwork.core.arguments.payload import storable
+from tickwork.core.web.addresses import plain_address
 from tickwork.errors import StoreError
 from tickwork.http.framework.problems import Problem
 from tickwork.http.framework.route import Admits, Anybody
@@ -22,6 +24,7 @@ from tickwork.store.admin.access import KeyView, SessionKind, SessionView
 __all__ = ["NOBODY", "ROLES", "Access", "Caller", "Grant", "StoreAccess", "TokenAccess", "allowed", "is_loopback"]
 
 COOKIE = "tickwork_session"
+ADDRESS_LIMIT = 100  # characters
 IDLE = timedelta(hours=12)  # a session that is not used for so long is over
 _SAFE = ("GET", "HEAD", "OPTIONS")
 
@@ -210,3 +213,8 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def address_of(request: Request) -> str:
+    """Return the address that a request came from, by the word of the proxies that the settings trust."""
+    return "" if request.client is None else storable(plain_address(request.client.host))[:ADDRESS_LIMIT]

@@ -14,8 +14,7 @@ from starlette.requests import Request
 from tickwork.clock import Clock
 from tickwork.core.arguments.payload import storable
 from tickwork.errors import StoreError
-from tickwork.http.audit_rows import address_of
-from tickwork.http.auth.access import NOBODY, Access
+from tickwork.http.auth.access import NOBODY, Access, address_of
 from tickwork.http.framework.problems import Problem
 from tickwork.http.framework.route import Route
 from tickwork.store.admin.access import Change, audit_value

@@ -1,4 +1,4 @@
-"""Answers that a caller has already: 304 and nothing else, by a digest of the body; and larger ones packed.
+"""Conditional requests: a 304 for an answer that the caller has, and edits of what has not changed.
 
 The answer is made all the same, and only not sent. What everybody with the scope `read` may see may be kept by their
 browser, which asks each time whether it still holds; everything else is stored nowhere. No secret is among what is
@@ -8,12 +8,13 @@ packed, so nobody can find one by the size of an answer.
 from __future__ import annotations
 
 import gzip
+import hashlib
 from hashlib import blake2s
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tickwork.http.framework.pagination import tags_of
+from tickwork.http.framework.problems import Problem
 from tickwork.http.framework.route import Route, Scope
 
 _KEPT = {"Cache-Control": "private, no-cache", "Vary": "Authorization, Cookie, Accept-Encoding"}
@@ -45,3 +46,28 @@ def _packed(request: Request, answer: Response) -> Response:
         answer.body = gzip.compress(bytes(answer.body), _LEVEL, mtime=0)
         answer.headers.update({"Content-Encoding": "gzip", "Content-Length": str(len(answer.body))})
     return answer
+
+
+def etag_of(text: str) -> str:
+    """The ETag of something that is stored as this text."""
+    return f'"{hashlib.sha256(text.encode()).hexdigest()[:32]}"'
+
+
+def is_conditional(request: Request, etag: str | None) -> bool:
+    """Whether the caller says what an edit expects to find. Raises Problem when that is not what is there (`etag`)."""
+    headers = request.headers
+    wanted, unwanted = tags_of(headers.get("if-match")), tags_of(headers.get("if-none-match"))
+    if wanted is not None and (etag is None or not ({"*", etag} & wanted)):
+        raise changed_meanwhile()
+    if unwanted is not None and etag is not None and {"*", etag} & unwanted:
+        raise changed_meanwhile()
+    return wanted is not None or unwanted is not None
+
+
+def changed_meanwhile() -> Problem:
+    return Problem(412, "changed", "it is not as you expect it: somebody changed it. Nothing was stored.")
+
+
+def tags_of(header: str | None) -> set[str] | None:
+    """The ETags in a header; None where it was not sent."""
+    return None if header is None else {tag.strip() for tag in header.split(",")}

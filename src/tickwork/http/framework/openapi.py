@@ -12,8 +12,7 @@ from starlette.responses import Response
 
 from tickwork.http.framework.conditional import tells_unchanged
 from tickwork.http.framework.problems import TYPE, ProblemBody
-from tickwork.http.framework.route import Answer, Anybody, Route, Scope
-from tickwork.http.idempotency import HEADER, KEY_LIMIT, keeps_answers
+from tickwork.http.framework.route import IDEMPOTENCY_HEADER, IDEMPOTENCY_KEY_LIMIT, Answer, Anybody, Route, Scope
 from tickwork.version import VERSION
 
 _REFERENCE = "#/components/schemas/{name}"
@@ -108,11 +107,11 @@ def _query_parameters(route: Route) -> list[dict[str, Any]]:
 
 
 def _header_parameters(route: Route) -> list[dict[str, Any]]:
-    if not keeps_answers(route):
+    if not route.takes_idempotency_key:
         return []
-    schema = {"type": "string", "minLength": 1, "maxLength": KEY_LIMIT, "pattern": "^[ -~]*$"}
+    schema = {"type": "string", "minLength": 1, "maxLength": IDEMPOTENCY_KEY_LIMIT, "pattern": "^[ -~]*$"}
     said = "Sent again with the same key and body, the request is not carried out again: its answer is, for 24 hours."
-    return [{"name": HEADER, "in": "header", "required": False, "description": said, "schema": schema}]
+    return [{"name": IDEMPOTENCY_HEADER, "in": "header", "required": False, "description": said, "schema": schema}]
 
 
 def _inlined(schema: Any, components: dict[str, Any]) -> Any:

@@ -21,6 +21,8 @@ __all__ = ["ANYBODY", "SOMEBODY", "Admits", "Answer", "Anybody", "Route", "Route
 
 API = "/api/v1"
 BODY_LIMIT = 1024 * 1024
+IDEMPOTENCY_HEADER = "Idempotency-Key"
+IDEMPOTENCY_KEY_LIMIT = 255  # characters
 _PARAMETER = re.compile(r"{(\w+)(?::path)?}")
 
 
@@ -84,6 +86,11 @@ class Route:
     def is_async(self) -> bool:
         """Whether the handler runs on the event loop. The others call the store, and run on threads."""
         return inspect.iscoroutinefunction(self.handler)
+
+    @property
+    def takes_idempotency_key(self) -> bool:
+        """Whether a repeated request gets the answer of the first: a POST with credentials whose answer is kept."""
+        return self.method == "POST" and self.is_repeatable and not isinstance(self.access, Anybody)
 
     @property
     def name(self) -> str:

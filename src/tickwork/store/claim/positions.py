@@ -5,10 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
+import msgspec
+
 from tickwork.core.autoscale import WaitingKind
 from tickwork.core.job import LOWEST_PRIORITY
 from tickwork.core.limits.lanes import lane_range, read_lane
-from tickwork.store.base import Backlog
+
+
+class Backlog(msgspec.Struct, frozen=True):
+    """Jobs with the same needs that are due and that nothing holds: how many, and since when the first."""
+
+    needs: str
+    count: int
+    oldest_at: datetime
 
 
 def places_of(queues: Sequence[str]) -> list[tuple[str, int]]:

@@ -20,15 +20,15 @@ from tickwork.core.limits.lanes import held_prefix, lane_range, read_lane, turns
 from tickwork.core.limits.limits import Passage
 from tickwork.errors import LeaseLost
 from tickwork.store import row_codec
-from tickwork.store.claim import limited
+from tickwork.store.claim import limit_state, limited
 from tickwork.store.claim.limited import Fate, HeldPage, Round, TurnKeeper
 from tickwork.store.claim.types import Asked, gate_passage
 from tickwork.store.limits import HELD_COUNTED, GateView, Hold, KeyView, LimitView, Rule
 from tickwork.store.postgres import params
-from tickwork.store.postgres.caller_tx.adapters import Rows, Statement
 from tickwork.store.postgres.claim.cursor import Bounds, Overs
 from tickwork.store.postgres.claim.round import PostgresGround, named
 from tickwork.store.postgres.connection.session import Session
+from tickwork.store.postgres.connection.steps import Rows, Statement
 from tickwork.store.postgres.connection.verb_pool import Pool
 from tickwork.store.postgres.connection.wake_notify import Notifier
 from tickwork.store.postgres.dags import PostgresDags
@@ -158,7 +158,7 @@ class PostgresFlow(PostgresDags):
     def limit_keys(self, limit: str, most: int) -> list[KeyView]:
         rows = self._perform(lambda session: session.run("limit_keys", limit=limit, most=most, counted=HELD_COUNTED))
         return [
-            row_codec.key_view(name, rule, state, live, held, None if opens_at is None else utc(opens_at))
+            limit_state.key_view(name, rule, state, live, held, None if opens_at is None else utc(opens_at))
             for name, rule, state, live, held, opens_at in rows
         ]
 
@@ -292,7 +292,7 @@ class PostgresFlow(PostgresDags):
             opened = session.run("open_forgotten")
             idle = session.run("idle_turnstiles", limit=_FORGOTTEN)
             now_us = to_us(utc(session.run("now")[0][0]))
-            names = [name for name, state, rule in idle if row_codec.says_nothing(state, rule, now_us)]
+            names = [name for name, state, rule in idle if limit_state.says_nothing(state, rule, now_us)]
             session.run("forget_turnstiles", names=text_array(names))
             return len(opened)
 
@@ -352,7 +352,7 @@ def _end_probes(session: Session, told: tuple[Passage, Sequence[tuple[JobId, boo
     states = dict(session.run("states", names=about["names"]))
     rules = dict(session.run("rules", limits=about["bounds"]))
     now_us = to_us(utc(session.run("now")[0][0]))
-    stile = row_codec.stile(row_codec.decode_rule(rules.get(passage.limit)), 0, states.get(name))
+    stile = limit_state.stile(row_codec.decode_rule(rules.get(passage.limit)), 0, states.get(name))
     if not isinstance(stile.rule, Breaker):
         return
     after = stile.breaker
@@ -360,7 +360,7 @@ def _end_probes(session: Session, told: tuple[Passage, Sequence[tuple[JobId, boo
         after = end(stile.rule, after, job_id, now_us, failed=failed)
     if after is stile.breaker:
         return
-    session.run("put_states", **about, states=text_array([row_codec.encode_state(after)]))
+    session.run("put_states", **about, states=text_array([limit_state.encode_state(after)]))
     open_us = now_us if after.open_until_us is None else after.open_until_us
     session.run("open_turnstile", name=name, open_us=open_us)
 

@@ -21,7 +21,7 @@ from tickwork.core.limits.lanes import home_lane
 from tickwork.store import row_codec
 from tickwork.store.base import Finish, NewLog
 from tickwork.store.postgres import params
-from tickwork.store.postgres.caller_tx.adapters import Rows, Statement
+from tickwork.store.postgres.connection.steps import Rows, Statement
 from tickwork.store.postgres.params import array, text_array
 from tickwork.store.postgres.rows import id_document
 from tickwork.store.runs import run_lifecycle, step_jobs

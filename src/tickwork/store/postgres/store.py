@@ -44,7 +44,6 @@ from tickwork.store import row_codec
 from tickwork.store.admin.operations import KEPT
 from tickwork.store.base import (
     DEFAULT_SIZES,
-    Backlog,
     Claims,
     ConnectionCounts,
     Exchange,
@@ -62,7 +61,7 @@ from tickwork.store.base import (
     new_claim,
 )
 from tickwork.store.claim.limited import TurnKeeper
-from tickwork.store.claim.positions import by_kind, by_needs, places_of, ranges_of
+from tickwork.store.claim.positions import Backlog, by_kind, by_needs, places_of, ranges_of
 from tickwork.store.claim.types import Asked
 from tickwork.store.limits import Reach
 from tickwork.store.migrate import Migration
@@ -72,7 +71,7 @@ from tickwork.store.postgres.admin.audit_chain import PostgresAuditChain
 from tickwork.store.postgres.admin.hooks import PostgresHooks
 from tickwork.store.postgres.admin.notifications import PostgresNotify
 from tickwork.store.postgres.admin.operations import PostgresOperations
-from tickwork.store.postgres.caller_tx.adapters import Rows, drive, inside, run_inside, run_inside_async
+from tickwork.store.postgres.caller_tx.adapters import inside, run_inside, run_inside_async
 from tickwork.store.postgres.caller_tx.app_connection import Handle
 from tickwork.store.postgres.caller_tx.same_database import WHICH, Database, SameDatabase
 from tickwork.store.postgres.caller_tx.statements import By, StepMaker
@@ -85,6 +84,7 @@ from tickwork.store.postgres.connection.error_mapping import runs_again, transla
 from tickwork.store.postgres.connection.libpq_connection import Connection
 from tickwork.store.postgres.connection.listener import Listener, PollOnlyWaiter
 from tickwork.store.postgres.connection.session import Session
+from tickwork.store.postgres.connection.steps import Rows, drive
 from tickwork.store.postgres.connection.verb_pool import Pool
 from tickwork.store.postgres.connection.wake_notify import Notifier
 from tickwork.store.postgres.health import examine

@@ -17,7 +17,8 @@ from tickwork.core.dag.graph import Graph
 from tickwork.core.dag.step_inputs import NO_RESULTS, Results, decode_holes, fill, run_values, value_of, wanted_by
 from tickwork.core.ids import ClaimId, IdMaker, JobId
 from tickwork.core.job import RUN, Claimed, JobState, NewJob, Part, Policy, TaskDefinition
-from tickwork.core.job_limits import Rule, Stamp, decode_task_flow, rules_of, stamp_of
+from tickwork.core.job_limits import Stamp, decode_task_flow, rules_of, stamp_of
+from tickwork.core.limits.breaker import Rule
 from tickwork.core.limits.lanes import Flow
 from tickwork.core.limits.limits import Concurrency, Slot
 from tickwork.core.schedule.spec import JobOptions, job_template

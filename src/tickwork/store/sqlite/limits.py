@@ -21,7 +21,7 @@ from tickwork.core.limits.limits import Passage
 from tickwork.core.placement.sticky import Neighbour
 from tickwork.store import row_codec
 from tickwork.store.base import NO_CLAIM
-from tickwork.store.claim import limited
+from tickwork.store.claim import limit_state, limited
 from tickwork.store.claim.limited import Fate, HeldPage
 from tickwork.store.claim.types import (
     MASS,
@@ -157,7 +157,7 @@ class SqliteGround:
         for name, passage in names.items():
             gate = gates.get(passage)
             rule = rules.get(passage.limit) if gate is None else gate.pace
-            stile = row_codec.stile(rule, live.get(name, 0), states.get(name))
+            stile = limit_state.stile(rule, live.get(name, 0), states.get(name))
             if stile.marker is not None and not self._transaction.run("is_waiting", stile.marker):
                 stile = stile._replace(marker=None)
             if passage in picked:
@@ -195,7 +195,7 @@ class SqliteGround:
             self._divert(one, queue)
         for passage, state in verdict.states.items():
             named = {"name": turnstile_name(passage), "bound": passage.limit}
-            transaction.run("put_state", {**named, "state": row_codec.encode_state(state)})
+            transaction.run("put_state", {**named, "state": limit_state.encode_state(state)})
         openings = {**verdict.opens, **dict.fromkeys(verdict.emptied)}
         for passage, open_at in openings.items():
             waits = passage not in verdict.emptied
@@ -272,7 +272,7 @@ class SqliteFlow:
         with self._read() as transaction:
             rows = transaction.run("limit_keys", {"limit": limit, "most": most, "counted": HELD_COUNTED})
         return [
-            row_codec.key_view(name, rule, state, live, held, None if opens_at is None else from_us(opens_at))
+            limit_state.key_view(name, rule, state, live, held, None if opens_at is None else from_us(opens_at))
             for name, rule, state, live, held, opens_at in rows
         ]
 
@@ -382,14 +382,14 @@ class SqliteFlow:
             for passage, job_id, failed in ends:
                 name = turnstile_name(passage)
                 states, rules = _standing(transaction, {name: passage})
-                stile = row_codec.stile(rules.get(passage.limit), 0, states.get(name))
+                stile = limit_state.stile(rules.get(passage.limit), 0, states.get(name))
                 if not isinstance(stile.rule, Breaker):
                     continue
                 after = end(stile.rule, stile.breaker, job_id, transaction.now, failed=failed)
                 if after is stile.breaker:
                     continue
                 named = {"name": name, "bound": passage.limit}
-                transaction.run("put_state", {**named, "state": row_codec.encode_state(after)})
+                transaction.run("put_state", {**named, "state": limit_state.encode_state(after)})
                 opens = transaction.now if after.open_until_us is None else after.open_until_us
                 transaction.run("open_bound_key", {"name": name, "open_at": opens})
         self._wake()
@@ -403,7 +403,7 @@ class SqliteFlow:
             transaction.run("forget_holds")
             opened = transaction.run("open_forgotten", {"now": now})
             idle = transaction.run("idle_turnstiles", (_FORGOTTEN,))
-            says_nothing = [name for name, state, rule in idle if row_codec.says_nothing(state, rule, now)]
+            says_nothing = [name for name, state, rule in idle if limit_state.says_nothing(state, rule, now)]
             transaction.run("forget_turnstiles", (as_json(says_nothing),))
         if opened:
             self._wake()

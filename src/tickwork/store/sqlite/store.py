@@ -34,7 +34,6 @@ from tickwork.errors import LeaseLost, StoreError
 from tickwork.store import row_codec
 from tickwork.store.admin.operations import KEPT
 from tickwork.store.base import (
-    Backlog,
     Claims,
     ConnectionCounts,
     Exchange,
@@ -52,7 +51,7 @@ from tickwork.store.base import (
 )
 from tickwork.store.claim import limited
 from tickwork.store.claim.limited import Round, TurnKeeper
-from tickwork.store.claim.positions import by_kind, by_needs, places_of, ranges_of
+from tickwork.store.claim.positions import Backlog, by_kind, by_needs, places_of, ranges_of
 from tickwork.store.claim.types import Asked
 from tickwork.store.limits import Reach
 from tickwork.store.migrate import Migration

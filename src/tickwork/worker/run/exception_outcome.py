@@ -51,7 +51,7 @@ def _seconds(after: str | timedelta) -> float:
 def _told(attempt: Attempt, error: BaseException) -> str:
     """The traceback, from the user's own frame on: what a worker does on the way there explains nothing."""
     trace = error.__traceback__
-    while trace is not None and trace.tb_frame.f_globals.get("__name__", "").startswith(f"{__package__}."):
+    while trace is not None and trace.tb_frame.f_globals.get("__name__", "").startswith("tickwork.worker."):
         trace = trace.tb_next
     text = "".join(traceback.format_exception(type(error), error, trace)).rstrip()
     return clip(storable(attempt.sink.masked(text)))  # in this order: a secret that was cut would not be known

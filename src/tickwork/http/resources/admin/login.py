@@ -14,8 +14,8 @@ from tickwork.core.access.login_backoff import FREE_OF_ADDRESS, FREE_OF_NAME
 from tickwork.core.access.scopes import ROLES, digest_of, is_name
 from tickwork.core.arguments.payload import storable
 from tickwork.core.web.addresses import network_of
-from tickwork.http.audit_rows import address_of, record, recorded
-from tickwork.http.auth.access import COOKIE, Caller, Grant, refuse_foreign
+from tickwork.http.audit_rows import record, recorded
+from tickwork.http.auth.access import COOKIE, Caller, Grant, address_of, refuse_foreign
 from tickwork.http.auth.refused_calls import LOGIN
 from tickwork.http.connections.bodies import SMALL
 from tickwork.http.framework.problems import Problem

@@ -15,14 +15,8 @@ from tickwork.declare.hooks import hook_of
 from tickwork.declare.problems import BadFile
 from tickwork.errors import HookNotFound
 from tickwork.http.declared_bodies import refused_text
-from tickwork.http.framework.pagination import (
-    PageQuery,
-    changed_meanwhile,
-    etag_of,
-    is_conditional,
-    is_sayable,
-    name_after,
-)
+from tickwork.http.framework.conditional import changed_meanwhile, etag_of, is_conditional
+from tickwork.http.framework.pagination import PageQuery, is_sayable, name_after
 from tickwork.http.framework.route import Answer, Routes, Scope, Struct
 from tickwork.http.request import Call
 from tickwork.http.resources.jobs.jobs import warning_of
@@ -93,7 +87,7 @@ def put_hook(call: Call, name: str, body: HookFields) -> HookBody | Answer:
     except BadFile as error:
         raise refused_text(error, lines=False) from None
     old = store.get_hook(name)
-    if not is_conditional(call, None if old is None else etag_of(encode_hook(old.hook))):
+    if not is_conditional(call.request, None if old is None else etag_of(encode_hook(old.hook))):
         store.put_hooks([hook])
     elif not store.replace_hook(hook, None if old is None else old.hook):
         raise changed_meanwhile()

@@ -24,15 +24,8 @@ from tickwork.declare.problems import Problems
 from tickwork.declare.schedules import Known, param_misfits, read_schedule, stored_params
 from tickwork.errors import InvalidOption, ScheduleNotFound
 from tickwork.http.declared_bodies import read_body, request_reader
-from tickwork.http.framework.pagination import (
-    Limit,
-    PageQuery,
-    changed_meanwhile,
-    etag_of,
-    is_conditional,
-    is_sayable,
-    name_after,
-)
+from tickwork.http.framework.conditional import changed_meanwhile, etag_of, is_conditional
+from tickwork.http.framework.pagination import Limit, PageQuery, is_sayable, name_after
 from tickwork.http.framework.problems import Problem
 from tickwork.http.framework.route import API, Answer, Routes, Scope, Struct
 from tickwork.http.request import Call
@@ -170,7 +163,7 @@ def put_schedule(call: Call, name: str, body: TaskScheduleFields) -> ScheduleBod
     check_work(call, [work_of_spec(spec)])
     app.schedules.check_calendars([spec])
     old = app.store.get_schedules([name]).get(name)
-    if not is_conditional(call, None if old is None else _etag(old.spec)):
+    if not is_conditional(call.request, None if old is None else _etag(old.spec)):
         app.put_schedules([spec])
     elif app.store.replace_schedule(spec, None if old is None else old.spec):
         app.schedules.nudge()

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
-from typing import Any
-
-import msgspec
 from starlette.responses import HTMLResponse, Response
 
 from tickwork.http.framework.problems import Problem
@@ -51,7 +47,7 @@ async def readyz(call: Call) -> ReadyBody:
 @about.get("/openapi.json", ANYBODY, streams="application/json")
 async def openapi(call: Call) -> Response:
     """This document."""
-    return Response(_document(), media_type="application/json")
+    return Response(call.request.app.state.document(), media_type="application/json")
 
 
 @about.get("/docs", ANYBODY, streams="text/html")
@@ -59,20 +55,7 @@ async def docs(call: Call) -> Response:
     """This document as a page for people."""
     from tickwork.http.framework.docs_page import POLICY
 
-    return HTMLResponse(_page(call.request.scope.get("root_path", "")), headers={"Content-Security-Policy": POLICY})
-
-
-@lru_cache(maxsize=4)  # the prefix is a setting of the server
-def _page(prefix: str) -> bytes:
-    from tickwork.http.framework.docs_page import page
-
-    return page(msgspec.json.decode(_document()), prefix).encode()
-
-
-@cache
-def _document() -> bytes:
-    from tickwork.http.framework.openapi import document
-    from tickwork.http.routes import ROUTES
-
-    made: dict[str, Any] = document(ROUTES)
-    return msgspec.json.encode(made)
+    return HTMLResponse(
+        call.request.app.state.docs_page(call.request.scope.get("root_path", "")),
+        headers={"Content-Security-Policy": POLICY},
+    )

@@ -30,8 +30,8 @@ from tickwork.store.admin.access import (
     UserView,
 )
 from tickwork.store.postgres import params
-from tickwork.store.postgres.caller_tx.adapters import Rows
 from tickwork.store.postgres.connection.session import Session
+from tickwork.store.postgres.connection.steps import Rows
 from tickwork.store.postgres.connection.verb_pool import Pool
 from tickwork.store.postgres.rows import utc
 from tickwork.store.row_codec import duration_us

@@ -12,9 +12,9 @@ from tickwork.core.notify.rule import Notification, encode_notification
 from tickwork.core.notify.state import Mark, encode_watch, new_watch
 from tickwork.store import row_codec
 from tickwork.store.admin.notifications import Missed, NotificationMove, NotificationView, check_channels, check_unused
-from tickwork.store.postgres.caller_tx.adapters import drive
 from tickwork.store.postgres.caller_tx.statements import StepMaker
 from tickwork.store.postgres.connection.session import Session
+from tickwork.store.postgres.connection.steps import drive
 from tickwork.store.postgres.connection.verb_pool import Pool
 from tickwork.store.postgres.connection.wake_notify import Notifier
 from tickwork.store.postgres.rows import utc

@@ -6,8 +6,7 @@ rows. So one text of it serves our own connections, psycopg's, and SQLAlchemy's 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -18,25 +17,9 @@ from psycopg.rows import tuple_row
 
 from tickwork.errors import InvalidInput
 from tickwork.store.postgres.caller_tx.same_database import SameDatabase
+from tickwork.store.postgres.connection.steps import PLACE, Rows, Statement, Steps, Values, drive
 
 T = TypeVar("T")
-Values = dict[str, Any]
-Rows = list[Any]
-Statement = tuple[str, Values]
-Steps = Generator[Statement, Rows, T]
-
-PLACE = re.compile(r"%\((\w+)\)s")
-
-
-def drive(steps: Steps[T], run: Callable[[str, Values], Rows]) -> T:
-    """Carry out steps with `run`."""
-    try:
-        sql, values = next(steps)
-        while True:
-            sql, values = steps.send(run(sql, values))
-    except StopIteration as done:
-        result: T = done.value
-        return result
 
 
 def run_inside(tx: Any, steps: Steps[T], same: SameDatabase) -> T:

@@ -16,7 +16,7 @@ from tickwork.core.key_conflict import KeyHolder, check_holder
 from tickwork.errors import KeyTaken, LeaseLost
 from tickwork.store.base import Finish, NewLog
 from tickwork.store.postgres import params
-from tickwork.store.postgres.caller_tx.adapters import Rows, Statement, Steps, Values
+from tickwork.store.postgres.connection.steps import Rows, Statement, Steps, Values
 from tickwork.store.row_codec import one_for_each_key
 
 By = Asking | None

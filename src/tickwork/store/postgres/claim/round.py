@@ -21,11 +21,12 @@ from tickwork.core.placement.sticky import Neighbour
 from tickwork.errors import LeaseLost
 from tickwork.store import row_codec
 from tickwork.store.base import NO_CLAIM
+from tickwork.store.claim import limit_state
 from tickwork.store.claim.types import MASS, Applicant, Head, Look, Place, Scout, Scouted, Stile, Verdict, Wish
-from tickwork.store.postgres.caller_tx.adapters import Rows, Statement
 from tickwork.store.postgres.claim.cursor import FRONT, Bound, Overs
 from tickwork.store.postgres.claim.positions import after_wishes, asked_for, read_up_to
 from tickwork.store.postgres.connection.session import Session
+from tickwork.store.postgres.connection.steps import Rows, Statement
 from tickwork.store.postgres.params import array, text_array
 from tickwork.store.row_codec import kind_text
 
@@ -202,7 +203,7 @@ class PostgresGround:
             gate = gates.get(passage)
             if gate is None or gate.name in lasting:
                 rule = known.get(passage.limit) if gate is None else gate.pace
-                stile = row_codec.stile(rule, weight_of.get(name, 0), state_of.get(name))
+                stile = limit_state.stile(rule, weight_of.get(name, 0), state_of.get(name))
                 stiles[passage] = stile._replace(waiting=count_of.get(name, 0)) if name in count_of else stile
         return self._with_firsts(stiles, after_of)
 
@@ -374,7 +375,7 @@ def _diverted(one: Applicant, queue: str) -> dict[str, Any]:
 def _turnstiles(verdict: Verdict) -> list[Wanted]:
     wanted: list[Wanted] = []
     if verdict.states:
-        states = text_array(map(row_codec.encode_state, verdict.states.values()))
+        states = text_array(map(limit_state.encode_state, verdict.states.values()))
         wanted.append(("put_states", {**named(verdict.states), "states": states}))
     openings = {**verdict.opens, **dict.fromkeys(verdict.emptied)}
     if openings:

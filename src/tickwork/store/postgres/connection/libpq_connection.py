@@ -24,7 +24,7 @@ from psycopg.pq import ConnStatus, ExecStatus, TransactionStatus
 from psycopg.pq.abc import PGresult
 
 from tickwork.clock import SystemClock
-from tickwork.store.postgres.caller_tx.adapters import PLACE, Rows, Statement, Values
+from tickwork.store.postgres.connection.steps import PLACE, Rows, Statement, Values
 
 T = TypeVar("T")
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from tickwork.store.postgres.caller_tx.adapters import Rows, Statement, Values
 from tickwork.store.postgres.connection.libpq_connection import Connection
+from tickwork.store.postgres.connection.steps import Rows, Statement, Values
 
 _COMMIT: Statement = ("COMMIT", {})
 
